@@ -1,0 +1,46 @@
+"""One tree of errors. The text is written where the error is raised; it names the thing, what was wanted, what was got
+and what to do. The command line prints it and exits with 2; a user never sees a traceback for a mistake of theirs."""
+
+from collections.abc import Sequence
+
+
+class HoldfastError(Exception):
+    """A mistake that the user can mend."""
+
+
+class ProblemsError(HoldfastError):
+    """Everything found wrong with one thing, at once.
+
+    >>> print(ProblemsError("application 'shop'", ["no sink", "no source"]))
+    application 'shop' has 2 problems:
+      - no sink
+      - no source
+    """
+
+    def __init__(self, thing: str, problems: Sequence[str]) -> None:
+        self.thing, self.problems = thing, tuple(problems)
+        if len(self.problems) == 1:
+            super().__init__(f"{thing}: {self.problems[0]}")
+        else:
+            lines = "".join(f"\n  - {problem}" for problem in self.problems)
+            super().__init__(f"{thing} has {len(self.problems)} problems:{lines}")
+
+
+class ApplicationError(ProblemsError):
+    """The application as written cannot run."""
+
+
+class DocumentError(ProblemsError):
+    """A document (descriptor, topology, plan, schedule) does not say what it must."""
+
+
+class TraceError(HoldfastError):
+    """A trace is missing, corrupt, or not what the application reads."""
+
+
+class OperatorError(HoldfastError):
+    """An operator's own function failed or returned something that is no stream."""
+
+
+class MachineError(HoldfastError):
+    """This machine lacks something that the command needs."""
