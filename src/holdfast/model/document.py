@@ -1,0 +1,379 @@
+"""Documents from outside: YAML 1.2 or JSON in, a checked value out, or every problem at once with its place.
+
+A document is a pydantic model derived from `Document`. Shape (types, missing and unknown fields) is pydantic's; what
+the fields mean together is the model's own `problems()`. Ranges belong there too, so that a negative rate and a cycle
+in one document are reported together and not one after the other.
+"""
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, Self, TypeAlias, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from holdfast.errors import DocumentError
+
+MAX_SIZE_BYTES = 16 * 1024 * 1024
+MAX_NODES = 2_000_000
+
+Place: TypeAlias = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a document: where (keys from the top) and what."""
+
+    place: Place
+    text: str
+
+    def __str__(self) -> str:
+        return f"{dotted(self.place)}: {self.text}" if self.place else self.text
+
+
+class _ProblemsFound(ValueError):
+    """Carries a document's own problems through pydantic, which knows only ValueError."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(map(str, problems)))
+
+
+class Part(BaseModel):
+    """A piece of a document. Its ranges are checked by the document that holds it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Document(Part):
+    """A whole document. Subclasses override `problems` to say what is wrong beyond shape."""
+
+    def problems(self) -> Iterable[Problem]:
+        """Everything wrong with the document that its fields' types cannot express."""
+        return ()
+
+    @model_validator(mode="after")
+    def _has_no_problems(self) -> Self:
+        found = list(self.problems())
+        if found:
+            raise _ProblemsFound(found)
+        return self
+
+
+D = TypeVar("D", bound=BaseModel)
+
+
+def dotted(place: Place) -> str:
+    """A place in a document as a dotted path.
+
+    >>> dotted(("sources", "market", "rates", 1, "rate"))
+    'sources.market.rates[1].rate'
+    """
+    text = ""
+    for key in place:
+        text += f"[{key}]" if isinstance(key, int) else f".{key}" if text else str(key)
+    return text
+
+
+def wanted(place: Place, want: str, got: object) -> Problem:
+    """The usual problem: what was wanted and what was got.
+
+    >>> print(wanted(("replicas",), "a whole number of at least 1", 0))
+    replicas: wanted a whole number of at least 1, got 0
+    """
+    return Problem(place, f"wanted {want}, got {_shown(got)}")
+
+
+def at_least(low: float, place: Place, value: float) -> Iterator[Problem]:
+    """A problem unless value is a finite number of at least low."""
+    if not (math.isfinite(value) and value >= low):
+        yield wanted(place, f"a number of at least {low:g}", value)
+
+
+def above(low: float, place: Place, value: float) -> Iterator[Problem]:
+    """A problem unless value is a finite number above low."""
+    if not (math.isfinite(value) and value > low):
+        yield wanted(place, f"a number above {low:g}", value)
+
+
+def between(low: float, high: float, place: Place, value: float) -> Iterator[Problem]:
+    """A problem unless low <= value <= high."""
+    if not low <= value <= high:
+        yield wanted(place, f"a number from {low:g} to {high:g}", value)
+
+
+def read_document(path: str | Path, model: type[D]) -> D:
+    """The document at path, read as JSON (by its suffix) or YAML 1.2, and checked against the model.
+
+    Raises DocumentError with every problem and its line.
+    """
+    path = Path(path)
+    thing = str(path)
+    try:
+        size_bytes = path.stat().st_size
+        if size_bytes > MAX_SIZE_BYTES:
+            raise DocumentError(thing, [f"wanted at most {MAX_SIZE_BYTES} bytes, got {size_bytes}"])
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DocumentError(thing, ["no such file"]) from None
+    except OSError as error:
+        raise DocumentError(thing, [f"cannot be read: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        byte = f"{error.object[error.start]:#04x} at byte {error.start}"
+        raise DocumentError(thing, [f"wanted UTF-8 text, got {byte}"]) from None
+    return parse_document(text, model, thing=thing, json_text=path.suffix == ".json")
+
+
+def parse_document(text: str, model: type[D], *, thing: str = "document", json_text: bool = False) -> D:
+    """The document written in text. As `read_document`, for text that is not in a file."""
+    data, lines = _load_json(text, thing) if json_text else _load_yaml(text, thing)
+    return check_document(data, model, thing=thing, lines=lines)
+
+
+def check_document(
+    data: object, model: type[D], *, thing: str = "document", lines: Mapping[Place, int] | None = None
+) -> D:
+    """The document held in plain lists and mappings, checked against the model."""
+    try:
+        return _validate(data, model)
+    except ValidationError as error:
+        found = list(_problems_of(error, model))
+        unknown = [detail["loc"] for detail in error.errors() if detail["type"] == "extra_forbidden"]
+        if unknown and len(unknown) == error.error_count():
+            found.extend(_hidden_behind(unknown, data, model))
+    place_line = lines or {}
+    raise DocumentError(thing, [_with_line(problem, place_line) for problem in found])
+
+
+def write_document(path: str | Path, document: BaseModel) -> None:
+    """Write the document at path (JSON by its suffix, else YAML), whole or not at all.
+
+    The text goes to a temporary file beside path, which is then renamed: a reader sees the old or the new.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(document_text(document, json_text=path.suffix == ".json"))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def document_text(document: BaseModel, *, json_text: bool = False) -> str:
+    """The document as YAML, or as JSON. Fields that are None are left out."""
+    data = document.model_dump(mode="json", exclude_none=True, by_alias=True)
+    if json_text:
+        return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 120
+    out = StringIO()
+    yaml.dump(data, out)
+    return out.getvalue()
+
+
+def schema_text(model: type[BaseModel]) -> str:
+    """The model's JSON Schema, as it is kept under docs/schema."""
+    return json.dumps(model.model_json_schema(), indent=2, sort_keys=True) + "\n"
+
+
+def _validate(data: object, model: type[D]) -> D:
+    # Strict JSON mode: lists may fill tuples, yet "3" is no number and true is no 1.
+    return model.model_validate_json(json.dumps(data, default=str), strict=True)
+
+
+def _load_json(text: str, thing: str) -> tuple[object, dict[Place, int]]:
+    twice: list[str] = []
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in made:
+                twice.append(key)
+            made[key] = value
+        return made
+
+    try:
+        data = json.loads(text, object_pairs_hook=unique)
+    except json.JSONDecodeError as error:
+        raise DocumentError(thing, [f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"]) from None
+    except RecursionError:
+        raise DocumentError(thing, ["nested too deeply"]) from None
+    if twice:
+        raise DocumentError(thing, [f"key '{key}' stands twice in one mapping; keep one" for key in twice])
+    return data, {}
+
+
+def _load_yaml(text: str, thing: str) -> tuple[object, dict[Place, int]]:
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(StringIO(text))
+        walk = _Walk(yaml)
+        data = None if node is None else walk.value(node, ())
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise DocumentError(thing, [f"{where}not YAML: {error.problem or error.context}"]) from None
+    except YAMLError as error:
+        raise DocumentError(thing, [f"not YAML: {error}"]) from None
+    except RecursionError:
+        raise DocumentError(thing, ["nested too deeply, or an alias that contains itself"]) from None
+    if walk.problems:
+        raise DocumentError(thing, walk.problems)
+    return data, walk.lines
+
+
+class _Walk:
+    """Turns composed YAML nodes into plain values, and remembers the line of every place."""
+
+    def __init__(self, yaml: YAML) -> None:
+        self.constructor = yaml.constructor
+        self.lines: dict[Place, int] = {}
+        self.problems: list[str] = []
+        self.nodes = 0
+
+    def value(self, node: Node, place: Place) -> object:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:  # aliases of aliases can grow without bound
+            raise YAMLError(f"wanted at most {MAX_NODES} values once aliases are followed")
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        if isinstance(node, MappingNode):
+            return self.mapping(node, place)
+        if isinstance(node, SequenceNode):
+            return [self.value(child, (*place, index)) for index, child in enumerate(node.value)]
+        return self.constructor.construct_object(node, deep=True)
+
+    def mapping(self, node: MappingNode, place: Place) -> dict[str, object]:
+        made: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if isinstance(key_node, MappingNode | SequenceNode):
+                self.problems.append(
+                    f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping"
+                )
+                continue
+            key = str(key_node.value)
+            if key in made:
+                self.problems.append(f"{dotted((*place, key))} (line {line}): key '{key}' stands twice; keep one")
+                continue
+            self.lines[(*place, key)] = line
+            made[key] = self.value(value_node, (*place, key))
+        return made
+
+
+def _with_line(problem: Problem, lines: Mapping[Place, int]) -> str:
+    place = problem.place
+    while place and place not in lines:
+        place = place[:-1]
+    name = dotted(problem.place)
+    where = f" (line {lines[place]})" if place in lines else ""
+    return f"{name}{where}: {problem.text}" if name else problem.text
+
+
+def _problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
+    for detail in error.errors():
+        cause = detail.get("ctx", {}).get("error")
+        place = tuple(detail["loc"])
+        if isinstance(cause, _ProblemsFound):
+            yield from (Problem((*place, *problem.place), problem.text) for problem in cause.problems)
+        elif detail["type"] == "missing":
+            yield Problem(place, "is missing")
+        elif detail["type"] == "extra_forbidden":
+            yield Problem(place, f"is no field of this document{_fields_at(model, place[:-1])}")
+        elif cause is not None:
+            yield Problem(place, str(cause))
+        else:
+            yield wanted(place, _want(dict(detail)), detail["input"])
+
+
+def _hidden_behind(unknown: list[tuple[int | str, ...]], data: object, model: type[BaseModel]) -> Iterator[Problem]:
+    # With the unknown fields taken away the document's own checks run, so one reading reports those problems too.
+    copy = json.loads(json.dumps(data, default=str))
+    for place in unknown:
+        inner = copy
+        for key in place[:-1]:
+            inner = inner[key]
+        inner.pop(place[-1], None)
+    try:
+        _validate(copy, model)
+    except ValidationError as error:
+        yield from _problems_of(error, model)
+
+
+_WANTS = {
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "set_type": "a list",
+    "frozen_set_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "finite_number": "a finite number",
+    "greater_than_equal": "a number of at least {ge}",
+    "greater_than": "a number above {gt}",
+    "less_than_equal": "a number of at most {le}",
+    "less_than": "a number below {lt}",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
+    "too_short": "at least {min_length} of them",
+    "too_long": "at most {max_length} of them",
+    "string_too_short": "text of at least {min_length} characters",
+    "string_too_long": "text of at most {max_length} characters",
+}
+
+
+def _want(detail: Mapping[str, Any]) -> str:
+    template = _WANTS.get(detail["type"])
+    if template is None:
+        message: str = detail["msg"]
+        return message.removeprefix("Input should be ").removeprefix("Value error, ")
+    return template.format(**detail.get("ctx", {}))
+
+
+def _fields_at(model: type[BaseModel], place: Place) -> str:
+    """The names of the fields at a place, as far as the schema names them."""
+    schema = model.model_json_schema()
+    definitions = schema.get("$defs", {})
+
+    def followed(node: dict[str, Any]) -> dict[str, Any]:
+        if "$ref" in node:
+            return followed(definitions[node["$ref"].rsplit("/", 1)[-1]])
+        for option in node.get("anyOf", ()):
+            if option.get("type") != "null":
+                return followed(option)
+        return node
+
+    node = followed(schema)
+    for key in place:
+        inner = node.get("properties", {}).get(key) if isinstance(key, str) else node.get("items")
+        node = followed(inner or node.get("additionalProperties") or {})
+    names = sorted(node.get("properties", {}))
+    return f"; its fields are: {', '.join(names)}" if names else ""
+
+
+def _shown(value: object) -> str:
+    plain = isinstance(value, int | float) and not isinstance(value, bool)
+    text = str(value) if plain else json.dumps(value, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
