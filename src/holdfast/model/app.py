@@ -1,0 +1,142 @@
+"""An application as its author writes it: sources, operators and sinks, recorded and not run.
+
+Decorators only record frozen definitions that know the file and line they came from. Mistakes are collected by
+`App.graph()`, which reports all of them at once.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from holdfast.errors import ApplicationError
+from holdfast.model.definition import Node, Operator, Origin, Partitioning, Score, Sink, Source
+from holdfast.model.graph import Graph, problems_of
+from holdfast.model.keep import Keep, StateTable
+
+Stream = str | Source | Operator
+
+
+class App:
+    """An application under definition.
+
+    >>> app = App("shop")
+    >>> orders = app.source("orders", "seq long, customer string, amount double")
+    >>> @app.operator(inputs=orders)
+    ... def large(orders):
+    ...     return orders.where("amount > 100")
+    >>> app.sink("alerts", large)
+    >>> app.graph().order
+    ('orders', 'large', 'alerts')
+    """
+
+    def __init__(self, name: str, *, epoch_s: float = 1.0) -> None:
+        self.name, self.epoch_s = name, epoch_s
+        self.origin = _caller()
+        self._nodes: list[Node] = []
+        self._scores: list[Score] = []
+
+    def source(self, name: str, schema: str, *, key: str | tuple[str, ...] = (), parallelism: int = 1) -> Source:
+        """Declare a stream from outside; returns it, to be named as an input."""
+        source = Source(name, schema, key=_names(key), parallelism=parallelism, origin=_caller())
+        self._nodes.append(source)
+        return source
+
+    def operator(
+        self,
+        *,
+        inputs: Stream | Iterable[Stream],
+        keep: Keep | StateTable | Mapping[Any, Keep] | None = None,
+        correlated: bool = False,
+        key: str | tuple[str, ...] = (),
+        parallelism: int = 1,
+        partitioning: Partitioning | Mapping[Any, Partitioning] | None = None,
+        pe: str | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Operator]:
+        """Record a function as an operator; the decorated name is then the operator, to be named as an input.
+
+        The function takes one DataFrame per input, in order, and the state table if `keep` is one; it returns a DataFrame, and
+        the new state table if it took one. `keep` is one rule for all inputs, or a mapping from an input to its rule.
+        `correlated` says that an output needs rows of every input (a join). Operators with the same `pe` run as one.
+        """
+        names = tuple(_name(stream) for stream in ([inputs] if isinstance(inputs, Stream) else inputs))
+        origin = _caller()
+
+        def record(function: Callable[..., Any]) -> Operator:
+            operator = Operator(
+                name=name or function.__name__,
+                inputs=names,
+                function=function,
+                keep=_per_input(None if isinstance(keep, StateTable) else keep, names),
+                state=keep if isinstance(keep, StateTable) else None,
+                correlated=correlated,
+                key=_names(key),
+                parallelism=parallelism,
+                partitioning=_per_input(partitioning, names),
+                pe=pe,
+                origin=replace(origin, line=_line_of(function, origin.line)),
+            )
+            self._nodes.append(operator)
+            return operator
+
+        return record
+
+    def sink(self, name: str, input: Stream) -> None:
+        """Declare that a stream leaves the application here."""
+        self._nodes.append(Sink(name, _name(input), origin=_caller()))
+
+    def score(self, sink: str, expression: str) -> None:
+        """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'."""
+        self._scores.append(Score(sink, expression, origin=_caller()))
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return tuple(self._scores)
+
+    def graph(self) -> Graph:
+        """The checked graph of this application; raises ApplicationError with every problem found."""
+        problems = problems_of(self._nodes)
+        sinks = {node.name for node in self._nodes if isinstance(node, Sink)}
+        problems += [
+            f"the score at {score.origin} is of sink '{score.sink}', which does not exist; sinks are: {_list(sinks)}"
+            for score in self._scores
+            if score.sink not in sinks
+        ]
+        if self.epoch_s <= 0:
+            problems.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s}")
+        if problems:
+            raise ApplicationError(f"application '{self.name}' ({self.origin})", problems)
+        return Graph.of(self._nodes)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _name(stream: Stream) -> str:
+    return stream if isinstance(stream, str) else stream.name
+
+
+def _names(key: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _per_input(rule: Any, inputs: tuple[str, ...]) -> dict[str, Any]:
+    if rule is None:
+        return {}
+    if isinstance(rule, Mapping):
+        return {_name(stream): value for stream, value in rule.items()}
+    return dict.fromkeys(inputs, rule)
+
+
+def _line_of(function: Callable[..., Any], otherwise: int) -> int:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code.co_firstlineno if code else otherwise
+
+
+def _caller() -> Origin:
+    """Where the user's code called one of App's methods: two frames up."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame and frame.f_back else None
+    return Origin(caller.f_code.co_filename, caller.f_lineno) if caller else Origin("?", 0)

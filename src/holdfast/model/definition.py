@@ -1,0 +1,80 @@
+"""What an application is made of: frozen values that know where they were defined."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from holdfast.model.keep import Keep, LastEpochs, StateTable
+
+Partitioning = Literal["one-to-one", "split", "merge", "full"]
+"""How the tasks of an operator are fed by the tasks of one of its inputs (PPA, section II-A)."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The place in a user's file where something was defined."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream from outside. Its rows have the columns of `schema` (Spark DDL), among them `seq long`."""
+
+    name: str
+    schema: str
+    key: tuple[str, ...] = ()
+    parallelism: int = 1
+    origin: Origin = Origin("?", 0)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A function from DataFrames to a DataFrame, and the rows of each input that its future output still depends on."""
+
+    name: str
+    inputs: tuple[str, ...]
+    function: Callable[..., Any] = field(compare=False, repr=False)
+    keep: Mapping[str, Keep] = field(default_factory=dict, hash=False)
+    state: StateTable | None = None
+    correlated: bool = False
+    key: tuple[str, ...] = ()
+    parallelism: int = 1
+    partitioning: Mapping[str, Partitioning] = field(default_factory=dict, hash=False)
+    pe: str | None = None
+    origin: Origin = Origin("?", 0)
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.keep) or self.state is not None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether the operator's output belongs to epochs rather than to the tuples that triggered it."""
+        return any(isinstance(rule, LastEpochs) for rule in self.keep.values())
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where a stream leaves the application."""
+
+    name: str
+    input: str
+    origin: Origin = Origin("?", 0)
+
+
+@dataclass(frozen=True)
+class Score:
+    """The output score function (DEBS'11, section 3): an aggregate SQL expression over a sink's rows."""
+
+    sink: str
+    expression: str
+    origin: Origin = Origin("?", 0)
+
+
+Node = Source | Operator | Sink
