@@ -1,0 +1,128 @@
+"""Trades and quotes of a stock exchange, with the statistics of the trace of DEBS'11, section 6.2."""
+
+import itertools
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import TraceError
+from holdfast.trace.arrivals import Pace, arrivals
+from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
+from holdfast.trace.prices import Walks, list_tickers
+from holdfast.trace.seeds import child
+from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
+from holdfast.trace.written import Progress, Written, silent
+
+START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
+TRADE_EXPONENT, TRADE_SHIFT = 1.25, 8.0
+QUOTE_EXPONENT, QUOTE_SHIFT = 0.75, 8.0
+REPEAT = 0.3  # an order that is filled in parts makes several trades of one ticker in a row
+
+
+@dataclass(frozen=True)
+class Market:
+    """A market of `tickers` tickers. `rate` and `peak` in tuples per second; `quotes` is the share of quotes."""
+
+    rate: float = 500.0
+    peak: float = 2200.0
+    tickers: int = 3000
+    quotes: float = 0.8
+    kind: str = field(default="market", init=False)
+    columns: tuple[pa.Field, ...] = field(
+        default=(
+            pa.field("ticker", pa.string(), nullable=False),
+            pa.field("kind", pa.string(), nullable=False),
+            pa.field("price", pa.float64()),
+            pa.field("volume", pa.int64()),
+            pa.field("ask_price", pa.float64()),
+            pa.field("ask_size", pa.int64()),
+        ),
+        init=False,
+        repr=False,
+    )
+
+    def __post_init__(self) -> None:
+        Pace(self.rate, self.peak)
+        if not 1 <= self.tickers <= 26**4:
+            raise TraceError(f"a market has 1 to {26**4} tickers, not {self.tickers}")
+        if not 0 < self.quotes < 1:
+            raise TraceError(f"the share of quotes lies between 0 and 1, not {self.quotes:g}")
+
+    def blocks(self, seed: int) -> Iterator[pa.Table]:
+        setup = child(seed, "listing")
+        listing = list_tickers(setup, self.tickers)
+        names = _symbols(setup, self.tickers)
+        kinds = pa.array(["quote", "trade"])
+        traded = Popularity(zipf_weights(self.tickers, TRADE_EXPONENT, shift=TRADE_SHIFT))
+        quoted = Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=QUOTE_SHIFT))
+        walks = Walks(listing, market_volatility=0.12 / np.sqrt(252 * 23_400))
+        for number, arrived in enumerate(arrivals(Pace(self.rate, self.peak), seed=seed, start_us=START_US, size=BLOCK)):
+            rng = child(seed, "market", number)
+            trade = rng.random(BLOCK) >= self.quotes
+            ticker = np.empty(BLOCK, dtype=np.int64)
+            ticker[trade] = _in_runs(rng, traded.draw(rng, int(trade.sum())))
+            ticker[~trade] = _in_runs(rng, quoted.draw(rng, int((~trade).sum())))
+            mid = walks.mid(rng, ticker, arrived.clock)
+            half = listing.half_spread[ticker]
+            price = _cents(mid * (1 + half * rng.choice([-1.0, 1.0], BLOCK) * rng.random(BLOCK)))
+            ask = _cents(mid * (1 + half * rng.exponential(1.0, BLOCK)))
+            size = _lots(rng, BLOCK)
+            yield pa.table(
+                {
+                    "time": time_column(arrived.time_us),
+                    "ticker": strings(ticker, names),
+                    "kind": strings(trade.astype(np.int64), kinds),
+                    "price": pa.array(price, mask=~trade),
+                    "volume": pa.array(size, mask=~trade),
+                    "ask_price": pa.array(ask, mask=trade),
+                    "ask_size": pa.array(size, mask=trade),
+                }
+            )
+
+    def count(self, table: pa.Table) -> dict[str, int]:
+        return {"quote": pc.sum(pc.equal(table["kind"], "quote")).as_py()}
+
+
+def write_market(
+    path: str | Path,
+    *,
+    events: int,
+    seed: int,
+    rate: float = 500.0,
+    peak: float = 2200.0,
+    tickers: int = 3000,
+    quotes: float = 0.8,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Written:
+    """Writes a market trace of `events` rows as one Parquet file; returns the account of it."""
+    market = Market(rate=rate, peak=peak, tickers=tickers, quotes=quotes)
+    return write_stream(market, Path(path), events=events, seed=seed, force=force, progress=progress)
+
+
+def _symbols(rng: np.random.Generator, count: int) -> pa.Array:
+    """Distinct ticker symbols of three letters, or four where three do not suffice, in no order."""
+    letters = 3 if count <= 26**3 else 4
+    symbols = ["".join(s) for s in itertools.product(string.ascii_uppercase, repeat=letters)]
+    return pa.array([symbols[k] for k in rng.choice(len(symbols), size=count, replace=False)])
+
+
+def _in_runs(rng: np.random.Generator, ticker: Ints) -> Ints:
+    """The same choices, some replaced by the one before."""
+    fresh = np.where(rng.random(len(ticker)) >= REPEAT, np.arange(len(ticker)), 0)
+    return ticker[np.maximum.accumulate(fresh)]
+
+
+def _cents(price: Floats) -> Floats:
+    return np.asarray(np.maximum(np.round(price, 2), 0.01), dtype=np.float64)
+
+
+def _lots(rng: np.random.Generator, size: int) -> npt.NDArray[np.int64]:
+    """Numbers of shares: round lots, most of them small, a few very large."""
+    return 100 * np.ceil(np.exp(rng.normal(0.6, 0.9, size))).astype(np.int64)

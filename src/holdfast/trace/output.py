@@ -1,0 +1,125 @@
+"""Trace files that are there whole or not at all, written row group by row group."""
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.errors import TraceError
+
+ROW_GROUP = 262_144
+TIME = pa.timestamp("us", tz="UTC")
+
+
+class RowGroups:
+    """A Parquet file under construction that holds at most one row group in memory."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._schema, self._waiting, self._rows = schema, list[pa.Table](), 0
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
+
+    def add(self, table: pa.Table) -> None:
+        self._waiting.append(table)
+        self._rows += table.num_rows
+        while self._rows >= ROW_GROUP:
+            whole = pa.concat_tables(self._waiting)
+            self._writer.write_table(whole.slice(0, ROW_GROUP).combine_chunks(), row_group_size=ROW_GROUP)
+            self._waiting = [whole.slice(ROW_GROUP)]
+            self._rows -= ROW_GROUP
+
+    def __enter__(self) -> "RowGroups":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if kind is None and self._rows:
+            self._writer.write_table(pa.concat_tables(self._waiting).combine_chunks(), row_group_size=ROW_GROUP)
+        self._writer.close()
+
+
+@contextmanager
+def fresh_file(path: Path, *, force: bool) -> Iterator[Path]:
+    """A hidden file beside `path` to write to; it becomes `path` when the block ends well and is removed otherwise."""
+    if path.is_dir():
+        raise TraceError(f"{path} is a folder, and this trace is one file: name a file, such as {path / 'trace.parquet'}")
+    _check_free(path, force)
+    with _explained(path):
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        with _explained(path):
+            yield part / path.name
+            _flush(part / path.name)
+            (part / path.name).replace(path)
+            _flush(path.parent)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+@contextmanager
+def fresh_folder(path: Path, *, holds: Sequence[str], force: bool) -> Iterator[Path]:
+    """A hidden folder beside `path` to write the files named in `holds` to; it becomes `path` when the block ends well.
+
+    With `force` an older folder of the same kind is replaced, never one that holds anything else.
+    """
+    if path.exists() and not path.is_dir():
+        raise TraceError(f"{path} is a file, and this trace is a folder with {' and '.join(holds)}: name another place")
+    strangers = sorted(p.name for p in path.iterdir() if p.name not in holds) if path.is_dir() else []
+    if strangers:
+        raise TraceError(f"{path} holds other things than a trace ({', '.join(strangers[:3])}): name a new folder")
+    if not (path.is_dir() and not any(path.iterdir())):
+        _check_free(path, force)
+    with _explained(path):
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        with _explained(path):
+            made = part / "new"
+            made.mkdir()
+            yield made
+            for name in holds:
+                _flush(made / name)
+            _flush(made)
+            if path.exists():
+                path.rename(part / "old")
+            made.rename(path)
+            _flush(path.parent)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _check_free(path: Path, force: bool) -> None:
+    if not path.parent.is_dir():
+        raise TraceError(f"the folder {path.parent} of the trace {path.name} does not exist: make it, or write elsewhere")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise TraceError(f"the folder {path.parent} of the trace {path.name} cannot be written to: choose another")
+    if path.exists() and not force:
+        raise TraceError(f"{path} exists already: use --force to replace it, or write elsewhere")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Turns an error of the file system into one that a user can mend."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            free = shutil.disk_usage(path.parent).free
+            raise TraceError(
+                f"no room for the trace {path} ({error.strerror or error}; {free / 1e6:,.0f} MB free): nothing was written; "
+                "free some space, ask for fewer events or write elsewhere"
+            ) from error
+        raise TraceError(f"the trace {path} could not be written ({error.strerror or error}): nothing was written") from error
+
+
+def _flush(path: Path) -> None:
+    """Makes sure that what was written survives a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

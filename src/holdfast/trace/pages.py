@@ -1,0 +1,123 @@
+"""Requests to the servers of a large web site, in the manner of the World Cup 98 log that PPA's first query reads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import TraceError
+from holdfast.trace.arrivals import Pace, arrivals
+from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
+from holdfast.trace.seeds import child
+from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
+from holdfast.trace.written import Progress, Written, silent
+
+START_US = 899_210_400_000_000  # 1998-06-30 12:40 UTC: about the day's mean rate, rising towards the first match
+CROWD_EVERY_S, CROWD_S = 600.0, 90.0
+SHUFFLES_PER_S = 2.0
+UNCHANGED = 0.2  # share of requests that the browser's own copy answers: no bytes are sent
+
+
+def match_day(time_s: Floats) -> Floats:
+    """Relative rate at a time of day in seconds, UTC: a quiet night and two matches, in the afternoon and the evening."""
+    hour = np.asarray(time_s) / 3600
+    bumps = 2.1 * np.exp(-(((hour - 15.8) / 1.1) ** 2)) + 2.9 * np.exp(-(((hour - 20.4) / 1.1) ** 2))
+    day = 0.18 * (1 - np.cos((hour - 4) / 24 * 2 * np.pi))
+    return np.asarray((0.22 + day + bumps) / (0.22 + 0.18 + 5.0 * 1.1 * np.sqrt(np.pi) / 24), dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Pages:
+    """A site of `pages` pages on `servers` servers. `rate` is the mean of a day, `peak` the most in a second."""
+
+    rate: float = 870.0
+    peak: float = 4500.0
+    pages: int = 20_000
+    servers: int = 30
+    exponent: float = 1.0
+    kind: str = field(default="pages", init=False)
+    columns: tuple[pa.Field, ...] = field(
+        default=(
+            pa.field("page", pa.string(), nullable=False),
+            pa.field("server", pa.int32(), nullable=False),
+            pa.field("bytes", pa.int64(), nullable=False),
+        ),
+        init=False,
+        repr=False,
+    )
+
+    def __post_init__(self) -> None:
+        self.pace()
+        if not 1 <= self.pages <= 10_000_000:
+            raise TraceError(f"a site has 1 to 10000000 pages, not {self.pages}")
+        if not 1 <= self.servers <= 100_000:
+            raise TraceError(f"a site has 1 to 100000 servers, not {self.servers}")
+        if not 0 <= self.exponent <= 5:
+            raise TraceError(f"the Zipf exponent of the pages lies between 0 and 5, not {self.exponent:g}")
+
+    def pace(self) -> Pace:
+        return Pace(self.rate, self.peak, burst_every_s=CROWD_EVERY_S, burst_s=CROWD_S, rhythm=match_day)
+
+    def blocks(self, seed: int) -> Iterator[pa.Table]:
+        setup = child(seed, "site")
+        names = pa.array([f"/page/{k:05d}.html" for k in range(self.pages)])
+        ranking = setup.permutation(self.pages)
+        sizes = np.ceil(np.exp(setup.normal(np.log(4000), 1.3, self.pages))).astype(np.int64)
+        chosen = Popularity(zipf_weights(self.pages, self.exponent))
+        shared = Popularity(setup.permutation(np.exp(setup.normal(0.0, 0.5, self.servers))))
+        for number, arrived in enumerate(arrivals(self.pace(), seed=seed, start_us=START_US, size=BLOCK)):
+            rng = child(seed, "pages", number)
+            page = ranking[chosen.draw(rng, BLOCK)]
+            crowd = arrived.burst >= 0
+            page[crowd] = _crowded(seed, arrived.burst[crowd], self.pages)
+            sent = np.where(rng.random(BLOCK) < UNCHANGED, 0, sizes[page])
+            yield pa.table(
+                {
+                    "time": time_column(arrived.time_us),
+                    "page": strings(page, names),
+                    "server": pa.array(shared.draw(rng, BLOCK).astype(np.int32)),
+                    "bytes": pa.array(sent),
+                }
+            )
+            span_s = (arrived.time_us[-1] - arrived.time_us[0]) / 1e6
+            _shuffle(rng, ranking, rng.poisson(SHUFFLES_PER_S * span_s))
+
+    def count(self, table: pa.Table) -> dict[str, int]:
+        return {"unsent": pc.sum(pc.equal(table["bytes"], 0)).as_py()}
+
+
+def write_pages(
+    path: str | Path,
+    *,
+    events: int,
+    seed: int,
+    rate: float = 870.0,
+    peak: float = 4500.0,
+    pages: int = 20_000,
+    servers: int = 30,
+    exponent: float = 1.0,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Written:
+    """Writes a trace of `events` page requests as one Parquet file; returns the account of it."""
+    site = Pages(rate=rate, peak=peak, pages=pages, servers=servers, exponent=exponent)
+    return write_stream(site, Path(path), events=events, seed=seed, force=force, progress=progress)
+
+
+def _crowded(seed: int, burst: Ints, pages: int) -> Ints:
+    """The page that each flash crowd goes to: one per burst, any page with the same chance."""
+    crowds, which = np.unique(burst, return_inverse=True)
+    target = [child(seed, "crowd", int(crowd)).integers(pages) for crowd in crowds]
+    return np.asarray(target, dtype=np.int64)[which]
+
+
+def _shuffle(rng: np.random.Generator, ranking: Ints, swaps: int) -> None:
+    """Exchanges pages of neighbouring ranks. Near means within a third or so of the rank, so news reach the top too."""
+    count = len(ranking)
+    here = np.exp(rng.random(swaps) * np.log(count)).astype(np.int64).clip(1, count) - 1
+    there = ((here + 1) * np.exp(rng.normal(0.0, 0.3, swaps))).round().astype(np.int64).clip(1, count) - 1
+    for a, b in zip(here.tolist(), there.tolist(), strict=True):
+        ranking[a], ranking[b] = ranking[b], ranking[a]
