@@ -1,0 +1,132 @@
+"""Random applications as in LAAR sections 4.5 and 5.2: one source with a Low and a High rate, of which High overloads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.model.descriptor import Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
+from holdfast.plan.laar.placement import place
+from holdfast.plan.laar.rates import expected_work
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """What applications are drawn from; each range is inclusive.
+
+    `overload` is the load of the fullest host at High with every replica active. Below 1 High would not overload; at
+    `replicas` or more a deployment without replication could not fit either, and section 5.2 takes one for granted.
+    """
+
+    hosts: tuple[int, int] = (1, 12)
+    pes_per_host: tuple[int, int] = (2, 12)
+    out_degree: tuple[float, float] = (1.5, 3.0)
+    selectivity: tuple[float, float] = (0.5, 1.5)
+    source_rate: tuple[float, float] = (1.0, 20.0)
+    cost: tuple[float, float] = (0.5, 1.5)
+    overload: tuple[float, float] = (1.05, 1.9)
+    high_probability: float = 1 / 3
+    replicas: int = 2
+
+    def __post_init__(self) -> None:
+        for name in ("hosts", "pes_per_host", "out_degree", "selectivity", "source_rate", "cost", "overload"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high:
+                raise HoldfastError(f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}")
+        if self.overload[0] <= 1:
+            raise HoldfastError(f"range 'overload' must lie above 1, got {self.overload[0]:g}: High would not overload")
+        if not 0 < self.high_probability < 1:
+            raise HoldfastError(f"'high_probability' must lie between 0 and 1, got {self.high_probability:g}")
+
+
+def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Descriptor:
+    """One random application, placed, whose Low configuration fits with all replicas active and whose High does not."""
+    ranges = ranges or Ranges()
+    hosts = int(rng.integers(*ranges.hosts, endpoint=True))
+    pes = hosts * int(rng.integers(*ranges.pes_per_host, endpoint=True))
+    low, high, overload = _rates(rng, ranges)
+    inputs = _graph(rng, pes, out_degree=rng.uniform(*ranges.out_degree))
+    names = ["source", *(f"pe{i:03d}" for i in range(1, pes + 1))]
+    read = {tail for tails in inputs.values() for tail in tails}
+    drafted = Descriptor(
+        application=name,
+        sources={
+            "source": Source(
+                rates=(
+                    Rate(name="low", rate=low, probability=1 - ranges.high_probability),
+                    Rate(name="high", rate=high, probability=ranges.high_probability),
+                )
+            )
+        },
+        pes={
+            names[i]: Pe(
+                operators=(names[i],),
+                inputs={
+                    names[tail]: Input(selectivity=rng.uniform(*ranges.selectivity), cost=rng.uniform(*ranges.cost))
+                    for tail in sorted(inputs[i])
+                },
+            )
+            for i in range(1, pes + 1)
+        },
+        sinks={"sink": Sink(inputs=tuple(names[i] for i in range(1, pes + 1) if i not in read))},
+        hosts={f"host{h:02d}": Host() for h in range(1, hosts + 1)},
+        replicas=ranges.replicas,
+        contract=Contract(sla=Sla(), billing_period_s=300.0),
+    )
+    return _loaded(drafted, overload)
+
+
+def corpus(seed: int, count: int = 600, *, ranges: Ranges | None = None) -> Iterator[Descriptor]:
+    """`count` applications; the n-th depends on the seed and n alone, so that a part of a corpus is easy to redo."""
+    for n in range(count):
+        yield generate(np.random.default_rng([seed, n]), ranges=ranges, name=f"app{n:04d}")
+
+
+def _rates(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float, float]:
+    """Low and High rate and High's overload, such that Low fits: overload * low / high < 1."""
+    while True:
+        low, high = sorted(rng.uniform(*ranges.source_rate, size=2))
+        most = min(ranges.overload[1], high / low * 0.999)
+        if most > ranges.overload[0]:
+            return float(low), float(high), float(rng.uniform(ranges.overload[0], most))
+
+
+def _graph(rng: np.random.Generator, pes: int, *, out_degree: float) -> dict[int, set[int]]:
+    """The inputs of each PE 1..pes among lower numbers (0 is the source): one each, then more up to the mean degree."""
+    inputs = {i: {int(rng.integers(0, i))} for i in range(1, pes + 1)}
+    possible = pes * (pes + 1) // 2
+    edges = min(possible, round(out_degree * (pes + 1)))
+    missing = edges - pes
+    while missing > 0:
+        head = int(rng.integers(1, pes + 1))
+        tail = int(rng.integers(0, head))
+        if tail not in inputs[head]:
+            inputs[head].add(tail)
+            missing -= 1
+    return inputs
+
+
+def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
+    """The descriptor placed, its costs scaled so that the fullest host has that load at High with all replicas active."""
+    placement = place(descriptor)
+    high = descriptor.input_configurations[-1]
+    work = expected_work(descriptor, high)
+    load = dict.fromkeys(descriptor.hosts, 0.0)
+    for pe, hosts in placement.items():
+        for host in hosts:
+            load[host] += work[pe] / descriptor.hosts[host].cores
+    scale = overload / max(load.values())
+    return descriptor.model_copy(
+        update={
+            "placement": placement,
+            "pes": {
+                name: pe.model_copy(
+                    update={
+                        "inputs": {i: Input(selectivity=edge.selectivity, cost=edge.cost * scale) for i, edge in pe.inputs.items()}
+                    }
+                )
+                for name, pe in descriptor.pes.items()
+            },
+        }
+    )
