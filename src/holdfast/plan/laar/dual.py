@@ -16,10 +16,15 @@ from scipy.sparse import csr_array, vstack
 from holdfast.plan.laar.instance import IC_TOLERANCE, Floats, Instance
 from holdfast.plan.laar.programme import Programme
 
+_OPTIMAL, _INFEASIBLE = 0, 2
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Penalties:
-    """A lower bound on an objective: `root` plus `full[c, i]` or `alone[c, i, h]` for every decision made."""
+    """A lower bound on an objective: `root` plus `full[c, i]` or `alone[c, i, h]` for every decision made.
+
+    An infinite root says that even the relaxation has no solution. `relaxed_full` is its solution.
+    """
 
     root: float
     full: Floats
@@ -28,12 +33,12 @@ class Penalties:
 
 
 def cost_penalties(instance: Instance, programme: Programme) -> Penalties | None:
-    """Bounds the extra cost over no replication (in shares of it) of strategies that meet the SLA. None: no relaxation."""
+    """Bounds the extra cost over no replication (in shares of it) of strategies that meet the SLA."""
     return _penalties(programme, programme.price, sla=instance.sla - IC_TOLERANCE)
 
 
 def loss_penalties(programme: Programme) -> Penalties | None:
-    """Bounds -IC of strategies that hosts allow. None if even the relaxation overloads a host."""
+    """Bounds -IC of strategies that hosts allow."""
     return _penalties(programme, -programme.completeness, sla=None)
 
 
@@ -55,8 +60,11 @@ def _penalties(programme: Programme, objective: Floats, *, sla: float | None) ->
         bounds=(0, 1),
         method="highs",
     )
-    if result.status != 0:
-        return None
+    if result.status == _INFEASIBLE:
+        nothing = np.zeros(programme.full.shape)
+        return Penalties(np.inf, full=nothing, alone=np.zeros(programme.alone.shape), relaxed_full=nothing)
+    if result.status != _OPTIMAL:
+        return None  # a bound is a help, not a need
     prices = np.minimum(result.ineqlin.marginals, 0.0)
     reduced = objective - matrix.T @ prices
     constant = float(prices @ high)

@@ -16,7 +16,8 @@ from holdfast.plan.laar.dual import cost_penalties, loss_penalties
 from holdfast.plan.laar.instance import Active, Instance
 from holdfast.plan.laar.programme import Programme
 from holdfast.plan.laar.solver import Found, Outcome, Pruning, Solution, base_cost, solved
-from holdfast.plan.laar.tree import DONE, FOUND, PRUNINGS, Trail, Tree, activation, advance, plant, split, sprout
+from holdfast.plan.laar.tree import Trail, Tree, activation, plant, sprout
+from holdfast.plan.laar.walk import DONE, FOUND, PRUNINGS, advance, split
 
 _SLICE_NODES = 100_000
 _FIRST_SLICE_NODES = 1_000
@@ -67,7 +68,7 @@ class _Hunt:
         self.active: Active | None = None
         self.first: Found | None = None
         self.last: Found | None = None
-        self.waiting: deque[Trail] = deque([sprout(tree, hosts=len(instance.hosts))])
+        self.waiting: deque[Trail] = deque([sprout(tree)])
         self.finished: list[Trail] = []
         self.changed = threading.Condition()
         self.idle = 0
