@@ -11,7 +11,7 @@ from functools import cached_property
 from heapq import heapify, heappop, heappush
 from itertools import product
 from math import isclose, prod
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -85,11 +85,17 @@ class Sla(Part):
 
 
 class Pricing(Part):
-    """Money: what a billing period brings, what a CPU second costs, what a broken SLA costs per billing period."""
+    """Money: what a billing period brings, what a CPU second costs, what a broken SLA costs.
+
+    `penalty` falls due in a billing period with a failure (`failure_probability`): whole when internal completeness is
+    below the SLA ("breach"), or the share of the SLA that is missing ("shortfall").
+    """
 
     fare: NonNegative = 0.0
     cpu_second: NonNegative = 0.0
     penalty: NonNegative = 0.0
+    penalty_basis: Literal["breach", "shortfall"] = "breach"
+    failure_probability: Share = 1.0
 
 
 class Contract(Part):
@@ -300,9 +306,7 @@ class Descriptor(Document):
                 yield wanted(place, f"{self.replicas} hosts (one per replica)", list(placed))
             for index, on in enumerate(placed):
                 if on not in self.hosts:
-                    yield Problem(
-                        (*place, index), f"is host '{on}', which does not exist; {_known('hosts', self.hosts)}"
-                    )
+                    yield Problem((*place, index), f"is host '{on}', which does not exist; {_known('hosts', self.hosts)}")
             for on in _twice(placed):
                 if len(self.hosts) >= self.replicas:
                     yield Problem(place, f"puts two replicas on host '{on}', which would lose both at once")
@@ -315,6 +319,7 @@ class Descriptor(Document):
         yield from above(0, ("contract", "billing_period_s"), self.contract.billing_period_s)
         for name in ("fare", "cpu_second", "penalty"):
             yield from at_least(0, ("contract", "pricing", name), getattr(pricing, name))
+        yield from between(0, 1, ("contract", "pricing", "failure_probability"), pricing.failure_probability)
 
 
 def _twice(names: Iterable[str]) -> list[str]:

@@ -138,9 +138,7 @@ def parse_document(text: str, model: type[D], *, thing: str = "document", json_t
     return check_document(data, model, thing=thing, lines=lines)
 
 
-def check_document(
-    data: object, model: type[D], *, thing: str = "document", lines: Mapping[Place, int] | None = None
-) -> D:
+def check_document(data: object, model: type[D], *, thing: str = "document", lines: Mapping[Place, int] | None = None) -> D:
     """The document held in plain lists and mappings, checked against the model."""
     try:
         return _validate(data, model)
@@ -262,9 +260,7 @@ class _Walk:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if isinstance(key_node, MappingNode | SequenceNode):
-                self.problems.append(
-                    f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping"
-                )
+                self.problems.append(f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
                 continue
             key = str(key_node.value)
             if key in made:

@@ -78,6 +78,22 @@ def most_complete(instance: Instance, *, seconds: float = 60.0) -> tuple[Active 
     return active, min(1.0, -_dual_bound(result))
 
 
+def cheapest_with_shortfall(instance: Instance, *, weight: float, seconds: float = 60.0) -> tuple[Active | None, bool]:
+    """The strategy that minimises cost / base cost + weight * max(0, sla - IC), and whether it is proven to do so."""
+    programme = Programme.of(instance).with_shortfall(weight)
+    goal = _Rows([programme.completeness], [instance.sla], [np.inf])
+    result, active = _solve_exactly(
+        programme,
+        instance,
+        programme.price,
+        goal,
+        gap=1e-7,
+        deadline=time.perf_counter() + seconds,
+        wants_sla=False,
+    )
+    return active, bool(result.status == _OPTIMAL)
+
+
 @dataclass(slots=True)
 class _Rows:
     """Constraints beside the programme's own."""

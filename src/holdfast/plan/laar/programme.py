@@ -10,10 +10,10 @@ One g per edge, rather than one bound per PE, makes the relaxation tight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 
 from holdfast.plan.laar.instance import Active, Floats, Instance, Ints
 
@@ -43,6 +43,17 @@ class Programme:
         for c in range(len(instance.configurations)):
             builder.add_configuration(c)
         return builder.programme()
+
+    def with_shortfall(self, weight: float) -> Programme:
+        """The programme with one more column, that stands in for missing completeness at a price."""
+        rows = self.matrix.shape[0]
+        return replace(
+            self,
+            price=np.append(self.price, weight),
+            completeness=np.append(self.completeness, 1.0),
+            integral=np.append(self.integral, 0),
+            matrix=hstack([self.matrix, csr_array((rows, 1))], format="csr"),
+        )
 
     def activation(self, instance: Instance, x: Floats) -> Active:
         """The strategy that a solution x stands for."""

@@ -75,7 +75,8 @@ class Solver(Protocol):
     """Finds the cheapest feasible strategy. Stops after about `seconds` with the best it has; never returns one that
     breaks Eq. 10, 11 or 12."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution: ...
 

@@ -1,0 +1,136 @@
+"""Plans in words: why each replica is active, what more IC would cost, and why an SLA cannot be met."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.plan.laar.completeness import cost, host_load, internal_completeness
+from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
+from holdfast.plan.laar.milp import most_complete
+
+
+class InfeasibleError(HoldfastError):
+    """No strategy meets the SLA on these hosts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One PE made full in one configuration: the IC it would bring and the CPU seconds per billing period it would cost."""
+
+    pe: str
+    configuration: str
+    ic: float
+    cost: float
+    fits: bool
+
+
+def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
+    """The error that says the best IC that can be met, and what blocks more."""
+    best, proven = most_complete(instance, seconds=seconds)
+    if best is None:
+        reasons = "; ".join(_does_not_fit(instance))
+        return InfeasibleError(
+            f"no strategy for '{instance.application}' fits its hosts, whatever the SLA: {reasons}; "
+            "add hosts or cores, or place replicas elsewhere"
+        )
+    reached = internal_completeness(instance, best)
+    at_most = f" (proven: none above {proven:.4f})" if proven > reached + 1e-4 else ""
+    blocks = "; ".join(_blocks(instance, best)) or "nothing that hosts could change"
+    return InfeasibleError(
+        f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g}: the best that can "
+        f"be met is {reached:.4f}{at_most}; what blocks more: {blocks}; lower the SLA, or add hosts or cores"
+    )
+
+
+def reasons(instance: Instance, active: Active) -> Iterator[str]:
+    """Why each PE has the replicas it has, configuration by configuration."""
+    now = internal_completeness(instance, active)
+    for c, configuration in enumerate(instance.configurations):
+        for i, pe in enumerate(instance.pes):
+            name = f"{pe} in '{configuration.name}'"
+            changed = active.copy()
+            if active[c, i].all():
+                changed[c, i, 1:] = False
+                without = internal_completeness(instance, changed)
+                saved = cost(instance, active) - cost(instance, changed)
+                if instance.shape[2] == 1:
+                    yield f"{name}: its only replica is active"
+                elif without < instance.sla - IC_TOLERANCE:
+                    yield (
+                        f"{name}: all replicas active; with one, IC would fall from {now:.4f} to {without:.4f}, below "
+                        f"the SLA of {instance.sla:.4g}"
+                    )
+                else:
+                    yield f"{name}: all replicas active; one alone would save {saved:.4g} CPU s for {now - without:.4f} IC"
+                continue
+            changed[c, i] = True
+            replica = int(np.flatnonzero(active[c, i])[0])
+            host = instance.hosts[instance.host_of[i, replica]]
+            gain = internal_completeness(instance, changed) - now
+            if gain <= 0:
+                yield f"{name}: replica {replica} on '{host}' alone; more would bring nothing, since its inputs are not whole"
+            else:
+                more = cost(instance, changed) - cost(instance, active)
+                yield f"{name}: replica {replica} on '{host}' alone; all would bring {gain:.4f} IC for {more:.4g} CPU s"
+
+
+def next_steps(instance: Instance, active: Active) -> list[Step]:
+    """What the next unit of budget would buy: single PEs that could become full, most IC per CPU second first."""
+    now, spent = internal_completeness(instance, active), cost(instance, active)
+    steps = []
+    for c, i in np.argwhere(~active.all(axis=2)):
+        changed = active.copy()
+        changed[c, i] = True
+        steps.append(
+            Step(
+                pe=instance.pes[i],
+                configuration=instance.configurations[c].name,
+                ic=internal_completeness(instance, changed) - now,
+                cost=cost(instance, changed) - spent,
+                fits=bool((host_load(instance, changed)[c] <= instance.limit).all()),
+            )
+        )
+    useful = [step for step in steps if step.ic > 0]
+    return sorted(useful, key=lambda s: (not s.fits, -s.ic / s.cost if s.cost > 0 else -np.inf, s.pe, s.configuration))
+
+
+def _blocks(instance: Instance, best: Active) -> Iterator[str]:
+    """For each configuration in which PEs stay alone, the hosts that are too small to make them all full."""
+    whole = host_load(instance, np.ones_like(best))
+    load = host_load(instance, best)
+    for c, configuration in enumerate(instance.configurations):
+        alone = [instance.pes[i] for i in np.flatnonzero(~best[c].all(axis=1))]
+        over = np.flatnonzero(whole[c] > instance.limit)
+        if not alone or not len(over):
+            continue
+        hosts = ", ".join(
+            f"'{instance.hosts[h]}' (all replicas need {whole[c, h]:.3g} of {instance.capacity[h]:.3g} cores, "
+            f"{load[c, h]:.3g} used)"
+            for h in over
+        )
+        listed = ", ".join(alone[:6]) + (f" and {len(alone) - 6} more" if len(alone) > 6 else "")
+        yield f"in configuration '{configuration.name}' {hosts} cannot carry second replicas of {listed}"
+
+
+def _does_not_fit(instance: Instance) -> Iterator[str]:
+    """Why one replica of each PE is already too much."""
+    found = False
+    for c, configuration in enumerate(instance.configurations):
+        where = f"in configuration '{configuration.name}'"
+        for i, pe in enumerate(instance.pes):
+            if (instance.work[c, i] > instance.limit[instance.host_of[i]]).all():
+                found = True
+                yield f"{where} one replica of '{pe}' needs {instance.work[c, i]:.3g} cores, more than any of its hosts has"
+        needed, there = instance.work[c].sum(), instance.capacity.sum()
+        if needed > instance.limit.sum():
+            found = True
+            yield f"{where} one replica of each PE needs {needed:.3g} cores, all hosts together have {there:.3g}"
+    if not found:
+        hungriest = int(np.argmax(instance.work.sum(axis=1)))
+        yield (
+            f"in configuration '{instance.configurations[hungriest].name}' one replica of each PE needs "
+            f"{instance.work[hungriest].sum():.3g} of {instance.capacity.sum():.3g} cores, but no choice of replicas "
+            "keeps every single host below its capacity"
+        )

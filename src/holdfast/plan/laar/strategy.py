@@ -1,0 +1,150 @@
+"""The strategy document: which replicas are active in which input configuration, and how a controller looks that up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from holdfast.errors import HoldfastError
+from holdfast.model.document import Document, Part, Problem, at_least, between
+from holdfast.plan.laar.completeness import cost, internal_completeness
+from holdfast.plan.laar.instance import Active, Instance
+
+
+class Activation(Part):
+    """One input configuration and the replicas (numbered from 0) of each PE that are active in it."""
+
+    name: str
+    rates: dict[str, float]
+    probability: float
+    active: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The activation to use for measured rates. `exceeded` names the sources that no configuration foresaw, and by how much.
+
+    As long as it is empty the load is not underestimated (LAAR section 4.6).
+    """
+
+    activation: Activation
+    exceeded: Mapping[str, float]
+
+    @property
+    def dominates(self) -> bool:
+        """Whether every rate of the configuration is at least the measured one."""
+        return not self.exceeded
+
+
+class Strategy(Document):
+    """A replica activation strategy s (LAAR Eq. 4) with what it promises.
+
+    `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least.
+    """
+
+    application: str
+    solver: str
+    outcome: str
+    sla: float
+    internal_completeness: float
+    cost: float
+    bound: float = 0.0
+    billing_period_s: float
+    replicas: Annotated[int, Field(json_schema_extra={"minimum": 1})]
+    placement: dict[str, tuple[str, ...]]
+    configurations: tuple[Activation, ...]
+
+    @classmethod
+    def of(cls, instance: Instance, active: Active, *, solver: str = "given", outcome: str = "SOL", bound: float = 0.0) -> Strategy:
+        """The document of a strategy held in an array."""
+        return cls(
+            application=instance.application,
+            solver=solver,
+            outcome=outcome,
+            sla=instance.sla,
+            internal_completeness=internal_completeness(instance, active),
+            cost=cost(instance, active),
+            bound=bound,
+            billing_period_s=instance.billing_period_s,
+            replicas=instance.shape[2],
+            placement={pe: tuple(instance.hosts[h] for h in instance.host_of[i]) for i, pe in enumerate(instance.pes)},
+            configurations=tuple(
+                Activation(
+                    name=configuration.name,
+                    rates=dict(configuration.rates),
+                    probability=configuration.probability,
+                    active={pe: tuple(int(j) for j in np.flatnonzero(active[c, i])) for i, pe in enumerate(instance.pes)},
+                )
+                for c, configuration in enumerate(instance.configurations)
+            ),
+        )
+
+    def problems(self) -> Iterable[Problem]:
+        """Everything that would mislead a controller."""
+        if not self.configurations:
+            yield Problem(("configurations",), "is empty; a strategy has at least one configuration")
+            return
+        if self.replicas < 1:
+            yield Problem(("replicas",), f"wanted a whole number of at least 1, got {self.replicas}")
+        for name, count in Counter(activation.name for activation in self.configurations).items():
+            if count > 1:
+                yield Problem(("configurations",), f"names configuration '{name}' twice; names must differ")
+        sources = self.configurations[0].rates.keys()
+        for index, activation in enumerate(self.configurations):
+            place = ("configurations", index)
+            yield from between(0, 1, (*place, "probability"), activation.probability)
+            if activation.rates.keys() != sources:
+                text = f"wanted rates of the sources {', '.join(sorted(sources))}, got {', '.join(sorted(activation.rates))}"
+                yield Problem((*place, "rates"), text)
+            for source, rate in activation.rates.items():
+                yield from at_least(0, (*place, "rates", source), rate)
+            for pe in sorted(self.placement.keys() ^ activation.active.keys()):
+                yield Problem((*place, "active"), f"and placement differ in PE '{pe}'; both must name every PE")
+            for pe, replicas in activation.active.items():
+                wrong = [j for j in replicas if not 0 <= j < self.replicas]
+                if wrong or len(set(replicas)) < len(replicas):
+                    text = f"wanted different replicas from 0 to {self.replicas - 1}, got {list(replicas)}"
+                    yield Problem((*place, "active", pe), text)
+                if not replicas:
+                    yield Problem((*place, "active", pe), "has no active replica; every PE needs one (LAAR Eq. 12)")
+        for pe, hosts in self.placement.items():
+            if len(hosts) != self.replicas:
+                yield Problem(("placement", pe), f"wanted {self.replicas} hosts (one per replica), got {list(hosts)}")
+
+    def lookup(self, rates: Mapping[str, float]) -> Match:
+        """The configuration nearest to the measured rates among those that dominate them (LAAR section 4.6).
+
+        Where none dominates, the one that falls short by least, told by the match's `exceeded`: the controller must go
+        on with something, and must know that its hosts may be overloaded. Ties by name.
+        """
+        known = self.configurations[0].rates.keys()
+        if rates.keys() != known:
+            raise HoldfastError(
+                f"strategy of '{self.application}' is looked up by the rates of {', '.join(sorted(known))}; "
+                f"got rates of {', '.join(sorted(rates)) or 'nothing'}"
+            )
+
+        def away(activation: Activation) -> tuple[float, float, str]:
+            short = sum(max(0.0, rates[s] - activation.rates[s]) ** 2 for s in known)
+            far = sum((rates[s] - activation.rates[s]) ** 2 for s in known)
+            return short, far, activation.name
+
+        nearest = min(self.configurations, key=away)
+        exceeded = {s: rates[s] - nearest.rates[s] for s in sorted(known) if rates[s] > nearest.rates[s]}
+        return Match(nearest, exceeded)
+
+    def array(self, instance: Instance) -> Active:
+        """The strategy as an array over the instance's own order."""
+        by_name = {activation.name: activation for activation in self.configurations}
+        active = np.zeros(instance.shape, dtype=np.bool_)
+        for c, configuration in enumerate(instance.configurations):
+            if configuration.name not in by_name:
+                raise HoldfastError(f"strategy of '{self.application}' lacks configuration '{configuration.name}'")
+            for i, pe in enumerate(instance.pes):
+                active[c, i, list(by_name[configuration.name].active[pe])] = True
+        return active
