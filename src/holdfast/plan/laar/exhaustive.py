@@ -1,14 +1,15 @@
 """The reference solver: looks at every strategy. For instances small enough, and to hold the other solvers to."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.plan.laar.completeness import cost, violations
-from holdfast.plan.laar.instance import Active, Instance
+from holdfast.plan.laar.completeness import host_load, processed_rates
+from holdfast.plan.laar.failure import Pessimistic
+from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Floats, Instance
 from holdfast.plan.laar.solver import Outcome, Solution, solved
 
 
@@ -22,27 +23,68 @@ class Exhaustive:
     (81, 'BST', 0.667)
     """
 
-    most: int = 100_000
+    most: int = 2_000_000
     name: str = field(default="exhaustive", init=False)
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
         started = time.perf_counter()
         configurations, pes, replicas = instance.shape
-        sets = [np.array(bits, dtype=np.bool_) for bits in product((False, True), repeat=replicas) if any(bits)]
-        strategies = len(sets) ** (configurations * pes)
+        strategies = float(2**replicas - 1) ** (configurations * pes)
         if strategies > self.most:
             raise HoldfastError(
                 f"'{instance.application}' has {strategies:.3g} strategies; the exhaustive solver takes at most "
                 f"{self.most}; use ft-search or milp"
             )
-        best: Active | None = None
-        least = np.inf
-        for choice in product(sets, repeat=configurations * pes):
-            active = np.array(choice).reshape(instance.shape)
-            price = cost(instance, active)
-            if price < least and not any(violations(instance, active)):
-                best, least = active, price
+        parts = [_Part.of(instance, c) for c in range(configurations)]
+        prices, kept = np.zeros(1), np.zeros(1)
+        for part in parts:  # every combination of what each configuration may do, the last varying fastest
+            prices = np.add.outer(prices, part.price).ravel()
+            kept = np.add.outer(kept, part.kept).ravel()
+        prices[kept < instance.sla - IC_TOLERANCE] = np.inf
         elapsed = time.perf_counter() - started
-        if best is None:
-            return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), nodes=strategies)
-        return solved(self.name, instance, best, optimal=True, seconds=elapsed, nodes=strategies)
+        if not np.isfinite(prices).any():
+            return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), nodes=int(strategies))
+        chosen = np.unravel_index(int(np.argmin(prices)), tuple(len(part.price) for part in parts))
+        active = np.stack([part.active[n] for part, n in zip(parts, chosen, strict=True)])
+        return solved(self.name, instance, active, optimal=True, seconds=elapsed, nodes=int(strategies))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """All that one configuration may do without overloading a host: its share of the cost and of IC."""
+
+    active: Active
+    price: Floats
+    kept: Floats
+
+    @classmethod
+    def of(cls, instance: Instance, c: int) -> "_Part":
+        _, pes, replicas = instance.shape
+        sets = [bits for bits in product((False, True), repeat=replicas) if any(bits)]
+        active = np.array(list(product(sets, repeat=pes)), dtype=np.bool_)
+        many = _repeated(instance, c, len(active))
+        fits = np.asarray((host_load(many, active) <= instance.limit).all(axis=1))
+        ((_, phi),) = Pessimistic().scenarios(many, active)
+        best = float((instance.probability @ instance.rate_in).sum())
+        processed = processed_rates(many, phi).sum(axis=1) * instance.probability[c]
+        price = (many.work * active.sum(axis=2)).sum(axis=1) * instance.probability[c]
+        kept = processed / best if best > 0 else np.full(len(active), 1.0 / len(instance.probability))
+        return cls(active[fits], price[fits], kept[fits])
+
+
+def _repeated(instance: Instance, c: int, times: int) -> Instance:
+    """The instance with configuration c in place of all, as often as there are things to try in it."""
+
+    def again(rows: Floats) -> Floats:
+        return np.repeat(rows[c : c + 1], times, axis=0)
+
+    return replace(
+        instance,
+        configurations=(instance.configurations[c],) * times,
+        probability=again(instance.probability),
+        external_in=again(instance.external_in),
+        external_out=again(instance.external_out),
+        rate_in=again(instance.rate_in),
+        rate_out=again(instance.rate_out),
+        work=again(instance.work),
+    )
