@@ -1,0 +1,35 @@
+"""Partially active replication plans (PPA): which tasks of a topology are worth a replica."""
+
+from holdfast.plan.ppa.completeness import internal_completeness
+from holdfast.plan.ppa.criticality import measured_criticality
+from holdfast.plan.ppa.dynamic import Dynamic
+from holdfast.plan.ppa.fidelity import Measure, output_fidelity
+from holdfast.plan.ppa.frontier import Frontier
+from holdfast.plan.ppa.full import Full
+from holdfast.plan.ppa.greedy import Greedy
+from holdfast.plan.ppa.mctree import count_trees, trees
+from holdfast.plan.ppa.planner import Plan, Planner
+from holdfast.plan.ppa.structure_aware import StructureAware
+from holdfast.plan.ppa.structured import Structured
+
+PLANNERS: dict[str, Planner] = {
+    planner.name: planner for planner in (Frontier(), StructureAware(), Structured(), Full(), Greedy(), Dynamic())
+}
+
+__all__ = [
+    "PLANNERS",
+    "Dynamic",
+    "Frontier",
+    "Full",
+    "Greedy",
+    "Measure",
+    "Plan",
+    "Planner",
+    "StructureAware",
+    "Structured",
+    "count_trees",
+    "internal_completeness",
+    "measured_criticality",
+    "output_fidelity",
+    "trees",
+]

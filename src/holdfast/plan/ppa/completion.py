@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from holdfast.model.topology import Floats, Ints
-from holdfast.plan.ppa.fidelity import Measure, _Edge
+from holdfast.plan.ppa.fidelity import Edge, Measure
 
 SHADE = 1e-3  # of costs that are equal the heavier task is taken; a shade of a replica never outweighs a whole one
 
@@ -41,7 +41,7 @@ class Completion:
                 self._deliver(task, wanted)
         return {task for task in wanted if self.missing[task]}
 
-    def _look_up(self, edges: tuple[_Edge, ...]) -> tuple[Ints, ...]:
+    def _look_up(self, edges: tuple[Edge, ...]) -> tuple[Ints, ...]:
         """Costs of an operator's tasks from those of its inputs; per stream, the cheapest upstream task of each."""
         if not edges:
             return ()
@@ -54,7 +54,7 @@ class Completion:
         self.up[edges[0].down] += cost
         return tuple(picks)
 
-    def _look_down(self, edges: tuple[_Edge, ...]) -> None:
+    def _look_down(self, edges: tuple[Edge, ...]) -> None:
         if not edges:
             return
         down = edges[0].down
@@ -109,7 +109,7 @@ class Completion:
                 return
             task = reader
 
-    def _has_member(self, edge: _Edge, local: int, wanted: set[int]) -> bool:
+    def _has_member(self, edge: Edge, local: int, wanted: set[int]) -> bool:
         group = edge.groups_down[local]
         first, last = np.searchsorted(edge.groups_up, [group, group + 1]) + edge.up.start
         return any(first <= task < last for task in wanted)

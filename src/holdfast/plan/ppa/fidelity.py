@@ -106,7 +106,7 @@ class Measure:
         return seen, worth
 
     @cached_property
-    def edges(self) -> tuple[tuple[_Edge, ...], ...]:
+    def edges(self) -> tuple[tuple[Edge, ...], ...]:
         """The input streams of each operator, ready to be evaluated."""
         return tuple(
             tuple(_edges(self.topology, streams, joins=self.joins)) if streams else () for streams in self.topology.streams
@@ -144,9 +144,10 @@ def normalised(weights: Floats, operators: Iterable[int], topology: Topology) ->
 
 
 @dataclass(frozen=True, slots=True)
-class _Edge:
+class Edge:
     """One input stream of an operator, bound to a measure."""
 
+    operator: int  # the position of the upstream operator
     up: slice
     down: slice
     weights: Floats
@@ -171,12 +172,13 @@ class _Edge:
         worth[self.up] += by_group[self.groups_up] * self.weights
 
 
-def _edges(topology: Topology, streams: tuple[TaskStream, ...], *, joins: bool) -> Iterable[_Edge]:
+def _edges(topology: Topology, streams: tuple[TaskStream, ...], *, joins: bool) -> Iterable[Edge]:
     total = np.sum([stream.rates for stream in streams], axis=0)
     joined = joins and topology.operators[topology.order[streams[0].down]].correlated
     for stream in streams:
         equal = np.full(len(total), 1.0 / len(streams))
-        yield _Edge(
+        yield Edge(
+            operator=stream.up,
             up=topology.spans[stream.up],
             down=topology.spans[stream.down],
             weights=stream.weights,
@@ -194,7 +196,7 @@ def _starts(groups: Ints) -> Ints:
     return np.flatnonzero(np.diff(groups, prepend=-1)).astype(np.int64)
 
 
-def _inputs(edges: tuple[_Edge, ...], out: Floats, *, joins: bool) -> Floats:
+def _inputs(edges: tuple[Edge, ...], out: Floats, *, joins: bool) -> Floats:
     """The fidelity of what each task of an operator reads, before its own failure counts."""
     if len(edges) == 1:
         return edges[0].mean(out)

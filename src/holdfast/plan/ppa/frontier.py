@@ -1,0 +1,109 @@
+"""Our own planner: never below structure-aware, and every plan says how far from the best it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from holdfast.model.topology import Floats
+from holdfast.plan.ppa.curve import EVALUATIONS, Knapsack
+from holdfast.plan.ppa.fidelity import Measure
+from holdfast.plan.ppa.formula import Formula, build
+from holdfast.plan.ppa.greedy import Greedy
+from holdfast.plan.ppa.planner import SAME, Plan, check_budget, made, numbers_of
+from holdfast.plan.ppa.relaxation import relax
+from holdfast.plan.ppa.structure_aware import StructureAware
+
+REFILL = 1_000  # evaluations granted to a knapsack that only fills what an improved plan left free
+ATTEMPTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """A knapsack over the measure's formula, which is exact for most topologies, and then the plan is proven best.
+
+    Where it is not exact, its plan, the structure-aware and the greedy one and those of two relaxations are each
+    completed; the best is improved by giving up its least useful replicas and spending them anew. The relaxations bound
+    what any plan could be worth.
+
+    >>> from holdfast.model.topology import TaskOperator, Topology
+    >>> from holdfast.plan.ppa.fidelity import output_fidelity
+    >>> t = Topology(topology="t", operators={
+    ...     "a": TaskOperator(parallelism=3, rates=(4.0, 3.0, 3.0)),
+    ...     "b": TaskOperator(parallelism=3, inputs={"a": "full"}),
+    ...     "c": TaskOperator(parallelism=3, inputs={"b": "one-to-one"})})
+    >>> plan = Frontier().plan(output_fidelity(t), budget=6)
+    >>> plan.tasks, round(plan.quality, 3), plan.proven
+    (('a/0', 'a/1', 'b/0', 'b/1', 'c/0', 'c/1'), 0.467, True)
+    """
+
+    name: str = "frontier"
+    evaluations: int = field(default=EVALUATIONS, kw_only=True)
+
+    def plan(self, measure: Measure, budget: int) -> Plan:
+        check_budget(measure, budget)
+        formula = build(measure)
+        nothing = np.zeros(len(measure.weights))
+        knapsack = Knapsack(formula, budget, free=nothing, evaluations=self.evaluations)
+        if knapsack.exact:
+            chosen = pruned(measure, knapsack.tasks(budget))
+            return made(self, measure, budget, chosen=chosen, bound=knapsack.value(budget))
+        starts: list[Iterable[int]] = [knapsack.tasks(budget)]
+        starts += [numbers_of(measure, p.plan(measure, budget)) for p in (StructureAware(), Greedy())]
+        relaxed = relax(measure, budget)
+        bound = relaxed.bound
+        starts.append(relaxed.chosen)
+        for paying in ("first", "last"):
+            above = Knapsack(formula, budget, free=nothing, paying=paying, evaluations=self.evaluations)
+            bound = min(bound, above.value(budget))
+            starts.append(sorted(above.tasks(budget))[:budget])
+        filled = [refilled(measure, formula, start, budget=budget) for start in starts]
+        best = max(filled, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
+        if measure.of(best) < bound - SAME:
+            best = _improved(measure, formula, best, budget=budget)
+        return made(self, measure, budget, chosen=best, bound=bound)
+
+
+def pruned(measure: Measure, chosen: Iterable[int]) -> set[int]:
+    """The chosen tasks without those that no living MC-tree needs: they can all go at once and nothing is lost."""
+    alive = _mask(measure, chosen)
+    seen, worth = measure.slopes(alive)
+    return {int(task) for task in np.flatnonzero(alive * seen * worth > 0)}
+
+
+def refilled(measure: Measure, formula: Formula, chosen: Iterable[int], *, budget: int) -> set[int]:
+    """The plan with useless replicas given up, and the rest of the budget spent as the knapsack advises."""
+    kept = pruned(measure, chosen)
+    value = measure.of(kept)
+    while len(kept) < budget:
+        knapsack = Knapsack(formula, budget - len(kept), free=_mask(measure, kept), evaluations=REFILL)
+        more = pruned(measure, kept | knapsack.tasks(budget - len(kept)))
+        if measure.of(more) <= value + SAME:
+            break
+        kept, value = more, measure.of(more)
+    return kept
+
+
+def _improved(measure: Measure, formula: Formula, chosen: set[int], *, budget: int) -> set[int]:
+    """Give up the replicas whose loss costs least, spend them anew, keep what is better; more of them each time."""
+    best, value, dropped = chosen, measure.of(chosen), 1
+    for _ in range(ATTEMPTS):
+        if not best or dropped > max(1, len(best) // 2):
+            break
+        tasks = np.array(sorted(best), dtype=np.int64)
+        left = np.round(measure.without_each(_mask(measure, best), tasks), 12)
+        order = tasks[np.lexsort((measure.topology.rank[tasks], -left))]
+        trial = refilled(measure, formula, set(map(int, order[dropped:])), budget=budget)
+        if measure.of(trial) > value + SAME:
+            best, value, dropped = trial, measure.of(trial), 1
+        else:
+            dropped *= 2
+    return best
+
+
+def _mask(measure: Measure, chosen: Iterable[int]) -> Floats:
+    alive = np.zeros(len(measure.weights))
+    alive[list(chosen)] = 1.0
+    return alive
