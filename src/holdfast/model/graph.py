@@ -270,7 +270,7 @@ def _shape_problems(nodes: Sequence[Node]) -> list[str]:
         if not isinstance(node, Sink) and not any(isinstance(graph.nodes[n], Sink) for n in graph.downstream(node.name))
     ]
     for pe, part in graph.pes.items():
-        between = set.union(*(set(graph.downstream(n)) for n in part)) & set.union(*(set(graph.upstream(n)) for n in part))
+        between = frozenset[str]().union(*map(graph.downstream, part)) & frozenset[str]().union(*map(graph.upstream, part))
         outside = sorted(between - set(part))
         if outside:
             problems.append(

@@ -1,0 +1,77 @@
+"""A whole trace as one Spark plan."""
+
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.execute.call import call
+from holdfast.model import Graph, Operator, Sink
+
+Injection = Callable[[DataFrame], DataFrame]
+"""What a fault does to a stream on its way from one node to the next."""
+
+
+def run_batch(
+    graph: Graph,
+    sources: Mapping[str, DataFrame],
+    *,
+    epochs: tuple[int, int] | None = None,
+    injections: Mapping[tuple[str, str], Injection] | None = None,
+) -> dict[str, DataFrame]:
+    """Every stream of the application, unevaluated, over all rows of its sources.
+
+    `epochs` are the first and the last epoch of the sources: what a windowed operator makes for epochs outside them is not
+    yet, or no longer, part of the stream. A stream that several nodes read is computed once. `injections` changes what
+    flows along an edge (from, to).
+    """
+    frames: dict[str, DataFrame] = {}
+    for name in graph.order:
+        node = graph.nodes[name]
+        if isinstance(node, Sink):
+            continue
+        if isinstance(node, Operator):
+            inputs = [_flowing(frames[stream], injections, (stream, name)) for stream in node.inputs]
+            frame = _whole(node, inputs, epochs)
+        else:
+            frame = sources[name]
+        frames[name] = share(frame, sharing_key(graph, name, frame)) if len(graph.successors(name)) > 1 else frame
+    return frames
+
+
+def _flowing(frame: DataFrame, injections: Mapping[tuple[str, str], Injection] | None, edge: tuple[str, str]) -> DataFrame:
+    change = (injections or {}).get(edge)
+    return change(frame) if change else frame
+
+
+def _whole(operator: Operator, inputs: list[DataFrame], epochs: tuple[int, int] | None) -> DataFrame:
+    state = inputs[0].sparkSession.createDataFrame([], operator.state.schema) if operator.state else None
+    output, _ = call(operator, inputs, state)
+    if operator.windowed and epochs is not None:
+        output = output.where(F.col("epoch").between(*epochs))
+    return output
+
+
+def sharing_key(graph: Graph, stream: str, frame: DataFrame) -> tuple[str, ...]:
+    """The columns to divide a shared stream by: those that the nearest keyed reader downstream will want it divided by."""
+    columns = set(frame.columns)
+    for name in graph.order:
+        node = graph.nodes[name]
+        if not isinstance(node, Operator) or name not in graph.downstream(stream):
+            continue
+        rules = [rule.by for rule in node.keep.values() if hasattr(rule, "by")]
+        for by in [*rules, node.state.by if node.state else (), node.key]:
+            if by and columns.issuperset(by):
+                return by
+    return ("seq",)
+
+
+def share(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """The same rows, divided by key, computed once however many plans read them.
+
+    Spark computes an exchange once if it occurs twice in a plan, and the readers' own filters and selections, pushed below the
+    exchange, would make two different ones of it. A filter that is always true, and that no optimiser may look through because
+    an unevaluated counter stands in it, keeps them above; it names every column so that none is pruned below it.
+    """
+    unknown = " and ".join(f"`{name}` is null" for name in frame.columns)
+    return frame.repartition(*key).where(f"monotonically_increasing_id() >= 0 or ({unknown})")

@@ -1,0 +1,105 @@
+"""Calling a user's operator, and telling the user what went wrong in it."""
+
+import inspect
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType
+
+from holdfast.errors import HoldfastError, OperatorError
+from holdfast.model import Graph, Operator
+
+
+def call(operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | None = None) -> tuple[DataFrame, DataFrame | None]:
+    """The operator's output, and its new state table if it takes one; OperatorError if the function does not do its part."""
+    who = f"operator '{operator.name}' ({operator.origin})"
+    try:
+        result = operator.function(*inputs) if state is None else operator.function(*inputs, state)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise OperatorError(f"{who} raised {type(error).__name__}: {first_line(error)}") from error
+    if state is None:
+        return _stream(who, result), None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise OperatorError(f"{who} takes a state table, so it must return (output, state), got {_kind(result)}")
+    output, after = result
+    if not isinstance(after, DataFrame):
+        raise OperatorError(f"{who} must return its new state table as a DataFrame, got {_kind(after)}")
+    return _stream(who, output), _same_columns(who, after, state)
+
+
+def _stream(who: str, result: object) -> DataFrame:
+    if not isinstance(result, DataFrame):
+        raise OperatorError(f"{who} must return a DataFrame, got {_kind(result)}")
+    fields = {field.name: field.dataType for field in result.schema}
+    doubled = sorted({name for name in result.columns if result.columns.count(name) > 1})
+    if doubled:
+        raise OperatorError(
+            f"{who} returns column '{doubled[0]}' {result.columns.count(doubled[0])} times; select the one you mean"
+        )
+    if "seq" not in fields:
+        raise OperatorError(
+            f"{who} returns no column 'seq'; every tuple carries the seq of the tuple that triggered it, got {', '.join(fields)}"
+        )
+    for name in ("seq", "epoch"):
+        if name in fields and not isinstance(fields[name], LongType):
+            raise OperatorError(f"{who} returns '{name}' as {fields[name].simpleString()}; it must stay a bigint")
+    return result
+
+
+def _same_columns(who: str, after: DataFrame, before: DataFrame) -> DataFrame:
+    wanted = {field.name: field.dataType.simpleString() for field in before.schema}
+    got = {field.name: field.dataType.simpleString() for field in after.schema}
+    if wanted != got:
+        raise OperatorError(f"{who} must return its state table with the columns {_columns(wanted)}, got {_columns(got)}")
+    return after.select(*before.columns)
+
+
+def _columns(types: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
+def _kind(value: object) -> str:
+    return "nothing (None)" if value is None else f"a {type(value).__name__}"
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the plans and stacks that Spark puts under it."""
+    text = str(error).strip() or type(error).__name__
+    return text.splitlines()[0].split(" SQLSTATE:")[0].strip()
+
+
+@contextmanager
+def running(graph: Graph, what: str) -> Iterator[None]:
+    """Turn what Spark raises while a job runs into an error that names the operator at fault, where it can be told."""
+    try:
+        yield
+    except PySparkException as error:
+        raise OperatorError(f"{what} failed{_blamed(graph, str(error))}: {_cause(str(error))}") from error
+
+
+def _cause(text: str) -> str:
+    """The line that says what happened: the last line of a Python traceback if there is one, else the first line."""
+    traceback = re.search(r"Traceback \(most recent call last\):\n(.*?)\n(?=\S)(?P<said>[^\n]*)", text, re.DOTALL)
+    said = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
+    if traceback and said:
+        return str(said[-1])
+    return text.strip().splitlines()[0].split(" SQLSTATE:")[0].strip() if text.strip() else "Spark gave no reason"
+
+
+def _blamed(graph: Graph, text: str) -> str:
+    places = re.findall(r'File "([^"]+)", line (\d+)', text)
+    for operator in graph.operators:
+        function = inspect.unwrap(operator.function)
+        try:
+            lines, first = inspect.getsourcelines(function)
+        except (OSError, TypeError):
+            continue
+        for file, line in places:
+            if file == function.__code__.co_filename and first <= int(line) < first + len(lines):
+                return f" in operator '{operator.name}' ({operator.origin.__class__(file, int(line))})"
+    return ""

@@ -1,0 +1,100 @@
+"""How a stream is cut into epochs. A row's epoch follows from the row alone, so every source, replica and restart agrees on it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.errors import HoldfastError, TraceError
+
+
+@dataclass(frozen=True)
+class ByTime:
+    """Epochs of a fixed length in time, counted from 1970, by a source's `time` column."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise HoldfastError(f"an epoch must last more than 0 seconds, got {self.seconds}")
+        if round(self.seconds * 1e6) < 1:
+            raise HoldfastError(f"an epoch must last at least a microsecond, got {self.seconds} s")
+
+    def column(self) -> Column:
+        return F.floor(F.unix_micros("time") / F.lit(round(self.seconds * 1e6))).cast("long")
+
+
+@dataclass(frozen=True)
+class ByBounds:
+    """Epochs that end at the given seqs: epoch 0 ends with the first of them, and one more epoch takes what follows the last."""
+
+    bounds: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if list(self.bounds) != sorted(self.bounds):
+            raise HoldfastError("the bounds of epochs must not descend")
+
+    def column(self) -> Column:
+        if not self.bounds:
+            return F.lit(0).cast("long")
+        return F.size(F.filter(F.lit(list(self.bounds)), lambda bound: bound < F.col("seq"))).cast("long")
+
+
+Cut = ByTime | ByBounds
+
+
+@dataclass(frozen=True)
+class Span:
+    """A run of epochs to be processed together: `first` to `last`, both included; the rows before them end at seq `after`
+    and their own rows end at seq `until`."""
+
+    first: int
+    last: int
+    after: int
+    until: int
+
+    @property
+    def empty(self) -> bool:
+        return self.after == self.until
+
+
+def with_epochs(sources: Mapping[str, DataFrame], cut: Cut) -> dict[str, DataFrame]:
+    """The sources with each row's epoch beside it."""
+    for name, rows in sources.items():
+        if isinstance(cut, ByTime) and "time" not in rows.columns:
+            raise TraceError(f"source '{name}' has no column 'time' to cut it into epochs by; it has {', '.join(rows.columns)}")
+    return {name: rows.withColumn("epoch", cut.column()) for name, rows in sources.items()}
+
+
+def spans_of(sources: Mapping[str, DataFrame]) -> Sequence[Span]:
+    """One span per epoch, from the first epoch that has a row to the last, those without rows included.
+
+    Raises TraceError where seq and epoch disagree: a row of a later epoch with a smaller seq.
+    """
+    parts = [rows.groupBy("epoch").agg(F.min("seq").alias("low"), F.max("seq").alias("high")) for rows in sources.values()]
+    merged = parts[0]
+    for part in parts[1:]:
+        merged = merged.unionByName(part)
+    ends = merged.groupBy("epoch").agg(F.min("low").alias("low"), F.max("high").alias("high")).orderBy("epoch").collect()
+    spans: list[Span] = []
+    after = 0
+    for epoch, low, high in ends:
+        if low is None or epoch is None:
+            raise TraceError("the trace has rows without a seq or a time; every row needs both to belong to an epoch")
+        if spans and low <= after:
+            raise TraceError(
+                f"seq and time disagree: a row of epoch {epoch} has seq {low}, but an earlier epoch reaches seq {after}; "
+                "across all sources, seq must ascend with time"
+            )
+        start = spans[-1].last + 1 if spans else epoch
+        after = after if spans else low - 1
+        spans += [Span(empty, empty, after, after) for empty in range(start, epoch)]
+        spans.append(Span(epoch, epoch, after, high))
+        after = high
+    return spans
+
+
+def join_spans(spans: Sequence[Span]) -> Span:
+    """Consecutive spans as one, to be run as one Spark job."""
+    return Span(spans[0].first, spans[-1].last, spans[0].after, spans[-1].until)

@@ -1,0 +1,103 @@
+"""The one place that makes a SparkSession."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from holdfast.errors import MachineError
+
+JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+
+
+def open_session(master: str = "local[*]", *, name: str = "holdfast", memory: str = "4g", ui: bool = False) -> SparkSession:
+    """A SparkSession that is quiet, in UTC, and on a local master reachable from this machine only.
+
+    `memory` bounds the driver's heap; on a local master, where everything runs in the driver, it bounds the whole of Spark.
+    """
+    require_java()
+    builder = (
+        SparkSession.builder.master(master)
+        .appName(name)
+        .config("spark.driver.memory", memory)
+        .config("spark.ui.enabled", str(ui).lower())
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.execution.arrow.pyspark.enabled", "true")
+        .config("spark.sql.catalogImplementation", "in-memory")
+        .config("spark.sql.warehouse.dir", str(Path(tempfile.gettempdir()) / "holdfast-warehouse"))
+    )
+    if master.startswith("local"):
+        builder = (
+            builder.config("spark.driver.host", "127.0.0.1")
+            .config("spark.driver.bindAddress", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", 2 * _cores(master))
+        )
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    with _quiet_start() as log:
+        try:
+            spark = builder.getOrCreate()
+        except Exception as error:
+            raise MachineError(
+                f"Spark could not start on master '{master}': {str(error).splitlines()[0]}; the last lines it wrote: "
+                f"{' | '.join(log.read_text(errors='replace').splitlines()[-3:]) or 'none'}"
+            ) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def java_version() -> int | None:
+    """The major version of the Java that Spark would use, or None where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not java:
+        return None
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    except OSError:
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else None
+
+
+def require_java() -> None:
+    """Raise MachineError unless Spark can find a Java that it runs on."""
+    version = java_version()
+    if version is None or version < JAVA:
+        got = "none was found" if version is None else f"Java {version} was found"
+        raise MachineError(
+            f"Spark needs Java {JAVA} or newer, but {got}; install it (Debian: apt-get install openjdk-17-jre-headless) "
+            "or point JAVA_HOME at one"
+        )
+
+
+def _cores(master: str) -> int:
+    found = re.fullmatch(r"local\[(\d+|\*).*\]", master)
+    if not found:
+        return 1
+    return os.cpu_count() or 1 if found.group(1) == "*" else int(found.group(1))
+
+
+@contextmanager
+def _quiet_start() -> Iterator[Path]:
+    """Send what the JVM writes to stderr into a file: it inherits the descriptor that is there when it starts."""
+    log = Path(tempfile.mkstemp(prefix="holdfast-spark-", suffix=".log")[1])
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield log
+    finally:
+        sys.stderr.flush()
+        os.dup2(kept, 2)
+        os.close(kept)
+        log.unlink(missing_ok=True)

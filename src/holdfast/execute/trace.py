@@ -1,0 +1,166 @@
+"""Reading a recorded trace: the rows of every source, checked against what the application says it reads."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from holdfast.errors import ProblemsError, TraceError
+from holdfast.execute.call import first_line
+from holdfast.execute.schema import source_schema
+from holdfast.model import Graph, Source
+
+Columns = Mapping[str, str]
+"""For each column of a source a SQL expression over the columns of the file."""
+
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".orc": "orc"}
+WIDER = {
+    "bigint": {"int", "smallint", "tinyint"},
+    "int": {"smallint", "tinyint"},
+    "double": {"float", "int", "bigint", "smallint", "tinyint", "decimal"},
+    "timestamp": {"timestamp_ntz", "date"},
+}
+"""Types that become another without losing anything."""
+
+
+def open_trace(
+    spark: SparkSession, graph: Graph, path: str, *, columns: Mapping[str, Columns] | None = None
+) -> dict[str, DataFrame]:
+    """The rows of each source, with exactly the columns it declares.
+
+    The trace of an application with one source is a file or folder that Spark can read (Parquet, CSV, JSON, ORC); with several
+    sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names.
+    """
+    single = len(graph.sources) == 1
+    return {
+        source.name: _open_source(spark, source, path if single else _place(path, source), (columns or {}).get(source.name))
+        for source in graph.sources
+    }
+
+
+def _place(folder: str, source: Source) -> str:
+    if _is_local(folder):
+        root = _local(folder)
+        if not root.is_dir():
+            raise TraceError(f"trace '{folder}' must be a folder with a file per source, such as {source.name}.parquet")
+        for candidate in sorted(root.iterdir()):
+            if candidate.name.split(".")[0] == source.name:
+                return str(candidate)
+        found = ", ".join(sorted(p.name for p in root.iterdir())) or "nothing"
+        raise TraceError(f"trace '{folder}' has no file for source '{source.name}', such as {source.name}.parquet; it has {found}")
+    return f"{folder.rstrip('/')}/{source.name}.parquet"
+
+
+def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None) -> DataFrame:
+    if _is_local(path) and not _local(path).exists():
+        raise TraceError(f"trace '{path}' does not exist; make one with 'holdfast trace', or check the path")
+    try:
+        frame = _reader(spark, path)
+        frame = _mapped(frame, source, columns) if columns else frame
+    except PySparkException as error:
+        raise TraceError(f"trace '{path}' cannot be read for source '{source.name}': {first_line(error)}") from error
+    frame = _typed(frame, source, path)
+    _require_order(frame, source, path, mapped=columns is not None)
+    return frame
+
+
+def _reader(spark: SparkSession, path: str) -> DataFrame:
+    kind = next((kind for suffix, kind in READERS.items() if suffix in Path(path).suffixes), None)
+    if kind is None and _is_local(path) and _local(path).is_dir():
+        inside = {suffix for file in _local(path).iterdir() for suffix in file.suffixes} & READERS.keys()
+        kind = READERS[sorted(inside)[0]] if inside else None
+    if kind is None:
+        raise TraceError(f"trace '{path}' has an unknown kind of file; wanted one of {', '.join(READERS)}")
+    if kind == "csv":
+        return spark.read.csv(path, header=True, inferSchema=True)
+    return spark.read.format(kind).load(path)
+
+
+def _mapped(frame: DataFrame, source: Source, columns: Columns) -> DataFrame:
+    wanted = source_schema(source).names
+    unknown = sorted(set(columns) - set(wanted))
+    if unknown:
+        raise TraceError(
+            f"the mapping names column '{unknown[0]}', which source '{source.name}' does not have; "
+            f"its columns are: {', '.join(wanted)}"
+        )
+    return frame.selectExpr(*(f"{expression} as `{name}`" for name, expression in columns.items()))
+
+
+def _typed(frame: DataFrame, source: Source, path: str) -> DataFrame:
+    got = {field.name: field.dataType for field in frame.schema}
+    problems = []
+    for field in source_schema(source):
+        if field.name not in got:
+            problems.append(
+                f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {', '.join(got) or 'nothing'}"
+            )
+        elif not _fits(got[field.name], field.dataType):
+            problems.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
+    if problems:
+        raise _TraceProblems(f"trace '{path}' for source '{source.name}' ({source.origin})", problems)
+    return frame.select(*(F.col(field.name).cast(field.dataType) for field in source_schema(source)))
+
+
+class _TraceProblems(ProblemsError, TraceError):
+    """Every column of a trace that is not what its source declares."""
+
+
+def _fits(got: DataType, wanted: DataType) -> bool:
+    have, want = got.simpleString(), wanted.simpleString()
+    return have == want or have.split("(")[0] in WIDER.get(want, ()) or have == "void"
+
+
+def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool) -> None:
+    """Raise TraceError unless the trace has rows and each row's seq is there, its own, and, in a file, above the one before."""
+    who = f"trace '{path}' for source '{source.name}'"
+    if not mapped and _is_local(path) and _local(path).is_file() and path.endswith(".parquet"):
+        _require_ascending(_local(path), who)
+        return
+    try:
+        rows, known, distinct = frame.select(F.count("*"), F.count("seq"), F.count_distinct("seq")).first() or (0, 0, 0)
+    except PySparkException as error:
+        raise TraceError(f"{who} cannot be read: {first_line(error)}") from error
+    if rows == 0:
+        raise TraceError(f"{who} is empty; there is nothing to run on")
+    if known < rows:
+        raise TraceError(f"{who} has {rows - known} rows without a seq; every row needs one")
+    if distinct < rows:
+        raise TraceError(f"{who} has {rows - distinct} rows whose seq another row has too; seq must ascend")
+
+
+def _require_ascending(path: Path, who: str) -> None:
+    """Look at the seq column alone, batch by batch: memory stays bounded however long the trace is."""
+    last, row = None, 0
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=1 << 20, columns=["seq"]):
+            column = batch.column(0)
+            if column.null_count:
+                place = row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]) + 1
+                raise TraceError(f"{who} has no seq in row {place}; every row needs one")
+            seq = column.to_numpy()
+            steps = np.diff(seq, prepend=seq[:1] - 1 if last is None else [last])
+            wrong = np.flatnonzero(steps <= 0)
+            if len(wrong):
+                at = int(wrong[0])
+                before = int(seq[at - 1]) if at else last
+                raise TraceError(f"{who}: seq must ascend, but row {row + at + 1} has seq {seq[at]} after {before}")
+            last, row = (int(seq[-1]) if len(seq) else last), row + len(seq)
+    except pa.ArrowException as error:
+        raise TraceError(f"{who} cannot be read: {first_line(error)}") from error
+    if row == 0:
+        raise TraceError(f"{who} is empty; there is nothing to run on")
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
+
+
+def _local(path: str) -> Path:
+    return Path(path.removeprefix("file://"))

@@ -1,0 +1,41 @@
+"""Loading an application from the Python file that defines it."""
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+
+from holdfast.errors import ApplicationError, HoldfastError
+from holdfast.model.app import App
+
+
+def load_app(path: str | Path) -> App:
+    """The one App that a file defines at its top level. Runs the file, as Python's import does; nothing of the App runs."""
+    file = Path(path)
+    if not file.is_file():
+        raise HoldfastError(f"application file '{path}' does not exist; give the path of a Python file that defines an App")
+    if file.suffix != ".py":
+        raise HoldfastError(f"application file '{path}' is no Python file; its name must end in .py")
+    name = f"holdfast_application_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # Spark's pickler looks functions up by their module
+    try:
+        spec.loader.exec_module(module)
+    except HoldfastError:
+        raise
+    except Exception as error:
+        raise ApplicationError(f"application file '{path}'", [_said(error, file)]) from error
+    apps = {key: value for key, value in vars(module).items() if isinstance(value, App)}
+    if len(apps) != 1:
+        found = f"it defines {len(apps)}: {', '.join(sorted(apps))}" if apps else "it defines none"
+        raise ApplicationError(f"application file '{path}'", [f"wanted exactly one App at the top level, but {found}"])
+    return next(iter(apps.values()))
+
+
+def _said(error: Exception, file: Path) -> str:
+    if isinstance(error, SyntaxError):
+        return f"line {error.lineno}: {error.msg}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
+    return f"line {lines[-1] if lines else '?'}: {type(error).__name__}: {error}"
