@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from holdfast.trace.popularity import Floats, Ints
 
 NOISE_S, SPIKE_S, TROUBLE_S = 60.0, 40.0, 30.0
-SPIKE_EVERY_S, SHIFT_EVERY_S = 6 * 3600.0, 36 * 3600.0
+SPIKE_EVERY_S, SHIFT_EVERY_S, SHIFT_S = 6 * 3600.0, 36 * 3600.0, 4 * 86_400.0
 TROUBLE_EVERY_S, RESTART_EVERY_S = 8 * 3600.0, 3 * 86_400.0
 WRITE_EVERY_S = 600.0
 
@@ -61,8 +61,8 @@ class Fleet:
         noise = noise * np.sqrt(1 - self._keep(NOISE_S) ** 2)
         self._spike, spike = _decaying(self._spike, self._rare(rng, shape, SPIKE_EVERY_S, 35.0), self._keep(SPIKE_S))
         self._trouble, trouble = _decaying(self._trouble, self._rare(rng, shape, TROUBLE_EVERY_S, 0.2), self._keep(TROUBLE_S))
-        shift = self._shift + np.cumsum(rng.normal(0.0, 0.25, shape) * (rng.random(shape) < self._chance(SHIFT_EVERY_S)), axis=0)
-        self._shift = 0.9 * shift[-1]
+        jolts = rng.normal(0.0, 0.35, shape) * (rng.random(shape) < self._chance(SHIFT_EVERY_S))
+        self._shift, shift = _decaying(self._shift, jolts, self._keep(SHIFT_S))
         work = np.exp(shift) * rhythm * np.exp(roles.noise * noise)
         requests = rng.poisson(roles.requests * self._interval_s * work).astype(np.int64)
         return {

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,9 +19,12 @@ from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.written import Progress, Written, silent
 
 START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
-TRADE_EXPONENT, TRADE_SHIFT = 1.25, 8.0
-QUOTE_EXPONENT, QUOTE_SHIFT = 0.75, 8.0
-REPEAT = 0.3  # an order that is filled in parts makes several trades of one ticker in a row
+TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.5, 0.95, 8.0  # quotes reach the rarely traded tickers more often than trades do
+REPEAT = 0.1  # an order that is filled in parts makes several tuples of one ticker in a row
+NEWS_PER_S, NEWS_JUMP = 0.04, 0.02  # any ticker may have some, also one that hardly trades
+BOUT, BOUT_GAP = 5, 10  # news make a ticker trade at least BOUT times, every BOUT_GAP trades of the market or so
+LOT, LOTS = 100, 1.8  # sizes are round lots; LOTS is the median number of lots
+VOLUME_SPREAD, ASK_SPREAD = 1.4, 1.4  # standard deviations of the log sizes: a few trades outweigh the rest
 
 
 @dataclass(frozen=True)
@@ -56,30 +58,30 @@ class Market:
 
     def blocks(self, seed: int) -> Iterator[pa.Table]:
         setup = child(seed, "listing")
-        listing = list_tickers(setup, self.tickers)
-        names = _symbols(setup, self.tickers)
-        kinds = pa.array(["quote", "trade"])
-        traded = Popularity(zipf_weights(self.tickers, TRADE_EXPONENT, shift=TRADE_SHIFT))
-        quoted = Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=QUOTE_SHIFT))
-        walks = Walks(listing, market_volatility=0.12 / np.sqrt(252 * 23_400))
-        for number, arrived in enumerate(arrivals(Pace(self.rate, self.peak), seed=seed, start_us=START_US, size=BLOCK)):
+        shares = zipf_weights(self.tickers, TRADE_EXPONENT, shift=SHIFT)
+        listing = list_tickers(setup, 1 / (shares * self.rate * (1 - self.quotes)))
+        names, kinds = _symbols(setup, self.tickers), pa.array(["quote", "trade"])
+        traded, quoted = Popularity(shares), Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=SHIFT))
+        walks = Walks(listing)
+        pace = Pace(self.rate, self.peak)
+        for number, arrived in enumerate(arrivals(pace, seed=seed, start_us=START_US, size=BLOCK)):
             rng = child(seed, "market", number)
             trade = rng.random(BLOCK) >= self.quotes
             ticker = np.empty(BLOCK, dtype=np.int64)
             ticker[trade] = _in_runs(rng, traded.draw(rng, int(trade.sum())))
             ticker[~trade] = _in_runs(rng, quoted.draw(rng, int((~trade).sum())))
-            mid = walks.mid(rng, ticker, arrived.clock)
-            half = listing.half_spread[ticker]
-            price = _cents(mid * (1 + half * rng.choice([-1.0, 1.0], BLOCK) * rng.random(BLOCK)))
-            ask = _cents(mid * (1 + half * rng.exponential(1.0, BLOCK)))
-            size = _lots(rng, BLOCK)
+            jump = _break_news(rng, ticker, np.flatnonzero(trade), arrived.clock, tickers=self.tickers)
+            mid, half = walks.mid(rng, ticker, arrived.clock, jump), listing.half_spread[ticker]
+            price = _cents(mid * (1 + half * rng.uniform(-0.5, 0.5, BLOCK)))
+            ask = _cents(mid * (1 + half * rng.gamma(3.0, 1 / 3.0, BLOCK)))
+            volume, size = _shares(rng, BLOCK, VOLUME_SPREAD), _shares(rng, BLOCK, ASK_SPREAD)
             yield pa.table(
                 {
                     "time": time_column(arrived.time_us),
                     "ticker": strings(ticker, names),
                     "kind": strings(trade.astype(np.int64), kinds),
                     "price": pa.array(price, mask=~trade),
-                    "volume": pa.array(size, mask=~trade),
+                    "volume": pa.array(volume, mask=~trade),
                     "ask_price": pa.array(ask, mask=trade),
                     "ask_size": pa.array(size, mask=trade),
                 }
@@ -119,10 +121,28 @@ def _in_runs(rng: np.random.Generator, ticker: Ints) -> Ints:
     return ticker[np.maximum.accumulate(fresh)]
 
 
+def _break_news(rng: np.random.Generator, ticker: Ints, trades: Ints, clock: Floats, *, tickers: int) -> Floats:
+    """Gives the news of a block: their tickers take over some of the trades, and a jump stands at the first of each.
+
+    A rarely traded ticker thus changes price and trades five times within seconds, and then hardly at all: who misses those
+    trades goes on with the old price for very long.
+    """
+    jump = np.zeros(len(ticker))
+    for _ in range(rng.poisson(NEWS_PER_S * (clock[-1] - clock[0]))):
+        who, size = rng.integers(tickers), rng.normal(0.0, NEWS_JUMP)
+        count = BOUT - 1 + rng.geometric(0.5)
+        bout = rng.integers(max(1, len(trades))) + np.cumsum(rng.geometric(1 / BOUT_GAP, count)) - 1
+        rows = trades[bout[bout < len(trades)]]
+        if len(rows):
+            ticker[rows] = who
+            jump[rows[0]] += size
+    return jump
+
+
 def _cents(price: Floats) -> Floats:
     return np.asarray(np.maximum(np.round(price, 2), 0.01), dtype=np.float64)
 
 
-def _lots(rng: np.random.Generator, size: int) -> npt.NDArray[np.int64]:
+def _shares(rng: np.random.Generator, size: int, spread: float) -> Ints:
     """Numbers of shares: round lots, most of them small, a few very large."""
-    return 100 * np.ceil(np.exp(rng.normal(0.6, 0.9, size))).astype(np.int64)
+    return LOT * np.ceil(LOTS * np.exp(rng.normal(0.0, spread, size))).astype(np.int64)

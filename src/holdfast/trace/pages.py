@@ -15,8 +15,8 @@ from holdfast.trace.seeds import child
 from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.written import Progress, Written, silent
 
-START_US = 899_210_400_000_000  # 1998-06-30 12:40 UTC: about the day's mean rate, rising towards the first match
-CROWD_EVERY_S, CROWD_S = 600.0, 90.0
+START_US = 899_215_800_000_000  # 1998-06-30 14:10 UTC: the day's mean rate, rising towards the first match
+CROWD_EVERY_S, CROWD_S = 1200.0, 60.0
 SHUFFLES_PER_S = 2.0
 UNCHANGED = 0.2  # share of requests that the browser's own copy answers: no bytes are sent
 

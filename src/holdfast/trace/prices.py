@@ -1,4 +1,4 @@
-"""Prices of many tickers at the times of their tuples: one market factor, one random walk per ticker."""
+"""Prices of many tickers at the times of their tuples: one market factor, one random walk per ticker, and news."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,13 @@ import numpy as np
 
 from holdfast.trace.popularity import Floats, Ints
 
-YEAR_S = 252 * 23_400  # seconds of trading
+VOLATILITY = 3e-4  # of one second, of a ticker that trades often
+OFTEN_S = 10.0  # tickers that trade more rarely than this move less, by the power CALM of how much more rarely
+CALM = 0.4
+MARKET_VOLATILITY = 3e-5
+WIDTH, WIDENING = 0.85, 0.45  # half-spread over the price's move in a second: WIDTH * (seconds between trades)^WIDENING
+TICK = 1e-4  # least half-spread
+AVERAGE_LAG = 1.7  # trades by which the mean of the last five lags: 0.5 since the last, 1.2 among the five
 
 
 @dataclass(frozen=True)
@@ -19,43 +25,52 @@ class Listing:
     half_spread: Floats
 
 
-def list_tickers(rng: np.random.Generator, count: int) -> Listing:
-    """Tickers whose constants have the spread of a real exchange's. Rarely traded ones have wider spreads."""
-    rank = np.arange(count) / count
-    annual = np.exp(rng.normal(np.log(0.45), 0.35, count))
+def list_tickers(rng: np.random.Generator, between_s: Floats) -> Listing:
+    """Tickers that trade every `between_s` seconds on average.
+
+    A half-spread is about what the price moves from trade to trade: sellers ask that much above the middle to be safe from
+    those who know more, as real ones do. So an ask falls below the average of the last five trades only when the price has
+    moved away from them, and an average that is out of date finds bargains that are none.
+    """
+    count = len(between_s)
+    volatility = VOLATILITY * np.minimum(OFTEN_S / between_s, 1.0) ** CALM * np.exp(rng.normal(0.0, 0.3, count))
+    moves = np.hypot(volatility, MARKET_VOLATILITY) * np.sqrt(AVERAGE_LAG)
     return Listing(
-        price=np.exp(rng.normal(np.log(28.0), 0.7, count)).clip(1.0, 400.0),
-        volatility=annual / np.sqrt(YEAR_S),
+        price=np.exp(rng.normal(np.log(28.0), 0.8, count)).clip(1.0, 1000.0),
+        volatility=volatility,
         beta=rng.normal(1.0, 0.3, count),
-        half_spread=np.exp(rng.normal(np.log(4e-4), 0.4, count)) * (1 + 3 * rank),
+        half_spread=(WIDTH * moves * between_s**WIDENING + TICK) * np.exp(rng.normal(0.0, 0.2, count)),
     )
 
 
 class Walks:
     """The log prices of all tickers, moved on to each tuple in turn. Time is the arrivals' clock."""
 
-    def __init__(self, listing: Listing, *, market_volatility: float) -> None:
-        self._listing, self._market_volatility = listing, market_volatility
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
         self._log_price = np.log(listing.price)
         self._at = np.zeros(len(listing.price))
         self._market, self._now = 0.0, 0.0
 
-    def mid(self, rng: np.random.Generator, ticker: Ints, clock: Floats) -> Floats:
-        """The price of ticker[k] at clock[k], for ascending clocks that go on where the last call stopped."""
-        steps = np.sqrt(np.diff(clock, prepend=self._now)) * self._market_volatility
+    def mid(self, rng: np.random.Generator, ticker: Ints, clock: Floats, jump: Floats) -> Floats:
+        """The price of ticker[k] at clock[k], for ascending clocks that go on where the last call stopped.
+
+        jump[k] is what news adds to the log price of ticker[k] just before its k-th tuple.
+        """
+        steps = np.sqrt(np.diff(clock, prepend=self._now)) * MARKET_VOLATILITY
         market = self._market + np.cumsum(steps * rng.standard_normal(len(clock)))
         self._market, self._now = float(market[-1]), float(clock[-1])
-        own = self._own(rng, ticker, clock)
+        own = self._own(rng, ticker, clock, jump)
         return np.asarray(np.exp(own + self._listing.beta[ticker] * market), dtype=np.float64)
 
-    def _own(self, rng: np.random.Generator, ticker: Ints, clock: Floats) -> Floats:
+    def _own(self, rng: np.random.Generator, ticker: Ints, clock: Floats, jump: Floats) -> Floats:
         """Each ticker's own walk: grouped by ticker, a running sum of steps as long as the time between its tuples."""
         order = np.argsort(ticker.astype(np.uint16 if len(self._at) <= 1 << 16 else np.int64), kind="stable")
         who, at = ticker[order], clock[order]
         first = np.flatnonzero(np.diff(who, prepend=-1))
         since = np.diff(at, prepend=0.0)
         since[first] = at[first] - self._at[who[first]]
-        moved = np.cumsum(np.sqrt(since) * self._listing.volatility[who] * rng.standard_normal(len(who)))
+        moved = np.cumsum(np.sqrt(since) * self._listing.volatility[who] * rng.standard_normal(len(who)) + jump[order])
         before = np.concatenate(([0.0], moved))[first]
         sizes = np.diff(first, append=len(who))
         level = moved + np.repeat(self._log_price[who[first]] - before, sizes)
