@@ -7,9 +7,11 @@ takes time in proportion to tasks times budget. Subformulas used more than once 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
+from numba import njit
 
 from holdfast.model.topology import Floats, Ints
 from holdfast.plan.ppa.formula import ONE, Formula
@@ -135,7 +137,7 @@ class Knapsack:
                 chosen.add(node.task)
             return
         inner = self.scopes.fixed_at.get(at, [])
-        shares = [(child, spent) for child, spent in self._settle(at, inner, amount)]
+        shares = self._settle(at, inner, amount)
         left = shares.pop()[1] if shares else amount
         for child, spent in shares:
             self._buy_fixed(child, spent, chosen)
@@ -149,9 +151,11 @@ class Knapsack:
             return []
         shares: list[tuple[int, int]] = []
         for position, first in enumerate(inner):
-            curve = self._fix(at, inner[position:])
-            amount = int(self.amounts[first][1][min(amount, len(curve) - 1)])
-            spent = int(self.amounts[first][0][amount])
+            if position or self.constants:  # else the amounts found at first still hold
+                self._fix(at, inner[position:])
+            amounts, came_from = self.amounts[first]
+            amount = int(came_from[min(amount, len(came_from) - 1)])
+            spent = int(amounts[amount])
             self.constants[first] = self.curves[first][spent : spent + 1]
             self._work_out(first)
             shares.append((first, spent))
@@ -193,23 +197,25 @@ def _longer(values: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([values, np.full(size - len(values), -1, dtype=values.dtype)])
 
 
-def _convolved(left: Floats, right: Floats, budget: int, *, add: bool) -> tuple[Floats, Ints]:
+def _convolve(left: Floats, right: Floats, size: int, add: bool) -> tuple[Floats, Ints]:
     """The best of left[c - i] + right[i] (or times), and that i; of equals the smallest, so that the left comes first."""
+    best, split = np.full(size, -1.0), np.zeros(size, dtype=np.int64)
+    for i in range(min(len(right), size)):
+        for j in range(min(len(left), size - i)):
+            value = left[j] + right[i] if add else left[j] * right[i]
+            if value > best[i + j] + TIE:
+                split[i + j] = i
+            if value > best[i + j]:
+                best[i + j] = value
+    return best, split
+
+
+# Compiled: the whole planner spends its time here, on curves too short for array operations to pay.
+_compiled: Callable[[Floats, Floats, int, bool], tuple[Floats, Ints]] = njit(cache=True)(_convolve)
+
+
+def _convolved(left: Floats, right: Floats, budget: int, *, add: bool) -> tuple[Floats, Ints]:
     size = min(len(left) + len(right) - 1, budget + 1)
     if len(right) == 1:
         return (left + right[0] if add else left * right[0]), np.zeros(size, dtype=np.int64)
-    best, split = np.full(size, -1.0), np.zeros(size, dtype=np.int64)
-    over_right = len(right) <= len(left)
-    small, large = (right, left) if over_right else (left, right)
-    amounts = range(len(small)) if over_right else range(len(small) - 1, -1, -1)
-    for amount in amounts:
-        if amount >= size:
-            continue
-        part = large[: size - amount]
-        candidate = part + small[amount] if add else part * small[amount]
-        window = slice(amount, amount + len(part))
-        better = candidate > best[window] + TIE
-        to_right = amount if over_right else np.arange(len(part))
-        split[window] = np.where(better, to_right, split[window])
-        best[window] = np.maximum(best[window], candidate)
-    return best, split
+    return _compiled(left, right, size, add)

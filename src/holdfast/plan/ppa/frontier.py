@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.model.topology import Floats
-from holdfast.plan.ppa.curve import EVALUATIONS, Knapsack
+from holdfast.plan.ppa.curve import EVALUATIONS, Knapsack, Paying
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.formula import Formula, build
 from holdfast.plan.ppa.greedy import Greedy
@@ -18,6 +18,8 @@ from holdfast.plan.ppa.structure_aware import StructureAware
 
 REFILL = 1_000  # evaluations granted to a knapsack that only fills what an improved plan left free
 ATTEMPTS = 24
+CLOSE = 1e-9  # a plan this close to its bound is the best one
+PAYING: tuple[Paying, ...] = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +52,26 @@ class Frontier:
         if knapsack.exact:
             chosen = pruned(measure, knapsack.tasks(budget))
             return made(self, measure, budget, chosen=chosen, bound=knapsack.value(budget))
-        starts: list[Iterable[int]] = [knapsack.tasks(budget)]
-        starts += [numbers_of(measure, p.plan(measure, budget)) for p in (StructureAware(), Greedy())]
         relaxed = relax(measure, budget)
         bound = relaxed.bound
-        starts.append(relaxed.chosen)
-        for paying in ("first", "last"):
-            above = Knapsack(formula, budget, free=nothing, paying=paying, evaluations=self.evaluations)
-            bound = min(bound, above.value(budget))
-            starts.append(sorted(above.tasks(budget))[:budget])
-        filled = [refilled(measure, formula, start, budget=budget) for start in starts]
-        best = max(filled, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
-        if measure.of(best) < bound - SAME:
+        starts: list[Iterable[int]] = [knapsack.tasks(budget), relaxed.chosen]
+        starts += [numbers_of(measure, p.plan(measure, budget)) for p in (StructureAware(), Greedy())]
+        best = self._best(measure, formula, starts, budget)
+        if measure.of(best) < bound - CLOSE:
+            starts = [best]
+            for paying in PAYING:
+                above = Knapsack(formula, budget, free=nothing, paying=paying, evaluations=self.evaluations)
+                bound = min(bound, above.value(budget))
+                starts.append(above.tasks(budget))
+            best = self._best(measure, formula, starts, budget)
+        if measure.of(best) < bound - CLOSE:
             best = _improved(measure, formula, best, budget=budget)
         return made(self, measure, budget, chosen=best, bound=bound)
+
+    def _best(self, measure: Measure, formula: Formula, starts: list[Iterable[int]], budget: int) -> set[int]:
+        """The best of these plans once each is completed; of equals the one with fewest replicas."""
+        filled = [refilled(measure, formula, sorted(start)[:budget], budget=budget) for start in starts]
+        return max(filled, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
 
 
 def pruned(measure: Measure, chosen: Iterable[int]) -> set[int]:

@@ -51,12 +51,12 @@ def relax(measure: Measure, budget: int) -> Relaxed:
         integrality=np.concatenate([np.full(tasks, int(whole)), np.zeros(group - tasks)]),
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(rows.matrix(group), -np.inf, rows.limits),
-        options={"node_limit": NODES},
+        options={"node_limit": NODES, "mip_rel_gap": 0.0},
     )
     bound = -found.mip_dual_bound if found.mip_dual_bound is not None else 1.0
     values = found.x[:tasks] if found.x is not None else np.zeros(tasks)
     best = [task for task in ranked(measure, values)[:budget] if values[task] > 1e-6]
-    return Relaxed(min(1.0, float(bound) + 1e-9), tuple(best))
+    return Relaxed(min(1.0, float(bound)), tuple(best))
 
 
 class _Rows:
