@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
 
@@ -10,6 +11,45 @@ from holdfast.model.topology import Floats, Ints
 from holdfast.plan.ppa.fidelity import Edge, Measure
 
 SHADE = 1e-3  # of costs that are equal the heavier task is taken; a shade of a replica never outweighs a whole one
+
+Span = tuple[int, int]
+
+
+class Links:
+    """For every task, the runs of tasks that it reads from and that read it, one per stream."""
+
+    def __init__(self, measure: Measure) -> None:
+        tasks = len(measure.weights)
+        self.inputs: list[list[Span]] = [[] for _ in range(tasks)]
+        self.outputs: list[list[tuple[Span, int]]] = [[] for _ in range(tasks)]
+        self.joined = [False] * tasks
+        for edges in measure.edges:
+            for position, edge in enumerate(edges):
+                self._link(edge, position)
+
+    def _link(self, edge: Edge, position: int) -> None:
+        ups = _spans(edge.groups_up, edge.up.start)
+        downs = _spans(edge.groups_down, edge.down.start)
+        for i, group in enumerate(edge.groups_down):
+            self.inputs[edge.down.start + i].append(ups[group])
+            self.joined[edge.down.start + i] = edge.joined
+        for i, group in enumerate(edge.groups_up):
+            self.outputs[edge.up.start + i].append((downs[group], position))
+
+    def unsupplied(self, tasks: Iterable[int]) -> list[int]:
+        """Those of the tasks that the others do not feed in every stream that they need."""
+        held = list(tasks)
+        return [task for task in held if self.missing_streams(task, held)]
+
+    def missing_streams(self, task: int, held: Iterable[int]) -> list[int]:
+        """The streams of which the task needs a member and has none: all such of a join, else all or none."""
+        empty = [i for i, (a, b) in enumerate(self.inputs[task]) if not any(a <= other < b for other in held)]
+        return empty if self.joined[task] or len(empty) == len(self.inputs[task]) else []
+
+    def unread(self, tasks: Iterable[int]) -> list[int]:
+        """Those of the tasks that none of the others reads."""
+        held = list(tasks)
+        return [task for task in held if not any(a <= other < b for (a, b), _ in self.outputs[task] for other in held)]
 
 
 class Completion:
@@ -19,76 +59,47 @@ class Completion:
     both need: the tasks returned are right, and at most as many as the cost says.
     """
 
-    def __init__(self, measure: Measure, alive: Floats) -> None:
-        self.measure = measure
-        self.missing = 1.0 - alive
-        self.up = self.missing.copy()
-        self.best_up: list[tuple[Ints, ...]] = []
-        for edges in measure.edges:
-            self.best_up.append(self._look_up(edges))
-        self.down = np.where(measure.weights > 0, 0.0, np.inf)
-        self.reader = np.full(len(alive), -1, dtype=np.int64)
-        for edges in reversed(measure.edges):
-            self._look_down(edges)
+    def __init__(self, measure: Measure, links: Links, alive: Floats) -> None:
+        self.measure, self.links = measure, links
+        missing = 1.0 - alive
+        up, down = missing.copy(), np.where(measure.weights > 0, 0.0, np.inf)
+        reader = np.full(len(alive), -1, dtype=np.int64)
+        picks = [_look_up(edges, up) for edges in measure.edges]
+        for edges, picked in zip(reversed(measure.edges), reversed(picks), strict=True):
+            _look_down(measure, edges, [up[p] for p in picked], missing=missing, down=down, reader=reader)
+        self.missing: list[float] = missing.tolist()
+        self.up: list[float] = up.tolist()
+        self.down: list[float] = down.tolist()
+        self.reader: list[int] = reader.tolist()
+        self.picks: list[list[int]] = [[] for _ in alive]
+        for edges, picked in zip(measure.edges, picks, strict=True):
+            for stream in picked:
+                for task, pick in zip(range(edges[0].down.start, edges[0].down.stop), stream.tolist(), strict=True):
+                    self.picks[task].append(pick)
 
-    def of(self, tasks: Iterable[int]) -> set[int]:
-        """The tasks and what completes them, without those replicated already."""
+    def of(self, tasks: Iterable[int], *, unsupplied: Iterable[int], unread: Iterable[int]) -> set[int]:
+        """The tasks and what completes them, without those replicated already.
+
+        `unsupplied` and `unread` are the links' of these tasks; they do not change with the plan.
+        """
         wanted = set(tasks)
-        for task in list(wanted):
+        for task in unsupplied:
             self._supply(task, wanted)
-        for task in sorted(wanted):
-            if not self._is_read_within(task, wanted):
-                self._deliver(task, wanted)
+        for task in unread:
+            self._deliver(task, wanted)
         return {task for task in wanted if self.missing[task]}
-
-    def _look_up(self, edges: tuple[Edge, ...]) -> tuple[Ints, ...]:
-        """Costs of an operator's tasks from those of its inputs; per stream, the cheapest upstream task of each."""
-        if not edges:
-            return ()
-        picks, costs = [], []
-        for edge in edges:
-            chosen = _cheapest(self.up[edge.up] - SHADE * edge.weights, edge.groups_up) + edge.up.start
-            picks.append(chosen[edge.groups_down])
-            costs.append(self.up[picks[-1]])
-        cost = np.sum(costs, axis=0) if edges[0].joined else np.min(costs, axis=0)
-        self.up[edges[0].down] += cost
-        return tuple(picks)
-
-    def _look_down(self, edges: tuple[Edge, ...]) -> None:
-        if not edges:
-            return
-        down = edges[0].down
-        arriving = [self.up[picks] for picks in self.best_up[int(self.measure.topology.operator_of[down.start])]]
-        for at, edge in enumerate(edges):
-            cost = self.missing[down] + self.down[down]
-            if edge.joined:
-                cost = cost + np.sum([a for i, a in enumerate(arriving) if i != at], axis=0)
-            local = _cheapest(cost - SHADE * self.measure.topology.rates[down] / self._most(down), edge.groups_down)
-            offered = cost[local][edge.groups_up]
-            better = offered < self.down[edge.up]
-            self.down[edge.up] = np.where(better, offered, self.down[edge.up])
-            taken = (local + down.start)[edge.groups_up]
-            self.reader[edge.up] = np.where(better, taken, self.reader[edge.up])
-
-    def _most(self, span: slice) -> float:
-        return float(self.measure.topology.rates[span].max()) or 1.0
 
     def _supply(self, task: int, wanted: set[int], *, but: int = -1) -> None:
         """Add to `wanted` what the task needs upstream: one complete task of any stream, or of each if joined."""
-        at = int(self.measure.topology.operator_of[task])
-        edges, picks = self.measure.edges[at], self.best_up[at]
-        if not edges:
+        needed = self.links.missing_streams(task, wanted)
+        if not needed:
             return
-        local = task - edges[0].down.start
-        supplied = [self._has_member(edge, local, wanted) for edge in edges]
-        if edges[0].joined:
-            needed = [i for i, served in enumerate(supplied) if not served and i != but]
-        elif any(supplied) or but >= 0:
-            needed = []
-        else:
-            needed = [int(np.argmin([self.up[p[local]] for p in picks]))]
+        picks = self.picks[task]
+        if not self.links.joined[task]:
+            needed = [] if but >= 0 else [min(needed, key=lambda i: (self.up[picks[i]], i))]
         for i in needed:
-            self._add_complete(int(picks[i][local]), wanted)
+            if i != but:
+                self._add_complete(picks[i], wanted)
 
     def _add_complete(self, task: int, wanted: set[int]) -> None:
         if self.up[task] and task not in wanted:
@@ -98,35 +109,58 @@ class Completion:
     def _deliver(self, task: int, wanted: set[int]) -> None:
         """Add to `wanted` the way of the task's output to a weighted task."""
         while self.down[task] and self.reader[task] >= 0:
-            reader = int(self.reader[task])
-            fresh = reader not in wanted
-            wanted.add(reader)
-            up = int(self.measure.topology.operator_of[task])
-            at = int(self.measure.topology.operator_of[reader])
-            from_here = next(i for i, s in enumerate(self.measure.topology.streams[at]) if s.up == up)
-            self._supply(reader, wanted, but=from_here)
-            if not fresh:
+            reader = self.reader[task]
+            if reader in wanted:
                 return
+            wanted.add(reader)
+            came_by = next(position for (a, b), position in self.links.outputs[task] if a <= reader < b)
+            self._supply(reader, wanted, but=came_by)
             task = reader
 
-    def _has_member(self, edge: Edge, local: int, wanted: set[int]) -> bool:
-        group = edge.groups_down[local]
-        first, last = np.searchsorted(edge.groups_up, [group, group + 1]) + edge.up.start
-        return any(first <= task < last for task in wanted)
 
-    def _is_read_within(self, task: int, wanted: set[int]) -> bool:
-        topology = self.measure.topology
-        at = int(topology.operator_of[task])
-        for stream in topology.readers[at]:
-            group = stream.groups_up[task - topology.spans[at].start]
-            first, last = np.searchsorted(stream.groups_down, [group, group + 1]) + topology.spans[stream.down].start
-            if any(first <= other < last for other in wanted):
-                return True
-        return False
+def _look_up(edges: tuple[Edge, ...], up: Floats) -> tuple[Ints, ...]:
+    """Adds to an operator's costs those of its inputs; per stream, the cheapest upstream task of each of its tasks."""
+    if not edges:
+        return ()
+    picks = []
+    for edge in edges:
+        chosen = _cheapest(up[edge.up] - SHADE * edge.weights, edge.groups_up) + edge.up.start
+        picks.append(chosen[edge.groups_down])
+    costs = [up[pick] for pick in picks]
+    up[edges[0].down] += np.sum(costs, axis=0) if edges[0].joined else np.min(costs, axis=0)
+    return tuple(picks)
+
+
+def _look_down(
+    measure: Measure,
+    edges: tuple[Edge, ...],
+    arriving: list[Floats],
+    *,
+    missing: Floats,
+    down: Floats,
+    reader: Ints,
+) -> None:
+    """Improves the costs downstream of the operators that this one reads."""
+    for at, edge in enumerate(edges):
+        rates = measure.topology.rates[edge.down]
+        cost = missing[edge.down] + down[edge.down]
+        if edge.joined:
+            cost = cost + np.sum([a for i, a in enumerate(arriving) if i != at], axis=0)
+        local = _cheapest(cost - SHADE * rates / (rates.max() or 1.0), edge.groups_down)
+        offered = cost[local][edge.groups_up]
+        better = offered < down[edge.up]
+        down[edge.up] = np.where(better, offered, down[edge.up])
+        reader[edge.up] = np.where(better, (local + edge.down.start)[edge.groups_up], reader[edge.up])
 
 
 def _cheapest(costs: Floats, groups: Ints) -> Ints:
     """For each group, where its lowest cost stands (the first of equals)."""
+    if len(groups) == int(groups[-1]) + 1:
+        return np.arange(len(groups), dtype=np.int64)
     order = np.lexsort((costs, groups))
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
-    return order[starts].astype(np.int64)
+    return order[np.searchsorted(groups, np.arange(int(groups[-1]) + 1))].astype(np.int64)
+
+
+def _spans(groups: Ints, start: int) -> list[Span]:
+    ends = np.searchsorted(groups, np.arange(int(groups[-1]) + 2)) + start
+    return [(int(a), int(b)) for a, b in pairwise(ends)]

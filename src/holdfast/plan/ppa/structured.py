@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.model.topology import Floats, Ints
-from holdfast.plan.ppa.completion import Completion
+from holdfast.plan.ppa.completion import Completion, Links
 from holdfast.plan.ppa.decomposition import Segment, decompose, segments
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.planner import SAME, Plan, check_budget, made
@@ -52,7 +52,9 @@ class Pool:
         self.measure = measure
         self.alive: Floats = np.zeros(len(measure.weights))
         self.value = measure.of(())
+        self.links = Links(measure)
         self.candidates: list[Segment] = []
+        self.loose: list[tuple[list[int], list[int]]] = []  # of each candidate, the tasks to supply and to deliver
         self.density: list[float] = []
         self.of_task: dict[int, list[int]] = {}
         self.add(candidates)
@@ -63,6 +65,7 @@ class Pool:
             for task in tasks:
                 self.of_task.setdefault(task, []).append(len(self.candidates))
             self.candidates.append(tasks)
+            self.loose.append((self.links.unsupplied(tasks), self.links.unread(tasks)))
             self.density.append(np.inf)
 
     def chosen(self) -> list[int]:
@@ -73,7 +76,7 @@ class Pool:
         room = budget - int(self.alive.sum())
         if room <= 0:
             return set()
-        completion = Completion(self.measure, self.alive)
+        completion = Completion(self.measure, self.links, self.alive)
         density = np.array(self.density)
         order = np.argsort(-density, kind="stable")
         order = order[density[order] > -np.inf]
@@ -88,7 +91,8 @@ class Pool:
         """The tasks missing from the densest of these candidates; works out their densities."""
         sets: dict[int, set[int]] = {}
         for number in map(int, numbers):
-            missing = completion.of(self.candidates[number])
+            unsupplied, unread = self.loose[number]
+            missing = completion.of(self.candidates[number], unsupplied=unsupplied, unread=unread)
             if not missing:
                 self.density[number] = -np.inf
             elif len(missing) <= room:
