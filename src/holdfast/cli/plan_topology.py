@@ -1,0 +1,152 @@
+"""The part of holdfast plan that plans task topologies (PPA)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from holdfast.errors import HoldfastError
+from holdfast.model.document import document_text, read_document, write_document
+from holdfast.model.topology import Topology
+from holdfast.plan.ppa import PLANNERS, Measure, internal_completeness, measured_criticality, output_fidelity
+from holdfast.plan.ppa.adapt import Adaptation, adapt
+from holdfast.plan.ppa.document import CriticalityDocument, PlanDocument, plan_document
+from holdfast.plan.ppa.explain import OBJECTIVES, next_unit, reasons
+from holdfast.plan.ppa.planner import Plan, Planner
+from holdfast.plan.ppa.plot import check_path, curves, draw
+
+
+def plan_topology(
+    topology: Topology,
+    *,
+    budget: int | None,
+    ic: float | None,
+    planner: str,
+    objective: str | None,
+    criticality: Path | None,
+    current: Path | None,
+    move_worth: float,
+    plot: Path | None,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Plan a topology and say so on stdout."""
+    planners = _planners(planner)
+    if plot is not None:
+        check_path(plot)
+    measure = _measure(topology, objective=objective, ic=ic, criticality=criticality)
+    budget = _budget(measure, planners[0], budget=budget, ic=ic)
+    documents: list[PlanDocument] = []
+    for one in planners:
+        try:
+            documents.append(_planned(measure, one, budget=budget, current=current, move_worth=move_worth))
+        except HoldfastError as error:
+            if len(planners) == 1:
+                raise
+            click.echo(f"{one.name}: {error}", err=True)
+    best = max(documents, key=lambda d: d.quality or 0.0)  # the first of equals: planners stand best first
+    if out is not None:
+        write_document(out, best)
+    if plot is not None:
+        shown = planners if len(planners) > 1 else _compared(planners[0])
+        draw(plot, measure, curves(measure, shown))
+        click.echo(f"drew {plot}", err=True)
+    if as_json:
+        plain = [json.loads(document_text(document, json_text=True)) for document in documents]
+        click.echo(json.dumps(plain[0] if len(planners) == 1 else {"topology": topology.topology, "plans": plain}, indent=2))
+        return
+    if len(planners) > 1:
+        _compare(documents)
+    _say(best)
+
+
+def _planners(name: str) -> list[Planner]:
+    if name == "all":
+        return list(PLANNERS.values())
+    if name not in PLANNERS:
+        raise HoldfastError(f"there is no planner '{name}' of topologies; planners are: {', '.join(PLANNERS)}, all")
+    return [PLANNERS[name]]
+
+
+def _compared(planner: Planner) -> list[Planner]:
+    """What a planner is drawn beside: the paper's two."""
+    names = dict.fromkeys([planner.name, "structure-aware", "greedy"])
+    return [PLANNERS[name] for name in names]
+
+
+def _measure(topology: Topology, *, objective: str | None, ic: float | None, criticality: Path | None) -> Measure:
+    if ic is not None and objective not in (None, "ic"):
+        raise HoldfastError(f"--ic asks for internal completeness, --objective for {objective}; give one of them")
+    if criticality is not None and objective not in (None, "criticality"):
+        raise HoldfastError(f"--criticality goes with --objective criticality, not {objective}")
+    if objective == "criticality" and criticality is None:
+        raise HoldfastError("--objective criticality wants --criticality FILE, a document with each operator's impact")
+    if criticality is not None:
+        return measured_criticality(topology, read_document(criticality, CriticalityDocument).impact)
+    return internal_completeness(topology) if ic is not None or objective == "ic" else output_fidelity(topology)
+
+
+def _budget(measure: Measure, planner: Planner, *, budget: int | None, ic: float | None) -> int:
+    """The budget as given, or the least with which the planner reaches the internal completeness."""
+    if (budget is None) == (ic is None):
+        raise HoldfastError(f"topology '{measure.topology.topology}' wants either --budget N or --ic X")
+    if budget is not None:
+        return budget
+    low, high = 0, len(measure.weights)
+    while low < high:
+        middle = (low + high) // 2
+        if planner.plan(measure, middle).quality >= (ic or 0.0) - 1e-9:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _planned(measure: Measure, planner: Planner, *, budget: int, current: Path | None, move_worth: float) -> PlanDocument:
+    adaptation: Adaptation | None = None
+    if current is None:
+        plan: Plan = planner.plan(measure, budget)
+    else:
+        held = read_document(current, PlanDocument)
+        if held.topology != measure.topology.topology:
+            raise HoldfastError(f"plan '{current}' is of topology '{held.topology}', not of '{measure.topology.topology}'")
+        adaptation = adapt(measure, held.tasks, budget=budget, planner=planner, move_worth=move_worth)
+        plan = adaptation.plan
+    return plan_document(
+        plan,
+        reasons=reasons(measure, plan),
+        next_unit=next_unit(measure, plan, planner),
+        adaptation=adaptation,
+    )
+
+
+def _compare(documents: list[PlanDocument]) -> None:
+    click.echo(f"{'planner':16} {'replicas':>8} {'quality':>8} {'bound':>7}")
+    for d in documents:
+        click.echo(f"{d.planner:16} {len(d.replicated):8} {d.quality:8.4f} {d.bound:7.4f}")
+    click.echo()
+
+
+def _say(d: PlanDocument) -> None:
+    """The plan in words."""
+    quality, bound = d.quality or 0.0, 1.0 if d.bound is None else d.bound
+    proof = "no plan is better" if d.proven else f"no plan exceeds {bound:.3f}" if bound < 1 else "no bound is known"
+    click.echo(
+        f"{d.topology}: {len(d.replicated)} of at most {d.budget} replicas by {d.planner}; {OBJECTIVES[d.objective]}"
+        f" {quality:.3f} when all other tasks fail; {proof}"
+    )
+    for replica in d.replicated:
+        click.echo(f"  {replica.task}: {replica.why}")
+    if d.next is not None:
+        click.echo(f"next: {d.next.why}")
+    else:
+        click.echo("next: more replicas buy nothing")
+    if d.changes is not None:
+        click.echo(f"stop: {', '.join(d.changes.stop) or 'none'}")
+        click.echo(f"start: {', '.join(d.changes.start) or 'none'}")
+        click.echo(
+            f"the current plan is now worth {d.changes.current_quality:.3f}, this one {quality:.3f}, the best one"
+            f" {d.changes.best_quality:.3f}; a start must bring {d.changes.move_worth:g}"
+        )

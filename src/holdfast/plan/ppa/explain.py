@@ -1,0 +1,94 @@
+"""A plan in words: why each replica is there, and what the next unit of budget would buy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.plan.ppa.completion import Links
+from holdfast.plan.ppa.fidelity import Measure
+from holdfast.plan.ppa.planner import SAME, Plan, Planner, by_name, numbers_of
+
+OBJECTIVES = {"of": "output fidelity", "ic": "internal completeness", "criticality": "measured quality"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why one task is replicated: what the plan would be worth without it, and in words."""
+
+    task: str
+    quality_without: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """The least addition to the budget that buys anything, and what it buys."""
+
+    replicas: int
+    quality: float
+    start: tuple[str, ...]
+    stop: tuple[str, ...]
+    why: str
+
+
+def reasons(measure: Measure, plan: Plan) -> list[Reason]:
+    """For each replica of the plan, in the order of names, why it is there."""
+    numbers = np.array(numbers_of(measure, plan), dtype=np.int64)
+    alive = np.zeros(len(measure.weights))
+    alive[numbers] = 1.0
+    left = measure.without_each(alive, numbers)
+    links, objective = Links(measure), OBJECTIVES[plan.objective]
+    made = []
+    for number, without in zip(numbers, left, strict=True):
+        task = measure.topology.tasks[number]
+        ways = _ways(measure, links, int(number), alive)
+        if plan.quality - without <= SAME:
+            why = f"{task} adds nothing to {objective}: no complete tree of replicas runs through it{ways}"
+        else:
+            why = f"without {task} {objective} would fall from {plan.quality:.3f} to {without:.3f}{ways}"
+        made.append(Reason(task, float(without), why))
+    return made
+
+
+def next_unit(measure: Measure, plan: Plan, planner: Planner) -> Next | None:
+    """What more budget would buy from the same planner: one replica more if that helps, else as few as do.
+
+    None where nothing is left to buy.
+    """
+    objective = OBJECTIVES[plan.objective]
+    room = len(measure.weights) - plan.budget
+    now = set(numbers_of(measure, plan))
+    for more in range(1, min(room, len(measure.topology.order)) + 1):
+        larger = planner.plan(measure, plan.budget + more)
+        if larger.quality <= plan.quality + SAME:
+            continue
+        then = set(numbers_of(measure, larger))
+        start = tuple(measure.topology.tasks[i] for i in by_name(measure, then - now))
+        stop = tuple(measure.topology.tasks[i] for i in by_name(measure, now - then))
+        gain = f"{objective} +{larger.quality - plan.quality:.3f} (to {larger.quality:.3f})"
+        how = f"replicate {_listed(start)}" + (f" in place of {_listed(stop)}" if stop else "")
+        text = f"one more replica buys {gain}: {how}"
+        if more > 1:
+            text = f"one more replica buys nothing by itself; {more} more buy {gain}: {how}"
+        return Next(more, larger.quality, start, stop, text)
+    return None
+
+
+def _ways(measure: Measure, links: Links, task: int, alive: np.ndarray) -> str:
+    """Which replicated tasks it reads and feeds."""
+    reads = [t for a, b in links.inputs[task] for t in range(a, b) if alive[t]]
+    feeds = [t for (a, b), _ in links.outputs[task] for t in range(a, b) if alive[t]]
+    parts = []
+    if reads:
+        parts.append(f"reads {_listed([measure.topology.tasks[t] for t in reads])}")
+    if feeds:
+        parts.append(f"feeds {_listed([measure.topology.tasks[t] for t in feeds])}")
+    return f"; it {' and '.join(parts)}" if parts else ""
+
+
+def _listed(names: list[str] | tuple[str, ...], *, most: int = 4) -> str:
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
