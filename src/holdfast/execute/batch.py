@@ -1,12 +1,12 @@
 """A whole trace as one Spark plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.execute.call import call
-from holdfast.model import Graph, Operator, Sink
+from holdfast.model import Graph, Operator
 
 Injection = Callable[[DataFrame], DataFrame]
 """What a fault does to a stream on its way from one node to the next."""
@@ -14,29 +14,29 @@ Injection = Callable[[DataFrame], DataFrame]
 
 def run_batch(
     graph: Graph,
-    sources: Mapping[str, DataFrame],
+    inputs: Mapping[str, DataFrame],
     *,
+    part: Collection[str] | None = None,
     epochs: tuple[int, int] | None = None,
     injections: Mapping[tuple[str, str], Injection] | None = None,
 ) -> dict[str, DataFrame]:
     """Every stream of the application, unevaluated, over all rows of its sources.
 
-    `epochs` are the first and the last epoch of the sources: what a windowed operator makes for epochs outside them is not
-    yet, or no longer, part of the stream. A stream that several nodes read is computed once. `injections` changes what
-    flows along an edge (from, to).
+    `part` limits it to some of the operators; `inputs` are then the streams that the part reads. `epochs` are the first and the
+    last epoch of the sources: what a windowed operator makes for epochs outside them is not yet, or no longer, part of the
+    stream. A stream that several nodes read is computed once. `injections` changes what flows along an edge (from, to).
     """
-    frames: dict[str, DataFrame] = {}
-    for name in graph.order:
-        node = graph.nodes[name]
-        if isinstance(node, Sink):
+    frames = {name: _shared(graph, name, frame) for name, frame in inputs.items()}
+    for operator in graph.operators:
+        if operator.name in inputs or (part is not None and operator.name not in part):
             continue
-        if isinstance(node, Operator):
-            inputs = [_flowing(frames[stream], injections, (stream, name)) for stream in node.inputs]
-            frame = _whole(node, inputs, epochs)
-        else:
-            frame = sources[name]
-        frames[name] = share(frame, sharing_key(graph, name, frame)) if len(graph.successors(name)) > 1 else frame
+        arriving = [_flowing(frames[stream], injections, (stream, operator.name)) for stream in operator.inputs]
+        frames[operator.name] = _shared(graph, operator.name, _whole(operator, arriving, epochs))
     return frames
+
+
+def _shared(graph: Graph, name: str, frame: DataFrame) -> DataFrame:
+    return share(frame, sharing_key(graph, name, frame)) if len(graph.successors(name)) > 1 else frame
 
 
 def _flowing(frame: DataFrame, injections: Mapping[tuple[str, str], Injection] | None, edge: tuple[str, str]) -> DataFrame:

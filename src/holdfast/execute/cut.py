@@ -26,6 +26,20 @@ class ByTime:
 
 
 @dataclass(frozen=True)
+class ByCount:
+    """Epochs of a fixed number of seqs, for sources without a time."""
+
+    rows: int
+
+    def __post_init__(self) -> None:
+        if self.rows < 1:
+            raise HoldfastError(f"an epoch must have at least 1 row, got {self.rows}")
+
+    def column(self) -> Column:
+        return F.expr(f"(seq - 1) div {self.rows}")
+
+
+@dataclass(frozen=True)
 class ByBounds:
     """Epochs that end at the given seqs: epoch 0 ends with the first of them, and one more epoch takes what follows the last."""
 
@@ -41,7 +55,7 @@ class ByBounds:
         return F.size(F.filter(F.lit(list(self.bounds)), lambda bound: bound < F.col("seq"))).cast("long")
 
 
-Cut = ByTime | ByBounds
+Cut = ByTime | ByCount | ByBounds
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,98 @@
+"""holdfast check: everything wrong with an application, at once."""
+
+import random
+from pathlib import Path
+
+import click
+
+from holdfast.cli.shared import (
+    application_argument,
+    columns_option,
+    json_option,
+    print_json,
+    progress_bar,
+    read_columns,
+    say,
+    spark_options,
+    spark_session,
+)
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.model.load import load_app
+
+
+@click.command()
+@application_argument
+@click.option("--trace", type=click.Path(), help="A trace to take the sample from; without it only the definitions are checked.")
+@columns_option
+@click.option("--rows", default=4000, show_default=True, help="How many tuples to sample, from the start of the trace.")
+@click.option("--epochs", default=6, show_default=True, help="Into how many epochs to cut them, at random places.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the cuts.")
+@spark_options
+@json_option
+def check(
+    application: str,
+    trace: str | None,
+    columns: Path | None,
+    rows: int,
+    epochs: int,
+    seed: int,
+    master: str,
+    memory: str,
+    as_json: bool,
+) -> None:
+    """Find everything wrong with APP before it runs.
+
+    Its graph, its operators on empty inputs, its scores; and on a sample of a trace whether every operator obeys the first law: the
+    whole trace as one plan gives what it gives epoch by epoch. For one that does not, the first row that differs and what to do.
+
+    \b
+    Example:
+      holdfast check examples/bargain_discovery.py --trace market.parquet
+    """
+    if rows < 2 or epochs < 2:
+        raise HoldfastError(f"a sample needs at least 2 rows in 2 epochs, got --rows {rows} --epochs {epochs}")
+    app = load_app(application)
+    graph = app.graph()
+    mapping = read_columns(columns, [source.name for source in graph.sources])
+    from holdfast.execute.analysis import analyse, check_score
+
+    problems: list[str] = []
+    with spark_session(master, memory, name=app.name) as spark:
+        schemas = analyse(graph, spark, name=app.name)
+        problems += [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
+        if trace:
+            from holdfast.execute.cut import ByBounds, spans_of, with_epochs
+            from holdfast.execute.law import broken_operators
+            from holdfast.execute.sample import take_sample
+            from holdfast.execute.trace import open_trace
+
+            sample = take_sample(spark, open_trace(spark, graph, trace, columns=mapping), rows=rows)
+            rng = random.Random(seed)
+            bounds = sorted(rng.sample(range(sample.first, sample.last + 1), min(epochs - 1, sample.last - sample.first + 1)))
+            cut = with_epochs(sample.sources, ByBounds(tuple(bounds)))
+            done = 0
+            with progress_bar("operators") as progress:
+
+                def tell(_: str) -> None:
+                    nonlocal done
+                    progress(done, len(graph.operators))
+                    done += 1
+
+                broken = broken_operators(spark, graph, cut, spans_of(cut), progress=tell)
+            problems += [str(each) for each in broken]
+    if as_json:
+        print_json({"application": app.name, "holds": not problems, "problems": problems, "sampled": bool(trace)})
+    if problems:
+        error = ProblemsError(f"application '{app.name}'", problems)
+        if as_json:
+            raise click.exceptions.Exit(2)
+        raise error
+    if not as_json:
+        stateful = [operator.name for operator in graph.operators if operator.stateful]
+        click.echo(
+            f"{app.name}: {len(graph.operators)} operators, {len(stateful)} of them stateful: {', '.join(stateful) or 'none'}"
+        )
+        if trace:
+            click.echo(f"  the first law holds for every operator on {rows:,} tuples cut into {epochs} epochs")
+        else:
+            say("  the definitions are sound; give --trace to try the first law too")

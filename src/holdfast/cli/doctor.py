@@ -1,0 +1,89 @@
+"""holdfast doctor: what this machine has, what is missing and how to get it."""
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+
+from holdfast.cli.shared import json_option, print_json
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that holdfast needs or can use."""
+
+    thing: str
+    found: str
+    needed: bool
+    ok: bool
+    advice: str = ""
+
+
+@click.command()
+@json_option
+def doctor(as_json: bool) -> None:
+    """Say what this machine has, what is missing, and how to get it. Exit code 2 if something needed is missing.
+
+    \b
+    Example:
+      holdfast doctor
+    """
+    findings = list(examine())
+    if as_json:
+        print_json({"ok": all(f.ok or not f.needed for f in findings), "findings": [asdict(f) for f in findings]})
+    else:
+        for finding in findings:
+            mark = "ok     " if finding.ok else "MISSING" if finding.needed else "absent "
+            click.echo(f"{mark} {finding.thing}: {finding.found}{'' if finding.ok else '; ' + finding.advice}")
+    if any(f.needed and not f.ok for f in findings):
+        raise click.exceptions.Exit(2)
+
+
+def examine() -> Iterator[Finding]:
+    """Look at the machine; starts nothing."""
+    from holdfast.execute.session import JAVA, java_version
+
+    python = sys.version_info
+    yield Finding("Python", platform.python_version(), True, python >= (3, 11), "install Python 3.11 or newer")
+    java = java_version()
+    yield Finding(
+        "Java",
+        f"version {java}" if java else "none found",
+        True,
+        java is not None and java >= JAVA,
+        f"Spark needs Java {JAVA} or newer: apt-get install openjdk-17-jre-headless, or set JAVA_HOME",
+    )
+    for package in ("pyspark", "pyarrow", "pandas"):
+        try:
+            yield Finding(package, version(package), True, True)
+        except PackageNotFoundError:
+            yield Finding(package, "not installed", True, False, "run 'make setup' in the project's folder")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    yield Finding("memory", f"{memory:.1f} GiB", True, memory >= 4, "Spark wants at least 4 GiB; lower it with --memory")
+    yield Finding("cores", str(os.cpu_count()), True, (os.cpu_count() or 0) >= 1)
+    scratch = Path(tempfile.gettempdir())
+    free = shutil.disk_usage(scratch).free / 2**30
+    yield Finding(
+        "scratch space", f"{free:.1f} GiB free in {scratch}", True, free >= 2, "Spark spills there: free some, or set TMPDIR"
+    )
+    yield Finding(
+        "PostgreSQL",
+        shutil.which("postgres") or next(map(str, Path("/usr/lib/postgresql").glob("*/bin/postgres")), "not found"),
+        False,
+        bool(shutil.which("postgres") or list(Path("/usr/lib/postgresql").glob("*/bin/postgres"))),
+        "only some tests use it: apt-get install postgresql",
+    )
+    yield Finding(
+        "Chromium",
+        shutil.which("chromium") or "not found",
+        False,
+        shutil.which("chromium") is not None,
+        "only some tests use it: apt-get install chromium",
+    )

@@ -1,0 +1,80 @@
+"""holdfast profile: measure an application and write its descriptor."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.shared import (
+    application_argument,
+    columns_option,
+    json_option,
+    print_json,
+    progress_bar,
+    read_columns,
+    say,
+    spark_options,
+    spark_session,
+)
+from holdfast.errors import HoldfastError
+from holdfast.model.load import load_app
+
+
+@click.command()
+@application_argument
+@click.option("--trace", required=True, type=click.Path(), help="The trace to measure on.")
+@columns_option
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, help="Where to write the descriptor (YAML, or JSON by suffix)."
+)
+@click.option("--levels", default=3, show_default=True, help="Into how many rates to sort what a source was seen to send.")
+@click.option("--step", "step_s", default=1.0, show_default=True, help="Seconds over which a rate is measured.")
+@click.option("--hosts", default=2, show_default=True, help="How many one-core hosts to put in, for you to change.")
+@click.option("--force", is_flag=True, help="Replace an older descriptor.")
+@spark_options
+@json_option
+def profile(
+    application: str,
+    trace: str,
+    columns: Path | None,
+    out: Path,
+    levels: int,
+    step_s: float,
+    hosts: int,
+    force: bool,
+    master: str,
+    memory: str,
+    as_json: bool,
+) -> None:
+    """Measure APP on a trace and write the descriptor that 'holdfast plan' reads.
+
+    Selectivity and CPU seconds per tuple of every edge (from Spark's task metrics, reading the input included), tuples per second of
+    every PE, and the few rates that each source has with the share of time it has them. Hosts and contract stand at defaults.
+
+    \b
+    Example:
+      holdfast profile examples/bargain_discovery.py --trace market.parquet --out bargain.yaml
+    """
+    if out.exists() and not force:
+        raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
+    if step_s <= 0 or not 1 <= levels <= 4 or hosts < 1:
+        raise HoldfastError(
+            f"wanted --step above 0, --levels from 1 to 4 and --hosts of at least 1, got {step_s}, {levels}, {hosts}"
+        )
+    app = load_app(application)
+    graph = app.graph()
+    mapping = read_columns(columns, [source.name for source in graph.sources])
+    from holdfast.execute.trace import open_trace
+    from holdfast.model.document import document_text, write_document
+    from holdfast.profile import describe, measure
+
+    with spark_session(master, memory, name=app.name) as spark:
+        sources = open_trace(spark, graph, trace, columns=mapping)
+        with progress_bar("measuring PEs") as bar:
+            measurement = measure(spark, app, sources, step_s=step_s, progress=lambda what, done, total: bar(done, total))
+    descriptor = describe(app, measurement, level_count=levels, hosts=hosts)
+    write_document(out, descriptor)
+    if as_json:
+        print_json(descriptor.model_dump(mode="json", exclude_none=True))
+        return
+    click.echo(document_text(descriptor))
+    say(f"written to {out}; fill in your hosts and contract, then: holdfast plan {out}")

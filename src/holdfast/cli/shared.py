@@ -1,0 +1,105 @@
+"""What the commands have in common: options that mean the same everywhere, JSON on stdout, progress on stderr."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from holdfast.errors import DocumentError, HoldfastError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document on stdout.")
+columns_option = click.option(
+    "--columns", type=click.Path(path_type=Path), help="YAML file that gives the application's columns as SQL over the trace's."
+)
+
+
+def application_argument(command: F) -> F:
+    return click.argument("application", metavar="APP", type=click.Path())(command)
+
+
+def spark_options(command: F) -> F:
+    """--master and --memory, as every command that runs Spark takes them."""
+    for option in (
+        click.option("--memory", default="4g", show_default=True, help="Bound of the driver's heap."),
+        click.option("--master", default="local[*]", show_default=True, help="Spark master to run on."),
+    ):
+        command = option(command)
+    return command
+
+
+def say(text: str = "") -> None:
+    """Tell a person something; stdout stays free for the result."""
+    click.echo(text, err=True)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    click.echo(json.dumps(document, indent=2, default=str))
+
+
+@contextmanager
+def spark_session(master: str, memory: str, *, name: str) -> Iterator["SparkSession"]:
+    """A session that is stopped when the command ends, however it ends."""
+    from holdfast.execute.session import open_session
+
+    say(f"starting Spark on {master} ...")
+    session = open_session(master, name=name, memory=memory)
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar with the time left on stderr: call what it gives with (done, total)."""
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(file=sys.stderr),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, str]] | None:
+    """A mapping of columns per source; a file for one source may leave the source's name out."""
+    if path is None:
+        return None
+    from ruamel.yaml import YAML, YAMLError
+
+    try:
+        data = YAML(typ="safe").load(path.read_text())
+    except OSError as error:
+        raise HoldfastError(f"mapping '{path}' cannot be read: {error.strerror}") from error
+    except YAMLError as error:
+        raise DocumentError(f"mapping '{path}'", [" ".join(str(error).split())]) from error
+    if isinstance(data, dict) and len(sources) == 1 and not isinstance(data.get(sources[0]), dict):
+        data = {sources[0]: data}
+    problems = []
+    if not isinstance(data, dict):
+        problems.append(f"wanted a table of columns, got {type(data).__name__}")
+    else:
+        problems += [f"names source '{name}'; sources are: {', '.join(sources)}" for name in data if name not in sources]
+        problems += [
+            f"column '{column}' of '{name}' must be a SQL expression in quotes, got {value!r}"
+            for name, table in data.items()
+            for column, value in (table.items() if isinstance(table, dict) else [("?", table)])
+            if not isinstance(value, str)
+        ]
+    if problems:
+        raise DocumentError(f"mapping '{path}'", problems)
+    return {name: dict(table) for name, table in data.items()}
