@@ -84,8 +84,7 @@ operators:
         "operators.a.rate (line 4): wanted a number of at least 0, got -5.0",
         "operators.b.inputs.a (line 5): is one-to-one, which wants as many tasks on both sides; "
         "got parallelism 4 of 'a' and 3 of 'b'",
-        "operators.b.inputs.nowhere (line 5): reads operator 'nowhere', which does not exist; "
-        "operators are: a, b, c, d, e, f, g",
+        "operators.b.inputs.nowhere (line 5): reads operator 'nowhere', which does not exist; operators are: a, b, c, d, e, f, g",
         "operators.c.parallelism (line 6): wanted a whole number of at least 1, got 0",
         "operators.d.rates (line 7): wanted one number per task (1), got 2",
         "operators.d (line 7): gives zipf and shares; give one of them",
@@ -128,7 +127,7 @@ def test_new_rates_replace_old_ones_and_are_checked():
     assert t.rates[0] == pytest.approx(48)
     with pytest.raises(DocumentError, match=r"operators.speeds.rates: wanted one number per task \(2\), got 1"):
         t.with_rates({"speeds": [1]})
-    with pytest.raises(DocumentError, match="rates.nobody: is no operator; operators are: alerts, locations, speeds"):
+    with pytest.raises(DocumentError, match=r"rates\.nobody: is no operator; operators are: alerts, locations, speeds"):
         t.with_rates({"nobody": [1]})
 
 

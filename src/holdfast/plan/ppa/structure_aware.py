@@ -1,11 +1,12 @@
 """The structure-aware planner (PPA Algorithm 5): sub-topologies planned each in its way, the densest expansion first."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.plan.ppa.decomposition import decompose, segments
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.full import queues_of
-from holdfast.plan.ppa.planner import Plan, check_budget, made
+from holdfast.plan.ppa.greedy import Greedy
+from holdfast.plan.ppa.planner import SAME, Plan, check_budget, made, numbers_of
 from holdfast.plan.ppa.structured import Pool
 
 
@@ -16,6 +17,9 @@ class StructureAware:
     A structured one offers its segments (Algorithm 3), a full one the heaviest task left in each operator (Algorithm
     4). The gain is that of the whole topology's measure, so that offers of different sub-topologies compare; the first
     offers are completed to whole MC-trees, where the paper starts with a task of every operator.
+
+    Expanding by the densest offer can shut out a join whose inputs pay only together, and end far below greedy. Unless
+    `alone`, the greedy plan is taken where it is the better one; `alone` is the paper's algorithm.
 
     >>> from holdfast.model.topology import TaskOperator, Topology
     >>> from holdfast.plan.ppa.fidelity import output_fidelity
@@ -29,6 +33,7 @@ class StructureAware:
     """
 
     name: str = "structure-aware"
+    alone: bool = field(default=False, kw_only=True)
 
     def plan(self, measure: Measure, budget: int) -> Plan:
         check_budget(measure, budget)
@@ -49,4 +54,10 @@ class StructureAware:
                     moved = True
                 if moved and queue:
                     pool.add([(queue[0],)])
-        return made(self, measure, budget, chosen=pool.chosen())
+        grown = made(self, measure, budget, chosen=pool.chosen())
+        if self.alone:
+            return grown
+        greedy = Greedy().plan(measure, budget)
+        if greedy.quality <= grown.quality + SAME:
+            return grown
+        return made(self, measure, budget, chosen=numbers_of(measure, greedy))

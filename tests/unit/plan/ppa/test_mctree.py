@@ -18,9 +18,7 @@ def figure_1(*, correlated: bool) -> Topology:
         operators={
             "o1": TaskOperator(parallelism=4, rate=1.0),
             "o2": TaskOperator(parallelism=4, rate=1.0),
-            "o3": TaskOperator(
-                parallelism=4, inputs={"o1": "one-to-one", "o2": "one-to-one"}, correlated=correlated
-            ),
+            "o3": TaskOperator(parallelism=4, inputs={"o1": "one-to-one", "o2": "one-to-one"}, correlated=correlated),
             "o4": TaskOperator(parallelism=2, inputs={"o3": "full"}),
         },
     )
