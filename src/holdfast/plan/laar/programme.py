@@ -24,7 +24,7 @@ class Programme:
 
     Prices are shares of the cost without replication, so the cost of a strategy is `base * (1 + price @ x)`.
     `full[c, i]` is the column of z; `alone[c, i, h]` that of y for host h, or -1 where PE i has no replica on h or where
-    configuration c fits with all replicas active and hosts do not matter.
+    configuration c fits with all replicas active and hosts do not matter. `host_rows` are the rows of Eq. 11.
     """
 
     price: Floats
@@ -35,6 +35,7 @@ class Programme:
     high: Floats
     full: Ints
     alone: Ints
+    host_rows: Ints
 
     @classmethod
     def of(cls, instance: Instance) -> Programme:
@@ -89,6 +90,7 @@ class _Builder:
         self.values: list[float] = []
         self.low: list[float] = []
         self.high: list[float] = []
+        self.host_rows: list[int] = []
         configurations, pes, _ = instance.shape
         self.full = np.full((configurations, pes), -1, dtype=np.int64)
         self.alone = np.full((configurations, pes, len(instance.hosts)), -1, dtype=np.int64)
@@ -158,6 +160,7 @@ class _Builder:
                 load[h] += [(y, share), (z, share * int(count))]
             self.row(choice, 1.0, 1.0)
         for h, terms in enumerate(load):
+            self.host_rows.append(len(self.low))
             self.row(terms, -np.inf, float(instance.limit[h] / instance.capacity[h]))
 
     def programme(self) -> Programme:
@@ -171,4 +174,5 @@ class _Builder:
             high=np.array(self.high),
             full=self.full,
             alone=self.alone,
+            host_rows=np.array(self.host_rows, dtype=np.int64),
         )
