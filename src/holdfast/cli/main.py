@@ -9,27 +9,30 @@ import click
 from holdfast.errors import HoldfastError
 
 COMMANDS = {
-    "assess": "holdfast.cli.assess:assess",
-    "check": "holdfast.cli.check:check",
-    "demo": "holdfast.cli.demo:demo",
-    "doctor": "holdfast.cli.doctor:doctor",
-    "plan": "holdfast.cli.plan:plan",
-    "profile": "holdfast.cli.profile:profile",
-    "replay": "holdfast.cli.replay:replay",
-    "reproduce": "holdfast.cli.main:reproduce",
-    "trace": "holdfast.cli.trace:trace",
+    "assess": ("holdfast.cli.assess:assess", "Measure by fault injection what losing an operator does to the output."),
+    "check": ("holdfast.cli.check:check", "Find everything wrong with an application before it runs."),
+    "demo": ("holdfast.cli.demo:demo", "See it work on a generated market, in a few minutes."),
+    "doctor": ("holdfast.cli.doctor:doctor", "Say what this machine has, what is missing and how to get it."),
+    "plan": ("holdfast.cli.plan:plan", "Decide which replicas are worth their price."),
+    "profile": ("holdfast.cli.profile:profile", "Measure an application and write its descriptor."),
+    "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),
+    "reproduce": ("holdfast.cli.main:reproduce", "Run a paper's evaluation again, its figures beside ours."),
+    "trace": ("holdfast.cli.trace:trace", "Write a generated trace."),
 }
 REPRODUCE = {
-    "debs11": "holdfast.cli.reproduce_debs11:debs11",
-    "laar-search": "holdfast.cli.reproduce_laar_search:laar_search",
-    "ppa-plans": "holdfast.cli.reproduce_ppa_plans:ppa_plans",
+    "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
+    "laar-search": (
+        "holdfast.cli.reproduce_laar_search:laar_search",
+        "FT-Search over a corpus of applications (LAAR, Figures 4 to 6).",
+    ),
+    "ppa-plans": ("holdfast.cli.reproduce_ppa_plans:ppa_plans", "Planners over random topologies (PPA, Figure 14)."),
 }
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when used: `holdfast --version` needs no Spark and no solver."""
+    """A group whose commands are imported when used: `holdfast --help` needs no Spark and no solver."""
 
-    def __init__(self, *, places: dict[str, str], **settings: object) -> None:
+    def __init__(self, *, places: dict[str, tuple[str, str]], **settings: object) -> None:
         super().__init__(**settings)  # type: ignore[arg-type]  # click's own keywords, passed through
         self.places = places
 
@@ -37,13 +40,16 @@ class Commands(click.Group):
         return sorted(self.places)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        place = self.places.get(cmd_name)
-        if place is None:
+        if cmd_name not in self.places:
             return None
-        module, name = place.split(":")
+        module, name = self.places[cmd_name][0].split(":")
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in sorted(self.places.items())])
 
 
 @click.command(cls=Commands, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

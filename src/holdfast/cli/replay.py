@@ -90,7 +90,8 @@ def replay(
         click.echo(f"  score {score}: {'none' if value is None else f'{value:,.4f}'}")
     if result.epochs and result.median_epoch_s is not None:
         click.echo(
-            f"  {result.epochs:,} epochs, median {1000 * result.median_epoch_s:.0f} ms, slowest {1000 * (result.slowest_epoch_s or 0):.0f} ms"
+            f"  {result.epochs:,} epochs, median {1000 * result.median_epoch_s:.0f} ms, "
+            f"slowest {1000 * (result.slowest_epoch_s or 0):.0f} ms"
         )
         if epoch_s:
             pace = "keeps up" if result.median_epoch_s < epoch_s else "falls behind"

@@ -79,7 +79,8 @@ def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, s
     """A mapping of columns per source; a file for one source may leave the source's name out."""
     if path is None:
         return None
-    from ruamel.yaml import YAML, YAMLError
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
 
     try:
         data = YAML(typ="safe").load(path.read_text())

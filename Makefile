@@ -1,0 +1,31 @@
+# Two commands do everything: `make demo` and `make test`. Both set up what they need first.
+PYTHON ?= python3
+VENV := .venv
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test setup java check-style clean
+
+demo: setup
+	$(VENV)/bin/holdfast demo
+
+test: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(VENV)/bin/pytest
+
+setup: java $(STAMP)
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "holdfast needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV) || { echo "Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+java:
+	@sh scripts/ensure_java.sh
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
