@@ -1,0 +1,213 @@
+"""The four metrics of DEBS'11, section 5.2, as pure functions of scores.
+
+Where the paper's formulas leave a case open, the choice is written at the function. Offsets are indexed by i, outages by j,
+repetitions by k, golden runs by l and sections by t, as in the paper.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Floats = npt.NDArray[np.float64]
+
+ALPHA = 0.05
+THRESHOLD = 0.03
+PERCENTILE = 0.90
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """Data dependency D^oq: the standard deviation over offsets, and whether the analysis of variance accepts that offsets do
+    not matter. `p` is its p-value, 1 where all scores are one."""
+
+    deviation: float
+    accepted: bool
+    p: float
+
+    def __str__(self) -> str:
+        return f"({self.deviation:.2f}, {'A' if self.accepted else 'R'})"
+
+
+def mean_score(scores: Sequence[float] | Floats) -> float:
+    """The average output score over repetitions (Eq. 1).
+
+    >>> mean_score([1.0, 2.0, 6.0])
+    3.0
+    """
+    return float(np.mean(scores))
+
+
+def quality_score(faulty: Sequence[float] | Floats, golden: Sequence[float] | Floats) -> float:
+    """The mean faulty score over the mean golden score (Eq. 2). Where golden is zero: 1 if faulty is zero too, else nan.
+
+    >>> quality_score([2.0, 4.0], [6.0, 6.0])
+    0.5
+    """
+    above, below = mean_score(faulty), mean_score(golden)
+    if below == 0.0:
+        return 1.0 if above == 0.0 else float("nan")
+    return above / below
+
+
+def correlation(outages: Sequence[float] | Floats, quality: Sequence[float] | Floats) -> float:
+    """Spearman's rank correlation of outages and quality scores, ties by their mean rank.
+
+    Zero where it is undefined: fewer than two points, one outage only, or a quality that never changes. Points without a
+    quality (nan) are left out.
+
+    >>> correlation([1, 2, 4, 8], [0.9, 0.7, 0.4, 0.0])
+    -1.0
+    """
+    x, y = np.asarray(outages, np.float64), np.asarray(quality, np.float64)
+    there = ~np.isnan(y)
+    x, y = stats.rankdata(x[there]), stats.rankdata(y[there])
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return 0.0
+    x, y = x - x.mean(), y - y.mean()
+    return float(np.clip((x @ y) / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
+
+
+def outage_impact(outages: Sequence[float] | Floats, quality: Sequence[Sequence[float]] | Floats) -> float:
+    """Outage duration impact C^oq: the mean over offsets of the correlation of outage and quality (Eq. 3).
+
+    >>> outage_impact([1, 2, 3], [[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]])
+    0.0
+    """
+    return float(np.mean([correlation(outages, of_offset) for of_offset in quality]))
+
+
+def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float = ALPHA) -> Dependency:
+    """Data dependency D^oq of the quality scores QS_{i,k} of one outage (Eq. 4): offsets in rows, repetitions in columns.
+
+    The standard deviation is the sample's, over the offsets' means; 0 for one offset. The test accepts where there is nothing
+    to test (one offset, one repetition everywhere and equal means), where all scores are equal up to rounding, and rejects where
+    repetitions agree but offsets do not. With one repetition and different means it cannot test, and rejects.
+
+    >>> str(data_dependency([[0.0, 0.0], [0.0, 0.0]]))
+    '(0.00, A)'
+    >>> str(data_dependency([[1.0, 1.1], [3.0, 3.1]]))
+    '(1.41, R)'
+    """
+    groups = [np.asarray(group, np.float64) for group in quality]
+    groups = [group[~np.isnan(group)] for group in groups]
+    groups = [group for group in groups if len(group)]
+    if len(groups) < 2:
+        return Dependency(0.0, True, 1.0)
+    means = np.array([group.mean() for group in groups])
+    deviation = float(np.std(means, ddof=1))
+    everything = np.concatenate(groups)
+    scale = max(float(np.abs(everything).max()), 1e-300)
+    if np.ptp(everything) <= 1e-12 * max(scale, 1.0):
+        return Dependency(0.0 if deviation < 1e-12 else deviation, True, 1.0)
+    within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
+    freedom = len(everything) - len(groups)
+    if freedom == 0 or within <= (1e-12 * scale) ** 2 * len(everything):
+        return Dependency(deviation, False, 0.0)
+    between = sum(len(group) * float((group.mean() - everything.mean()) ** 2) for group in groups)
+    ratio = (between / (len(groups) - 1)) / (within / freedom)
+    p = float(stats.f.sf(ratio, len(groups) - 1, freedom))
+    return Dependency(deviation, p >= alpha, p)
+
+
+def local_errors(faulty: Sequence[float] | Floats, golden: Sequence[float] | Floats) -> Floats:
+    """The error array EQ (Eq. 5): how far each section's mean faulty score is from its mean golden score, relative to that.
+
+    A section where golden scores zero is measured against the mean size of golden's sections, and where that is zero too an
+    error counts as 1. A negative golden score counts by its size.
+
+    >>> local_errors([1.0, 3.0, 0.0, 2.0], [2.0, 2.0, 0.0, 0.0]).tolist()
+    [0.5, 0.5, 0.0, 2.0]
+    """
+    local, wanted = np.asarray(faulty, np.float64), np.asarray(golden, np.float64)
+    size = np.abs(wanted)
+    mean = float(size.mean()) if len(size) else 0.0
+    scale = np.where(size > 0, size, mean)
+    apart = np.abs(local - wanted)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = apart / scale
+    return np.where(apart == 0, 0.0, np.where(scale > 0, relative, 1.0))
+
+
+def recovery_index(errors: Sequence[float] | Floats, *, threshold: float = THRESHOLD, percentile: float = PERCENTILE) -> int:
+    """R_i^lq (Eq. 6, 7): the section, counted from 1 at the fault, up to which `percentile` of the erroneous sections lie.
+
+    0 where no section is erroneous: there is nothing to recover from.
+
+    >>> recovery_index([1.0, 1.0, 0.0, 0.5, 0.01], percentile=0.9)
+    4
+    >>> recovery_index([1.0] * 9 + [0.0] * 90 + [1.0], percentile=0.9)
+    9
+    """
+    wrong = np.cumsum(np.asarray(errors, np.float64) > threshold)
+    if len(wrong) == 0 or wrong[-1] == 0:
+        return 0
+    wanted = percentile * wrong[-1] - 1e-9  # 0.9 * 10 is 9, whatever the last digit says
+    return int(np.argmax(wrong >= wanted)) + 1
+
+
+def squared_errors(errors: Sequence[float] | Floats, *, threshold: float = THRESHOLD, percentile: float = PERCENTILE) -> float:
+    """I_i^lq (Eq. 8): the squared errors above the threshold, summed up to the recovery index.
+
+    >>> squared_errors([1.0, 2.0, 0.01, 0.5])
+    5.25
+    """
+    index = recovery_index(errors, threshold=threshold, percentile=percentile)
+    head = np.asarray(errors, np.float64)[:index]
+    return float((head[head > threshold] ** 2).sum())
+
+
+def recovery_time(
+    errors: Sequence[Sequence[float] | Floats], *, threshold: float = THRESHOLD, percentile: float = PERCENTILE
+) -> int:
+    """Recovery time R^lq: the largest recovery index of any offset, in sections.
+
+    >>> recovery_time([[1.0, 0.0], [1.0, 1.0]])
+    2
+    """
+    return max((recovery_index(of_offset, threshold=threshold, percentile=percentile) for of_offset in errors), default=0)
+
+
+def quality_impact(
+    errors: Sequence[Sequence[float] | Floats], *, threshold: float = THRESHOLD, percentile: float = PERCENTILE
+) -> float:
+    """Quality impact I^lq: the largest sum of squared errors of any offset.
+
+    >>> quality_impact([[1.0, 0.0], [1.0, 1.0]])
+    2.0
+    """
+    return max((squared_errors(of_offset, threshold=threshold, percentile=percentile) for of_offset in errors), default=0.0)
+
+
+def fitted_line(outages: Sequence[float] | Floats, quality: Sequence[float] | Floats) -> tuple[float, float]:
+    """Slope and intercept of the least-squares line through (outage, quality), as in Figure 8; flat for one outage only.
+
+    >>> slope, intercept = fitted_line([0, 1, 2], [1.0, 0.5, 0.0])
+    >>> round(slope, 12), round(intercept, 12)
+    (-0.5, 1.0)
+    """
+    x, y = np.asarray(outages, np.float64), np.asarray(quality, np.float64)
+    there = ~np.isnan(y)
+    x, y = x[there], y[there]
+    if len(x) == 0:
+        return 0.0, float("nan")
+    if np.ptp(x) == 0:
+        return 0.0, float(y.mean())
+    centred = x - x.mean()
+    slope = float((centred @ (y - y.mean())) / (centred @ centred))
+    return slope, float(y.mean() - slope * x.mean())
+
+
+def spread(golden: Sequence[float] | Floats) -> float:
+    """How far golden runs lie apart: the standard deviation of their scores over the size of their mean; 0 for one run.
+
+    >>> spread([1.0, 1.0, 1.0])
+    0.0
+    """
+    scores = np.asarray(golden, np.float64)
+    if len(scores) < 2 or np.ptp(scores) == 0:
+        return 0.0
+    mean = abs(float(scores.mean()))
+    return float(np.std(scores, ddof=1)) / mean if mean else float("inf")

@@ -1,0 +1,117 @@
+"""Which operators to inject into, and whose behaviour the others share (DEBS'11, section 4.2)."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from holdfast.errors import HoldfastError
+from holdfast.model import Graph, Operator, Sink, Source
+
+Target = tuple[str, ...]
+"""One operator or source, or several that fail together."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether an operator is a target. `why` are the rules that chose it; where none did, it behaves like `like`."""
+
+    name: str
+    why: tuple[str, ...]
+    like: str | None = None
+
+    @property
+    def chosen(self) -> bool:
+        return bool(self.why)
+
+    def __str__(self) -> str:
+        if self.chosen:
+            return f"{self.name}: a target, because {'; '.join(self.why)}"
+        return f"{self.name}: behaves like {self.like}, which feeds it alone and keeps nothing"
+
+
+def choose_targets(graph: Graph) -> tuple[Choice, ...]:
+    """A verdict on every source and operator, breadth first from the sources.
+
+    Sources are targets. An operator is one if a stream it reads has other readers too, if it reads several streams, or if what
+    feeds it is stateful; otherwise losing its input is losing the input of what feeds it.
+    """
+    choices: dict[str, Choice] = {
+        source.name: Choice(source.name, ("it is a source: its loss is the loss of the feed",)) for source in graph.sources
+    }
+    for name in _breadth_first(graph):
+        node = graph.nodes[name]
+        if isinstance(node, Operator):
+            why = _rules(graph, node)
+            choices[name] = Choice(name, why) if why else Choice(name, (), like=_leader(choices, node.inputs[0]))
+    return tuple(choices.values())
+
+
+def group_target(graph: Graph, names: Iterable[str]) -> Target:
+    """Operators and sources that fail together, in topological order; HoldfastError for a name that is neither.
+
+    A name that is a PE of several operators stands for them all.
+    """
+    wanted: set[str] = set()
+    for name in names:
+        if name in graph.pes and name not in graph.nodes:
+            wanted.update(graph.pes[name])
+        elif name in graph.nodes and not isinstance(graph.nodes[name], Sink):
+            wanted.add(name)
+        else:
+            known = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
+            raise HoldfastError(f"target '{name}' is no source, operator or PE of this application; they are: {known}")
+    if not wanted:
+        raise HoldfastError("a target needs at least one operator or source")
+    return tuple(name for name in graph.order if name in wanted)
+
+
+def position(graph: Graph, name: str) -> int:
+    """How far a node is from the sources: the longest way, in edges. What criticality by position would go by."""
+    before = graph.predecessors(name)
+    return 1 + max(position(graph, stream) for stream in before) if before else 0
+
+
+def target_name(target: Sequence[str]) -> str:
+    """How a target is called.
+
+    >>> target_name(("trade_filter", "vwap"))
+    'trade_filter+vwap'
+    """
+    return "+".join(target)
+
+
+def _rules(graph: Graph, operator: Operator) -> tuple[str, ...]:
+    why = []
+    for stream in operator.inputs:
+        others = [name for name in graph.successors(stream) if name != operator.name]
+        if others:
+            why.append(f"{stream} also feeds {', '.join(others)}")
+    if len(operator.inputs) > 1:
+        why.append(f"it reads {len(operator.inputs)} streams")
+    why += [f"{stream}, which feeds it, is stateful" for stream in operator.inputs if _stateful(graph, stream)]
+    return tuple(why)
+
+
+def _stateful(graph: Graph, stream: str) -> bool:
+    node = graph.nodes[stream]
+    return isinstance(node, Operator) and node.stateful
+
+
+def _leader(choices: dict[str, Choice], stream: str) -> str:
+    choice = choices[stream]
+    return choice.name if choice.chosen else choice.like or stream
+
+
+def _breadth_first(graph: Graph) -> list[str]:
+    """Sources first, then what they feed, and so on; a node once everything it reads has been seen."""
+    level = [source.name for source in graph.sources if isinstance(source, Source)]
+    seen, found = set(level), list(level)
+    while level:
+        following = []
+        for name in level:
+            for reader in graph.successors(name):
+                if reader not in seen and seen.issuperset(graph.predecessors(reader)):
+                    seen.add(reader)
+                    following.append(reader)
+        found += following
+        level = following
+    return found

@@ -1,0 +1,74 @@
+"""Placement of injections by the shape of the graph."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.assess.target import choose_targets, group_target, position
+from holdfast.errors import HoldfastError
+from holdfast.model import App, last_rows
+from holdfast.model.load import load_app
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def chosen(graph):
+    return [choice.name for choice in choose_targets(graph) if choice.chosen]
+
+
+@pytest.fixture(scope="module")
+def bargains():
+    return load_app(EXAMPLES / "bargain_discovery.py").graph()
+
+
+def test_bargain_discovery_has_the_five_targets_of_the_paper(bargains):
+    assert sorted(chosen(bargains)) == sorted(["market", "trade_filter", "quote_filter", "vwap", "bargain_index"])
+
+
+def test_an_operator_that_is_no_target_says_whose_behaviour_it_shares(bargains):
+    like = {choice.name: choice.like for choice in choose_targets(bargains) if not choice.chosen}
+    assert like == {"trade_quote": "market", "aggregator": "trade_filter"}
+
+
+def test_every_target_says_why(bargains):
+    said = {choice.name: str(choice) for choice in choose_targets(bargains)}
+    assert "trade_quote also feeds quote_filter" in said["trade_filter"]
+    assert "aggregator, which feeds it, is stateful" in said["vwap"]
+    assert "reads 2 streams" in said["bargain_index"]
+    assert "is a source" in said["market"]
+    assert said["aggregator"] == "aggregator: behaves like trade_filter, which feeds it alone and keeps nothing"
+
+
+def chain(*, stateful):
+    app = App("chain")
+    stream = app.source("s", "seq long, k string")
+    for name in "abc":
+        keep = last_rows(1, by="k") if name in stateful else None
+        stream = app.operator(inputs=stream, keep=keep, name=name)(lambda rows: rows)
+    app.sink("out", stream)
+    return app.graph()
+
+
+@pytest.mark.parametrize(("stateful", "targets"), [("", ["s"]), ("a", ["s", "b"]), ("b", ["s", "c"]), ("c", ["s"])])
+def test_in_a_chain_only_what_follows_state_is_a_target(stateful, targets):
+    assert chosen(chain(stateful=stateful)) == targets
+
+
+def test_a_pe_is_a_group_of_its_operators():
+    app = App("fused")
+    source = app.source("s", "seq long")
+    first = app.operator(inputs=source, pe="both", name="a")(lambda rows: rows)
+    second = app.operator(inputs=first, pe="both", name="b")(lambda rows: rows)
+    app.sink("out", second)
+    assert group_target(app.graph(), ["both"]) == ("a", "b")
+
+
+def test_an_unknown_target_is_named_with_those_that_exist(bargains):
+    with pytest.raises(HoldfastError, match=r"target 'agregator' is no source, operator or PE .* they are: market, trade_quote"):
+        group_target(bargains, ["agregator"])
+    with pytest.raises(HoldfastError, match="target 'bargains'"):
+        group_target(bargains, ["bargains"])
+
+
+def test_position_is_the_longest_way_from_a_source(bargains):
+    assert [position(bargains, name) for name in ("market", "quote_filter", "trade_filter", "bargain_index")] == [0, 2, 2, 5]
