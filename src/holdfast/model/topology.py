@@ -28,6 +28,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_TASKS = 100_000
+MAX_DEPTH = 150  # operators in a row: planners follow a tuple's way by recursion
 
 # Bounds are only noted for the schema: the topology checks them itself, to report them with everything else.
 NonNegative = Annotated[float, Field(json_schema_extra={"minimum": 0})]
@@ -97,6 +98,8 @@ class Topology(Document):
         if cycle:
             text = f"form a cycle: {' -> '.join(self._cycle(cycle))}; a topology has none"
             yield Problem(("operators",), text)
+        elif self._depth() > MAX_DEPTH:
+            yield wanted(("operators",), f"at most {MAX_DEPTH} operators in a row", self._depth())
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -261,6 +264,13 @@ class Topology(Document):
                 if not waits[reader]:
                     heappush(ready, reader)
         return tuple(order), tuple(sorted(self.operators.keys() - set(order)))
+
+    def _depth(self) -> int:
+        """The most operators that a tuple passes."""
+        depth: dict[str, int] = {}
+        for name in self._sorted()[0]:
+            depth[name] = 1 + max((depth[up] for up in self.operators[name].inputs if up in depth), default=0)
+        return max(depth.values(), default=0)
 
     def _cycle(self, stuck: tuple[str, ...]) -> list[str]:
         """One cycle among the operators that could not be sorted: going upstream within them must meet itself."""

@@ -113,6 +113,12 @@ def test_more_tasks_than_can_be_planned_are_refused_before_any_is_made():
         topology("topology: t\noperators:\n  a: {parallelism: 1000000000, rate: 1}\n")
 
 
+def test_a_chain_too_long_to_follow_is_refused():
+    rows = "".join(f"  o{i}: {{inputs: {{o{i - 1}: full}}}}\n" for i in range(1, 200))
+    with pytest.raises(DocumentError, match="wanted at most 150 operators in a row, got 200"):
+        topology(f"topology: t\noperators:\n  o0: {{rate: 1}}\n{rows}")
+
+
 def test_a_topology_survives_being_written_and_read(tmp_path):
     t = topology(GOOD)
     path = tmp_path / "t.json"
