@@ -6,13 +6,13 @@ Decorators only record frozen definitions that know the file and line they came 
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from holdfast.errors import ApplicationError
 from holdfast.model.definition import Node, Operator, Origin, Partitioning, Score, Sink, Source
-from holdfast.model.graph import Graph, problems_of
+from holdfast.model.graph import Graph
 from holdfast.model.keep import Keep, StateTable
+from holdfast.model.problems import problems_of
 
 Stream = str | Source | Operator
 
@@ -75,7 +75,7 @@ class App:
                 parallelism=parallelism,
                 partitioning=_per_input(partitioning, names),
                 pe=pe,
-                origin=replace(origin, line=_line_of(function, origin.line)),
+                origin=_origin_of(function, origin),
             )
             self._nodes.append(operator)
             return operator
@@ -130,9 +130,10 @@ def _per_input(rule: Any, inputs: tuple[str, ...]) -> dict[str, Any]:
     return dict.fromkeys(inputs, rule)
 
 
-def _line_of(function: Callable[..., Any], otherwise: int) -> int:
+def _origin_of(function: Callable[..., Any], call: Origin) -> Origin:
+    """Where a function is written, if that is in the file that made an operator of it; else the place of that call."""
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return code.co_firstlineno if code else otherwise
+    return Origin(call.file, code.co_firstlineno) if code and code.co_filename == call.file else call
 
 
 def _caller() -> Origin:

@@ -17,25 +17,25 @@ def load_app(path: str | Path) -> App:
     if file.suffix != ".py":
         raise HoldfastError(f"application file '{path}' is no Python file; its name must end in .py")
     name = f"holdfast_application_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(name, file.resolve())
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # Spark's pickler looks functions up by their module
     try:
         spec.loader.exec_module(module)
-    except HoldfastError:
-        raise
-    except Exception as error:
-        raise ApplicationError(f"application file '{path}'", [_said(error, file)]) from error
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise ApplicationError(f"application file '{path}'", [_said(error, file.resolve())]) from error
     apps = {key: value for key, value in vars(module).items() if isinstance(value, App)}
-    if len(apps) != 1:
+    if len({id(app) for app in apps.values()}) != 1:
         found = f"it defines {len(apps)}: {', '.join(sorted(apps))}" if apps else "it defines none"
         raise ApplicationError(f"application file '{path}'", [f"wanted exactly one App at the top level, but {found}"])
     return next(iter(apps.values()))
 
 
-def _said(error: Exception, file: Path) -> str:
-    if isinstance(error, SyntaxError):
+def _said(error: BaseException, file: Path) -> str:
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename) == file:
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
-    return f"line {lines[-1] if lines else '?'}: {type(error).__name__}: {error}"
+    what = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+    return f"line {lines[-1] if lines else '?'}: {what}"
