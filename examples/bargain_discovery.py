@@ -46,8 +46,8 @@ def aggregator(trades: DataFrame) -> DataFrame:
 
 @app.operator(inputs=aggregator)
 def vwap(totals: DataFrame) -> DataFrame:
-    """The moving average price, weighted by volume."""
-    return totals.select("seq", "ticker", (F.col("total_price") / F.col("total_volume")).alias("vwap"))
+    """The moving average price, weighted by volume; none where nothing was traded."""
+    return totals.select("seq", "ticker", F.try_divide("total_price", "total_volume").alias("vwap"))
 
 
 @app.operator(inputs=trade_quote)

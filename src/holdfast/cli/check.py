@@ -9,6 +9,7 @@ from holdfast.cli.shared import (
     application_argument,
     columns_option,
     json_option,
+    opened_trace,
     print_json,
     progress_bar,
     read_columns,
@@ -64,9 +65,9 @@ def check(
             from holdfast.execute.cut import ByBounds, spans_of, with_epochs
             from holdfast.execute.law import broken_operators
             from holdfast.execute.sample import take_sample
-            from holdfast.execute.trace import open_trace
 
-            sample = take_sample(spark, open_trace(spark, graph, trace, columns=mapping), rows=rows)
+            with opened_trace(spark, graph, trace, columns=mapping) as sources:
+                sample = take_sample(spark, sources, rows=rows)
             rng = random.Random(seed)
             bounds = sorted(rng.sample(range(sample.first, sample.last + 1), min(epochs - 1, sample.last - sample.first + 1)))
             cut = with_epochs(sample.sources, ByBounds(tuple(bounds)))

@@ -8,6 +8,7 @@ from holdfast.cli.shared import (
     application_argument,
     columns_option,
     json_option,
+    opened_trace,
     print_json,
     progress_bar,
     read_columns,
@@ -47,7 +48,7 @@ def profile(
 ) -> None:
     """Measure APP on a trace and write the descriptor that 'holdfast plan' reads.
 
-    Selectivity and CPU seconds per tuple of every edge (from Spark's task metrics, reading the input included), tuples per second of
+    Selectivity and CPU seconds per tuple of every edge (Spark's task metrics, reading the input included), tuples per second of
     every PE, and the few rates that each source has with the share of time it has them. Hosts and contract stand at defaults.
 
     \b
@@ -63,14 +64,15 @@ def profile(
     app = load_app(application)
     graph = app.graph()
     mapping = read_columns(columns, [source.name for source in graph.sources])
-    from holdfast.execute.trace import open_trace
     from holdfast.model.document import document_text, write_document
     from holdfast.profile import describe, measure
 
-    with spark_session(master, memory, name=app.name) as spark:
-        sources = open_trace(spark, graph, trace, columns=mapping)
-        with progress_bar("measuring PEs") as bar:
-            measurement = measure(spark, app, sources, step_s=step_s, progress=lambda what, done, total: bar(done, total))
+    with (
+        spark_session(master, memory, name=app.name) as spark,
+        opened_trace(spark, graph, trace, columns=mapping) as sources,
+        progress_bar("measuring PEs") as bar,
+    ):
+        measurement = measure(spark, app, sources, step_s=step_s, progress=lambda what, done, total: bar(done, total))
     descriptor = describe(app, measurement, level_count=levels, hosts=hosts)
     write_document(out, descriptor)
     if as_json:

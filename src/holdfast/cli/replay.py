@@ -10,6 +10,7 @@ from holdfast.cli.shared import (
     application_argument,
     columns_option,
     json_option,
+    opened_trace,
     print_json,
     progress_bar,
     read_columns,
@@ -67,10 +68,8 @@ def replay(
     if out is not None and out.exists() and not force:
         raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
     from holdfast.execute.replay import replay_by_epoch, replay_whole
-    from holdfast.execute.trace import open_trace
 
-    with spark_session(master, memory, name=app.name) as spark:
-        sources = open_trace(spark, graph, trace, columns=mapping)
+    with spark_session(master, memory, name=app.name) as spark, opened_trace(spark, graph, trace, columns=mapping) as sources:
         if out is not None and out.exists():
             shutil.rmtree(out) if out.is_dir() else out.unlink()
         if epoch_s is None and epoch_rows is None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from holdfast.errors import DocumentError, HoldfastError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.model import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -58,6 +61,17 @@ def spark_session(master: str, memory: str, *, name: str) -> Iterator["SparkSess
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def opened_trace(
+    spark: "SparkSession", graph: "Graph", trace: str, *, columns: dict[str, dict[str, str]] | None
+) -> Iterator["dict[str, DataFrame]"]:
+    """The rows of a trace; a copy made to read them faster is gone when the command ends."""
+    from holdfast.execute.trace import open_trace
+
+    with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
+        yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))
 
 
 @contextmanager

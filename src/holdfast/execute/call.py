@@ -92,7 +92,7 @@ def _cause(text: str) -> str:
 
 
 def _blamed(graph: Graph, text: str) -> str:
-    places = re.findall(r'File "([^"]+)", line (\d+)', text)
+    places = re.findall(r'File "([^"]+)", line (\d+)', text) + re.findall(r"was called from\s+(\S+):(\d+)", text)
     for operator in graph.operators:
         function = inspect.unwrap(operator.function)
         try:

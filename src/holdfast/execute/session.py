@@ -1,5 +1,6 @@
 """The one place that makes a SparkSession."""
 
+import logging
 import os
 import re
 import shutil
@@ -51,6 +52,8 @@ def open_session(master: str = "local[*]", *, name: str = "holdfast", memory: st
                 f"{' | '.join(log.read_text(errors='replace').splitlines()[-3:]) or 'none'}"
             ) from error
     spark.sparkContext.setLogLevel("ERROR")
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # they print the stacks of errors that are raised anyway
     return spark
 
 

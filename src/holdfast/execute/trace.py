@@ -30,16 +30,24 @@ WIDER = {
 
 
 def open_trace(
-    spark: SparkSession, graph: Graph, path: str, *, columns: Mapping[str, Columns] | None = None
+    spark: SparkSession,
+    graph: Graph,
+    path: str,
+    *,
+    columns: Mapping[str, Columns] | None = None,
+    scratch: Path | None = None,
 ) -> dict[str, DataFrame]:
     """The rows of each source, with exactly the columns it declares.
 
     The trace of an application with one source is a file or folder that Spark can read (Parquet, CSV, JSON, ORC); with several
-    sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names.
+    sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names. What is
+    mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
     single = len(graph.sources) == 1
     return {
-        source.name: _open_source(spark, source, path if single else _place(path, source), (columns or {}).get(source.name))
+        source.name: _open_source(
+            spark, source, path if single else _place(path, source), (columns or {}).get(source.name), scratch
+        )
         for source in graph.sources
     }
 
@@ -57,7 +65,7 @@ def _place(folder: str, source: Source) -> str:
     return f"{folder.rstrip('/')}/{source.name}.parquet"
 
 
-def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None) -> DataFrame:
+def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None, scratch: Path | None) -> DataFrame:
     if _is_local(path) and not _local(path).exists():
         raise TraceError(f"trace '{path}' does not exist; make one with 'holdfast trace', or check the path")
     try:
@@ -66,8 +74,18 @@ def _open_source(spark: SparkSession, source: Source, path: str, columns: Column
     except PySparkException as error:
         raise TraceError(f"trace '{path}' cannot be read for source '{source.name}': {first_line(error)}") from error
     frame = _typed(frame, source, path)
+    if scratch is not None and (columns or ".parquet" not in Path(path).suffixes):
+        frame = _copied(spark, frame, scratch / source.name, path)
     _require_order(frame, source, path, mapped=columns is not None)
     return frame
+
+
+def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str) -> DataFrame:
+    try:
+        frame.write.parquet(str(place))
+    except PySparkException as error:
+        raise TraceError(f"trace '{path}' cannot be read: {first_line(error)}") from error
+    return spark.read.parquet(str(place))
 
 
 def _reader(spark: SparkSession, path: str) -> DataFrame:
