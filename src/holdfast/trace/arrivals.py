@@ -41,10 +41,10 @@ class Pace:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise TraceError(f"a trace's rate is a positive number of tuples per second, not {self.rate:g}")
-        if not (math.isfinite(self.peak) and self.peak >= 1.1 * self.rate):
+        least = math.ceil(max(1.1 * self.rate, self.rate + 3 * math.sqrt(self.rate)))  # chance alone needs some room
+        if not (math.isfinite(self.peak) and self.peak >= least):
             raise TraceError(
-                f"a trace's peak must be at least 1.1 times its rate of {self.rate:g} tuples per second, "
-                f"so at least {math.ceil(1.1 * self.rate)}, not {self.peak:g}"
+                f"the peak of a trace with a rate of {self.rate:g} tuples per second is at least {least}, not {self.peak:g}"
             )
 
     @property
@@ -102,6 +102,8 @@ def arrivals(pace: Pace, *, seed: int, start_us: int, size: int) -> Iterator[Arr
 
 
 def _joined(parts: list[Arrived]) -> Arrived:
+    if len(parts) == 1:
+        return parts[0]
     return Arrived(
         np.concatenate([p.time_us for p in parts]),
         np.concatenate([p.clock for p in parts]),

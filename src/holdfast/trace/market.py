@@ -20,11 +20,11 @@ from holdfast.trace.written import Progress, Written, silent
 
 START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
 TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.5, 0.95, 8.0  # quotes reach the rarely traded tickers more often than trades do
-REPEAT = 0.1  # an order that is filled in parts makes several tuples of one ticker in a row
-NEWS_PER_S, NEWS_JUMP = 0.04, 0.02  # any ticker may have some, also one that hardly trades
+REPEAT = 0.3  # an order that is filled in parts makes several tuples of one ticker in a row
+NEWS_PER_S, NEWS_JUMP = 0.02, 0.02  # any ticker may have some, also one that hardly trades
 BOUT, BOUT_GAP = 5, 10  # news make a ticker trade at least BOUT times, every BOUT_GAP trades of the market or so
 LOT, LOTS = 100, 1.8  # sizes are round lots; LOTS is the median number of lots
-VOLUME_SPREAD, ASK_SPREAD = 1.4, 1.4  # standard deviations of the log sizes: a few trades outweigh the rest
+VOLUME_SPREAD, ASK_SPREAD = 1.4, 1.2  # standard deviations of the log sizes: a few trades outweigh the rest
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Market:
             jump = _break_news(rng, ticker, np.flatnonzero(trade), arrived.clock, tickers=self.tickers)
             mid, half = walks.mid(rng, ticker, arrived.clock, jump), listing.half_spread[ticker]
             price = _cents(mid * (1 + half * rng.uniform(-0.5, 0.5, BLOCK)))
-            ask = _cents(mid * (1 + half * rng.gamma(3.0, 1 / 3.0, BLOCK)))
+            ask = _cents(mid * (1 + half * rng.gamma(6.0, 1 / 6.0, BLOCK)))
             volume, size = _shares(rng, BLOCK, VOLUME_SPREAD), _shares(rng, BLOCK, ASK_SPREAD)
             yield pa.table(
                 {

@@ -6,11 +6,11 @@ import numpy as np
 
 from holdfast.trace.popularity import Floats, Ints
 
-VOLATILITY = 3e-4  # of one second, of a ticker that trades often
-OFTEN_S = 10.0  # tickers that trade more rarely than this move less, by the power CALM of how much more rarely
-CALM = 0.4
+VOLATILITY = 4e-4  # of one second, of a ticker that trades often
+OFTEN_S = 5.0  # tickers that trade more rarely than this move less, by the power CALM of how much more rarely
+CALM = 0.45
 MARKET_VOLATILITY = 3e-5
-WIDTH, WIDENING = 0.85, 0.45  # half-spread over the price's move in a second: WIDTH * (seconds between trades)^WIDENING
+WIDTH, WIDENING = 1.2, 0.42  # half-spread over the price's move in a second: WIDTH * (seconds between trades)^WIDENING
 TICK = 1e-4  # least half-spread
 AVERAGE_LAG = 1.7  # trades by which the mean of the last five lags: 0.5 since the last, 1.2 among the five
 
@@ -36,7 +36,7 @@ def list_tickers(rng: np.random.Generator, between_s: Floats) -> Listing:
     volatility = VOLATILITY * np.minimum(OFTEN_S / between_s, 1.0) ** CALM * np.exp(rng.normal(0.0, 0.3, count))
     moves = np.hypot(volatility, MARKET_VOLATILITY) * np.sqrt(AVERAGE_LAG)
     return Listing(
-        price=np.exp(rng.normal(np.log(28.0), 0.8, count)).clip(1.0, 1000.0),
+        price=np.exp(rng.normal(np.log(28.0), 0.7, count)).clip(1.0, 1000.0),
         volatility=volatility,
         beta=rng.normal(1.0, 0.3, count),
         half_spread=(WIDTH * moves * between_s**WIDENING + TICK) * np.exp(rng.normal(0.0, 0.2, count)),
