@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import isinf
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,6 +20,8 @@ class ByTime:
     def __post_init__(self) -> None:
         if not self.seconds > 0:
             raise HoldfastError(f"an epoch must last more than 0 seconds, got {self.seconds}")
+        if isinf(self.seconds):
+            raise HoldfastError(f"an epoch must end some time, got {self.seconds} seconds")
         if round(self.seconds * 1e6) < 1:
             raise HoldfastError(f"an epoch must last at least a microsecond, got {self.seconds} s")
 
@@ -46,8 +50,9 @@ class ByBounds:
     bounds: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        if list(self.bounds) != sorted(self.bounds):
-            raise HoldfastError("the bounds of epochs must not descend")
+        for before, after in pairwise(self.bounds):
+            if after < before:
+                raise HoldfastError(f"the bounds of epochs must not descend, got {before} before {after}")
 
     def column(self) -> Column:
         if not self.bounds:

@@ -54,8 +54,13 @@ def _codes(rows: pa.Table, by: tuple[str, ...]) -> "np.ndarray[tuple[int], np.dt
     """A number per row that is the same where the key columns are."""
     codes = np.zeros(rows.num_rows, np.int64)
     for name in by:
-        column = rows[name].combine_chunks().dictionary_encode()
-        encoded = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        column = rows[name]
+        if pa.types.is_nested(column.type):  # Arrow encodes no nested values
+            column = pa.chunked_array(
+                [pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())]
+            )
+        encoded = column.combine_chunks().dictionary_encode()
+        encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
         values = pc.fill_null(encoded.indices, -1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         codes = np.unique(codes * (values.max() + 1) + values, return_inverse=True)[1].astype(np.int64)
     return codes

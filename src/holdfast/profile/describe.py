@@ -1,10 +1,12 @@
 """The application descriptor (LAAR, section 3) from what was measured."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from holdfast.model import App, Graph
 from holdfast.model.descriptor import Descriptor, Host, Input, JointRate, MeasuredRate, Pe, Rate, Sink, Source
-from holdfast.profile.measure import Measurement
+from holdfast.profile.measure import Measured, Measurement
 from holdfast.profile.rate import joint, levels
 
 
@@ -35,9 +37,7 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, hosts:
         pes={
             name: Pe(
                 operators=graph.pes[name],
-                inputs={
-                    producer[stream]: Input(selectivity=edge.selectivity, cost=edge.cost_s) for stream, edge in pe.edges.items()
-                },
+                inputs=_inputs(graph, measurement, pe, producer),
                 stateful=any(graph.operator(o).stateful for o in graph.pes[name]),
                 correlated=any(graph.operator(o).correlated for o in graph.pes[name]),
                 rate=MeasuredRate(average=pe.rate.average, peak=pe.rate.peak),
@@ -47,6 +47,23 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, hosts:
         sinks={sink.name: Sink(inputs=(producer[sink.input],)) for sink in graph.sinks},
         hosts={f"host{number}": Host(cores=1.0) for number in range(1, hosts + 1)},
     )
+
+
+def _inputs(graph: Graph, measurement: Measurement, pe: Measured, producer: Mapping[str, str]) -> dict[str, Input]:
+    """A PE's inputs, each from a source or another PE, per tuple that leaves it.
+
+    Where a PE makes several streams, what it emits is all of them: an edge that reads some of them does correspondingly less per
+    tuple.
+    """
+    found: dict[str, Input] = {}
+    for stream, edge in pe.edges.items():
+        maker = producer[stream]
+        leaving = graph.streams_out_of(graph.pes[maker]) if maker in graph.pes else (maker,)
+        emitted = sum(measurement.leaving[name] for name in leaving)
+        share = measurement.leaving[stream] / emitted if emitted else 0.0
+        before = found.get(maker, Input(selectivity=0.0, cost=0.0))
+        found[maker] = Input(selectivity=before.selectivity + share * edge.selectivity, cost=before.cost + share * edge.cost_s)
+    return found
 
 
 def _producers(graph: Graph) -> dict[str, str]:

@@ -53,7 +53,7 @@ def levels(rates: NDArray[np.float64], *, count: int) -> tuple[tuple[Level, ...]
     ordered = np.unique(rates)
     weights = np.array([(rates == rate).sum() for rate in ordered]) if len(ordered) <= 512 else None
     if weights is None:  # breaks between a few hundred quantiles are as good as between all values
-        ordered = np.unique(np.quantile(rates, np.linspace(0, 1, 512)))
+        ordered = np.unique(np.quantile(rates, np.linspace(0, 1, 512), method="higher"))
         weights = np.histogram(rates, np.append(ordered, np.inf))[0]
     groups = _breaks(ordered, weights.astype(float), min(count, len(ordered)))
     tops = np.array([ordered[group[-1]] for group in groups])
