@@ -30,7 +30,8 @@ from holdfast.model.load import load_app
 @click.option("--levels", default=3, show_default=True, help="Into how many rates to sort what a source was seen to send.")
 @click.option("--step", "step_s", default=1.0, show_default=True, help="Seconds over which a rate is measured.")
 @click.option("--hosts", default=2, show_default=True, help="How many one-core hosts to put in, for you to change.")
-@click.option("--force", is_flag=True, help="Replace an older descriptor.")
+@click.option("--topology", type=click.Path(path_type=Path), help="Also write the graph of tasks, with measured rates.")
+@click.option("--force", is_flag=True, help="Replace what is at --out and --topology.")
 @spark_options
 @json_option
 def profile(
@@ -41,6 +42,7 @@ def profile(
     levels: int,
     step_s: float,
     hosts: int,
+    topology: Path | None,
     force: bool,
     master: str,
     memory: str,
@@ -55,8 +57,9 @@ def profile(
     Example:
       holdfast profile examples/bargain_discovery.py --trace market.parquet --out bargain.yaml
     """
-    if out.exists() and not force:
-        raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
+    for path in (out, topology):
+        if path is not None and path.exists() and not force:
+            raise HoldfastError(f"'{path}' exists already; give another path, or --force to replace it")
     if step_s <= 0 or not 1 <= levels <= 4 or hosts < 1:
         raise HoldfastError(
             f"wanted --step above 0, --levels from 1 to 4 and --hosts of at least 1, got {step_s}, {levels}, {hosts}"
@@ -65,6 +68,7 @@ def profile(
     graph = app.graph()
     mapping = read_columns(columns, [source.name for source in graph.sources])
     from holdfast.model.document import document_text, write_document
+    from holdfast.model.tasks import topology_of
     from holdfast.profile import describe, measure
 
     with (
@@ -75,6 +79,8 @@ def profile(
         measurement = measure(spark, app, sources, step_s=step_s, progress=lambda what, done, total: bar(done, total))
     descriptor = describe(app, measurement, level_count=levels, hosts=hosts)
     write_document(out, descriptor)
+    if topology is not None:
+        write_document(topology, topology_of(graph, name=app.name, rates=measurement.leaving, shares=measurement.shares))
     if as_json:
         print_json(descriptor.model_dump(mode="json", exclude_none=True))
         return

@@ -17,6 +17,7 @@ from holdfast.execute.analysis import Schemas, analyse, empty
 from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.execute.cut import ByTime, Span, spans_of, with_epochs
+from holdfast.execute.divide import task_of
 from holdfast.model import App, Graph
 from holdfast.profile.cpu import cpu_seconds
 from holdfast.profile.rate import Flow, flow
@@ -43,11 +44,14 @@ class Measured:
 
 @dataclass(frozen=True)
 class Measurement:
-    """An application as measured: its PEs, and each source's tuples per step of time."""
+    """An application as measured: its PEs, each source's tuples per step of time, the tuples per second that leave each source and
+    operator, and how the rows of those that are divided by key fall on their tasks."""
 
     pes: Mapping[str, Measured]
     source_counts: Mapping[str, NDArray[np.int64]]
     step_s: float
+    leaving: Mapping[str, float]
+    shares: Mapping[str, tuple[float, ...]]
 
 
 def measure(
@@ -77,8 +81,29 @@ def measure(
             edges = _edges(spark, graph, part, {name: streams[name] for name in reads}, streams, schemas, epochs)
             arriving: NDArray[np.int64] = np.sum([counts[name] for name in reads], axis=0)
             pes[pe] = Measured(edges, flow(arriving, step_s=step_s))
+        shares = task_shares(graph, streams)
         progress("done", total, total)
-    return Measurement(pes, {source.name: counts[source.name] for source in graph.sources}, step_s)
+    sources_only = {source.name: counts[source.name] for source in graph.sources}
+    leaving = {name: float(count.mean() / step_s) for name, count in counts.items()}
+    return Measurement(pes, sources_only, step_s, leaving, shares)
+
+
+def task_shares(graph: Graph, streams: Mapping[str, DataFrame]) -> dict[str, tuple[float, ...]]:
+    """For each source, and each operator whose input is divided by key, the share of the rows that falls on each of its tasks."""
+    divided = {source.name: (source.key, source.parallelism, [source.name]) for source in graph.sources}
+    for operator in graph.operators:
+        by_key = [stream for stream in operator.inputs if graph.partitioning(stream, operator.name) in ("split", "full")]
+        divided[operator.name] = (operator.key, operator.parallelism, by_key)
+    shares = {}
+    for name, (key, tasks, inputs) in divided.items():
+        counts = np.zeros(tasks)
+        for frame in (streams[stream] for stream in inputs):
+            if tasks > 1 and key and set(key) <= set(frame.columns):
+                for task, count in frame.groupBy(task_of(key, tasks).alias("task")).count().collect():
+                    counts[task] += count
+        if counts.sum():
+            shares[name] = tuple(float(share) for share in counts / counts.sum())
+    return shares
 
 
 def _record(
