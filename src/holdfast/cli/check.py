@@ -1,7 +1,9 @@
 """holdfast check: everything wrong with an application, at once."""
 
+import itertools
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,8 +19,14 @@ from holdfast.cli.shared import (
     spark_options,
     spark_session,
 )
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import HoldfastError, OperatorError, ProblemsError, TraceError
+from holdfast.model import Graph
 from holdfast.model.load import load_app
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from holdfast.execute.sample import Sample
 
 
 @click.command()
@@ -55,34 +63,25 @@ def check(
     app = load_app(application)
     graph = app.graph()
     mapping = read_columns(columns, [source.name for source in graph.sources])
-    from holdfast.execute.analysis import analyse, check_score
+    from holdfast.execute.analysis import check_score, examine
 
-    problems: list[str] = []
+    tried = ""
     with spark_session(master, memory, name=app.name) as spark:
-        schemas = analyse(graph, spark, name=app.name)
+        schemas, problems = examine(graph, spark)
         problems += [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
-        if trace:
-            from holdfast.execute.cut import ByBounds, spans_of, with_epochs
-            from holdfast.execute.law import broken_operators
+        if trace and all(source.name in schemas for source in graph.sources):
             from holdfast.execute.sample import take_sample
 
-            with opened_trace(spark, graph, trace, columns=mapping) as sources:
-                sample = take_sample(spark, sources, rows=rows)
-            rng = random.Random(seed)
-            bounds = sorted(rng.sample(range(sample.first, sample.last + 1), min(epochs - 1, sample.last - sample.first + 1)))
-            cut = with_epochs(sample.sources, ByBounds(tuple(bounds)))
-            done = 0
-            with progress_bar("operators") as progress:
-
-                def tell(_: str) -> None:
-                    nonlocal done
-                    progress(done, len(graph.operators))
-                    done += 1
-
-                broken = broken_operators(spark, graph, cut, spans_of(cut), progress=tell)
-            problems += [str(each) for each in broken]
+            try:
+                with opened_trace(spark, graph, trace, columns=mapping) as sources:
+                    sample = take_sample(spark, sources, rows=rows)
+                if all(operator.name in schemas for operator in graph.operators):
+                    broken, tried = _try_law(spark, graph, sample, epochs=epochs, rng=random.Random(seed))
+                    problems += broken
+            except (TraceError, OperatorError) as mistake:
+                problems.append(str(mistake))
     if as_json:
-        print_json({"application": app.name, "holds": not problems, "problems": problems, "sampled": bool(trace)})
+        print_json({"application": app.name, "holds": not problems, "problems": problems, "sampled": bool(tried)})
     if problems:
         error = ProblemsError(f"application '{app.name}'", problems)
         if as_json:
@@ -94,6 +93,20 @@ def check(
             f"{app.name}: {len(graph.operators)} operators, {len(stateful)} of them stateful: {', '.join(stateful) or 'none'}"
         )
         if trace:
-            click.echo(f"  the first law holds for every operator on {rows:,} tuples cut into {epochs} epochs")
+            click.echo(f"  the first law holds for every operator on {tried}")
         else:
             say("  the definitions are sound; give --trace to try the first law too")
+
+
+def _try_law(spark: "SparkSession", graph: Graph, sample: "Sample", *, epochs: int, rng: random.Random) -> tuple[list[str], str]:
+    """What breaks the first law on a sample that is cut at random, and what was tried in words."""
+    from holdfast.execute.cut import ByBounds, spans_of, with_epochs
+    from holdfast.execute.law import broken_operators
+
+    ends = range(sample.first, sample.last)
+    cut = with_epochs(sample.sources, ByBounds(tuple(sorted(rng.sample(ends, min(epochs - 1, len(ends)))))))
+    spans = spans_of(cut)
+    done = itertools.count()
+    with progress_bar("operators") as progress:
+        broken = broken_operators(spark, graph, cut, spans, progress=lambda _: progress(next(done), len(graph.operators)))
+    return [str(each) for each in broken], f"{sample.rows:,} tuples cut into {len(spans)} epochs"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import LongType, StructType
+from pyspark.sql.types import LongType, NumericType, StructType
 
 from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.execute.call import call, first_line
@@ -16,7 +16,15 @@ Schemas = Mapping[str, StructType]
 
 
 def analyse(graph: Graph, spark: SparkSession, *, name: str = "application") -> dict[str, StructType]:
-    """The schema of every stream; ApplicationError with everything wrong in any operator.
+    """The schema of every stream; ApplicationError with everything wrong in any operator."""
+    schemas, problems = examine(graph, spark)
+    if problems:
+        raise ApplicationError(f"application '{name}'", problems)
+    return schemas
+
+
+def examine(graph: Graph, spark: SparkSession) -> tuple[dict[str, StructType], list[str]]:
+    """The schemas of the streams that have one, and everything wrong in any source or operator.
 
     An operator whose inputs could not be analysed is passed over: its own problems show once those are mended.
     """
@@ -33,9 +41,7 @@ def analyse(graph: Graph, spark: SparkSession, *, name: str = "application") -> 
                 windowed.add(node_name)
                 found = _epoch_problem(node, schemas[node_name])
             problems += found
-    if problems:
-        raise ApplicationError(f"application '{name}'", problems)
-    return schemas
+    return schemas, problems
 
 
 def state_of(operator: str) -> str:
@@ -44,16 +50,21 @@ def state_of(operator: str) -> str:
 
 
 def check_score(graph: Graph, spark: SparkSession, schemas: Schemas, *, sink: str, expression: str) -> list[str]:
-    """What is wrong with a score, if anything: it must be one number over a sink's rows."""
+    """What is wrong with a score, if anything: it must be one number over a sink's rows.
+
+    A sink whose stream has problems of its own is passed over.
+    """
     node = graph.nodes[sink]
     assert isinstance(node, Sink)
+    if node.input not in schemas:
+        return []
     try:
-        frame = empty(spark, schemas[node.input]).selectExpr(f"{expression} as score")
-        kind = frame.schema["score"].dataType.simpleString()
+        frame = empty(spark, schemas[node.input]).selectExpr("count(*) as rows", f"{expression} as score")
+        kind = frame.schema["score"].dataType
     except PySparkException as error:
-        return [f"the score '{expression}' of sink '{sink}' cannot be computed: {first_line(error)}"]
-    if not kind.startswith(("bigint", "int", "double", "float", "decimal", "smallint", "tinyint")):
-        return [f"the score '{expression}' of sink '{sink}' is a {kind}; it must be a number"]
+        return [f"the score '{expression}' of sink '{sink}' cannot be computed as an aggregate of its rows: {first_line(error)}"]
+    if not isinstance(kind, NumericType):
+        return [f"the score '{expression}' of sink '{sink}' is a {kind.simpleString()}; it must be a number"]
     return []
 
 
@@ -66,8 +77,8 @@ def _analyse_source(source: Source, spark: SparkSession, schemas: dict[str, Stru
     who = f"source '{source.name}' ({source.origin})"
     try:
         schema = source_schema(source)
-    except PySparkException as error:
-        return [f"{who} has a schema that Spark cannot read, '{source.schema}': {first_line(error)}"]
+    except ApplicationError as error:
+        return [str(error)]
     if not isinstance(schema["seq"].dataType, LongType):
         return [f"{who} has 'seq' as {schema['seq'].dataType.simpleString()}; it must be 'seq long'"]
     if "time" in schema.names and schema["time"].dataType.simpleString() != "timestamp":

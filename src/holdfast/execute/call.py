@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -36,11 +37,10 @@ def _stream(who: str, result: object) -> DataFrame:
     if not isinstance(result, DataFrame):
         raise OperatorError(f"{who} must return a DataFrame, got {_kind(result)}")
     fields = {field.name: field.dataType for field in result.schema}
-    doubled = sorted({name for name in result.columns if result.columns.count(name) > 1})
+    doubled = sorted((name, times) for name, times in Counter(map(str.lower, result.columns)).items() if times > 1)
     if doubled:
-        raise OperatorError(
-            f"{who} returns column '{doubled[0]}' {result.columns.count(doubled[0])} times; select the one you mean"
-        )
+        name, times = doubled[0]
+        raise OperatorError(f"{who} returns column '{name}' {times} times; select the one you mean")
     if "seq" not in fields:
         raise OperatorError(
             f"{who} returns no column 'seq'; every tuple carries the seq of the tuple that triggered it, got {', '.join(fields)}"

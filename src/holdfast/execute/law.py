@@ -13,9 +13,8 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.execute.compare import Difference, first_difference
 from holdfast.execute.cut import Span
-from holdfast.execute.kept import newest
 from holdfast.execute.pe import Pe, collect_together
-from holdfast.model import Graph, LastEpochs, LastRows, Operator
+from holdfast.model import Graph, Keep, LastRows, Operator
 
 EVERYTHING = 1 << 40
 """More rows than any key has: to ask whether an operator would obey if it kept all of its past."""
@@ -38,6 +37,22 @@ class Broken:
         )
 
 
+@dataclass(frozen=True)
+class Strayed:
+    """An operator that makes in one epoch a row that belongs to another."""
+
+    operator: Operator
+    epoch: int
+    row: Mapping[str, object]
+
+    def __str__(self) -> str:
+        mark = "epoch" if "epoch" in self.row else "seq"
+        return (
+            f"operator '{self.operator.name}' ({self.operator.origin}) makes in epoch {self.epoch} a row of another: "
+            f"{_shown(self.row)}; a row must carry the {mark} of the tuple that triggered it"
+        )
+
+
 def _shown(row: Mapping[str, object] | None) -> str:
     return "no such row" if row is None else ", ".join(f"{name}={value!r}" for name, value in row.items())
 
@@ -49,67 +64,105 @@ def broken_operators(
     spans: Sequence[Span],
     *,
     progress: Callable[[str], None] = lambda operator: None,
-) -> list[Broken]:
+) -> list[Broken | Strayed]:
     """The operators that break the first law over these sources and this cut, each judged on correct inputs."""
     schemas = analyse(graph, spark)
     frames = run_batch(graph, sources, epochs=(spans[0].first, spans[-1].last))
     with running(graph, "the whole-trace run"):
         whole = collect_together(frames)
-    found = []
+    found: list[Broken | Strayed] = []
     for operator in graph.operators:
         progress(operator.name)
-        difference = _difference(spark, graph, schemas, operator, whole, spans)
-        if difference:
-            epoch = next((s.first for s in spans if s.after < difference.seq <= s.until), spans[-1].last)
-            advice = _advice(operator, partial(_holds_with, spark, graph, schemas, operator, whole, spans))
-            found.append(Broken(operator, epoch, difference, advice))
+        trial = _Trial(spark, graph, schemas, operator, whole, spans)
+        verdict = trial.verdict()
+        if isinstance(verdict, Difference):
+            advice = _advice(operator, trial.holds_with)
+            found.append(Broken(operator, _epoch_of(verdict, spans), verdict, advice))
+        elif verdict:
+            found.append(verdict)
     return found
 
 
-def _difference(
-    spark: SparkSession, graph: Graph, schemas: Schemas, operator: Operator, whole: Mapping[str, pa.Table], spans: Sequence[Span]
-) -> Difference | None:
-    pe = Pe(spark, graph, [operator.name], schemas)
-    parts = [pe.run({stream: rows_of(whole[stream], span) for stream in operator.inputs}, span)[operator.name] for span in spans]
-    wanted = whole[operator.name]
-    return first_difference(wanted, pa.concat_tables([part.cast(wanted.schema) for part in parts]))
+@dataclass(frozen=True)
+class _Trial:
+    """One operator, run epoch by epoch on the streams that the whole-trace run has."""
+
+    spark: SparkSession
+    graph: Graph
+    schemas: Schemas
+    operator: Operator
+    whole: Mapping[str, pa.Table]
+    spans: Sequence[Span]
+
+    def verdict(self) -> Difference | Strayed | None:
+        name, parts = self.operator.name, []
+        pe = Pe(self.spark, self.graph, [name], self.schemas)
+        for span in self.spans:
+            made = pe.run({stream: rows_of(self.whole[stream], span) for stream in self.operator.inputs}, span)[name]
+            strayed = made.filter(pc.invert(_inside(made, span)))
+            if strayed.num_rows:
+                return Strayed(self.operator, span.last, strayed.slice(0, 1).to_pylist()[0])
+            parts.append(made.cast(self.whole[name].schema))
+        return first_difference(self.whole[name], pa.concat_tables(parts))
+
+    def holds_with(self, keep: Mapping[str, Keep]) -> bool:
+        """Whether the operator would obey with other rules."""
+        changed = replace(self.operator, keep=dict(keep))
+        altered = Graph({**self.graph.nodes, changed.name: changed}, self.graph.order)
+        return replace(self, graph=altered, operator=changed).verdict() is None
 
 
 def rows_of(table: pa.Table, span: Span) -> pa.Table:
     """The rows of a stream that belong to a span."""
-    inside = newest(table, span)
-    if "epoch" in table.column_names:
-        return inside
-    return inside.filter(pc.less_equal(inside["seq"], span.until))
+    return table.filter(_inside(table, span))
 
 
-def _holds_with(
-    spark: SparkSession,
-    graph: Graph,
-    schemas: Schemas,
-    operator: Operator,
-    whole: Mapping[str, pa.Table],
-    spans: Sequence[Span],
-    keep: LastRows | LastEpochs,
-) -> bool:
-    rules = dict.fromkeys(operator.keep or operator.inputs, keep)
-    changed = replace(operator, keep=rules)
-    altered = Graph({**graph.nodes, operator.name: changed}, graph.order)
-    return _difference(spark, altered, schemas, changed, whole, spans) is None
+def _inside(table: pa.Table, span: Span) -> pa.ChunkedArray:
+    name, low, high = ("epoch", span.first, span.last) if "epoch" in table.column_names else ("seq", span.after + 1, span.until)
+    return pc.fill_null(pc.and_(pc.greater_equal(table[name], low), pc.less_equal(table[name], high)), False)
 
 
-def _advice(operator: Operator, holds_with: Callable[[LastRows | LastEpochs], bool]) -> str:
+def _epoch_of(difference: Difference, spans: Sequence[Span]) -> int:
+    row = difference.left or difference.right or {}
+    if row.get("epoch") is not None:
+        return int(row["epoch"])
+    return next((span.first for span in spans if span.after < difference.seq <= span.until), spans[-1].last)
+
+
+def _advice(operator: Operator, holds_with: Callable[[Mapping[str, Keep]], bool]) -> str:
     """What to do, found by trying other rules on the same rows."""
     if operator.state is not None:
         return "its state table must carry everything that the output depends on, and each row may be counted once"
-    if not holds_with(LastRows(EVERYTHING, ())):
+    everything: dict[str, Keep] = dict.fromkeys(operator.inputs, LastRows(EVERYTHING, ()))
+    if not holds_with(everything):
         return "keeping more would not help: it looks ahead, or it depends on the order or division of rows"
-    rules = list(operator.keep.values())
-    if not rules:
-        return "it looks back at earlier rows but keeps none: give it a keep rule"
-    rule = rules[0]
-    for times in (2, 4, 8, 16):
-        wider = replace(rule, n=rule.n * times)
-        if holds_with(wider):
-            return f"it looks further back than {rule} keeps: {wider} would do on this sample"
-    return f"it looks further back than {rule} keeps, by far: keep more rows, or use a state table"
+    said = []
+    for stream in operator.inputs:
+        rule = operator.keep.get(stream)
+        others = {other: kept for other, kept in everything.items() if other != stream}
+        if holds_with(others if rule is None else {**others, stream: rule}):
+            continue
+        of = f" of '{stream}'" if len(operator.inputs) > 1 else ""
+        if rule is None:
+            said.append(f"it looks back at earlier rows{of} but keeps none: give it a keep rule")
+        elif wider := _enough(rule, partial(_holds_beside, others, stream, holds_with)):
+            said.append(f"it looks further back than {rule} keeps{of}: {wider} would do on this sample")
+        else:
+            said.append(f"it looks further back than {rule} keeps{of}, by far: keep more rows, or use a state table")
+    return "; ".join(said) or "it keeps too little of its inputs: keep more of each"
+
+
+def _holds_beside(others: Mapping[str, Keep], stream: str, holds_with: Callable[[Mapping[str, Keep]], bool], rule: Keep) -> bool:
+    return holds_with({**others, stream: rule})
+
+
+def _enough(rule: Keep, holds: Callable[[Keep], bool]) -> Keep | None:
+    """The shortest rule of the same kind that holds, up to sixteen times as long."""
+    reach = next((rule.n * times for times in (2, 4, 8, 16) if holds(replace(rule, n=rule.n * times))), None)
+    if reach is None:
+        return None
+    too_short = reach // 2
+    while reach - too_short > 1:
+        middle = (reach + too_short) // 2
+        reach, too_short = (middle, too_short) if holds(replace(rule, n=middle)) else (reach, middle)
+    return replace(rule, n=reach)

@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows of a trace up to a seq, with the first and the last seq among them."""
+    """The rows of a trace up to a seq: how many, and the first and the last seq among them."""
 
     sources: Mapping[str, DataFrame]
+    rows: int
     first: int
     last: int
 
@@ -24,8 +25,6 @@ def take_sample(spark: SparkSession, sources: Mapping[str, DataFrame], *, rows: 
         seqs = mine if seqs is None else seqs.union(mine)
     assert seqs is not None
     first, last = seqs.orderBy("seq").limit(rows).agg(F.min("seq"), F.max("seq")).first() or (0, 0)
-    held = {
-        name: spark.createDataFrame(frame.where(F.col("seq") <= last).orderBy("seq").toArrow()).coalesce(1)
-        for name, frame in sources.items()
-    }
-    return Sample(held, first, last)
+    tables = {name: frame.where(F.col("seq") <= last).orderBy("seq").toArrow() for name, frame in sources.items()}
+    held = {name: spark.createDataFrame(table).coalesce(1) for name, table in tables.items()}
+    return Sample(held, sum(table.num_rows for table in tables.values()), first, last)

@@ -1,15 +1,22 @@
 """Schemas in the forms that Spark and Arrow want them in."""
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from holdfast.errors import ApplicationError
+from holdfast.execute.call import first_line
 from holdfast.model import Source
 
 
 def source_schema(source: Source) -> StructType:
-    """The columns that a source declares."""
-    schema = StructType.fromDDL(source.schema)
+    """The columns that a source declares; ApplicationError if Spark cannot read them."""
+    try:
+        schema = StructType.fromDDL(source.schema)
+    except PySparkException as error:
+        said = f"its schema, '{source.schema}', cannot be read by Spark: {first_line(error)}"
+        raise ApplicationError(f"source '{source.name}' ({source.origin})", [said]) from error
     assert isinstance(schema, StructType)
     return schema
 

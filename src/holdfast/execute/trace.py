@@ -170,7 +170,7 @@ def _require_ascending(path: Path, who: str) -> None:
                 before = int(seq[at - 1]) if at else last
                 raise TraceError(f"{who}: seq must ascend, but row {row + at + 1} has seq {seq[at]} after {before}")
             last, row = (int(seq[-1]) if len(seq) else last), row + len(seq)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise TraceError(f"{who} cannot be read: {first_line(error)}") from error
     if row == 0:
         raise TraceError(f"{who} is empty; there is nothing to run on")
