@@ -17,7 +17,8 @@ from holdfast.plan.ppa.relaxation import relax
 from holdfast.plan.ppa.structure_aware import StructureAware
 
 REFILL = 1_000  # evaluations granted to a knapsack that only fills what an improved plan left free
-ATTEMPTS = 24
+ATTEMPTS = 24  # at improving a plan; fewer where tasks are many, so that time stays in proportion to the problem
+TASK_ATTEMPTS = 4_000
 CLOSE = 1e-9  # a plan this close to its bound is the best one
 PAYING: tuple[Paying, ...] = ("first", "last")
 
@@ -70,7 +71,8 @@ class Frontier:
 
     def _best(self, measure: Measure, formula: Formula, starts: list[Iterable[int]], budget: int) -> set[int]:
         """The best of these plans once each is completed; of equals the one with fewest replicas."""
-        filled = [refilled(measure, formula, sorted(start)[:budget], budget=budget) for start in starts]
+        distinct = {frozenset(pruned(measure, sorted(start)[:budget])): None for start in starts}
+        filled = [refilled(measure, formula, start, budget=budget) for start in distinct]
         return max(filled, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
 
 
@@ -97,7 +99,7 @@ def refilled(measure: Measure, formula: Formula, chosen: Iterable[int], *, budge
 def _improved(measure: Measure, formula: Formula, chosen: set[int], *, budget: int) -> set[int]:
     """Give up the replicas whose loss costs least, spend them anew, keep what is better; more of them each time."""
     best, value, dropped = chosen, measure.of(chosen), 1
-    for _ in range(ATTEMPTS):
+    for _ in range(min(ATTEMPTS, max(2, TASK_ATTEMPTS // len(measure.weights)))):
         if not best or dropped > max(1, len(best) // 2):
             break
         tasks = np.array(sorted(best), dtype=np.int64)
