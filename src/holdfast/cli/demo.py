@@ -59,7 +59,7 @@ def demo(events: int, seed: int, master: str, memory: str, as_json: bool) -> Non
         slow = replay_by_epoch(spark, app, {"market": start}, cut=cut, epoch_s=app.epoch_s, out=Path(folder) / "epochs")
         replay_whole(spark, app, {"market": start}, cut=cut, out=Path(folder) / "whole")
         apart = first_difference(
-            spark.read.parquet(f"{folder}/whole/bargains").toArrow(),
+            spark.read.parquet(f"{folder}/whole/bargains.parquet").toArrow(),
             spark.read.parquet(f"{folder}/epochs/bargains.parquet").toArrow(),
         )
     if as_json:

@@ -1,6 +1,5 @@
 """holdfast replay: a recorded trace through an application."""
 
-import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from holdfast.cli.shared import (
     say,
     spark_options,
     spark_session,
+    written_whole,
 )
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
@@ -65,19 +65,19 @@ def replay(
     from holdfast.execute.cut import ByCount, ByTime, Cut
 
     cut: Cut = ByCount(epoch_rows) if epoch_rows is not None else ByTime(app.epoch_s if epoch_s is None else epoch_s)
-    if out is not None and out.exists() and not force:
-        raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
     from holdfast.execute.replay import replay_by_epoch, replay_whole
 
-    with spark_session(master, memory, name=app.name) as spark, opened_trace(spark, graph, trace, columns=mapping) as sources:
-        if out is not None and out.exists():
-            shutil.rmtree(out) if out.is_dir() else out.unlink()
+    with (
+        written_whole(out, force=force) as place,
+        spark_session(master, memory, name=app.name) as spark,
+        opened_trace(spark, graph, trace, columns=mapping) as sources,
+    ):
         if epoch_s is None and epoch_rows is None:
-            result = replay_whole(spark, app, sources, cut=cut, out=out)
+            result = replay_whole(spark, app, sources, cut=cut, out=place)
         else:
             with progress_bar("epochs") as progress:
                 result = replay_by_epoch(
-                    spark, app, sources, cut=cut, epoch_s=epoch_s or 0.0, fused=not unfused, out=out, progress=progress
+                    spark, app, sources, cut=cut, epoch_s=epoch_s or 0.0, fused=not unfused, out=place, progress=progress
                 )
     if as_json:
         print_json({**asdict(result), "tuples_per_second": result.tuples_per_second})

@@ -1,6 +1,7 @@
 """What the commands have in common: options that mean the same everywhere, JSON on stdout, progress on stderr."""
 
 import json
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -72,6 +73,32 @@ def opened_trace(
 
     with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
         yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))
+
+
+@contextmanager
+def written_whole(out: Path | None, *, force: bool) -> Iterator[Path | None]:
+    """A folder to write into that takes the name `out` only when all is written: a command that is killed leaves no half of it.
+
+    What an interrupted command left beside it is removed by the next one.
+    """
+    if out is None:
+        yield None
+        return
+    if out.exists() and not force:
+        raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
+    partial = out.with_name(f".{out.name}.partial")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise HoldfastError(f"'{out}' cannot be written: {error.strerror}; give a folder that you may write to") from error
+    try:
+        yield partial
+        if out.exists():
+            shutil.rmtree(out) if out.is_dir() else out.unlink()
+        partial.rename(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 @contextmanager

@@ -57,8 +57,8 @@ def replay_whole(spark: SparkSession, app: App, sources: Mapping[str, DataFrame]
     with running(graph, "the whole-trace run"):
         if out:
             for sink in graph.sinks:
-                frames[sink.input].write.parquet(str(out / sink.name))
-            found = measure_sinks(app, graph, {s.name: spark.read.parquet(str(out / s.name)) for s in graph.sinks})
+                frames[sink.input].write.parquet(str(out / f"{sink.name}.parquet"))
+            found = measure_sinks(app, graph, {s.name: spark.read.parquet(str(out / f"{s.name}.parquet")) for s in graph.sinks})
         else:
             found = measure_sinks(app, graph, {sink.name: frames[sink.input] for sink in graph.sinks})
     return Replayed(app.name, events, *found, seconds=time.perf_counter() - started)

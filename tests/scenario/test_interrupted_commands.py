@@ -1,0 +1,72 @@
+"""Commands that are killed in the middle, as real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
+
+
+def wait_until(condition: Callable[[], object], *, limit_s: float) -> None:
+    ends = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < ends, f"not within {limit_s} s"
+        os.sched_yield()
+
+
+def killed_when(arguments: list[str], condition: Callable[[], object], *, limit_s: float) -> None:
+    """Start a command in a process group of its own and kill all of it once the condition holds."""
+    process = subprocess.Popen(
+        [*HOLDFAST, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_until(lambda: condition() or process.poll() is not None, limit_s=limit_s)
+        assert process.poll() is None, f"the command ended before it could be killed, with {process.returncode}"
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def test_a_killed_trace_command_leaves_nothing_under_the_final_name(tmp_path: Path) -> None:
+    out = tmp_path / "market.parquet"
+    arguments = ["trace", "market", "--events", "30000000", "--seed", "1", "--out", str(out)]
+    killed_when(arguments, lambda: any(file.stat().st_size > 0 for file in tmp_path.iterdir()), limit_s=120)
+    assert not out.exists()
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> Path:
+    path = tmp_path / "market.parquet"
+    subprocess.run(
+        [*HOLDFAST, "trace", "market", "--events", "20000", "--seed", "1", "--out", str(path)], check=True, capture_output=True
+    )
+    return path
+
+
+def test_a_killed_replay_leaves_no_half_written_rows_and_the_next_one_succeeds(tmp_path: Path, market: Path) -> None:
+    out = tmp_path / "rows"
+    partial = tmp_path / ".rows.partial"
+    replay = ["replay", str(EXAMPLES / "bargain_discovery.py"), "--trace", str(market), "--by-epoch", "1", "--out", str(out)]
+    killed_when(replay, lambda: (partial / "bargains.parquet").exists(), limit_s=240)
+    assert not out.exists()
+    whole = ["replay", str(EXAMPLES / "bargain_discovery.py"), "--trace", str(market), "--out", str(out), "--json"]
+    done = subprocess.run([*HOLDFAST, *whole], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (out / "bargains.parquet").exists()
+    assert not partial.exists()
+
+
+def test_a_mistake_ends_with_exit_code_2_and_no_traceback(tmp_path: Path) -> None:
+    done = subprocess.run([*HOLDFAST, "replay", "nowhere.py", "--trace", "none"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "application file 'nowhere.py' does not exist" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
