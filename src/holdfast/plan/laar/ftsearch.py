@@ -79,8 +79,12 @@ class _Hunt:
         threads = [threading.Thread(target=self._work, args=(workers,), daemon=True) for _ in range(workers)]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:  # an interrupt reaches this thread alone: the workers stop at their next slice
+            self.late = True
+            raise
         if self.failures:
             raise self.failures[0]
 

@@ -9,6 +9,7 @@ become binary, and the programme is solved again: its bound holds all along.
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
@@ -27,7 +28,7 @@ _SCALE = 1000.0
 _OPTIMAL, _LIMIT, _INFEASIBLE = 0, 1, 2
 # PEs of more than this share of a host get binary hosts after the first failure; a quarter of it after some more.
 _HEAVY = 0.25
-_PATIENCE = 6
+_PATIENCE = 8
 # What is left of the time when the search for a proof gives way to the search for any good strategy.
 _RESERVE = 0.3
 _ROOM = (0.97, 0.93, 0.85)
@@ -129,30 +130,35 @@ class _Search:
         except PackingUnknownError:
             self.status = _LIMIT
         if self.status == _LIMIT:
-            self._improvise(self.deadline - _RESERVE / 2 * max(0.0, left))
+            if self.active is None:
+                self._improvise(self.deadline - _RESERVE / 2 * max(0.0, left))
             self._solve_whole()
 
     def _refine(self, until: float) -> None:
         """Solve with continuous hosts, pack, forbid, again."""
         heavy = np.inf
-        for attempt in range(1_000_000):
+        for attempt in count():
             result = self._solve(self._integrality(heavy), until - time.perf_counter())
-            self.status = int(result.status)
             if result.x is None:
+                self.status = int(result.status)
                 return
             active = self._packed(result.x[self.programme.full] > 0.5)
-            if active is not None and not (broken := list(self._sla_cuts(active))):
+            broken = [] if active is None else list(self._sla_cuts(active))
+            packs = active is not None and not broken
+            if active is not None and packs:
                 self._keep(active, result)
+            if (packs and result.status == _OPTIMAL) or self._proven():
+                self.status = _OPTIMAL
                 return
-            if self.status == _LIMIT:
-                return
-            self.status = _LIMIT
-            if active is not None:
-                for row, low in broken:
-                    self.rows.add(row, low=low)
+            for row, low in broken:
+                self.rows.add(row, low=low)
             heavy = _HEAVY * 0.25 ** (attempt // _PATIENCE)
             if time.perf_counter() >= until:
                 return
+
+    def _proven(self) -> bool:
+        """Whether nothing can be better than what was found."""
+        return self.active is not None and self.value / _SCALE - self.bound <= self.gap * abs(self.value / _SCALE) + 1e-9
 
     def _improvise(self, until: float) -> None:
         """Find strategies by pretending that hosts are a little smaller: what the relaxation then makes full often packs."""
@@ -162,7 +168,7 @@ class _Search:
                 return
             high = self.programme.high.copy()
             high[self.programme.host_rows] *= room
-            result = self._solve(self._integrality(_HEAVY), left / 2, high=high)
+            result = self._solve(self._integrality(_HEAVY), left / 2, gap=1e-3, high=high)
             if result.x is None:
                 continue
             try:
@@ -201,12 +207,12 @@ class _Search:
             cuts = [*self._host_cuts(active), *((row, low, np.inf) for row, low in self._sla_cuts(active))]
             if not cuts:
                 self._keep(active, result)
-                self.status = int(result.status)
+                self.status = _OPTIMAL if self._proven() else int(result.status)
                 return
             for row, low, high in cuts:
                 self.rows.add(row, low=low, high=high)
 
-    def _solve(self, integrality: Ints, seconds: float, *, high: Floats | None = None) -> OptimizeResult:
+    def _solve(self, integrality: Ints, seconds: float, *, gap: float | None = None, high: Floats | None = None) -> OptimizeResult:
         """Run HiGHS. With other right sides than the programme's own, what it proves is not kept."""
         with stdout_closed():
             result = milp(
@@ -214,7 +220,7 @@ class _Search:
                 integrality=integrality,
                 bounds=Bounds(0, 1),
                 constraints=self.rows.joined(self.programme, high),
-                options={"time_limit": max(0.01, seconds), "mip_rel_gap": self.gap},
+                options={"time_limit": max(0.01, seconds), "mip_rel_gap": gap or self.gap},
             )
         if result.status not in (_OPTIMAL, _LIMIT, _INFEASIBLE):
             raise HoldfastError(f"the MILP solver stopped with status {result.status}: {result.message}")
