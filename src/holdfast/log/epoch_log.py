@@ -1,0 +1,118 @@
+"""The epoch log: the only interface between the parts of a running application.
+
+An epoch of a stream's task has at most two records. The *first* is what was there in time. The *final* is exact; where the first
+is exact it is the final one too. Both are created at most once, and the first writer wins.
+"""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from holdfast.errors import HoldfastError
+from holdfast.log.record import Quality, Record
+from holdfast.log.store import Store
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Two producers that made different exact rows of the same epoch: one of them is wrong.
+
+    Inexact rows may differ: a replica that came back starts from clean kept rows, one that went on from tainted ones.
+    """
+
+    held: Record
+    offered: Record
+
+    def __str__(self) -> str:
+        held, late = self.held, self.offered
+        return (
+            f"divergence in epoch {held.epoch} of '{held.stream}' task {held.task}: {held.producer} committed "
+            f"{held.rows} rows ({held.checksum}), {late.producer} made {late.rows} rows ({late.checksum})"
+        )
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What became of an offered record: taken as first, as final, or not at all, and a divergence if there was one."""
+
+    taken: str | None
+    divergence: Divergence | None = None
+
+
+class EpochLog:
+    """Commits and look-ups by name: their cost does not depend on how long the log is."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def offer(self, record: Record) -> Offered:
+        """Commit a record: as the epoch's first, or, if it is exact and the first is not, as its final."""
+        if self._create(record, "first"):
+            return Offered("first")
+        held = self._held(record, "first")
+        if record.quality is Quality.EXACT and held.quality is not Quality.EXACT:
+            if self._create(record, "final"):
+                return Offered("final")
+            held = self._held(record, "final")
+        differs = held.quality is record.quality is Quality.EXACT and held.checksum != record.checksum
+        return Offered(None, Divergence(held, record) if differs else None)
+
+    def first(self, stream: str, task: int, *, epoch: int) -> Record | None:
+        """What was there in time, or None while nothing is."""
+        return self._read(stream, task, epoch, "first")
+
+    def final(self, stream: str, task: int, *, epoch: int) -> Record | None:
+        """The exact record of an epoch, or None while there is none."""
+        record = self.first(stream, task, epoch=epoch)
+        if record is None or record.quality is Quality.EXACT:
+            return record
+        return self._read(stream, task, epoch, "final")
+
+    def newest(self, stream: str, task: int, *, epoch: int) -> Record | None:
+        """The final record where there is one, else the first."""
+        return self.final(stream, task, epoch=epoch) or self.first(stream, task, epoch=epoch)
+
+    def head(self, stream: str, task: int, *, after: int) -> int:
+        """The last epoch past `after` up to which every epoch has a first record; `after` itself if the next has none.
+
+        Epochs are committed in order, so it is found by doubling and halving: look-ups grow with the logarithm of the distance.
+        """
+        step = 1
+        while self.first(stream, task, epoch=after + step) is not None:
+            step *= 2
+        low, high = step // 2, step  # the epoch at after + low is there, the one at after + high is not
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.first(stream, task, epoch=after + middle) is not None else (low, middle)
+        return after + low
+
+    def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
+        """Forget the epochs past `after` up to and including `until`, and name the data files that nothing refers to any more."""
+        files: list[str] = []
+        for epoch in range(after + 1, until + 1):
+            for kind in ("final", "first"):
+                record = self._read(stream, task, epoch, kind)
+                if record is not None:
+                    files += record.files
+                    self._store.remove([_name(stream, task, epoch, kind)])
+        return files
+
+    def _create(self, record: Record, kind: str) -> bool:
+        return self._store.create(_name(record.stream, record.task, record.epoch, kind), record.encode())
+
+    def _held(self, record: Record, kind: str) -> Record:
+        held = self._read(record.stream, record.task, record.epoch, kind)
+        if held is None:
+            raise HoldfastError(
+                f"epoch {record.epoch} of '{record.stream}' was trimmed while {record.producer} still made it; "
+                "a log is trimmed only behind every consumer's clean checkpoint"
+            )
+        return held
+
+    def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:
+        content = self._store.read(_name(stream, task, epoch, kind))
+        return Record.decode(content) if content is not None else None
+
+
+def _name(stream: str, task: int, epoch: int, kind: str) -> str:
+    """Where a record stands: names of streams are quoted, so that none can reach outside the log."""
+    return f"records/{quote(stream, safe='')}/{task}/{epoch:020d}.{kind}"
