@@ -20,6 +20,7 @@ from holdfast.plan.ppa.scope import scopes
 Paying = Literal["every", "first", "last"]
 TIE = 1e-13
 EVALUATIONS = 20_000
+STEPS = 16  # amounts tried in a subformula where trying all would be too many
 
 
 class Knapsack:
@@ -42,15 +43,19 @@ class Knapsack:
     ) -> None:
         self.formula, self.budget = formula, budget
         self.free = free
-        uses = formula.uses()
-        self.scopes = scopes(formula, sizes=self._sizes(), limit=2 * len(formula.nodes) + evaluations)
+        self.above = paying != "every"
+        uses, sizes, limit = formula.uses(), self._sizes(), 2 * len(formula.nodes) + evaluations
+        self.scopes = scopes(formula, sizes=sizes, limit=limit)
         self.exact = self.scopes.complete
+        if not self.exact and evaluations:
+            self.scopes = scopes(formula, sizes=[min(size, STEPS) for size in sizes], limit=limit)
         fixed = {at for found in self.scopes.fixed_at.values() for at in found}
         self.paid = {} if paying == "every" else _paid(formula, uses, fixed=fixed, last=paying == "last")
         self.curves: list[Floats] = [np.ones(1)] * len(formula.nodes)
         self.constants: dict[int, Floats] = {}
         self.splits: dict[int, list[Ints]] = {}
-        self.amounts: dict[int, list[Ints]] = {}
+        self.choices: dict[int, list[tuple[int, float]]] = {}
+        self.chosen: dict[int, tuple[Ints, Ints]] = {}
         self._work_out(None)
         self.curve = self.curves[formula.root]
 
@@ -83,26 +88,36 @@ class Knapsack:
         if not inner:
             return self._combine(at)
         first, rest = inner[0], inner[1:]
-        curve = self.curves[first]
-        best, amounts = np.full(0, -1.0), np.zeros(0, dtype=np.int64)
-        for amount in range(len(curve)):
-            if amount and curve[amount] <= curve[amount - 1]:
-                continue
-            self.constants[first] = curve[amount : amount + 1]
+        choices = self.choices[first] = self._choices(self.curves[first])
+        best, chosen = np.full(0, -1.0), np.zeros(0, dtype=np.int64)
+        for number, (amount, value) in enumerate(choices):
+            self.constants[first] = np.array([value])
             self._work_out(first)
             found = self._fix(at, rest)[: self.budget + 1 - amount]
             size = max(len(best), amount + len(found))
-            best, amounts = _longer(best, size), _longer(amounts, size)
+            best, chosen = _longer(best, size), _longer(chosen, size)
             window = slice(amount, amount + len(found))
             better = found > best[window] + TIE
-            amounts[window] = np.where(better, amount, amounts[window])
+            chosen[window] = np.where(better, number, chosen[window])
             best[window] = np.maximum(best[window], found)
         del self.constants[first]
-        # a cheaper amount with the same value may be better than the longer curve's gap says
+        # an amount between two that were tried buys what the lower of them does
         kept = np.maximum.accumulate(best)
         came_from = np.maximum.accumulate(np.where(best >= kept, np.arange(len(best)), 0))
-        self.amounts[first] = [amounts[came_from], came_from]
+        self.chosen[first] = (chosen[came_from], came_from)
         return kept
+
+    def _choices(self, curve: Floats) -> list[tuple[int, float]]:
+        """The amounts to try in a subformula and its value at each.
+
+        All that differ where the knapsack is exact; else at most a number of them, evenly spaced. A bound from above then
+        takes the cost of each step's lower and the value of its upper end.
+        """
+        if self.exact or len(curve) <= STEPS:
+            return [(c, float(v)) for c, v in enumerate(curve) if not c or v > curve[c - 1]]
+        ends = sorted({round(i * (len(curve) - 1) / (STEPS - 1)) for i in range(STEPS)})
+        starts = [0, *(end + 1 for end in ends[:-1])] if self.above else ends
+        return [(start, float(curve[end])) for start, end in zip(starts, ends, strict=True)]
 
     def _read(self, at: int, position: int) -> Floats:
         child = self.formula.nodes[at].children[position]
@@ -153,10 +168,10 @@ class Knapsack:
         for position, first in enumerate(inner):
             if position or self.constants:  # else the amounts found at first still hold
                 self._fix(at, inner[position:])
-            amounts, came_from = self.amounts[first]
+            chosen, came_from = self.chosen[first]
             amount = int(came_from[min(amount, len(came_from) - 1)])
-            spent = int(amounts[amount])
-            self.constants[first] = self.curves[first][spent : spent + 1]
+            spent, value = self.choices[first][int(chosen[amount])]
+            self.constants[first] = np.array([value])
             self._work_out(first)
             shares.append((first, spent))
             amount -= spent
