@@ -1,0 +1,98 @@
+"""What a campaign tries: cases, trials, and where in the trace each of them strikes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from holdfast.assess.inject import struck_edges
+from holdfast.assess.keyed import Ints
+from holdfast.assess.target import Target, target_name
+from holdfast.errors import HoldfastError
+from holdfast.model import Graph
+from holdfast.model.fault import Side
+
+Pace = Literal["average", "peak"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Who fails, and how long at most. A group with an active replica loses what it would have put out until the replica takes
+    over (DEBS'11, section 6.4); anything else loses its input until it is back."""
+
+    target: Target
+    failover_s: float | None = None
+
+    @property
+    def side(self) -> Side:
+        return "input" if self.failover_s is None else "output"
+
+    @property
+    def name(self) -> str:
+        return target_name(self.target) + ("" if self.failover_s is None else f" (replica, {self.failover_s:g} s)")
+
+    def outage(self, seconds: float) -> float:
+        return seconds if self.failover_s is None else min(seconds, self.failover_s)
+
+
+@dataclass(frozen=True, order=True)
+class Trial:
+    """One injection: a case, an offset in source tuples, an outage at a pace, and which repetition."""
+
+    case: str
+    offset: int
+    outage_s: float
+    pace: Pace
+    repetition: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.case} | {self.offset} | {self.outage_s:g} s {self.pace} | {self.repetition}"
+
+
+@dataclass(frozen=True)
+class Tempo:
+    """Tuples per second."""
+
+    average: float
+    peak: float
+
+    def at(self, pace: Pace) -> float:
+        return self.average if pace == "average" else self.peak
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where offsets and outages lie in a golden trace: the seqs of its sources and of the streams that are struck."""
+
+    source: Ints
+    streams: Mapping[str, Ints]
+    tempo: Tempo
+
+    def tempo_of(self, graph: Graph, case: Case) -> Tempo:
+        """The rate at which a case's streams flow: the sources' own, scaled by how many of their tuples come to flow there."""
+        share = len(self._struck(graph, case)) / len(self.source)
+        return Tempo(self.tempo.average * share, self.tempo.peak * share)
+
+    def strike(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
+        """The first and the last seq that a fault concerns."""
+        if offset >= len(self.source):
+            raise HoldfastError(
+                f"offset {offset:,} lies past the end of the trace, which has {len(self.source):,} source tuples; "
+                f"give offsets below that"
+            )
+        first = int(self.source[offset])
+        struck = self._struck(graph, case)
+        begin = int(np.searchsorted(struck, first))
+        left = len(struck) - begin
+        if left < tuples:
+            raise HoldfastError(
+                f"an outage of {tuples:,} tuples of {case.name} at offset {offset:,} is longer than the trace, where {left:,} are "
+                "left; give shorter outages, smaller offsets or a longer trace"
+            )
+        return first, int(struck[begin + tuples - 1])
+
+    def _struck(self, graph: Graph, case: Case) -> Ints:
+        streams = [self.streams[stream] for stream in struck_edges(graph, case.target, case.side)]
+        return streams[0] if len(streams) == 1 else np.sort(np.concatenate(streams))

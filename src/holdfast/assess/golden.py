@@ -1,0 +1,92 @@
+"""Golden runs: the output without a fault, run by run of a non-deterministic application."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.assess.keyed import Floats, Ints, KeyedSeqs
+from holdfast.assess.reach import Reach
+from holdfast.assess.score import part_value, parts_of
+from holdfast.assess.setting import Keying, Setting
+from holdfast.execute.call import running
+
+Parts = Mapping[str, Floats]
+"""The parts of scores, one number per section."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What every output row of a golden run adds to the parts, by key and seq."""
+
+    rows: KeyedSeqs
+    values: Parts
+
+    def within(self, reach: Reach, section: int) -> tuple[Ints, dict[str, Floats]]:
+        """The sections of the outputs that a fault can change, and their parts."""
+        at = self.rows.selected(reach.keys, reach.first, reach.last)
+        if not len(at):
+            return np.zeros(0, np.int64), {part: np.zeros(0) for part in self.values}
+        places = self.rows.codes[at] % self.rows.span // section
+        low = int(places.min())
+        counts = np.bincount(places - low)
+        there = np.flatnonzero(counts)
+        sums = {part: np.bincount(places - low, weights=values[at])[there] for part, values in self.values.items()}
+        return there + low, sums
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One golden run: the parts of its sections, and its outputs where trials are to be told from them."""
+
+    seed: int
+    parts: Parts
+    outputs: Outputs | None = None
+
+
+def run_golden(setting: Setting, seed: int, *, outputs: bool) -> Golden:
+    """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
+    frame = setting.output(setting.jittered(seed))
+    with running(setting.graph, f"golden run {seed}"):
+        if not outputs:
+            return Golden(seed, section_parts(setting, frame))
+        parts = parts_of(setting.scores)
+        table = frame.select("seq", *(F.expr(part_value(part)).alias(f"p{n}") for n, part in enumerate(parts))).toArrow()
+    return _with_outputs(setting, seed, table)
+
+
+def section_parts(setting: Setting, output: DataFrame) -> dict[str, Floats]:
+    """The parts of every section of an output; where a section has no rows, 0, or nan for a score that does not add up."""
+    parts = parts_of(setting.scores)
+    section = F.floor(F.col("seq") / F.lit(setting.section)).cast("long").alias("section")
+    columns = [F.expr(f"cast({part} as double)").alias(f"p{n}") for n, part in enumerate(parts)]
+    table = output.groupBy(section).agg(*columns).toArrow()
+    places = table["section"].to_numpy()
+    additive = {part for score in setting.scores if score.additive for part in score.parts}
+    found = {}
+    for n, part in enumerate(parts):
+        values = np.full(setting.sections, 0.0 if part in additive else np.nan)
+        column = table[f"p{n}"].to_numpy(zero_copy_only=False).astype(np.float64)
+        values[places] = np.nan_to_num(column) if part in additive else column
+        found[part] = values
+    return found
+
+
+def _with_outputs(setting: Setting, seed: int, table: pa.Table) -> Golden:
+    keying = setting.keying
+    assert isinstance(keying, Keying)
+    parts = parts_of(setting.scores)
+    seq = table["seq"].to_numpy()
+    order = np.argsort(seq, kind="stable")
+    seq = seq[order]
+    span = int(setting.rows.seq[-1]) + 1
+    codes = keying.keys[setting.at(seq)] * span + seq
+    by_key = np.argsort(codes, kind="stable")
+    values = {
+        part: np.nan_to_num(table[f"p{n}"].to_numpy(zero_copy_only=False).astype(np.float64))[order] for n, part in enumerate(parts)
+    }
+    sections = {part: np.bincount(seq // setting.section, weights=v, minlength=setting.sections) for part, v in values.items()}
+    return Golden(seed, sections, Outputs(KeyedSeqs(codes[by_key], span), {part: v[by_key] for part, v in values.items()}))

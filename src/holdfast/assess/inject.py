@@ -1,0 +1,185 @@
+"""Fault injection operators, placed into the graph before a target's inputs or after its outputs (DEBS'11, section 4.1)."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.assess.lane import Code, OneLane, per_lane
+from holdfast.assess.target import target_name
+from holdfast.model import Graph, Operator, Sink, Source
+from holdfast.model.fault import Divergence, Duplication, Loss, Reordering, Side, StreamFault
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A fault and where it strikes: the first and the last seq it concerns."""
+
+    fault: StreamFault
+    first: int
+    last: int
+
+
+def struck_edges(graph: Graph, target: Iterable[str], side: Side) -> dict[str, tuple[str, ...]]:
+    """The streams that a fault of the target changes, each with the readers that see the change.
+
+    On the input side: what the target's operators read from outside it, and all that its sources produce. On the output side:
+    what anything outside the target reads from it.
+    """
+    names = set(target)
+    edges: dict[str, list[str]] = {}
+    for stream in graph.order:
+        for reader in graph.successors(stream):
+            inside, reads_inside = reader in names, stream in names
+            if side == "input":
+                hit = isinstance(graph.nodes[stream], Source) if reads_inside else inside
+            else:
+                hit = reads_inside and not inside
+            if hit:
+                edges.setdefault(stream, []).append(reader)
+    return {stream: tuple(readers) for stream, readers in edges.items()}
+
+
+Edges = Mapping[str, tuple[str, ...]]
+"""Streams, each with the readers for whom it is changed."""
+
+
+def injected(graph: Graph, strikes: Sequence[Strike], *, code: Code | None = None, edges: Edges | None = None) -> Graph:
+    """The application with a fault injection operator on every edge that the strikes concern.
+
+    The strikes are of one kind on one target, one for each lane. `edges` are those of the target unless others are given.
+    """
+    fault = strikes[0].fault
+    edges = struck_edges(graph, fault.target, fault.side) if edges is None else edges
+    place = "before" if fault.side == "input" else "after"
+    nodes = dict(graph.nodes)
+    for stream, readers in edges.items():
+        name = f"{fault.kind} {place} {target_name(fault.target)} on {stream}"
+        nodes[name] = Operator(name, (stream,), _effect(strikes, code or OneLane(), salt=f"{target_name(fault.target)}<{stream}"))
+        for reader in readers:
+            nodes[reader] = _rerouted(nodes[reader], stream, name)
+    return Graph.of(list(nodes.values()))
+
+
+def explained(graph: Graph, fault: StreamFault) -> str:
+    """The injected graph in words: what every node reads, with the injected ones marked."""
+    drawn = injected(graph, [Strike(fault, 0, 0)])
+    lines = []
+    for name in drawn.order:
+        read = ", ".join(drawn.predecessors(name))
+        mark = "*" if name not in graph.nodes else " "
+        lines.append(f"{mark} {name}{f'  <-  {read}' if read else ''}")
+    return "\n".join(lines)
+
+
+def _rerouted(node: Operator | Sink | Source, stream: str, name: str) -> Operator | Sink | Source:
+    """The node, reading `name` where it read `stream`."""
+    if isinstance(node, Sink):
+        return replace(node, input=name)
+    assert isinstance(node, Operator)
+    return replace(
+        node,
+        inputs=tuple(name if read == stream else read for read in node.inputs),
+        keep=_renamed(node.keep, stream, name),
+        partitioning=_renamed(node.partitioning, stream, name),
+    )
+
+
+def _renamed(rules: Mapping[str, T], stream: str, name: str) -> dict[str, T]:
+    return {name if read == stream else read: rule for read, rule in rules.items()}
+
+
+def _effect(strikes: Sequence[Strike], code: Code, *, salt: str) -> Callable[[DataFrame], DataFrame]:
+    """What the strikes do to a stream."""
+    effects: Mapping[type[StreamFault], Callable[[DataFrame, _Burst], DataFrame]] = {
+        Loss: _lose,
+        Duplication: _duplicate,
+        Reordering: _reorder,
+        Divergence: _diverge,
+    }
+    effect = effects[type(strikes[0].fault)]
+    return lambda stream: effect(stream, _Burst(strikes, code, salt))
+
+
+@dataclass(frozen=True)
+class _Burst:
+    """The strikes as expressions over a row's seq."""
+
+    strikes: Sequence[Strike]
+    code: Code
+    salt: str
+
+    @property
+    def seq(self) -> Column:
+        return self.code.seq(F.col("seq"))
+
+    @property
+    def first(self) -> Column:
+        return per_lane([strike.first for strike in self.strikes], self.code.lane(F.col("seq")))
+
+    @property
+    def last(self) -> Column:
+        return per_lane([strike.last for strike in self.strikes], self.code.lane(F.col("seq")))
+
+    @property
+    def inside(self) -> Column:
+        return self.seq.between(self.first, self.last)
+
+    def drawn(self, what: str) -> Column:
+        """A number from 0 to below 1 that follows from seed, target and seq."""
+        seed = per_lane([strike.fault.seed for strike in self.strikes], self.code.lane(F.col("seq")))
+        return F.pmod(F.xxhash64(F.lit(f"{self.salt}/{what}"), seed, self.seq), F.lit(1 << 30)) / F.lit(1 << 30)
+
+
+def _lose(stream: DataFrame, burst: _Burst) -> DataFrame:
+    return stream.where(~burst.inside)
+
+
+def _duplicate(stream: DataFrame, burst: _Burst) -> DataFrame:
+    fault = burst.strikes[0].fault
+    assert isinstance(fault, Duplication)
+    twice = burst.inside & (burst.drawn("twice") < F.lit(fault.share))
+    copies = F.explode(F.when(twice, F.array(F.lit(1), F.lit(2))).otherwise(F.array(F.lit(1))))
+    return stream.withColumn("_copy", copies).drop("_copy")
+
+
+def _reorder(stream: DataFrame, burst: _Burst) -> DataFrame:
+    """Tuples of the burst exchange their seqs: `place -> (step * place + turn) mod size` is one to one where step and size have
+    no common divisor."""
+    fault = burst.strikes[0].fault
+    assert isinstance(fault, Reordering) and isinstance(burst.code, OneLane) and len(burst.strikes) == 1
+    first, last = burst.strikes[0].first, burst.strikes[0].last
+    length = last - first + 1
+    size = length if fault.distance is None else min(fault.distance + 1, length)
+    step = _coprime(size, fault.seed)
+    place = F.col("seq") - F.lit(first)
+    block = F.floor(place / F.lit(size)).cast("long")
+    turn = F.pmod(F.xxhash64(F.lit(burst.salt), F.lit(fault.seed), block), F.lit(size))
+    moved = F.lit(first) + block * F.lit(size) + F.pmod(F.pmod(place, F.lit(size)) * F.lit(step) + turn, F.lit(size))
+    whole = burst.inside & ((block + 1) * F.lit(size) <= F.lit(length))
+    return stream.withColumn("seq", F.when(whole, moved).otherwise(F.col("seq")))
+
+
+def _coprime(size: int, seed: int) -> int:
+    """A step near the golden section of the size, without a common divisor with it; another one for another seed."""
+    step = max(1, int(size * 0.6180339887) + seed % 7)
+    while math.gcd(step, size) != 1:
+        step += 1
+    return step
+
+
+def _diverge(stream: DataFrame, burst: _Burst) -> DataFrame:
+    fault = burst.strikes[0].fault
+    assert isinstance(fault, Divergence)
+    hit = burst.inside & (burst.drawn("which") < F.lit(fault.share))
+    fractional = {f.name: f.dataType for f in stream.schema if f.dataType.simpleString() in ("double", "float")}
+    changed = {
+        name: F.when(hit, F.col(name) * (1 + F.lit(fault.size) * (2 * burst.drawn(name) - 1))).otherwise(F.col(name)).cast(kind)
+        for name, kind in fractional.items()
+    }
+    return stream.withColumns(changed) if changed else stream

@@ -1,0 +1,70 @@
+"""Lanes: how many trials flow through one Spark plan without meeting.
+
+A trial's rows carry its lane in their seq, so that every operator hands it on: an output carries the seq of the tuple that
+triggered it. Order within a lane is the order of the original seqs. A row also carries its phase there: rows that only rebuild
+what operators keep come before those whose outputs count, and rows that only complete their surroundings come after.
+"""
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+BEFORE, COUNTED, AFTER = 0, 1, 2
+PHASES = 4
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The code of a seq for trials side by side; `span` is above every original seq."""
+
+    span: int
+
+    unit: int = PHASES
+    """How far apart the codes of two neighbouring seqs are."""
+
+    @classmethod
+    def over(cls, last_seq: int) -> "Lanes":
+        """Lanes wide enough for seqs up to `last_seq`.
+
+        The width is a multiple of a highly composite number: an operator that looks at seq modulo something small sees what it
+        would see without lanes.
+        """
+        unit = 720_720
+        return cls(unit * (last_seq // unit + 2))
+
+    def code(self, seq: Column, lane: Column, phase: Column) -> Column:
+        return (lane.cast("long") * F.lit(self.span) + seq) * F.lit(PHASES) + phase
+
+    def seq(self, code: Column) -> Column:
+        """The original seq."""
+        return F.pmod(F.shiftright(code, 2), F.lit(self.span))
+
+    def lane(self, code: Column) -> Column:
+        return F.floor(F.shiftright(code, 2) / F.lit(self.span)).cast("int")
+
+    def phase(self, code: Column) -> Column:
+        return code.bitwiseAND(F.lit(PHASES - 1))
+
+
+@dataclass(frozen=True)
+class OneLane:
+    """A trial that has the plan to itself: seqs are what they are."""
+
+    unit: int = 1
+
+    def seq(self, code: Column) -> Column:
+        return code
+
+    def lane(self, code: Column) -> Column:
+        return F.lit(0)
+
+
+Code = Lanes | OneLane
+
+
+def per_lane(values: list[int], lane: Column) -> Column:
+    """The value that belongs to a row's lane."""
+    if len(values) == 1:
+        return F.lit(values[0]).cast("long")
+    return F.element_at(F.lit(values).cast("array<bigint>"), lane + 1)

@@ -1,0 +1,255 @@
+"""Everything a campaign knows before its first trial: the application on its trace, and what a golden run shows of it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.inject import struck_edges
+from holdfast.assess.jitter import jittered, order_sensitive
+from holdfast.assess.keyed import Ints, KeyedSeqs
+from holdfast.assess.reach import EpochSeqs, Ground
+from holdfast.assess.score import OutputScore
+from holdfast.assess.shape import Shape, shapes_of
+from holdfast.errors import HoldfastError, ProblemsError, TraceError
+from holdfast.execute.analysis import Schemas, analyse, check_score
+from holdfast.execute.batch import run_batch
+from holdfast.execute.call import running
+from holdfast.execute.cut import ByTime, spans_of, with_epochs
+from holdfast.model import App, Graph, LastRows, Operator
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """The rows of all sources in the order of seq: their epochs, and for each column asked for its values, coded."""
+
+    seq: Ints
+    epoch: Ints
+    tempo: Tempo
+    codes: Mapping[str, Ints]
+    values: Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class Keying:
+    """By which column a trace falls apart into pieces that no operator brings together, and the columns that tell them apart."""
+
+    column: str
+    marked: tuple[str, ...]
+    keys: Ints
+
+
+class Setting:
+    """An application, its trace and its scores, with what the runners need to know of them."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        app: App,
+        trace: Mapping[str, DataFrame],
+        *,
+        scores: Sequence[OutputScore],
+        jitter: int,
+        section: int,
+    ) -> None:
+        self.spark, self.app, self.graph = spark, app, app.graph()
+        self.jitter, self.section = jitter, section
+        self.scores = tuple(scores)
+        self.schemas: Schemas = analyse(self.graph, spark, name=app.name)
+        problems = [
+            problem
+            for score in self.scores
+            for problem in check_score(self.graph, spark, self.schemas, sink=score.sink, expression=score.expression)
+        ]
+        if problems:
+            raise ProblemsError(f"the scores of application '{app.name}'", problems)
+        if len({score.sink for score in self.scores}) != 1:
+            raise HoldfastError("the scores of one campaign must be of one sink; assess the sinks one after the other")
+        self.sink = self.scores[0].sink
+        self.sources = with_epochs(trace, ByTime(app.epoch_s))
+
+    @cached_property
+    def shapes(self) -> Mapping[str, Shape]:
+        return shapes_of(self.graph, self.spark, self.schemas)
+
+    @cached_property
+    def rows(self) -> SourceRows:
+        columns = sorted({column for group in self.groups(self._leading()) for column in group})
+        shared = [c for c in columns if all(c in frame.columns for frame in self.sources.values())]
+        return _source_rows(self.sources, shared, self.app.epoch_s)
+
+    @property
+    def epochs(self) -> tuple[int, int]:
+        return int(self.rows.epoch[0]), int(self.rows.epoch[-1])
+
+    @property
+    def sections(self) -> int:
+        """How many sections the output has, those at the beginning of the seqs included."""
+        return int(self.rows.seq[-1]) // self.section + 1
+
+    def jittered(self, seed: int) -> Graph:
+        return jittered(self.graph, bound=self.jitter, seeds=[seed])
+
+    @cached_property
+    def deterministic(self) -> bool:
+        """Whether every run gives the same output, so that repetitions would only repeat."""
+        return self.jitter == 0 or not any(order_sensitive(operator) for operator in self.graph.operators)
+
+    def output(self, graph: Graph) -> DataFrame:
+        """The scored sink's rows of a changed graph over the whole trace."""
+        frames = run_batch(graph, self.sources, epochs=self.epochs)
+        return frames[graph.predecessors(self.sink)[0]]
+
+    def groups(self, operators: Iterable[str]) -> list[tuple[str, ...]]:
+        """The sets of columns by which operators take rows together."""
+        return [group for name in operators for group in self.shapes[name].groups]
+
+    def _leading(self) -> list[str]:
+        """The operators that lead to the scored sink."""
+        upstream = self.graph.upstream(self.sink)
+        return [operator.name for operator in self.graph.operators if operator.name in upstream]
+
+    def stream_seqs(self, names: Iterable[str]) -> dict[str, Ints]:
+        """The seqs of golden streams, ascending, by one Spark job."""
+        roots = {name: self._root(name) for name in names}
+        single = len(self.graph.sources) == 1
+        found = {self.graph.sources[0].name: self.rows.seq} if single else {}
+        asked = sorted(set(roots.values()) - found.keys())
+        if asked:
+            frames = run_batch(self.graph, self.sources, epochs=self.epochs)
+            parts = [frames[name].select(F.lit(number).alias("stream"), "seq") for number, name in enumerate(asked)]
+            with running(self.graph, "the golden run"):
+                table = reduce(DataFrame.unionAll, parts).toArrow()
+            stream, seq = table["stream"].to_numpy(), table["seq"].to_numpy()
+            found |= {name: np.sort(seq[stream == number]) for number, name in enumerate(asked)}
+        return {name: found[root] for name, root in roots.items()}
+
+    def _root(self, stream: str) -> str:
+        """The stream furthest up that has the same seqs."""
+        node = self.graph.nodes[stream]
+        if isinstance(node, Operator) and self.shapes[stream].same_seqs:
+            return self._root(node.inputs[0])
+        return stream
+
+    def places(self, cases: Iterable[Case], seqs: Mapping[str, Ints]) -> Places:
+        return Places(self.rows.seq, {name: seqs[name] for case in cases for name in self.struck(case)}, self.rows.tempo)
+
+    def struck(self, case: Case) -> dict[str, tuple[str, ...]]:
+        return struck_edges(self.graph, case.target, case.side)
+
+    def kept_streams(self) -> list[tuple[str, LastRows]]:
+        """The streams on the way to the sink of which an operator keeps the last rows."""
+        return [
+            (stream, rule)
+            for name in self._leading()
+            for stream, rule in self.graph.operator(name).keep.items()
+            if isinstance(rule, LastRows)
+        ]
+
+    @cached_property
+    def keying(self) -> Keying | str:
+        """How the trace falls apart, or why it does not."""
+        for name in self._leading():
+            shape = self.shapes[name]
+            if shape.scope == "history":
+                return f"operator '{name}' has a state table, which the rows after a fault do not rebuild"
+            if () in shape.groups:
+                return f"operator '{name}' takes the rows of all keys together"
+        groups = self.groups(self._leading())
+        if not groups:
+            return "no operator on the way to the sink has a key to tell trials apart by"
+        missing = [column for group in groups for column in group if column not in self.rows.codes]
+        if missing:
+            return f"column '{missing[0]}', by which operators take rows together, is not in every source"
+        nulls = [name for name, values in self.rows.values.items() if values.null_count]
+        if nulls:
+            return f"column '{nulls[0]}' has rows without a value"
+        for column in sorted(self.rows.codes):
+            if all(column in group or self._determines(group, column) for group in groups):
+                return Keying(column, tuple(sorted(self.rows.codes)), self.rows.codes[column])
+        return "no one column keeps the rows apart that operators keep apart"
+
+    def _determines(self, group: tuple[str, ...], column: str) -> bool:
+        codes = combined([self.rows.codes[name] for name in group])
+        return len(np.unique(combined([codes, self.rows.codes[column]]))) == len(np.unique(codes))
+
+    def ground(self, seqs: Mapping[str, Ints]) -> Ground:
+        """The map on which reaches are measured; the keying must be known."""
+        keying = self.keying
+        assert isinstance(keying, Keying)
+        span, rows = int(self.rows.seq[-1]) + 1, self.rows
+        by_key = {name: KeyedSeqs.of(keying.keys[self.at(seq)], seq, span) for name, seq in seqs.items()}
+        kept = {}
+        for stream, rule in self.kept_streams():
+            codes, firsts = np.unique(combined([rows.codes[name] for name in rule.by]), return_index=True)
+            full = np.searchsorted(codes, combined([rows.codes[name] for name in rule.by]))
+            kept[stream, rule.by] = (KeyedSeqs.of(full[self.at(seqs[stream])], seqs[stream], span), keying.keys[firsts])
+        ends = np.flatnonzero(np.diff(rows.epoch, append=rows.epoch[-1:] + 1))
+        return Ground(
+            graph=self.graph,
+            shapes=self.shapes,
+            rows=KeyedSeqs.of(keying.keys, rows.seq, span),
+            kept=kept,
+            seqs=by_key,
+            epochs=_epoch_seqs(rows.epoch[ends], rows.seq[ends]),
+            keys=len(rows.values[keying.column]),
+            jitter=0 if self.deterministic else self.jitter,
+        )
+
+    def at(self, seq: Ints) -> Ints:
+        """Where the source rows with these seqs stand."""
+        found: Ints = np.searchsorted(self.rows.seq, seq)
+        if len(found) and (found[-1] >= len(self.rows.seq) or (self.rows.seq[found] != seq).any()):
+            raise HoldfastError(
+                "an operator puts out a seq that no source tuple has; it must carry the seq of the tuple that triggered it"
+            )
+        return found
+
+
+def combined(columns: Sequence[Ints]) -> Ints:
+    """One code for several: equal where all of them are."""
+    codes = columns[0]
+    for column in columns[1:]:
+        codes = np.unique(codes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1].astype(np.int64)
+    return codes
+
+
+def _epoch_seqs(epochs: Ints, ends: Ints) -> EpochSeqs:
+    """The last seq of every epoch, those without rows included: they end where the one before them did."""
+    every = np.arange(epochs[0], epochs[-1] + 1)
+    return EpochSeqs(ends[np.searchsorted(epochs, every, side="right") - 1])
+
+
+def _source_rows(sources: Mapping[str, DataFrame], columns: Sequence[str], epoch_s: float) -> SourceRows:
+    tables = [frame.select("seq", F.unix_micros("time").alias("us"), *columns).toArrow() for frame in sources.values()]
+    table = pa.concat_tables(tables)
+    seq, us = table["seq"].to_numpy(), table["us"].to_numpy()
+    if table["us"].null_count or table["seq"].null_count:
+        raise TraceError("the trace has rows without a seq or a time; every row needs both")
+    order = np.argsort(seq, kind="stable")
+    seq, us = seq[order], us[order]
+    if len(seq) and seq[0] < 0:
+        raise TraceError(f"the trace has a seq below 0: {seq[0]}; seqs start at 0 or above")
+    if (np.diff(seq) == 0).any():
+        raise TraceError("two source tuples have the same seq; across all sources of an application, seq must ascend")
+    epoch = us // round(epoch_s * 1e6)
+    if (np.diff(epoch) < 0).any():
+        spans_of(sources)  # raises the error that names the rows
+    codes, values = {}, {}
+    for name in columns:
+        encoded = table[name].combine_chunks().dictionary_encode()
+        codes[name] = pc.fill_null(encoded.indices, 0).to_numpy().astype(np.int64)[order]
+        values[name] = (
+            pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
+            if encoded.null_count
+            else encoded.dictionary
+        )
+    span_s = max((int(us.max()) - int(us.min())) / 1e6, 1e-6)
+    per_second = np.unique(us // 1_000_000, return_counts=True)[1]
+    return SourceRows(seq, epoch, Tempo(len(seq) / span_s, float(per_second.max())), codes, values)
