@@ -32,10 +32,8 @@ class Outputs:
             return np.zeros(0, np.int64), {part: np.zeros(0) for part in self.values}
         places = self.rows.codes[at] % self.rows.span // section
         low = int(places.min())
-        counts = np.bincount(places - low)
-        there = np.flatnonzero(counts)
-        sums = {part: np.bincount(places - low, weights=values[at])[there] for part, values in self.values.items()}
-        return there + low, sums
+        there = np.flatnonzero(np.bincount(places - low)).astype(np.int64)
+        return there + low, {part: _sums(places - low, values[at])[there] for part, values in self.values.items()}
 
 
 @dataclass(frozen=True)
@@ -88,5 +86,10 @@ def _with_outputs(setting: Setting, seed: int, table: pa.Table) -> Golden:
     values = {
         part: np.nan_to_num(table[f"p{n}"].to_numpy(zero_copy_only=False).astype(np.float64))[order] for n, part in enumerate(parts)
     }
-    sections = {part: np.bincount(seq // setting.section, weights=v, minlength=setting.sections) for part, v in values.items()}
+    sections = {part: _sums(seq // setting.section, v, setting.sections) for part, v in values.items()}
     return Golden(seed, sections, Outputs(KeyedSeqs(codes[by_key], span), {part: v[by_key] for part, v in values.items()}))
+
+
+def _sums(places: Ints, values: Floats, length: int = 0) -> Floats:
+    """The sum of the values at each place."""
+    return np.asarray(np.bincount(places, weights=values, minlength=length), np.float64)

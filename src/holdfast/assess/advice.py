@@ -1,0 +1,67 @@
+"""What to do about an operator, in plain words: a candidate for partial fault tolerance or not, and because of which metric."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from holdfast.assess.assessment import Assessment, CaseView
+from holdfast.assess.metrics import fitted_line
+
+CRITICAL = 1 / 3
+"""An impact from this share of the largest one on is critical."""
+DEPENDENT = 0.1
+"""A standard deviation of the quality score above this is more than noise."""
+MONOTONE = 0.8
+"""A correlation from this size on says that shorter outages help."""
+
+Verdict = Literal["protect", "candidate", "candidate with care", "nothing to protect"]
+
+
+@dataclass(frozen=True)
+class Advice:
+    case: str
+    verdict: Verdict
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = {
+            "protect": "Protect it with a replica",
+            "candidate": "A candidate for partial fault tolerance: a restart is enough",
+            "candidate with care": "A candidate for partial fault tolerance, with care",
+            "nothing to protect": "Nothing to protect",
+        }[self.verdict]
+        return f"{said}: {'; '.join(self.reasons)}."
+
+
+def advise(assessment: Assessment, view: CaseView) -> Advice:
+    """A verdict on one case, beside the others of the assessment."""
+    most = max(other.impact for other in assessment.cases)
+    longest = max(other.recovery for other in assessment.cases)
+    if view.impact == 0:
+        return Advice(view.case, "nothing to protect", ("no section of the output left the threshold at any offset",))
+    share = view.impact / most
+    reasons = [
+        f"its quality impact of {view.impact:.2f} is {'the largest' if share == 1 else f'{share:.0%} of the largest'}",
+        f"the output is right again after {view.recovery} sections"
+        + (", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""),
+    ]
+    unpredictable = not view.dependency.accepted and view.dependency.deviation > DEPENDENT
+    if unpredictable:
+        reasons.append(f"what its loss does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
+    reasons.append(_about_outages(view))
+    if share >= CRITICAL:
+        return Advice(view.case, "protect", tuple(reasons))
+    return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
+
+
+def _about_outages(view: CaseView) -> str:
+    worst = view.worst
+    slope, _ = fitted_line(view.tuples, worst.quality)
+    if abs(view.outage_impact) >= MONOTONE:
+        course = "falls" if slope < 0 else "rises above the truth"
+        return f"the longer it is out the more quality {course} (correlation {view.outage_impact:.2f}), so a quicker restart pays"
+    if view.changes_sign:
+        return (
+            f"short and long outages err on different sides (correlation {view.outage_impact:.2f}), "
+            "so a quicker restart may not help"
+        )
+    return f"its damage does not simply follow the outage (correlation {view.outage_impact:.2f})"

@@ -1,0 +1,112 @@
+"""A campaign: cases x offsets x outages x rates x repetitions, as a value (DEBS'11, section 6.2)."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.assess.case import Case, Pace, Trial
+from holdfast.assess.metrics import PERCENTILE, THRESHOLD
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.model.fault import KINDS, StreamFault, fault_of
+
+OUTAGES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+PACES: tuple[Pace, ...] = ("average", "peak")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """What is to be tried on one application and one trace.
+
+    Offsets count source tuples; outages are seconds, which become tuples at each target's own average and peak rate. `subject`
+    says which application and trace this is about: outcomes of another subject do not belong here.
+    """
+
+    subject: Mapping[str, Any]
+    cases: tuple[Case, ...]
+    offsets: tuple[int, ...]
+    outages_s: tuple[float, ...] = OUTAGES_S
+    paces: tuple[Pace, ...] = PACES
+    repetitions: int = 5
+    golden_runs: int = 5
+    scores: tuple[str, ...] = ()
+    sink: str = ""
+    fault: Mapping[str, Any] = field(default_factory=lambda: {"kind": "loss"})
+    section: int = 5000
+    threshold: float = THRESHOLD
+    percentile: float = PERCENTILE
+    jitter: int = 8
+    seed: int = 1
+    affected: int | None = None
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"needs at least one of its {what}, got none"
+            for what in ("cases", "offsets", "outages_s", "paces", "scores")
+            if not getattr(self, what)
+        ]
+        problems += [f"an offset counts source tuples from 0, got {offset}" for offset in self.offsets if offset < 0]
+        problems += [f"an outage lasts more than 0 seconds, got {outage:g}" for outage in self.outages_s if not outage > 0]
+        problems += [f"a rate is 'average' or 'peak', got '{pace}'" for pace in self.paces if pace not in PACES]
+        problems += [] if self.repetitions >= 1 else [f"repetitions must be at least 1, got {self.repetitions}"]
+        if self.golden_runs < self.repetitions:
+            problems.append(f"golden runs must be at least as many as the {self.repetitions} repetitions, got {self.golden_runs}")
+        problems += [] if self.section >= 1 else [f"a section holds at least 1 key, got {self.section}"]
+        problems += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
+        problems += [] if self.threshold >= 0 else [f"the threshold must not be negative, got {self.threshold:g}"]
+        if self.fault.get("kind") not in KINDS:
+            problems.append(f"a fault is of an unknown kind '{self.fault.get('kind')}'; kinds are: {', '.join(sorted(KINDS))}")
+        names = [case.name for case in self.cases]
+        problems += [f"the target '{name}' is there twice" for name in sorted({n for n in names if names.count(n) > 1})]
+        if problems:
+            raise ProblemsError("the campaign", problems)
+
+    @property
+    def size(self) -> int:
+        return len(self.cases) * len(self.offsets) * len(self.outages_s) * len(self.paces) * self.repetitions
+
+    def trials(self) -> Iterator[Trial]:
+        """Every trial, case by case."""
+        for case in self.cases:
+            for offset in self.offsets:
+                for outage_s in self.outages_s:
+                    for pace in self.paces:
+                        for repetition in range(self.repetitions):
+                            yield Trial(case.name, offset, outage_s, pace, repetition)
+
+    def case(self, name: str) -> Case:
+        return next(case for case in self.cases if case.name == name)
+
+    def fault_for(self, case: Case, *, offset: int, tuples: int) -> StreamFault:
+        """The fault that a trial injects."""
+        return fault_of(
+            {**self.fault, "target": case.target, "offset": offset, "tuples": tuples, "side": case.side, "seed": self.seed}
+        )
+
+    def seed_of(self, run: int) -> int:
+        """The seed of the arrival order of a repetition or golden run."""
+        return self.seed * 1_000 + run
+
+    def document(self) -> dict[str, Any]:
+        """The campaign as plain values, for JSON."""
+        plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return json.loads(json.dumps(plain | {"cases": [[list(case.target), case.failover_s] for case in self.cases]}))  # type: ignore[no-any-return]  # what went in as a dict comes out as one
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Campaign":
+        """The campaign that a document describes: the inverse of `document()`."""
+        missing = sorted(set(cls.__dataclass_fields__) - set(document))
+        unknown = sorted(set(document) - set(cls.__dataclass_fields__))
+        if missing or unknown:
+            what = f"has no '{missing[0]}'" if missing else f"has an unknown '{unknown[0]}'"
+            raise HoldfastError(f"the campaign document {what}; it was written by another version")
+        lists = {name: tuple(document[name]) for name in ("offsets", "outages_s", "paces", "scores")}
+        cases = tuple(Case(tuple(target), failover_s) for target, failover_s in document["cases"])
+        return cls(**dict(document) | lists | {"cases": cases})
+
+    @property
+    def identity(self) -> str:
+        """A short name that no other campaign has."""
+        text = json.dumps(self.document(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,262 @@
+"""Running a campaign: golden runs, then every trial that has no outcome yet, batch by batch."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from typing import Any, Literal
+
+import numpy as np
+
+from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import Case, Places, Trial
+from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
+from holdfast.assess.golden import Golden, run_golden
+from holdfast.assess.inject import Strike
+from holdfast.assess.outcome import Outcome
+from holdfast.assess.reach import Course, Ground, Reach, course_of, reach_of
+from holdfast.assess.results import Results
+from holdfast.assess.setting import Setting
+from holdfast.assess.slow import run_slow
+from holdfast.assess.verify import disagreement
+from holdfast.errors import HoldfastError
+from holdfast.model.fault import Reordering
+
+Way = Literal["auto", "fast", "slow"]
+Progress = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+
+def silent(what: str, done: int, of: int) -> None:
+    """Progress that nobody watches."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Trials that one injection answers: they strike the same seqs under the same arrival order."""
+
+    case: Case
+    strike: Strike
+    run: int
+    trials: tuple[Trial, ...]
+
+
+class Runner:
+    """A campaign on its setting. `why_slow` says why trials do not share jobs, where they do not."""
+
+    def __init__(self, setting: Setting, campaign: Campaign, *, way: Way = "auto", verify: bool = True, rows: int = ROWS) -> None:
+        self.setting, self.campaign = setting, campaign
+        self._batch_rows = rows
+        graph = setting.graph
+        fault = campaign.fault_for(campaign.cases[0], offset=0, tuples=1)
+        self.courses: Mapping[str, Course] = {
+            case.name: course_of(graph, setting.shapes, campaign.fault_for(case, offset=0, tuples=1), setting.sink)
+            for case in campaign.cases
+        }
+        for case in campaign.cases:
+            if not self.courses[case.name].edges:
+                raise HoldfastError(f"target '{case.name}' does not lead to sink '{setting.sink}', which is scored")
+        self.why_slow = "it was asked for" if way == "slow" else obstacle(setting, list(self.courses.values()))
+        if self.why_slow is None and isinstance(fault, Reordering):
+            self.why_slow = "tuples that change places change which key a seq belongs to"
+        if self.why_slow is None and verify:
+            self.why_slow = disagreement(setting, campaign, self.courses)
+        if way == "fast" and self.why_slow:
+            raise HoldfastError(f"trials cannot share Spark jobs: {self.why_slow}; leave --way out to run each of them by itself")
+        self.places, self.ground = self._measured()
+
+    @property
+    def fast(self) -> bool:
+        return self.why_slow is None
+
+    def tuples(self, case: Case, outage_s: float, pace: Any) -> int:
+        """An outage in tuples of a target, at its own rate."""
+        return max(1, round(self.places.tempo_of(self.setting.graph, case).at(pace) * case.outage(outage_s)))
+
+    def strike(self, trial: Trial) -> Strike:
+        case = self.campaign.case(trial.case)
+        tuples = self.tuples(case, trial.outage_s, trial.pace)
+        first, last = self.places.strike(self.setting.graph, case, offset=trial.offset, tuples=tuples)
+        return Strike(self.campaign.fault_for(case, offset=trial.offset, tuples=tuples), first, last)
+
+    def run(self, results: Results, *, parallel: int = 2, progress: Progress = silent) -> None:
+        """Run what has no outcome yet. Interrupted at any time, it goes on where it stopped when called again."""
+        done = results.done()
+        trials = list(self.campaign.trials())
+        for trial in trials:  # so that a trial that cannot be is refused before any is run
+            if trial.repetition == 0:
+                self.strike(trial)
+        left = [trial for trial in trials if trial not in done]
+        golden = self._golden(results, needed=bool(left), progress=progress)
+        if not left:
+            return
+        count = len(trials) - len(left)
+        progress("trials", count, len(trials))
+        for finished in _side_by_side(self._work(left, golden), parallel):
+            results.add([(trial, outcome) for job, outcome in finished for trial in job.trials])
+            count += sum(len(job.trials) for job, _ in finished)
+            progress("trials", count, len(trials))
+
+    def _measured(self) -> tuple[Places, Ground | None]:
+        setting, campaign = self.setting, self.campaign
+        streams = {stream for case in campaign.cases for stream in setting.struck(case)}
+        keyed = not isinstance(setting.keying, str)
+        if keyed:
+            streams |= {stream for stream, _ in setting.kept_streams()}
+            streams |= {stream for course in self.courses.values() for stream in course.cut}
+        seqs = setting.stream_seqs(streams)
+        return setting.places(campaign.cases, seqs), setting.ground(seqs) if keyed else None
+
+    def _runs(self) -> int:
+        return 1 if self.setting.deterministic else self.campaign.golden_runs
+
+    def _golden(self, results: Results, *, needed: bool, progress: Progress) -> dict[int, Golden]:
+        """The golden runs that trials are told from; what the report needs of all of them is written down."""
+        runs, kept = self._runs(), {}
+        known = results.read("golden") is not None and results.read("facts") is not None
+        parts: list[dict[str, list[float]]] = []
+        affected: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in self.campaign.cases}
+        if known and not self.fast:
+            return _read_golden(results, self.campaign)
+        reaches = {} if known or self.ground is None or self.campaign.affected else self._widest()
+        for run in range(runs):
+            if known and not (needed and run < self.campaign.repetitions):
+                continue
+            progress("golden runs", run, runs)
+            additive = all(score.additive for score in self.setting.scores)
+            golden = run_golden(self.setting, self.campaign.seed_of(run), outputs=self.ground is not None and additive)
+            parts.append({part: values.tolist() for part, values in golden.parts.items()})
+            for (case, offset), reach in reaches.items():
+                if golden.outputs is not None:
+                    sums = golden.outputs.within(reach, self.setting.section)[1]
+                    totals = {part: float(values.sum()) for part, values in sums.items()}
+                    affected[case].setdefault(str(offset), []).append(totals)
+            if run < self.campaign.repetitions:
+                kept[run] = golden if self.fast else replace(golden, outputs=None)
+        if not known:
+            results.write("facts", self._facts(affected))
+            results.write("golden", {"runs": parts})
+        progress("golden runs", runs, runs)
+        return kept
+
+    def _widest(self) -> dict[tuple[str, int], Reach]:
+        """For each case and offset how far the longest outage reaches: the affected section of Eq. 1 and 2."""
+        assert self.ground is not None
+        found = {}
+        longest = max(self.campaign.outages_s)
+        for case in self.campaign.cases:
+            pace = max(self.campaign.paces, key=lambda pace: self.tuples(case, longest, pace))
+            for offset in self.campaign.offsets:
+                strike = self.strike(Trial(case.name, offset, longest, pace, 0))
+                course = self.courses[case.name]
+                found[case.name, offset] = reach_of(self.ground, course, strike.first, strike.last, sink=self.setting.sink)
+        return found
+
+    def _facts(self, affected: Mapping[str, Any]) -> dict[str, Any]:
+        """What the report says beside outcomes: rates, outages in tuples, where offsets lie, and how it was run."""
+        campaign, setting = self.campaign, self.setting
+        known = all(len(runs) == self._runs() for case in affected.values() for runs in case.values())
+        rates = {case.name: self.places.tempo_of(setting.graph, case) for case in campaign.cases}
+        return {
+            "sections": setting.sections,
+            "deterministic": setting.deterministic,
+            "why_slow": self.why_slow,
+            "source": {
+                "tuples": len(setting.rows.seq),
+                "average": setting.rows.tempo.average,
+                "peak": setting.rows.tempo.peak,
+            },
+            "rates": {name: {"average": tempo.average, "peak": tempo.peak} for name, tempo in rates.items()},
+            "tuples": {
+                case.name: {f"{o:g} {p}": self.tuples(case, o, p) for o in campaign.outages_s for p in campaign.paces}
+                for case in campaign.cases
+            },
+            "firsts": {str(offset): int(self.places.source[offset]) for offset in campaign.offsets},
+            "affected": affected if known and any(affected.values()) else None,
+        }
+
+    def _jobs(self, trials: Sequence[Trial]) -> Iterator[Job]:
+        """Trials that are alike as one job each, in the order of cases and offsets."""
+        for (case, _), alike in groupby(trials, key=lambda trial: (trial.case, trial.offset)):
+            jobs: dict[tuple[int, int, int], list[Trial]] = {}
+            strikes: dict[tuple[int, int, int], Strike] = {}
+            for trial in alike:
+                strike = self.strike(trial)
+                run = 0 if self.setting.deterministic else trial.repetition
+                place = (strike.first, strike.last, run)
+                strikes.setdefault(place, strike)
+                jobs.setdefault(place, []).append(trial)
+            for place, same in jobs.items():
+                yield Job(self.campaign.case(case), strikes[place], place[2], tuple(same))
+
+    def _work(self, trials: Sequence[Trial], golden: Mapping[int, Golden]) -> Iterator[Callable[[], list[tuple[Job, Outcome]]]]:
+        """Pieces of work, made when they are asked for: memory holds those under way and no more."""
+        if not self.fast:
+            for job in self._jobs(trials):
+                yield partial(self._alone, job, golden[job.run])
+            return
+        assert self.ground is not None
+        way = FastWay(self.setting, self.ground)
+        seeds = {golden[run].seed: golden[run] for run in golden}
+        for course, jobs in groupby(self._jobs(trials), key=lambda job: self.courses[job.case.name]):
+            for batch in _batched(jobs, way, course, seeds={run: golden[run].seed for run in golden}, rows=self._batch_rows):
+
+                def work(batch: list[tuple[Job, Lane]] = batch, course: Course = course) -> list[tuple[Job, Outcome]]:
+                    outcomes = way.run(course, [lane for _, lane in batch], seeds)
+                    return [(job, outcome) for (job, _), outcome in zip(batch, outcomes, strict=True)]
+
+                yield work
+        way.close()
+
+    def _alone(self, job: Job, golden: Golden) -> list[tuple[Job, Outcome]]:
+        return [(job, run_slow(self.setting, job.strike, golden))]
+
+
+def _batched(
+    jobs: Iterator[Job], way: FastWay, course: Course, *, seeds: Mapping[int, int], rows: int
+) -> Iterator[list[tuple[Job, Lane]]]:
+    """Jobs with their lanes, together as long as the bounds on rows and lanes allow. Repetitions share a reach."""
+    batch: list[tuple[Job, Lane]] = []
+    held, last = 0, None
+    for job in jobs:
+        same = last is not None and (last.strike.first, last.strike.last) == (job.strike.first, job.strike.last)
+        lane = replace(last, seed=seeds[job.run]) if same and last else way.lane(course, job.strike, seeds[job.run])
+        last = lane
+        if batch and (held + lane.rows > rows or len(batch) == LANES):
+            yield batch
+            batch, held = [], 0
+        batch.append((job, lane))
+        held += lane.rows
+    if batch:
+        yield batch
+
+
+def _side_by_side(work: Iterator[Callable[[], Any]], parallel: int) -> Iterator[Any]:
+    """What each piece of work gives, as it is ready, with `parallel` pieces under way."""
+    pool = ThreadPoolExecutor(parallel)
+    under_way: set[Future[Any]] = set()
+    try:
+        for piece in work:
+            under_way.add(pool.submit(piece))
+            if len(under_way) >= parallel:
+                ready, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    yield future.result()
+        while under_way:
+            ready, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            for future in ready:
+                yield future.result()
+    finally:
+        for future in under_way:
+            future.cancel()
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _read_golden(results: Results, campaign: Campaign) -> dict[int, Golden]:
+    """The golden runs that an earlier part of the campaign wrote down."""
+    written = (results.read("golden") or {"runs": []})["runs"]
+    return {
+        run: Golden(campaign.seed_of(run), {part: np.array(values, np.float64) for part, values in parts.items()})
+        for run, parts in enumerate(written[: campaign.repetitions])
+    }

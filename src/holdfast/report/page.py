@@ -1,0 +1,78 @@
+"""One self-contained HTML page: no script, no font, no picture from elsewhere; light and dark; readable on a phone."""
+
+from collections.abc import Sequence
+from html import escape
+
+_STYLE = """
+:root{--ink:#1c2024;--faint:#9aa3ab;--paper:#fbfbf9;--card:#fff;--edge:#e3e5e3;--note:#59636b;--good:#1b7f4b;--bad:#b3261e;
+--s0:#2563a8;--s1:#c2571a;--s2:#2e8b57;--s3:#8e44ad;--s4:#b8860b;--s5:#5f6b73}
+@media(prefers-color-scheme:dark){:root{--ink:#e7e9ea;--faint:#6d767d;--paper:#15181b;--card:#1d2125;--edge:#31373c;--note:#a3adb5;
+--good:#5fd39a;--bad:#ff8a80;--s0:#74b0f0;--s1:#f2a06a;--s2:#77d3a0;--s3:#cf9be6;--s4:#e6c35c;--s5:#a8b3bb}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{max-width:70rem;margin:0 auto;padding:1.2rem}
+h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem}h3{font-size:1rem;margin:1rem 0 .3rem}
+p{margin:.4rem 0;max-width:46rem}.note{color:var(--note);font-size:.9rem}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
+th,td{padding:.35rem .7rem;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
+th:first-child,td:first-child{text-align:left}th{font-weight:600}td.words{white-space:normal;text-align:left;min-width:16rem}
+.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1rem}
+.card{background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:.8rem}
+.card p{font-size:.92rem}.plot{width:100%;height:auto;display:block}
+.good{color:var(--good)}.bad{color:var(--bad)}code{font-size:.9em}pre{overflow-x:auto;font-size:.85rem}
+"""
+
+
+def page(title: str, parts: Sequence[str]) -> str:
+    """The whole document."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1"><meta name="color-scheme" content="light dark">'
+        f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1>{''.join(parts)}"
+        "</main></body></html>\n"
+    )
+
+
+def heading(text: str) -> str:
+    return f"<h2>{escape(text)}</h2>"
+
+
+def paragraph(text: str, *, note: bool = False) -> str:
+    """A paragraph; a note is one that need not be read.
+
+    >>> paragraph("a < b", note=True)
+    '<p class="note">a &lt; b</p>'
+    """
+    return f'<p class="note">{escape(text)}</p>' if note else f"<p>{escape(text)}</p>"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = ()) -> str:
+    """A table that scrolls sideways on a narrow screen; the columns in `words` hold sentences."""
+    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+    body = "".join(
+        "<tr>"
+        + "".join(
+            f'<td class="words">{escape(cell)}</td>' if column in words else f"<td>{escape(cell)}</td>"
+            for column, cell in zip(columns, row, strict=True)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def verdicts(rows: Sequence[tuple[str, bool | None, str]]) -> str:
+    """Named checks, each true, false or unknown, with what was found."""
+    marks = {True: ("good", "true"), False: ("bad", "false"), None: ("note", "unknown")}
+    body = "".join(
+        f'<tr><td class="words">{escape(name)}</td><td class="{marks[held][0]}">{marks[held][1]}</td>'
+        f'<td class="words">{escape(found)}</td></tr>'
+        for name, held, found in rows
+    )
+    head = "<th>finding</th><th>holds</th><th>what was found</th>"
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def cards(parts: Sequence[str]) -> str:
+    """Parts side by side where there is room."""
+    return f'<div class="grid">{"".join(f"<div class=card>{part}</div>" for part in parts)}</div>'

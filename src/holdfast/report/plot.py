@@ -1,0 +1,91 @@
+"""Plots as inline SVG, in colours that the page decides: readable in light and dark, offline, at any size."""
+
+import io
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 5.2, 3.0
+INK, FAINT = "#010203", "#040506"
+SERIES = ("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06")
+"""Colours that stand for the page's own: replaced by style variables when the plot is written."""
+
+_STYLE: dict[Any, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "holdfast",
+    "font.family": ["sans-serif"],
+    "font.size": 9,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "text.color": INK,
+    "grid.color": FAINT,
+    "grid.alpha": 0.35,
+    "grid.linewidth": 0.6,
+    "axes.grid": True,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+}
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
+    """An SVG element of what `draw` puts on a pair of axes; `label` says what it shows to those who cannot see it."""
+    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure.subplots())
+        text = io.StringIO()
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return _inline(text.getvalue(), label)
+
+
+def line_plot(
+    lines: Sequence[tuple[str, Sequence[float], Sequence[float]]], *, x: str, y: str, title: str = "", level: float | None = 1.0
+) -> str:
+    """Lines with markers, one per name, and a faint level to compare them with."""
+
+    def draw(axes: Axes) -> None:
+        if level is not None:
+            axes.axhline(level, color=FAINT, linewidth=1)
+        for number, (name, xs, ys) in enumerate(lines):
+            axes.plot(xs, ys, marker="o", color=SERIES[number % len(SERIES)], label=name)
+        axes.set(xlabel=x, ylabel=y, title=title)
+        if len(lines) > 1:
+            axes.legend()
+
+    return drawn(draw, label=title or f"{y} against {x}")
+
+
+def _inline(svg: str, label: str) -> str:
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
+    svg = re.sub(r'(<svg[^>]*?) (?:width|height)="[^"]*"', r"\1", svg)
+    safe = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{safe}" class="plot" ', 1)
+    names = {INK: "var(--ink)", FAINT: "var(--faint)"} | {c: f"var(--s{n})" for n, c in enumerate(SERIES)}
+    for colour, name in names.items():
+        svg = svg.replace(colour, name)
+    salt = f"p{abs(hash_of(svg)):x}"
+    svg = re.sub(r'id="([^"]+)"', rf'id="{salt}-\1"', svg)
+    svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{salt}-\1)", svg)
+    return re.sub(r'href="#([^"]+)"', rf'href="#{salt}-\1"', svg)
+
+
+def hash_of(text: str) -> int:
+    """A number that is the same for the same text in every process."""
+    value = 0
+    for letter in text[:4000] + str(len(text)):
+        value = (value * 131 + ord(letter)) % (1 << 40)
+    return value
