@@ -26,11 +26,11 @@ from holdfast.plan.laar.solver import Outcome, Solution, base_cost, solved
 # HiGHS calls a gap of 1e-6 closed in absolute terms; in thousandths that is 1e-9 of the cost without replication.
 _SCALE = 1000.0
 _OPTIMAL, _LIMIT, _INFEASIBLE = 0, 1, 2
-# PEs of more than this share of a host get binary hosts after the first failure; a quarter of it after some more.
+# PEs of more than this share of a host get binary hosts after the first failure; half of it after each two more.
 _HEAVY = 0.25
-_PATIENCE = 8
+_PATIENCE = 2
 # What is left of the time when the search for a proof gives way to the search for any good strategy.
-_RESERVE = 0.3
+_RESERVE = 0.5
 _ROOM = (0.97, 0.93, 0.85)
 
 
@@ -131,7 +131,7 @@ class _Search:
             self.status = _LIMIT
         if self.status == _LIMIT:
             if self.active is None:
-                self._improvise(self.deadline - _RESERVE / 2 * max(0.0, left))
+                self._improvise(self.deadline - 0.8 * _RESERVE * max(0.0, left))
             self._solve_whole()
 
     def _refine(self, until: float) -> None:
@@ -152,7 +152,7 @@ class _Search:
                 return
             for row, low in broken:
                 self.rows.add(row, low=low)
-            heavy = _HEAVY * 0.25 ** (attempt // _PATIENCE)
+            heavy = _HEAVY * 0.5 ** (attempt // _PATIENCE)
             if time.perf_counter() >= until:
                 return
 
