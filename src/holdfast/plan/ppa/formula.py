@@ -233,9 +233,31 @@ def _added(formula: Formula, streams: list[Forest], mix: Floats) -> Forest:
             factor = formula.sum([(float(mix[j, keys[0]]), trees[0].factor) for j, trees in enumerate(parts)])
             made.append(_branch(formula, factor, [_leaf(key, ONE) for key in keys]))
             continue
-        leaves = [{leaf.key: leaf.factor for tree in trees for leaf in _leaves(formula, tree)} for trees in parts]
-        made += [_leaf(k, formula.sum([(float(mix[j, k]), leaf[k]) for j, leaf in enumerate(leaves)])) for k in keys]
+        factors = [{leaf.key: leaf.factor for tree in trees for leaf in _leaves(formula, tree)} for trees in parts]
+        leaves = [_leaf(k, formula.sum([(float(mix[j, k]), own[k]) for j, own in enumerate(factors)])) for k in keys]
+        made += _grouped(leaves, [keys for trees in parts for tree in trees for keys in _key_sets(tree)])
     return made
+
+
+def _grouped(leaves: Forest, sets: Iterable[frozenset[int]]) -> Forest:
+    """The leaves in branches without a factor, by those of the sets that nest.
+
+    It changes no value. But what the tasks of a set share then has its uses close together in the formula, and can be
+    fixed there instead of at the root.
+    """
+    kept: list[frozenset[int]] = []
+    for keys in sorted(set(sets), key=lambda keys: (-len(keys), min(keys))):
+        if 1 < len(keys) < len(leaves) and all(keys <= other or not keys & other for other in kept):
+            kept.append(keys)
+    forest = leaves
+    for keys in reversed(kept):
+        inside = tuple(tree for tree in forest if tree.keys <= keys)
+        forest = [tree for tree in forest if not tree.keys <= keys] + [Branch(keys, ONE, inside)]
+    return forest
+
+
+def _key_sets(tree: Branch) -> list[frozenset[int]]:
+    return [tree.keys, *(keys for child in tree.children for keys in _key_sets(child))]
 
 
 def _leaves(formula: Formula, tree: Branch) -> Forest:

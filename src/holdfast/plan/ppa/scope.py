@@ -27,13 +27,13 @@ class Scopes:
 
 
 def scopes(formula: Formula, *, sizes: list[int], limit: int) -> Scopes:
-    """As many scopes as keep the evaluations within the limit, small subformulas first.
+    """As many scopes as keep the evaluations within the limit, the most used subformulas first, then small ones.
 
-    `sizes` says how many amounts are worth trying in each node: one more than the most that it can use.
+    `sizes` says how many amounts are to be tried in each node.
     """
     uses = formula.uses()
     shared = [at for at in range(ONE + 1, formula.root + 1) if uses[at] > 1 and sizes[at] > 1]
-    shared.sort(key=lambda at: (sizes[at], at))
+    shared.sort(key=lambda at: (-uses[at], sizes[at], at))
     dominators = _dominators(formula, uses)
     low, high = 0, len(shared)
     while low < high:
