@@ -9,10 +9,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from holdfast.execute.analysis import Schemas, state_of
+from holdfast.execute.batch import Copies
 from holdfast.execute.call import call, running
 from holdfast.execute.cut import Span
 from holdfast.execute.kept import Kept, newest, still_needed
-from holdfast.execute.schema import arrow_schema
+from holdfast.execute.schema import arrow_schema, to_frame
 from holdfast.model import Graph
 
 SMALL = 50_000
@@ -55,6 +56,7 @@ class Pe:
         frames: dict[str, DataFrame] = {}
         wanted: dict[str, pa.Table | DataFrame] = {}
         arrived: dict[str, str] = {}
+        copies = Copies(self.reads)
         for name in self.part:
             operator = self._graph.operator(name)
             inputs = []
@@ -70,6 +72,7 @@ class Pe:
                     inputs.append(rows if isinstance(rows, DataFrame) else frames[stream])
             state = self._frame(spark, self._kept_rows(state_of(name))) if operator.state else None
             output, after = call(operator, inputs, state)
+            output = copies.bounded(operator, output)
             if after is not None:
                 wanted[state_of(name)] = after
             if name in self.makes:
@@ -106,7 +109,7 @@ class Pe:
         return arrow_schema(self._schemas[name])
 
     def _frame(self, spark: SparkSession, rows: pa.Table) -> DataFrame:
-        frame = spark.createDataFrame(rows)
+        frame = to_frame(spark, rows)
         return frame.coalesce(1) if spark is self._small else frame
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from holdfast.execute.schema import to_frame
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -26,5 +28,5 @@ def take_sample(spark: SparkSession, sources: Mapping[str, DataFrame], *, rows: 
     assert seqs is not None
     first, last = seqs.orderBy("seq").limit(rows).agg(F.min("seq"), F.max("seq")).first() or (0, 0)
     tables = {name: frame.where(F.col("seq") <= last).orderBy("seq").toArrow() for name, frame in sources.items()}
-    held = {name: spark.createDataFrame(table).coalesce(1) for name, table in tables.items()}
+    held = {name: to_frame(spark, table).coalesce(1) for name, table in tables.items()}
     return Sample(held, sum(table.num_rows for table in tables.values()), first, last)

@@ -1,7 +1,8 @@
-"""Schemas in the forms that Spark and Arrow want them in."""
+"""Schemas and tables in the forms that Spark and Arrow want them in."""
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -24,3 +25,11 @@ def source_schema(source: Source) -> StructType:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow form in which Spark hands out rows of a schema."""
     return to_arrow_schema(schema, timezone="UTC")
+
+
+def to_frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    """An Arrow table as a DataFrame of the session.
+
+    In one chunk: Spark 4.3 stops reading a partition at its second empty chunk and loses the rows behind it.
+    """
+    return spark.createDataFrame(table.combine_chunks())
