@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.case import Case, Places, Trial
+from holdfast.assess.case import Case, Places, Tempo, Trial
 from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
 from holdfast.assess.golden import Golden, run_golden
 from holdfast.assess.inject import Strike
@@ -45,8 +45,19 @@ class Job:
 class Runner:
     """A campaign on its setting. `why_slow` says why trials do not share jobs, where they do not."""
 
-    def __init__(self, setting: Setting, campaign: Campaign, *, way: Way = "auto", verify: bool = True, rows: int = ROWS) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        campaign: Campaign,
+        *,
+        way: Way = "auto",
+        verify: bool = True,
+        rows: int = ROWS,
+        rates: Mapping[str, Tempo] | None = None,
+    ) -> None:
+        """`rates` are those of operators and sources where they are known already; the others are measured on the trace."""
         self.setting, self.campaign = setting, campaign
+        self._rates = dict(rates or {})
         self._batch_rows = rows
         graph = setting.graph
         fault = campaign.fault_for(campaign.cases[0], offset=0, tuples=1)
@@ -72,7 +83,12 @@ class Runner:
 
     def tuples(self, case: Case, outage_s: float, pace: Any) -> int:
         """An outage in tuples of a target, at its own rate."""
-        return max(1, round(self.places.tempo_of(self.setting.graph, case).at(pace) * case.outage(outage_s)))
+        return max(1, round(self.tempo(case).at(pace) * case.outage(outage_s)))
+
+    def tempo(self, case: Case) -> Tempo:
+        """The rate at which a case loses tuples: as given for a single operator, else as measured."""
+        given = self._rates.get(case.target[0]) if len(case.target) == 1 and case.side == "input" else None
+        return given or self.places.tempo_of(self.setting.graph, case)
 
     def strike(self, trial: Trial) -> Strike:
         case = self.campaign.case(trial.case)
@@ -157,7 +173,7 @@ class Runner:
         """What the report says beside outcomes: rates, outages in tuples, where offsets lie, and how it was run."""
         campaign, setting = self.campaign, self.setting
         known = all(len(runs) == self._runs() for case in affected.values() for runs in case.values())
-        rates = {case.name: self.places.tempo_of(setting.graph, case) for case in campaign.cases}
+        rates = {case.name: self.tempo(case) for case in campaign.cases}
         return {
             "sections": setting.sections,
             "deterministic": setting.deterministic,

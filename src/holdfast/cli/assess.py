@@ -1,19 +1,28 @@
 """holdfast assess: which operators need protection, measured by fault injection."""
 
 import hashlib
-import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from holdfast.cli.shared import columns_option, json_option, opened_trace, read_columns, say, spark_options, spark_session
 from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.assess.campaign import Campaign
+    from holdfast.assess.case import Case, Tempo
+    from holdfast.assess.results import Results
+    from holdfast.assess.score import OutputScore
+    from holdfast.assess.setting import Setting
+    from holdfast.assess.target import Choice
+    from holdfast.model import App
 
 LINE_EVERY_S = 10.0
 
@@ -21,9 +30,7 @@ LINE_EVERY_S = 10.0
 @click.command()
 @click.argument("app_file", metavar="APP", type=click.Path(path_type=Path))
 @click.option("--trace", required=True, help="The recorded trace: a file, or a folder with a file per source.")
-@click.option(
-    "--column", "columns", multiple=True, metavar="[SOURCE.]NAME=SQL", help="Where a source's column comes from in the file."
-)
+@columns_option
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
@@ -100,10 +107,12 @@ LINE_EVERY_S = 10.0
 )
 @click.option("--check/--no-check", default=True, show_default=True, help="Check the first law on a sample before.")
 @click.option("--parallel", type=int, default=2, show_default=True, help="Spark jobs side by side.")
-@click.option("--master", default="local[*]", show_default=True, help="Spark master.")
-@click.option("--memory", default="4g", show_default=True, help="Memory of Spark's driver.")
+@click.option(
+    "--profile", "profile_file", type=click.Path(path_type=Path), help="Descriptor with each operator's rates. [default: measured]"
+)
+@spark_options
 @click.option("--explain", is_flag=True, help="Show the injected graphs and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document on stdout.")
+@json_option
 def assess(**options: Any) -> None:
     """Measure what losing each operator of APP does to its output.
 
@@ -119,9 +128,10 @@ def assess(**options: Any) -> None:
     _assess(**options)
 
 
-def _assess(*, app_file: Path, explain: bool, as_json: bool, master: str, memory: str, **options: Any) -> None:
+def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
     from holdfast.assess.case import Case
     from holdfast.assess.inject import explained
+    from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets, group_target
     from holdfast.model.fault import fault_of
     from holdfast.model.load import load_app
@@ -129,10 +139,9 @@ def _assess(*, app_file: Path, explain: bool, as_json: bool, master: str, memory
     app = load_app(app_file)
     graph = app.graph()
     choices = choose_targets(graph)
-    names = options.pop("targets")
-    targets = [group_target(graph, text.split(",")) for text in names] or [(c.name,) for c in choices if c.chosen]
+    targets = [group_target(graph, text.split(",")) for text in options["targets"]] or [(c.name,) for c in choices if c.chosen]
     cases = [Case(target) for target in targets]
-    cases += [Case(group_target(graph, text.split(",")), options["failover_s"]) for text in options.pop("protected")]
+    cases += [Case(group_target(graph, text.split(",")), options["failover_s"]) for text in options["protected"]]
     if explain:
         for case in cases:
             fault = fault_of({"kind": options["fault"], "target": case.target, "offset": 0, "tuples": 1, "side": case.side})
@@ -140,178 +149,145 @@ def _assess(*, app_file: Path, explain: bool, as_json: bool, master: str, memory
         for choice in choices:
             click.echo(str(choice))
         return
-    out = options["out"]
-    with session(master, memory) as spark:
-        document = measure(spark, app, app_file, cases=cases, choices=choices, **options)
+    mapping = read_columns(columns, [source.name for source in graph.sources])
+    scores = scores_of(app, options["scores"], options["sink"])
+    rates = _profiled(options["profile_file"]) if options["profile_file"] else None
+    with (
+        spark_session(options["master"], options["memory"], name="holdfast assess") as spark,
+        opened_trace(spark, graph, trace, columns=mapping) as frames,
+    ):
+        setting = Setting(spark, app, frames, scores=scores, jitter=options["jitter"], section=options["section"])
+        campaign = _campaign(setting, cases, subject_of(setting, app_file, trace, mapping), options)
+        document = carry_out(
+            setting,
+            campaign,
+            options["out"],
+            choices=choices,
+            way=options["way"],
+            check=options["check"],
+            parallel=options["parallel"],
+            rates=rates,
+        )
     if as_json:
-        click.echo((out / "report.json").read_text())
+        click.echo((options["out"] / "report.json").read_text())
     else:
-        _say(document, out)
+        _say(document, options["out"])
 
 
-def measure(
-    spark: Any,
-    app: Any,
-    app_file: Path,
-    *,
-    trace: str,
-    columns: Sequence[str],
-    out: Path,
-    cases: Sequence[Any],
-    choices: Sequence[Any],
-    offsets: Sequence[int],
-    outages: Sequence[float],
-    rate: str,
-    repetitions: int,
-    golden_runs: int | None,
-    scores: Sequence[str],
-    sink: str | None,
-    fault: str,
-    section: int,
-    threshold: float,
-    percentile: float,
-    affected: int | None,
-    jitter: int,
-    failover_s: float,
-    seed: int,
-    way: Any,
-    check: bool,
-    parallel: int,
-) -> dict[str, Any]:
-    """Run a campaign into a folder, write its reports there, and return the report as plain values."""
-    from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
-    from holdfast.assess.results import Results
-    from holdfast.assess.runner import Runner
+def scores_of(app: "App", texts: Sequence[str], sink: str | None = None) -> "list[OutputScore]":
+    """The scores to go by: those asked for, ready-made ones by their name, or the application's own."""
     from holdfast.assess.score import READY_MADE, own_score, ready_made, score_of
-    from holdfast.assess.setting import Setting
-    from holdfast.execute.trace import open_trace
 
     own = own_score(app)
-    chosen = [
-        ready_made(app, text) if text in READY_MADE else score_of(sink or own.sink, text) for text in scores or (own.expression,)
+    if sink is not None and sink not in {node.name for node in app.graph().sinks}:
+        known = ", ".join(node.name for node in app.graph().sinks)
+        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
+    if sink not in (None, own.sink) and not texts:
+        return [score_of(str(sink), "count(*)")]
+    return [
+        ready_made(app, text) if text in READY_MADE else score_of(sink or own.sink, text) for text in texts or (own.expression,)
     ]
-    frames = open_trace(spark, app.graph(), trace, columns=_columns(app.graph(), columns))
-    setting = Setting(spark, app, frames, scores=chosen, jitter=jitter, section=section)
-    count = len(setting.rows.seq)
-    campaign = Campaign(
-        subject=_subject(app, app_file, trace, columns, setting.rows.seq),
+
+
+def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
+    """Which application and trace a campaign is about."""
+    seq = setting.rows.seq
+    return {
+        "application": setting.app.name,
+        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
+        "trace": Path(trace).name,
+        "tuples": len(seq),
+        "seqs": [int(seq[0]), int(seq[-1])],
+        "columns": mapping,
+    }
+
+
+def _campaign(setting: "Setting", cases: "Sequence[Case]", subject: dict[str, Any], options: dict[str, Any]) -> "Campaign":
+    from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
+
+    count, repetitions = len(setting.rows.seq), options["repetitions"]
+    return Campaign(
+        subject=subject,
         cases=tuple(cases),
-        offsets=tuple(offsets) or tuple(int(count * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)),
-        outages_s=tuple(outages) or OUTAGES_S,
-        paces=PACES if rate == "both" else (rate,),  # type: ignore[arg-type]  # click has checked it
+        offsets=tuple(options["offsets"]) or tuple(int(count * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)),
+        outages_s=tuple(options["outages"]) or OUTAGES_S,
+        paces=PACES if options["rate"] == "both" else (options["rate"],),
         repetitions=repetitions,
-        golden_runs=golden_runs or repetitions,
-        scores=tuple(score.expression for score in chosen),
-        sink=chosen[0].sink,
-        fault={"kind": fault},
-        section=section,
-        threshold=threshold,
-        percentile=percentile,
-        jitter=jitter,
-        seed=seed,
-        affected=affected,
+        golden_runs=options["golden_runs"] or repetitions,
+        scores=tuple(score.expression for score in setting.scores),
+        sink=setting.sink,
+        fault={"kind": options["fault"]},
+        section=options["section"],
+        threshold=options["threshold"],
+        percentile=options["percentile"],
+        jitter=options["jitter"],
+        seed=options["seed"],
+        affected=options["affected"],
     )
+
+
+def _profiled(path: Path) -> "dict[str, Tempo]":
+    """The rates of operators and sources that a descriptor holds."""
+    from holdfast.assess.case import Tempo
+    from holdfast.model.descriptor import Descriptor
+    from holdfast.model.document import read_document
+
+    descriptor = read_document(path, Descriptor)
+    rates: dict[str, Tempo] = {}
+    for name, pe in descriptor.pes.items():
+        if pe.rate is not None:
+            rates |= {operator: Tempo(pe.rate.average, pe.rate.peak) for operator in pe.operators or (name,)}
+    for name, source in descriptor.sources.items():
+        average = sum(rate.rate * rate.probability for rate in source.rates)
+        rates[name] = Tempo(average, max(rate.rate for rate in source.rates))
+    return rates
+
+
+def carry_out(
+    setting: "Setting",
+    campaign: "Campaign",
+    out: Path,
+    *,
+    choices: "Sequence[Choice]",
+    way: Any = "auto",
+    check: bool = True,
+    parallel: int = 2,
+    rates: "Mapping[str, Tempo] | None" = None,
+) -> dict[str, Any]:
+    """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values."""
+    from holdfast.assess.law import require_law
+    from holdfast.assess.results import Results
+    from holdfast.assess.runner import Runner
+
     results = Results(out, campaign)
     if check and not results.done():
-        _require_law(spark, app, setting)
-    runner = Runner(setting, campaign, way=way)
+        require_law(setting)
+    runner = Runner(setting, campaign, way=way, rates=rates)
     if runner.why_slow:
-        click.echo(f"each trial is a run of the whole trace: {runner.why_slow}", err=True)
+        say(f"each trial is a run of the whole trace: {runner.why_slow}")
     with _shown() as progress:
         try:
             runner.run(results, parallel=parallel, progress=progress)
         except KeyboardInterrupt:
-            spark.sparkContext.cancelAllJobs()
+            setting.spark.sparkContext.cancelAllJobs()
             raise HoldfastError(
                 f"interrupted with {len(results.done()):,} of {campaign.size:,} trials done; run the same command again to go on"
             ) from None
     return write_reports(results, choices)
 
 
-def write_reports(results: Any, choices: Sequence[Any]) -> dict[str, Any]:
+def write_reports(results: "Results", choices: "Sequence[Choice]") -> dict[str, Any]:
     """Write report.json, report.csv and report.html beside the results."""
     from holdfast.assess.assessment import assess as assessed
     from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
 
-    campaign, facts = results.campaign, results.read("facts")
-    assessments = assessed(campaign, facts, results.read("golden"), results.outcomes())
+    campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
+    assessments = assessed(campaign, facts, golden, results.outcomes())
     document = assessment_document(campaign, facts, assessments, choices)
     (results.folder / "report.json").write_text(assessment_json(document))
     (results.folder / "report.csv").write_text(assessment_csv(assessments))
     (results.folder / "report.html").write_text(assessment_page(campaign, facts, assessments, choices))
     return document
-
-
-@contextmanager
-def session(master: str, memory: str) -> Iterator[Any]:
-    """A Spark session for one command."""
-    from holdfast.execute.session import open_session
-
-    spark = open_session(master, memory=memory)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-def _require_law(spark: Any, app: Any, setting: Any) -> None:
-    """Raise unless the application gives the same output however a sample of its trace is cut."""
-    from pyspark.sql import functions as F
-
-    from holdfast.errors import ApplicationError
-    from holdfast.execute.cut import ByTime, spans_of, with_epochs
-    from holdfast.execute.law import broken_operators
-
-    until = int(setting.rows.seq[min(2000, len(setting.rows.seq)) - 1])
-    sample = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in setting.sources.items()}
-    sources = {name: frame.localCheckpoint() for name, frame in with_epochs(sample, ByTime(app.epoch_s)).items()}
-    spans = list(spans_of(sources))
-    broken = (
-        broken_operators(spark, setting.graph, sources, spans[:6])
-        if len(spans) <= 6
-        else _broken_coarse(spark, setting, sources, spans)
-    )
-    if broken:
-        raise ApplicationError(f"application '{app.name}'", [str(operator) for operator in broken])
-
-
-def _broken_coarse(spark: Any, setting: Any, sources: Any, spans: Sequence[Any]) -> list[Any]:
-    from holdfast.execute.cut import join_spans
-    from holdfast.execute.law import broken_operators
-
-    step = -(-len(spans) // 6)
-    joined = [join_spans(spans[at : at + step]) for at in range(0, len(spans), step)]
-    return broken_operators(spark, setting.graph, sources, joined)
-
-
-def _subject(app: Any, app_file: Path, trace: str, columns: Sequence[str], seq: Any) -> dict[str, Any]:
-    return {
-        "application": app.name,
-        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
-        "trace": Path(trace).name,
-        "tuples": len(seq),
-        "seqs": [int(seq[0]), int(seq[-1])],
-        "columns": sorted(columns),
-    }
-
-
-def _columns(graph: Any, given: Sequence[str]) -> dict[str, dict[str, str]] | None:
-    """The mapping of columns, by source."""
-    mapping: dict[str, dict[str, str]] = {}
-    sources = [source.name for source in graph.sources]
-    for text in given:
-        name, equals, expression = text.partition("=")
-        source, dot, column = name.strip().rpartition(".")
-        if not equals or not expression.strip():
-            raise HoldfastError(f"--column must read NAME=SQL or SOURCE.NAME=SQL, got '{text}'")
-        if not dot and len(sources) > 1:
-            raise HoldfastError(f"--column '{text}' must say of which source: {', '.join(sources)}")
-        if dot and source not in sources:
-            raise HoldfastError(
-                f"--column '{text}' is of source '{source}', which does not exist; sources are: {', '.join(sources)}"
-            )
-        mapping.setdefault(source or sources[0], {})[column] = expression.strip()
-    return mapping or None
 
 
 def _say(document: dict[str, Any], out: Path) -> None:
@@ -361,12 +337,3 @@ class Lines:
         fresh = done - at
         left = f", about {(now - began) * (of - done) / fresh:,.0f} s left" if fresh and done < of else ""
         self._say(f"{what}: {done:,} of {of:,}{left}")
-
-
-def read_report(folder: Path) -> dict[str, Any]:
-    """The report of a finished campaign."""
-    path = folder / "report.json"
-    if not path.exists():
-        raise HoldfastError(f"folder '{folder}' has no report.json; run the campaign first")
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document

@@ -1,0 +1,161 @@
+"""The figures and findings of DEBS'11, section 6, to be held against ours. Pure: reads assessments, runs nothing."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from holdfast.assess.assessment import Assessment, CaseView
+from holdfast.assess.target import position
+from holdfast.model import Graph
+
+TABLE_2 = {
+    "market": ("Source", -0.38, 0.21, "R", 340, 21.23),
+    "trade_filter": ("TradeFilter", 0.97, 0.76, "R", 340, 48.70),
+    "quote_filter": ("QuoteFilter", -1.00, 0.00, "A", 6, 6.00),
+    "vwap": ("VWAP", 0.99, 0.14, "R", 73, 30.87),
+    "bargain_index": ("BargainIndex", -0.69, 0.08, "A", 43, 7.89),
+}
+"""Operator: its name in the paper, C^oq, sigma^q, A^q, R^lq, I^lq (Table 2)."""
+
+GROUP = ("trade_filter", "aggregator", "vwap")
+"""The group that the paper replicates (Figure 12), with a failover of 2 seconds."""
+FAILOVER_S = 2.0
+PAPER_WHAT_IF = {"trade_filter": (340, 2, 48.70, 2.0)}
+"""R before and after, I before and after (section 6.4)."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim of the paper, whether it holds here, and what was found."""
+
+    name: str
+    holds: bool
+    found: str
+
+
+def table_rows(assessment: Assessment) -> list[tuple[str, ...]]:
+    """Table 2, ours beside the paper's."""
+    rows: list[tuple[str, ...]] = []
+    for name, (title, c, sigma, anova, r, i) in TABLE_2.items():
+        view = assessment.case(name)
+        rows.append(
+            (
+                f"{title} ({name})",
+                f"{c:.2f}",
+                f"{view.outage_impact:.2f}",
+                f"({sigma:.2f}, {anova})",
+                str(view.dependency),
+                str(r),
+                str(view.recovery),
+                f"{i:.2f}",
+                f"{view.impact:.2f}",
+            )
+        )
+    return rows
+
+
+def findings(assessments: Sequence[Assessment], graph: Graph, protected: str) -> list[Finding]:
+    """Every finding of the paper as a check. The first assessment is by the sum of gains, as in the paper."""
+    first = assessments[0]
+    view = {name: first.case(name) for name in TABLE_2}
+    return [
+        *_about_impact(view),
+        *_about_prediction(view),
+        *_about_recovery(view),
+        _about_protection(view, first.case(protected)),
+        _about_scores(assessments),
+        _about_position(view, graph),
+    ]
+
+
+def _about_impact(view: Mapping[str, CaseView]) -> list[Finding]:
+    ranked = sorted(view.values(), key=lambda v: (-v.impact, v.case))
+    order = " > ".join(f"{v.case} {v.impact:.2f}" for v in ranked)
+    return [
+        Finding("TradeFilter has the largest quality impact", ranked[0].case == "trade_filter", order),
+        Finding("QuoteFilter has the smallest quality impact", ranked[-1].case == "quote_filter", order),
+    ]
+
+
+def _about_prediction(view: Mapping[str, CaseView]) -> list[Finding]:
+    quote, trade, vwap, source = (view[name] for name in ("quote_filter", "trade_filter", "vwap", "market"))
+    worst = source.worst
+    return [
+        Finding("QuoteFilter's correlation is -1.00", round(quote.outage_impact, 2) == -1.0, f"{quote.outage_impact:.2f}"),
+        Finding(
+            "QuoteFilter's data dependency is (0.00, accepted)",
+            round(quote.dependency.deviation, 2) == 0.0 and quote.dependency.accepted,
+            str(quote.dependency),
+        ),
+        Finding(
+            "TradeFilter and VWAP correlate above 0.9 with the outage",
+            trade.outage_impact > 0.9 and vwap.outage_impact > 0.9,
+            f"TradeFilter {trade.outage_impact:.2f}, VWAP {vwap.outage_impact:.2f}",
+        ),
+        Finding(
+            "Source changes from over- to underestimation with longer outages",
+            source.changes_sign,
+            f"quality at offset {worst.offset:,}: {', '.join(f'{q:.2f}' for q in sorted_quality(source))}",
+        ),
+    ]
+
+
+def sorted_quality(view: CaseView) -> list[float]:
+    """The quality at the worst offset, from the shortest outage to the longest."""
+    pairs = sorted(zip(view.tuples, view.worst.quality, strict=True))
+    return [quality for _, quality in pairs]
+
+
+def _about_recovery(view: Mapping[str, CaseView]) -> list[Finding]:
+    longest = max(v.recovery for v in view.values())
+    source, trade, vwap = view["market"], view["trade_filter"], view["vwap"]
+    shown = ", ".join(f"{v.case} {v.recovery}" for v in sorted(view.values(), key=lambda v: (-v.recovery, v.case)))
+    return [
+        Finding("Source and TradeFilter share the longest recovery time", source.recovery == trade.recovery == longest, shown),
+        Finding("VWAP recovers faster than Source", vwap.recovery < source.recovery, f"{vwap.recovery} against {source.recovery}"),
+        Finding(
+            "VWAP overestimates more than Source",
+            _most(vwap) > _most(source),
+            f"up to {_most(vwap) - 1:.0%} too much, against {_most(source) - 1:.0%}",
+        ),
+    ]
+
+
+def _most(view: CaseView) -> float:
+    """The largest local quality score at any offset, in sections where golden scores at least a tenth of its mean."""
+    best = 0.0
+    for of_offset in view.offsets:
+        golden, quality = of_offset.local_golden, of_offset.local_quality
+        solid = golden > 0.1 * golden.mean()
+        best = max(best, float(quality[solid].max(initial=0.0)))
+    return best
+
+
+def _about_protection(view: Mapping[str, CaseView], after: CaseView) -> Finding:
+    before = view["trade_filter"]
+    holds = before.impact > 10 * after.impact and before.recovery > 10 * after.recovery
+    return Finding(
+        "replicating {TradeFilter, Aggregator, VWAP} cuts quality impact and recovery time by more than ten",
+        holds,
+        f"impact {before.impact:.2f} to {after.impact:.2f}, recovery {before.recovery} to {after.recovery}",
+    )
+
+
+def _about_scores(assessments: Sequence[Assessment]) -> Finding:
+    orders = {}
+    for assessment in assessments:
+        orders[assessment.score.expression] = [v.case for v in assessment.ranking if v.case in TABLE_2]
+    wanted = next(iter(orders.values()))
+    alike = all(order[0] == wanted[0] and order[-1] == wanted[-1] for order in orders.values())
+    shown = "; ".join(f"{score}: {' > '.join(order)}" for score, order in orders.items())
+    return Finding("sum, mean and count as score agree on the most and the least critical operator", alike, shown)
+
+
+def _about_position(view: Mapping[str, CaseView], graph: Graph) -> Finding:
+    one, other = view["trade_filter"], view["quote_filter"]
+    same = position(graph, "trade_filter") == position(graph, "quote_filter")
+    apart = one.impact / other.impact if other.impact else float("inf")
+    return Finding(
+        "position in the graph does not predict criticality",
+        same and apart > 2,
+        f"TradeFilter and QuoteFilter stand equally far from the source, and their impacts differ {apart:.1f} times",
+    )

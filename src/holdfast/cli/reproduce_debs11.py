@@ -1,0 +1,172 @@
+"""holdfast reproduce debs11: the paper's campaign on a generated market, its figures beside ours."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.assess import carry_out, scores_of, subject_of
+from holdfast.cli.demo import example
+from holdfast.cli.shared import json_option, opened_trace, say, spark_options, spark_session
+
+OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
+"""0.5, 1.5, 2.5, 3.5 and 4.5 million of 5 million (section 6.2)."""
+COLUMNS = ("operator", "C paper", "C here", "D paper", "D here", "R paper", "R here", "I paper", "I here")
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("debs11"), show_default=True, help="Folder for trace and results."
+)
+@click.option("--trace", type=click.Path(path_type=Path), help="A market trace of one's own. [default: generated]")
+@click.option("--events", type=int, default=5_000_000, show_default=True, help="Length of the generated trace.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of trace and campaign.")
+@click.option("--repetitions", type=int, default=5, show_default=True, help="Runs of each injection.")
+@click.option(
+    "--golden", "golden_runs", type=int, help="Runs without a fault; the paper made 300. [default: as many as repetitions]"
+)
+@spark_options
+@json_option
+def debs11(
+    out: Path,
+    trace: Path | None,
+    events: int,
+    seed: int,
+    repetitions: int,
+    golden_runs: int | None,
+    master: str,
+    memory: str,
+    as_json: bool,
+) -> None:
+    """Fault injection into Bargain Discovery: Table 2, Figures 8 to 12 and the findings, each true or false.
+
+    5 targets, 5 offsets, 6 outages at 2 rates, 5 repetitions: 1,500 injections, and the same with the group of Figure 12
+    replicated. Interrupted, it goes on from where it was when called again.
+
+    \b
+    Example:
+      holdfast reproduce debs11 --out debs11
+      holdfast reproduce debs11 --events 200000 --repetitions 2 --out small
+    """
+    from holdfast.assess.campaign import Campaign
+    from holdfast.assess.case import Case
+    from holdfast.assess.debs11 import FAILOVER_S, GROUP
+    from holdfast.assess.setting import Setting
+    from holdfast.assess.target import choose_targets
+    from holdfast.model.load import load_app
+
+    app_file = example()
+    app = load_app(app_file)
+    choices = choose_targets(app.graph())
+    cases = [Case((choice.name,)) for choice in choices if choice.chosen]
+    cases += [Case(GROUP, FAILOVER_S), Case(("market", "trade_quote"), FAILOVER_S)]
+    path = trace or _generated(out, events, seed)
+    began = time.monotonic()
+    with (
+        spark_session(master, memory, name="holdfast reproduce debs11") as spark,
+        opened_trace(spark, app.graph(), str(path), columns=None) as frames,
+    ):
+        setting = Setting(spark, app, frames, scores=scores_of(app, ("sum", "mean", "count")), jitter=8, section=5000)
+        campaign = Campaign(
+            subject=subject_of(setting, app_file, str(path), None),
+            cases=tuple(cases),
+            offsets=tuple(int(len(setting.rows.seq) * share) for share in OFFSETS),
+            repetitions=repetitions,
+            golden_runs=golden_runs or repetitions,
+            scores=tuple(score.expression for score in setting.scores),
+            sink=setting.sink,
+            seed=seed,
+        )
+        carry_out(setting, campaign, out / "campaign", choices=choices, check=False)
+    document = _written(out, app.graph(), time.monotonic() - began)
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _say(document, out)
+
+
+def _generated(out: Path, events: int, seed: int) -> Path:
+    from holdfast.trace import write_market
+
+    path = out / f"market-{events}-{seed}.parquet"
+    if not path.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        say(f"writing a market of {events:,} events ...")
+        write_market(path, events=events, seed=seed)
+    return path
+
+
+def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
+    """Write debs11.html and debs11.json from the finished campaign."""
+    from holdfast.assess.assessment import assess
+    from holdfast.assess.case import Case
+    from holdfast.assess.debs11 import FAILOVER_S, GROUP, findings, table_rows
+    from holdfast.assess.results import Results, read_campaign
+    from holdfast.report.assessment import local_plot, offset_plot, outage_plot, what_if_rows
+    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+
+    campaign = read_campaign(out / "campaign")
+    results = Results(out / "campaign", campaign)
+    facts = results.read("facts") or {}
+    assessments = assess(campaign, facts, results.read("golden") or {}, results.outcomes())
+    first = assessments[0]
+    found = findings(assessments, graph, Case(GROUP, FAILOVER_S).name)
+    rows, what_if = table_rows(first), what_if_rows(campaign, first)
+    columns = (
+        "when it fails",
+        "replicated group",
+        "failover",
+        "I before",
+        "I after",
+        "times less",
+        "R before",
+        "R after",
+        "times less ",
+    )
+    parts = [
+        paragraph(
+            f"Bargain Discovery over {facts['source']['tuples']:,} events of a generated market "
+            f"({facts['source']['average']:,.0f} a second on average, {facts['source']['peak']:,.0f} at the peak); "
+            f"{campaign.size:,} injections. The paper used a recorded market of December 2005, which is not public: sizes may "
+            "differ, and what is to be compared is who stands above whom."
+        ),
+        heading("Table 2"),
+        table(COLUMNS, rows),
+        heading("Findings"),
+        verdicts([(finding.name, finding.holds, finding.found) for finding in found]),
+        heading("Figure 12: groups with an active replica"),
+        table(columns, what_if),
+        heading("Figure 8: quality against outage"),
+        cards([outage_plot(first.case(name)) for name in ("market", "quote_filter", "trade_filter")]),
+        heading("Figure 9: quality against offset"),
+        cards([offset_plot(first)]),
+        heading("Figures 10 and 11: local quality"),
+        cards([local_plot(first.case(name), campaign) for name in ("market", "quote_filter", "vwap", "trade_filter")]),
+    ]
+    document = {
+        "events": facts["source"]["tuples"],
+        "trials": campaign.size,
+        "seconds": round(seconds, 1),
+        "table_2": {"columns": list(COLUMNS), "rows": [list(row) for row in rows]},
+        "what_if": [list(row) for row in what_if],
+        "findings": [{"name": f.name, "holds": f.holds, "found": f.found} for f in found],
+    }
+    (out / "debs11.json").write_text(json.dumps(document, indent=2))
+    (out / "debs11.html").write_text(page("Fault injection into Bargain Discovery (DEBS'11)", parts))
+    return document
+
+
+def _say(document: dict[str, Any], out: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(stderr=True)
+    shown = Table(*document["table_2"]["columns"], title="Table 2")
+    for row in document["table_2"]["rows"]:
+        shown.add_row(*row)
+    console.print(shown)
+    for finding in document["findings"]:
+        console.print(f"{'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['found']}", highlight=False)
+    console.print(f"report: {out / 'debs11.html'}")
