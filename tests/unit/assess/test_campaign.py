@@ -1,0 +1,141 @@
+"""Campaigns as values, and the folder that keeps their results."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import Case, Places, Tempo, Trial
+from holdfast.assess.outcome import Outcome, difference
+from holdfast.assess.results import Results, read_campaign
+from holdfast.errors import HoldfastError
+from holdfast.model import App
+
+
+def campaign(**changes):
+    values = {
+        "subject": {"application": "shop"},
+        "cases": (Case(("a",)), Case(("a", "b"), 2.0)),
+        "offsets": (10, 20),
+        "outages_s": (1.0, 2.0),
+        "repetitions": 2,
+        "golden_runs": 3,
+        "scores": ("count(*)",),
+        "sink": "out",
+    }
+    return Campaign(**values | changes)
+
+
+def outcome(total):
+    return Outcome(np.array([3, 4]), {"count(*)": np.array([total, 0.5])})
+
+
+def test_a_campaign_has_every_combination_once():
+    trials = list(campaign().trials())
+    assert len(trials) == len(set(trials)) == campaign().size == 2 * 2 * 2 * 2 * 2
+
+
+def test_a_campaign_survives_json_and_keeps_its_identity():
+    one = campaign()
+    other = Campaign.of(json.loads(json.dumps(one.document())))
+    assert other == one
+    assert other.identity == one.identity != campaign(seed=2).identity
+
+
+def test_everything_wrong_with_a_campaign_is_said_at_once():
+    with pytest.raises(HoldfastError) as raised:
+        campaign(
+            offsets=(-1,), outages_s=(0.0,), paces=("slow",), repetitions=5, golden_runs=1, percentile=2, fault={"kind": "fire"}
+        )
+    said = str(raised.value)
+    assert "an offset counts source tuples from 0, got -1" in said
+    assert "an outage lasts more than 0 seconds, got 0" in said
+    assert "a rate is 'average' or 'peak', got 'slow'" in said
+    assert "golden runs must be at least as many as the 5 repetitions, got 1" in said
+    assert "the percentile lies above 0 and up to 1, got 2" in said
+    assert "unknown kind 'fire'" in said
+
+
+def test_a_protected_group_loses_its_output_for_as_long_as_failover_takes():
+    case = Case(("a", "b"), 2.0)
+    assert (case.side, case.outage(16.0), case.outage(0.5), case.name) == ("output", 2.0, 0.5, "a+b (replica, 2 s)")
+    assert (Case(("a",)).side, Case(("a",)).outage(16.0)) == ("input", 16.0)
+
+
+def test_outcomes_are_there_after_the_process_that_wrote_them_has_gone(tmp_path):
+    trials = list(campaign().trials())
+    Results(tmp_path, campaign()).add([(trials[0], outcome(1.0)), (trials[1], outcome(2.0))])
+    Results(tmp_path, campaign()).add([(trials[2], outcome(3.0))])
+    again = Results(tmp_path, campaign())
+    assert again.done() == set(trials[:3])
+    assert again.outcomes()[trials[1]].differences["count(*)"].tolist() == [2.0, 0.5]
+    assert read_campaign(tmp_path) == campaign()
+
+
+def test_a_batch_that_was_being_written_when_the_process_died_counts_as_not_there(tmp_path):
+    results = Results(tmp_path, campaign())
+    (tmp_path / "outcomes" / ".000000.jsonl.77.part").write_text('{"trial": ["a", 10')
+    assert results.done() == set()
+
+
+def test_a_folder_of_another_campaign_is_refused_with_what_differs(tmp_path):
+    Results(tmp_path, campaign())
+    with pytest.raises(HoldfastError, match=r"results of another campaign: its offsets \[10, 20\], now \[10, 30\]"):
+        Results(tmp_path, campaign(offsets=(10, 30)))
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("chapter one")
+    with pytest.raises(HoldfastError, match="holds something that is no campaign"):
+        Results(tmp_path, campaign())
+    with pytest.raises(HoldfastError, match=r"holds no campaign: it has no campaign\.json"):
+        read_campaign(tmp_path)
+
+
+@given(st.lists(st.floats(-100, 100), min_size=1, max_size=8), st.data())
+def test_a_difference_applied_to_golden_gives_the_faulty_run(golden, data):
+    faulty = data.draw(st.lists(st.floats(-100, 100), min_size=len(golden), max_size=len(golden)))
+    one, other = {"n": np.array(golden)}, {"n": np.array(faulty)}
+    assert np.allclose(difference(other, one).applied(one)["n"], other["n"], atol=1e-6)
+
+
+def test_differences_of_the_last_digit_are_none():
+    assert len(difference({"n": np.array([0.1 + 0.2])}, {"n": np.array([0.3])}).sections) == 0
+
+
+def places():
+    app = App("shop")
+    orders = app.source("orders", "seq long")
+    large = app.operator(inputs=orders, name="large")(lambda rows: rows)
+    app.sink("out", app.operator(inputs=large, name="alert")(lambda rows: rows))
+    seqs = {"orders": np.arange(100), "large": np.arange(0, 100, 4)}
+    return app.graph(), Places(seqs["orders"], seqs, Tempo(100.0, 400.0))
+
+
+def test_an_operators_rate_is_its_share_of_the_sources():
+    graph, where = places()
+    assert where.tempo_of(graph, Case(("alert",))) == Tempo(25.0, 100.0)
+    assert where.tempo_of(graph, Case(("orders",))) == Tempo(100.0, 400.0)
+
+
+def test_an_outage_counts_the_targets_own_tuples_from_the_offset_on():
+    graph, where = places()
+    assert where.strike(graph, Case(("orders",)), offset=10, tuples=5) == (10, 14)
+    assert where.strike(graph, Case(("alert",)), offset=10, tuples=5) == (10, 28)
+
+
+def test_an_offset_past_the_end_and_an_outage_longer_than_the_trace_are_refused():
+    graph, where = places()
+    with pytest.raises(HoldfastError, match="offset 100 lies past the end of the trace, which has 100 source tuples"):
+        where.strike(graph, Case(("orders",)), offset=100, tuples=1)
+    with pytest.raises(
+        HoldfastError, match="an outage of 30 tuples of alert at offset 10 is longer than the trace, where 22 are left"
+    ):
+        where.strike(graph, Case(("alert",)), offset=10, tuples=30)
+
+
+def test_trials_are_named_for_people():
+    assert Trial("vwap", 10, 0.5, "peak", 2).name == "vwap | 10 | 0.5 s peak | 2"

@@ -1,0 +1,40 @@
+"""Pages need nothing but themselves, and escape what they are given."""
+
+import re
+
+from holdfast.report.page import cards, page, table, verdicts
+from holdfast.report.plot import line_plot
+
+
+def test_a_page_asks_for_nothing_from_elsewhere():
+    text = page("Title", [cards([line_plot([("a", [1, 2], [3, 4]), ("b", [1, 2], [4, 3])], x="x", y="y")])])
+    assert not re.search(r'(src|href)="(?!#)', text)
+    assert "@import" not in text and "<script" not in text
+    assert text.count("<html") == text.count("</html>") == 1
+
+
+def test_what_a_page_is_given_is_text_and_no_markup():
+    text = page("<b>", [table(("name",), [("<script>alert(1)</script>",)])])
+    assert "<script>" not in text and "&lt;script&gt;" in text and "<title>&lt;b&gt;</title>" in text
+
+
+def test_a_plot_takes_its_colours_from_the_page_and_says_what_it_shows():
+    svg = line_plot([("a", [1, 2], [3, 4])], x="outage", y="quality", title="vwap")
+    assert 'aria-label="vwap"' in svg and "var(--s0)" in svg and "var(--ink)" in svg
+    assert "#0a0b0" not in svg
+
+
+def test_the_same_plot_is_the_same_text():
+    plot = [("a", [1, 2], [3, 4])]
+    assert line_plot(plot, x="x", y="y") == line_plot(plot, x="x", y="y")
+
+
+def test_two_plots_on_a_page_do_not_share_ids():
+    one = line_plot([("a", [1, 2], [3, 4])], x="x", y="y", title="one")
+    other = line_plot([("a", [1, 2], [3, 4])], x="x", y="y", title="other")
+    assert not set(re.findall(r' id="([^"]+)"', one)) & set(re.findall(r' id="([^"]+)"', other))
+
+
+def test_verdicts_are_true_false_or_unknown():
+    text = verdicts([("a", True, "x"), ("b", False, "y"), ("c", None, "z")])
+    assert all(f">{word}<" in text for word in ("true", "false", "unknown"))
