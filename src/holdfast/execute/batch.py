@@ -1,6 +1,6 @@
 """A whole trace as one Spark plan."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -27,12 +27,30 @@ def run_batch(
     stream. A stream that several nodes read is computed once. `injections` changes what flows along an edge (from, to).
     """
     frames = {name: _shared(graph, name, frame) for name, frame in inputs.items()}
+    copies = Copies(inputs)
     for operator in graph.operators:
         if operator.name in inputs or (part is not None and operator.name not in part):
             continue
         arriving = [_flowing(frames[stream], injections, (stream, operator.name)) for stream in operator.inputs]
-        frames[operator.name] = _shared(graph, operator.name, _whole(operator, arriving, epochs))
+        frame = copies.bounded(operator, _whole(operator, arriving, epochs))
+        frames[operator.name] = _shared(graph, operator.name, frame)
     return frames
+
+
+class Copies:
+    """How often the inputs occur in each stream's plan: where branches part and meet again and again, twice as often each time."""
+
+    MOST = 8
+
+    def __init__(self, inputs: Iterable[str]) -> None:
+        self._of = dict.fromkeys(inputs, 1)
+
+    def bounded(self, operator: Operator, frame: DataFrame) -> DataFrame:
+        """The operator's output, cut off from its plan where that has grown too bushy: its rows are then held by Spark, in memory
+        or on disk, when they are first computed, and released with the last plan that reads them."""
+        count = sum(self._of[stream] for stream in operator.inputs)
+        self._of[operator.name] = count if count <= self.MOST else 1
+        return frame if count <= self.MOST else frame.localCheckpoint(eager=False)
 
 
 def _shared(graph: Graph, name: str, frame: DataFrame) -> DataFrame:
