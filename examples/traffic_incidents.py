@@ -14,7 +14,7 @@ from holdfast import App, last_epochs, last_rows
 
 WINDOW_S = 300
 WINDOW_EPOCHS = 30
-JAM_SPEED = 20.0
+JAM_SPEED = 40.0
 
 app = App("traffic-incidents", epoch_s=10.0)
 
