@@ -33,7 +33,7 @@ class Pace:
 
     rate: float
     peak: float
-    swell_s: float = 120.0
+    swell_s: float = 60.0
     burst_every_s: float = 60.0
     burst_s: float = 4.0
     rhythm: Callable[[Floats], Floats] = steady
@@ -50,7 +50,7 @@ class Pace:
     @property
     def swell(self) -> float:
         """Standard deviation of the log of the slow swell; little where there is little room below the peak."""
-        return min(0.2, math.log(self.peak / self.rate) / 5)
+        return min(0.15, math.log(self.peak / self.rate) / 5)
 
     @property
     def burst_decay(self) -> float:

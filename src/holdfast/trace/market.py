@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from holdfast.errors import TraceError
 from holdfast.trace.arrivals import Pace, arrivals
+from holdfast.trace.news import News
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.prices import Walks, list_tickers
 from holdfast.trace.seeds import child
@@ -21,8 +22,6 @@ from holdfast.trace.written import Progress, Written, silent
 START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
 TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.5, 0.95, 8.0  # quotes reach the rarely traded tickers more often than trades do
 REPEAT = 0.3  # an order that is filled in parts makes several tuples of one ticker in a row
-NEWS_PER_S, NEWS_JUMP = 0.02, 0.02  # any ticker may have some, also one that hardly trades
-BOUT, BOUT_GAP = 5, 10  # news make a ticker trade at least BOUT times, every BOUT_GAP trades of the market or so
 LOT, LOTS = 100, 1.8  # sizes are round lots; LOTS is the median number of lots
 VOLUME_SPREAD, ASK_SPREAD = 1.4, 1.2  # standard deviations of the log sizes: a few trades outweigh the rest
 
@@ -62,7 +61,7 @@ class Market:
         listing = list_tickers(setup, 1 / (shares * self.rate * (1 - self.quotes)))
         names, kinds = _symbols(setup, self.tickers), pa.array(["quote", "trade"])
         traded, quoted = Popularity(shares), Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=SHIFT))
-        walks = Walks(listing)
+        walks, news = Walks(listing), News(self.tickers)
         pace = Pace(self.rate, self.peak)
         for number, arrived in enumerate(arrivals(pace, seed=seed, start_us=START_US, size=BLOCK)):
             rng = child(seed, "market", number)
@@ -70,7 +69,7 @@ class Market:
             ticker = np.empty(BLOCK, dtype=np.int64)
             ticker[trade] = _in_runs(rng, traded.draw(rng, int(trade.sum())))
             ticker[~trade] = _in_runs(rng, quoted.draw(rng, int((~trade).sum())))
-            jump = _break_news(rng, ticker, np.flatnonzero(trade), arrived.clock, tickers=self.tickers)
+            jump = news.break_into(rng, ticker, np.flatnonzero(trade), arrived.clock)
             mid, half = walks.mid(rng, ticker, arrived.clock, jump), listing.half_spread[ticker]
             price = _cents(mid * (1 + half * rng.uniform(-0.5, 0.5, BLOCK)))
             ask = _cents(mid * (1 + half * rng.gamma(6.0, 1 / 6.0, BLOCK)))
@@ -119,24 +118,6 @@ def _in_runs(rng: np.random.Generator, ticker: Ints) -> Ints:
     """The same choices, some replaced by the one before."""
     fresh = np.where(rng.random(len(ticker)) >= REPEAT, np.arange(len(ticker)), 0)
     return ticker[np.maximum.accumulate(fresh)]
-
-
-def _break_news(rng: np.random.Generator, ticker: Ints, trades: Ints, clock: Floats, *, tickers: int) -> Floats:
-    """Gives the news of a block: their tickers take over some of the trades, and a jump stands at the first of each.
-
-    A rarely traded ticker thus changes price and trades five times within seconds, and then hardly at all: who misses those
-    trades goes on with the old price for very long.
-    """
-    jump = np.zeros(len(ticker))
-    for _ in range(rng.poisson(NEWS_PER_S * (clock[-1] - clock[0]))):
-        who, size = rng.integers(tickers), rng.normal(0.0, NEWS_JUMP)
-        count = BOUT - 1 + rng.geometric(0.5)
-        bout = rng.integers(max(1, len(trades))) + np.cumsum(rng.geometric(1 / BOUT_GAP, count)) - 1
-        rows = trades[bout[bout < len(trades)]]
-        if len(rows):
-            ticker[rows] = who
-            jump[rows[0]] += size
-    return jump
 
 
 def _cents(price: Floats) -> Floats:

@@ -1,0 +1,92 @@
+"""holdfast trace."""
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.trace import LINE_EVERY_S, _Lines, trace
+from holdfast.errors import TraceError
+
+KINDS = ("market", "pages", "servers", "traffic")
+
+
+def run(*words):
+    return CliRunner().invoke(trace, [str(word) for word in words], catch_exceptions=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_json_is_the_only_thing_on_stdout(kind, tmp_path):
+    done = run(kind, "--events", 3000, "--seed", 4, "--out", tmp_path / "t", "--json")
+    document = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert done.stderr == ""
+    assert (document["kind"], document["rows"], document["seed"], document["path"]) == (kind, 3000, 4, str(tmp_path / "t"))
+    assert {"rate_mean", "rate_peak", "span_s"} <= set(document["statistics"])
+    assert document["bytes"] > 0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_account_for_people_is_one_line_on_stderr(kind, tmp_path):
+    done = run(kind, "--events", 3000, "--seed", 4, "--out", tmp_path / "t")
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"{tmp_path / 't'}: 3,000 rows, ")
+    assert "tuples/s on average" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_help_shows_an_example_that_works(kind, tmp_path, monkeypatch):
+    text = run(kind, "--help").stdout
+    example = next(line.split() for line in text.splitlines() if line.strip().startswith("holdfast trace"))
+    assert example[:3] == ["holdfast", "trace", kind]
+    example[example.index("--events") + 1] = "100"
+    monkeypatch.chdir(tmp_path)
+    assert run(*example[2:]).exit_code == 0
+
+
+def test_options_reach_the_generator(tmp_path):
+    run("market", "--events", 5000, "--seed", 1, "--out", tmp_path / "m", "--tickers", 3, "--quotes", 0.5)
+    assert len(pq.read_table(tmp_path / "m")["ticker"].unique()) == 3
+    run("servers", "--events", 10, "--seed", 1, "--out", tmp_path / "s", "--servers", 2, "--rack-size", 1, "--interval", 60)
+    assert set(pq.read_table(tmp_path / "s")["rack"].to_pylist()) == {"rack-000", "rack-001"}
+    done = run("traffic", "--events", 500, "--seed", 1, "--out", tmp_path / "t", "--users", 9, "--rate", 9, "--every", 1, "--json")
+    assert json.loads(done.stdout)["statistics"]["rate_mean"] < 30
+    run("pages", "--events", 500, "--seed", 1, "--out", tmp_path / "p", "--pages", 2, "--servers", 1)
+    assert len(pq.read_table(tmp_path / "p")["page"].unique()) == 2
+
+
+def test_an_unknown_kind_is_refused():
+    done = run("weather", "--events", 10, "--seed", 1, "--out", "t")
+    assert done.exit_code == 2
+    assert "No such command 'weather'" in done.stderr
+
+
+@pytest.mark.parametrize("missing", ["--events", "--seed", "--out"])
+def test_what_must_be_said_is_named(missing, tmp_path):
+    words = {"--events": 10, "--seed": 1, "--out": tmp_path / "t"}
+    del words[missing]
+    done = run("market", *(word for pair in words.items() for word in pair))
+    assert done.exit_code == 2
+    assert f"Missing option '{missing}'" in done.stderr
+
+
+def test_mistakes_are_errors_of_ours(tmp_path):
+    with pytest.raises(TraceError, match="at least 1 event, not 0"):
+        run("market", "--events", 0, "--seed", 1, "--out", tmp_path / "t")
+    run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t")
+    with pytest.raises(TraceError, match="use --force"):
+        run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t")
+    assert run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t", "--force").exit_code == 0
+
+
+def test_long_work_says_how_much_time_is_left(capsys):
+    times = iter([0.0, 1.0, LINE_EVERY_S, LINE_EVERY_S + 1, 2 * LINE_EVERY_S, 4 * LINE_EVERY_S])
+    lines = _Lines(1000, lambda: next(times))
+    for rows in (10, 100, 110, 500, 1000):
+        lines(rows)
+    assert capsys.readouterr().err.splitlines() == [
+        "100 of 1,000 rows, about 90 s left",
+        "500 of 1,000 rows, about 20 s left",
+    ]
