@@ -2,9 +2,9 @@
 
     python benchmarks/epoch_overhead.py [--epochs 60] [--json]
 
-Bargain Discovery in epochs of 1,000 tuples. For every operator and epoch: our PE, which computes the output and the rows
-keep, and a bare job (createDataFrame, the operator's function, toArrow) over the very rows that our PE read. The claim is the median
-of the operators' ratios of medians, worst operator shown; and that a fused application needs less than its epoch of one second.
+Bargain Discovery in epochs of 1,000 tuples. For every operator and epoch: our PE, which computes the output and the rows to keep,
+and a bare job (createDataFrame, the operator's function, toArrow) over the very rows that our PE read. The claim is the median of
+the operators' ratios of medians, worst operator shown; and that the application needs less than its epoch of one second.
 """
 
 import argparse
