@@ -7,7 +7,7 @@ from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.metrics import fitted_line
 
 CRITICAL = 1 / 3
-"""An impact from this share of the largest one on is critical."""
+"""An impact from this share of the largest one on is critical, unless the output is right as soon as the operator is back."""
 DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
@@ -39,16 +39,21 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     if view.impact == 0:
         return Advice(view.case, "nothing to protect", ("no section of the output left the threshold at any offset",))
     share = view.impact / most
+    at_once = view.recovery <= view.outage_sections
+    if at_once:
+        recovered = f"the output is right again as soon as it is back (after {view.recovery} sections)"
+    else:
+        worst = ", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""
+        recovered = f"the output is right again after {view.recovery} sections{worst}"
     reasons = [
         f"its quality impact of {view.impact:.2f} is {'the largest' if share == 1 else f'{share:.0%} of the largest'}",
-        f"the output is right again after {view.recovery} sections"
-        + (", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""),
+        recovered,
     ]
     unpredictable = not view.dependency.accepted and view.dependency.deviation > DEPENDENT
     if unpredictable:
         reasons.append(f"what its loss does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
-    if share >= CRITICAL:
+    if share >= CRITICAL and not (at_once and share < 1):
         return Advice(view.case, "protect", tuple(reasons))
     return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
 

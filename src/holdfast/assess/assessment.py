@@ -1,5 +1,6 @@
 """From outcomes to verdicts: the metrics of every case, a ranking, and what to do about it. Pure: reads results, runs nothing."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,8 @@ class CaseView:
     offsets: tuple[OffsetView, ...]
     repeated: tuple[tuple[float, ...], ...]
     """QS_{i,k}: for each offset the quality of each repetition under the longest outage."""
+    outage_sections: int
+    """How many sections the longest outage touches: recovery within them is recovery at once."""
 
     @property
     def worst(self) -> OffsetView:
@@ -138,7 +141,13 @@ class _Assessor:
             impact=metrics.quality_impact(errors, **limits),
             offsets=offsets,
             repeated=repeated,
+            outage_sections=self._touched(name, longest),
         )
+
+    def _touched(self, name: str, at: int) -> int:
+        outage_s, pace = self._outages[at]
+        tuples = self._campaign.case(name).outage(outage_s) * float(self._facts["source"][pace])
+        return math.ceil(tuples / self._campaign.section) + 1
 
     def _offset(self, name: str, offset: int, longest: int) -> OffsetView:
         quality = tuple(

@@ -31,7 +31,7 @@ def assessment_document(
         "trials": campaign.size,
         "facts": {name: value for name, value in facts.items() if name != "affected"},
         "choices": [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices],
-        "scores": [_score_document(assessment) for assessment in assessments],
+        "scores": [_score_document(campaign, assessment) for assessment in assessments],
     }
 
 
@@ -68,7 +68,7 @@ def assessment_page(
         paragraph(_summary(campaign, facts, first)),
         *([paragraph(_spread_warning(first, campaign))] if first.spread_warning else []),
         heading("Who needs protection"),
-        table(("rank", "operator", "advice"), _ranking_rows(first), words=("advice",)),
+        table(("rank", "operator", "advice"), _ranking_rows(campaign, first), words=("advice",), names=("operator",)),
         heading("The four metrics"),
         table(COLUMNS, [metric_row(view) for view in first.cases]),
         paragraph(
@@ -86,7 +86,7 @@ def assessment_page(
         cards([offset_plot(first)]),
         heading("Local quality after the longest outage"),
         cards([local_plot(view, campaign) for view in first.cases]),
-        *_other_scores(assessments),
+        *_other_scores(campaign, assessments),
         heading("Which operators were tried"),
         table(("operator", "why"), [(c.name, str(c).partition(": ")[2]) for c in choices], words=("why",)),
         heading("How it was run"),
@@ -147,7 +147,7 @@ def local_plot(view: CaseView, campaign: Campaign) -> str:
 
 
 def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
-    ranked = [view for view in assessment.ranking if campaign.case(view.case).failover_s is None] or list(assessment.ranking)
+    ranked = _as_they_are(campaign, assessment) or list(assessment.ranking)
     most, least = ranked[0], ranked[-1]
     return (
         f"{campaign.size:,} injections of {campaign.fault['kind']} into {len(campaign.cases)} targets over "
@@ -165,8 +165,13 @@ def _spread_warning(assessment: Assessment, campaign: Campaign) -> str:
     )
 
 
-def _ranking_rows(assessment: Assessment) -> list[tuple[str, str, str]]:
-    return [(str(rank), view.case, str(advise(assessment, view))) for rank, view in enumerate(assessment.ranking, start=1)]
+def _ranking_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, str, str]]:
+    return [(str(rank), v.case, str(advise(assessment, v))) for rank, v in enumerate(_as_they_are(campaign, assessment), start=1)]
+
+
+def _as_they_are(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
+    """The ranking without the cases that ask what a replica would change."""
+    return [view for view in assessment.ranking if campaign.case(view.case).failover_s is None]
 
 
 def what_if_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, ...]]:
@@ -210,7 +215,7 @@ def _what_if(campaign: Campaign, assessment: Assessment) -> list[str]:
         "R after",
         "times less ",
     )
-    return [heading("What if: an active replica"), table(columns, rows)]
+    return [heading("What if: an active replica"), table(columns, rows, names=("replicated group",))]
 
 
 def _times(before: float, after: float) -> str:
@@ -219,11 +224,15 @@ def _times(before: float, after: float) -> str:
     return f"{before / after:.1f}"
 
 
-def _other_scores(assessments: Sequence[Assessment]) -> list[str]:
+def _other_scores(campaign: Campaign, assessments: Sequence[Assessment]) -> list[str]:
     if len(assessments) < 2:
         return []
     rows = [
-        (assessment.score.expression, " > ".join(view.case for view in assessment.ranking), f"{assessment.spread:.2%}")
+        (
+            assessment.score.expression,
+            " > ".join(view.case for view in _as_they_are(campaign, assessment)),
+            f"{assessment.spread:.2%}",
+        )
         for assessment in assessments
     ]
     return [
@@ -255,13 +264,14 @@ def _how(campaign: Campaign, facts: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _score_document(assessment: Assessment) -> dict[str, Any]:
+def _score_document(campaign: Campaign, assessment: Assessment) -> dict[str, Any]:
     return {
         "score": assessment.score.expression,
         "golden": list(assessment.golden),
         "spread": assessment.spread,
         "spread_warning": assessment.spread_warning,
-        "ranking": [view.case for view in assessment.ranking],
+        "ranking": [view.case for view in _as_they_are(campaign, assessment)],
+        "what_if": [list(row) for row in what_if_rows(campaign, assessment)],
         "cases": [_case_document(assessment, view) for view in assessment.cases],
     }
 

@@ -15,9 +15,9 @@ h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2r
 p{margin:.4rem 0;max-width:46rem}.note{color:var(--note);font-size:.9rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 th,td{padding:.35rem .7rem;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
-th:first-child,td:first-child{text-align:left}th{font-weight:600}td.words{white-space:normal;text-align:left;min-width:16rem}
+th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600}td.words{white-space:normal;text-align:left;min-width:16rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1rem}
-.card{background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:.8rem}
+.card{max-width:44rem;background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:.8rem}
 .card p{font-size:.92rem}.plot{width:100%;height:auto;display:block}
 .good{color:var(--good)}.bad{color:var(--bad)}code{font-size:.9em}pre{overflow-x:auto;font-size:.85rem}
 """
@@ -46,15 +46,13 @@ def paragraph(text: str, *, note: bool = False) -> str:
     return f'<p class="note">{escape(text)}</p>' if note else f"<p>{escape(text)}</p>"
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = ()) -> str:
-    """A table that scrolls sideways on a narrow screen; the columns in `words` hold sentences."""
-    head = "".join(f"<th>{escape(column)}</th>" for column in columns)
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = (), names: Sequence[str] = ()) -> str:
+    """A table that scrolls sideways on a narrow screen; the columns in `words` hold sentences, those in `names` names."""
+    kinds = {column: " class=words" for column in words} | {column: " class=name" for column in names}
+    head = "".join(f"<th{kinds.get(column, '')}>{escape(column)}</th>" for column in columns)
     body = "".join(
         "<tr>"
-        + "".join(
-            f'<td class="words">{escape(cell)}</td>' if column in words else f"<td>{escape(cell)}</td>"
-            for column, cell in zip(columns, row, strict=True)
-        )
+        + "".join(f"<td{kinds.get(column, '')}>{escape(cell)}</td>" for column, cell in zip(columns, row, strict=True))
         + "</tr>"
         for row in rows
     )

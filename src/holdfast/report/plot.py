@@ -63,9 +63,9 @@ def line_plot(
             axes.plot(xs, ys, marker="o", color=SERIES[number % len(SERIES)], label=name)
         axes.set(xlabel=x, ylabel=y, title=title)
         if len(lines) > 1:
-            axes.legend()
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)  # below, where no line passes
 
-    return drawn(draw, label=title or f"{y} against {x}")
+    return drawn(draw, label=title or f"{y} against {x}", height=HEIGHT + 0.25 * len(lines))
 
 
 def _inline(svg: str, label: str) -> str:
