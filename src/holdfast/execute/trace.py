@@ -43,13 +43,18 @@ def open_trace(
     sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names. What is
     mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
-    single = len(graph.sources) == 1
-    return {
-        source.name: _open_source(
-            spark, source, path if single else _place(path, source), (columns or {}).get(source.name), scratch
-        )
-        for source in graph.sources
-    }
+    opened, mistakes = {}, []
+    for source in graph.sources:
+        try:
+            place = path if len(graph.sources) == 1 else _place(path, source)
+            opened[source.name] = _open_source(spark, source, place, (columns or {}).get(source.name), scratch)
+        except TraceError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise _TraceProblems(f"trace '{path}'", sorted({str(error) for error in mistakes}))
+    return opened
 
 
 def _place(folder: str, source: Source) -> str:
