@@ -36,7 +36,7 @@ def _common(command: Command) -> Command:
     for option in reversed(
         (
             click.option("--events", type=int, required=True, help="Number of rows to write, at least 1."),
-            click.option("--seed", type=int, required=True, help="Seed of all random choices, from 0."),
+            click.option("--seed", type=int, default=1, show_default=True, help="Seed of all random choices, from 0."),
             click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the trace."),
             click.option("--force", is_flag=True, help="Replace an older trace of that name."),
             click.option("--json", "as_json", is_flag=True, help="Print the account as one JSON document on stdout."),
