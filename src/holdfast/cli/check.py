@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,7 @@ def check(
     if problems:
         error = ProblemsError(f"application '{app.name}'", problems)
         if as_json:
-            raise click.exceptions.Exit(2)
+            sys.exit(2)  # click swallows the code of its own Exit outside standalone mode
         raise error
     if not as_json:
         stateful = [operator.name for operator in graph.operators if operator.stateful]

@@ -43,7 +43,7 @@ def doctor(as_json: bool) -> None:
             mark = "ok     " if finding.ok else "MISSING" if finding.needed else "absent "
             click.echo(f"{mark} {finding.thing}: {finding.found}{'' if finding.ok else '; ' + finding.advice}")
     if any(f.needed and not f.ok for f in findings):
-        raise click.exceptions.Exit(2)
+        sys.exit(2)  # click swallows the code of its own Exit outside standalone mode
 
 
 def examine() -> Iterator[Finding]:

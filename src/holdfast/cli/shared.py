@@ -127,6 +127,8 @@ def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, s
         data = YAML(typ="safe").load(path.read_text())
     except OSError as error:
         raise HoldfastError(f"mapping '{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise HoldfastError(f"mapping '{path}' cannot be read: it is no text in UTF-8") from error
     except YAMLError as error:
         raise DocumentError(f"mapping '{path}'", [" ".join(str(error).split())]) from error
     if isinstance(data, dict) and len(sources) == 1 and not isinstance(data.get(sources[0]), dict):

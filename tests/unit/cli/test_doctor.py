@@ -1,0 +1,52 @@
+"""holdfast doctor."""
+
+import json
+
+
+def test_a_machine_without_java_is_told_how_to_get_it_with_code_2(holdfast, no_java):
+    ran = holdfast("doctor")
+    assert ran.code == 2
+    lines = [line for line in ran.out.splitlines() if line.startswith("MISSING")]
+    assert lines == [
+        "MISSING Java: none found; Spark needs Java 17 or newer: apt-get install openjdk-17-jre-headless, or set JAVA_HOME"
+    ]
+
+
+def test_json_is_one_document_with_every_finding(holdfast, no_java):
+    ran = holdfast("doctor", "--json")
+    document = json.loads(ran.out)
+    assert ran.code == 2
+    assert document["ok"] is False
+    assert {finding["thing"]: finding["ok"] for finding in document["findings"] if finding["needed"]}["Java"] is False
+    assert {finding["thing"] for finding in document["findings"]} >= {"Python", "Java", "pyspark", "memory", "scratch space"}
+
+
+def test_a_machine_with_all_that_is_needed_is_well_even_if_it_lacks_what_only_tests_use(holdfast, monkeypatch):
+    monkeypatch.setattr("holdfast.execute.session.java_version", lambda: 21)
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    ran = holdfast("doctor")
+    assert ran.code == 0
+    assert "ok      Java: version 21" in ran.out
+    assert "absent  Chromium: not found; only some tests use it: apt-get install chromium" in ran.out
+
+
+def test_an_old_java_is_missing_the_right_one(holdfast, monkeypatch):
+    monkeypatch.setattr("holdfast.execute.session.java_version", lambda: 11)
+    ran = holdfast("doctor")
+    assert ran.code == 2
+    assert "MISSING Java: version 11; Spark needs Java 17 or newer" in ran.out
+
+
+def test_a_package_that_is_not_installed_is_told(holdfast, monkeypatch):
+    from importlib.metadata import PackageNotFoundError, version
+
+    def missing(name: str) -> str:
+        if name == "pyarrow":
+            raise PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr("holdfast.execute.session.java_version", lambda: 17)
+    monkeypatch.setattr("holdfast.cli.doctor.version", missing)
+    ran = holdfast("doctor")
+    assert ran.code == 2
+    assert "MISSING pyarrow: not installed; run 'make setup' in the project's folder" in ran.out

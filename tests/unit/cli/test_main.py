@@ -1,0 +1,87 @@
+"""The command `holdfast` itself: help, examples, and mistakes told in words."""
+
+import subprocess
+import sys
+
+import click
+import pytest
+
+from holdfast.cli.main import COMMANDS, root
+from holdfast.errors import HoldfastError
+
+
+def commands(group: click.Group = root, *path: str):
+    """Every command, with the words that name it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+
+
+def test_help_names_every_command_with_what_it_does(holdfast):
+    ran = holdfast("--help")
+    assert ran.code == 0
+    for name, (_, summary) in COMMANDS.items():
+        assert name in ran.out
+        assert summary.split()[0] in ran.out
+
+
+def test_every_command_shows_in_its_help_an_example_whose_options_exist():
+    for path, command in commands():
+        example = (command.help or "").partition("Example:")[2]
+        name = f"holdfast {' '.join(path)}"
+        assert name in example, f"the help of '{name}' has no example"
+        options = {option for each in command.params for option in each.opts}
+        for line in example.splitlines():
+            if not isinstance(command, click.Group) and name in line:
+                assert {word for word in line.split() if word.startswith("--")} <= options, line
+
+
+def test_help_needs_neither_spark_nor_java():
+    code = "\n".join(
+        [
+            "import sys",
+            "from holdfast.cli.main import root",
+            "root.main(['--help'], standalone_mode=False)",
+            "sys.exit('pyspark' in sys.modules)",
+        ]
+    )
+    assert subprocess.run([sys.executable, "-c", code], env={"PATH": ""}, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words", [["nonsense"], ["replay"], ["replay", "app.py"], ["check", "--rows", "many", "app.py"], ["doctor", "--x"]]
+)
+def test_words_that_make_no_sense_end_with_code_2(holdfast, words):
+    ran = holdfast(*words)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert "Error" in ran.err
+
+
+@pytest.mark.parametrize("command", [["check"], ["replay", "--trace", "t"], ["profile", "--trace", "t", "--out", "never.yaml"]])
+def test_an_application_that_is_not_there_ends_with_code_2_before_spark_starts(holdfast, no_java, command):
+    ran = holdfast(*command, "gone.py")
+    assert ran.code == 2
+    assert ran.out == ""
+    assert ran.err.startswith("holdfast: application file 'gone.py' does not exist; give the path of a Python file")
+
+
+def test_a_mistake_is_told_in_words_with_code_2(holdfast, monkeypatch):
+    def fail() -> None:
+        raise HoldfastError("the moon is no host; name one of: earth")
+
+    monkeypatch.setattr("holdfast.cli.doctor.examine", fail)
+    ran = holdfast("doctor")
+    assert (ran.code, ran.out, ran.err) == (2, "", "holdfast: the moon is no host; name one of: earth\n")
+
+
+def test_an_interrupt_ends_with_code_130(holdfast, monkeypatch):
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("holdfast.cli.doctor.examine", interrupt)
+    assert holdfast("doctor").code == 130
