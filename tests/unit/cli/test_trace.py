@@ -63,7 +63,7 @@ def test_an_unknown_kind_is_refused():
     assert "No such command 'weather'" in done.stderr
 
 
-@pytest.mark.parametrize("missing", ["--events", "--seed", "--out"])
+@pytest.mark.parametrize("missing", ["--events", "--out"])
 def test_what_must_be_said_is_named(missing, tmp_path):
     words = {"--events": 10, "--seed": 1, "--out": tmp_path / "t"}
     del words[missing]
