@@ -6,7 +6,7 @@ written. Outcomes come in files of one batch each; a trial that stands in one of
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +35,13 @@ class Results:
         """The trials that have an outcome."""
         return {trial for trial, _ in self._lines()}
 
-    def outcomes(self) -> dict[Trial, Outcome]:
-        return {trial: Outcome.of(document) for trial, document in self._lines()}
+    def outcomes(self, *, whole: Callable[[Trial], bool] = lambda trial: True) -> dict[Trial, Outcome]:
+        """Every outcome; of trials that are not wanted whole only the totals are held, whatever their number of sections."""
+        found = {}
+        for trial, document in self._lines():
+            outcome = Outcome.of(document)
+            found[trial] = outcome if whole(trial) else outcome.condensed()
+        return found
 
     def add(self, outcomes: Iterable[tuple[Trial, Outcome]]) -> None:
         """Keep a batch of outcomes: all of them, or, if the process dies, none."""
@@ -45,6 +50,10 @@ class Results:
         while (path := self._outcomes / f"{number:06d}.jsonl").exists():
             number += 1
         _write(path, "\n".join(lines) + "\n")
+
+    def finished(self) -> bool:
+        """Whether nothing is left to run."""
+        return bool(self.read("golden") and self.read("facts")) and len(self.done()) == self.campaign.size
 
     def write(self, name: str, document: Mapping[str, Any]) -> None:
         _write(self.folder / f"{name}.json", json.dumps(document))

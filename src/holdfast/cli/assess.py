@@ -260,6 +260,8 @@ def carry_out(
     from holdfast.assess.runner import Runner
 
     results = Results(out, campaign)
+    if results.finished():
+        return write_reports(results, choices)
     if check and not results.done():
         require_law(setting)
     runner = Runner(setting, campaign, way=way, rates=rates)
@@ -282,7 +284,8 @@ def write_reports(results: "Results", choices: "Sequence[Choice]") -> dict[str, 
     from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
 
     campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
-    assessments = assessed(campaign, facts, golden, results.outcomes())
+    outcomes = results.outcomes(whole=lambda trial: not facts["affected"] or trial.outage_s == max(campaign.outages_s))
+    assessments = assessed(campaign, facts, golden, outcomes)
     document = assessment_document(campaign, facts, assessments, choices)
     (results.folder / "report.json").write_text(assessment_json(document))
     (results.folder / "report.csv").write_text(assessment_csv(assessments))

@@ -139,3 +139,21 @@ def test_an_offset_past_the_end_and_an_outage_longer_than_the_trace_are_refused(
 
 def test_trials_are_named_for_people():
     assert Trial("vwap", 10, 0.5, "peak", 2).name == "vwap | 10 | 0.5 s peak | 2"
+
+
+def test_an_outcome_that_is_not_wanted_whole_keeps_its_totals(tmp_path):
+    trials = list(campaign().trials())
+    results = Results(tmp_path, campaign())
+    results.add([(trials[0], outcome(1.0)), (trials[1], outcome(2.0))])
+    found = results.outcomes(whole=lambda trial: trial == trials[0])
+    assert [len(found[trial].sections) for trial in trials[:2]] == [2, 1]
+    assert found[trials[1]].total("count(*)") == 2.5
+
+
+def test_a_campaign_is_finished_when_every_trial_has_an_outcome(tmp_path):
+    results = Results(tmp_path, campaign())
+    results.write("facts", {"sections": 1})
+    results.write("golden", {"runs": [{}]})
+    assert not results.finished()
+    results.add([(trial, outcome(0.0)) for trial in campaign().trials()])
+    assert results.finished()
