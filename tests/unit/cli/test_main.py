@@ -1,5 +1,6 @@
 """The command `holdfast` itself: help, examples, and mistakes told in words."""
 
+import re
 import subprocess
 import sys
 
@@ -31,7 +32,7 @@ def test_help_names_every_command_with_what_it_does(holdfast):
 
 def test_every_command_shows_in_its_help_an_example_whose_options_exist():
     for path, command in commands():
-        example = (command.help or "").partition("Example:")[2]
+        example = re.split("Examples?:", command.help or "")[-1]
         name = f"holdfast {' '.join(path)}"
         assert name in example, f"the help of '{name}' has no example"
         options = {option for each in command.params for option in each.opts}
