@@ -1,0 +1,143 @@
+"""From outcomes to verdicts, on a campaign small enough to work out by hand."""
+
+import json
+
+import numpy as np
+import pytest
+
+from holdfast.assess.advice import advise
+from holdfast.assess.assessment import assess
+from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import Case
+from holdfast.assess.outcome import Outcome
+from holdfast.assess.target import Choice
+from holdfast.errors import HoldfastError
+from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
+
+SECTIONS = 20
+CHOICES = (Choice("loud", ("it is a source",)), Choice("quiet", (), like="loud"))
+
+
+def campaign(**changes):
+    values = {
+        "subject": {"application": "shop"},
+        "cases": (Case(("loud",)), Case(("quiet",)), Case(("loud", "quiet"), 1.0)),
+        "offsets": (1000, 1500),
+        "outages_s": (1.0, 2.0),
+        "paces": ("peak",),
+        "repetitions": 2,
+        "golden_runs": 2,
+        "scores": ("sum(x)", "count(x)"),
+        "sink": "out",
+        "section": 100,
+    }
+    return Campaign(**values | changes)
+
+
+def facts(**changes):
+    names = [case.name for case in campaign().cases]
+    values = {
+        "sections": SECTIONS,
+        "deterministic": False,
+        "why_slow": None,
+        "source": {"tuples": 2000, "average": 50.0, "peak": 100.0},
+        "rates": {name: {"average": 50.0, "peak": 100.0} for name in names},
+        "tuples": {name: {"1 peak": 100, "2 peak": 200} for name in names},
+        "firsts": {"1000": 1000, "1500": 1500},
+        "affected": {name: {o: [{"sum(x)": 400.0, "count(x)": 40.0}] * 2 for o in ("1000", "1500")} for name in names},
+    }
+    return values | changes
+
+
+def golden():
+    run = {"sum(x)": [100.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
+    return {"runs": [run, run]}
+
+
+def outcomes(of=None):
+    """loud: from its offset on 2 or 4 sections score 150 too much. quiet: 1 or 2 sections are lost."""
+    found = {}
+    for trial in (of or campaign()).trials():
+        begin, length = trial.offset // 100, int(trial.outage_s)
+        if trial.case == "loud":
+            sections, size = np.arange(begin, begin + 2 * length), 150.0
+        else:
+            sections, size = np.arange(begin, begin + length), -100.0
+        if "replica" in trial.case:
+            sections, size = sections[:1], 20.0
+        differences = {"sum(x)": np.full(len(sections), size), "count(x)": np.zeros(len(sections))}
+        found[trial] = Outcome(sections, differences)
+    return found
+
+
+def test_the_metrics_of_a_campaign_worked_out_by_hand():
+    first = assess(campaign(), facts(), golden(), outcomes())[0]
+    loud, quiet = first.case("loud"), first.case("quiet")
+    assert loud.offsets[0].quality == (1 + 300 / 400, 1 + 600 / 400)
+    assert quiet.offsets[0].quality == (0.75, 0.5)
+    assert (loud.outage_impact, quiet.outage_impact) == (1.0, -1.0)
+    assert loud.offsets[0].errors.tolist() == [1.5] * 4 + [0.0] * 6
+    assert (loud.recovery, quiet.recovery) == (4, 2)
+    assert (loud.impact, quiet.impact) == (4 * 1.5**2, 2.0)
+    assert str(quiet.dependency) == "(0.00, A)"
+    assert [view.case for view in first.ranking] == ["loud", "quiet", "loud+quiet (replica, 1 s)"]
+
+
+def test_a_score_that_nothing_changes_shows_no_impact():
+    second = assess(campaign(), facts(), golden(), outcomes())[1]
+    assert {view.impact for view in second.cases} == {0.0}
+    assert advise(second, second.cases[0]).verdict == "nothing to protect"
+
+
+def test_without_known_rows_the_affected_section_ends_with_the_last_that_changed():
+    first = assess(campaign(), facts(affected=None), golden(), outcomes())[0]
+    assert first.case("quiet").offsets[0].quality == (0.5, 0.0)
+    assert first.case("loud").offsets[0].quality == (1 + 300 / 400, 1 + 600 / 400)
+
+
+def test_the_application_may_say_how_much_is_affected():
+    wide = campaign(affected=399)
+    first = assess(wide, facts(affected=None), golden(), outcomes(wide))[0]
+    assert first.case("quiet").offsets[0].quality == (0.75, 0.5)
+
+
+def test_advice_names_the_metric_that_decides():
+    first = assess(campaign(), facts(), golden(), outcomes())[0]
+    loud, quiet = (advise(first, first.case(name)) for name in ("loud", "quiet"))
+    assert loud.verdict == "protect"
+    assert "its quality impact of 9.00 is the largest" in str(loud)
+    assert "the longer it is out the more quality rises above the truth (correlation 1.00)" in str(loud)
+    assert quiet.verdict == "candidate"
+    assert "the output is right again as soon as it is back (after 2 sections)" in str(quiet)
+
+
+def test_golden_runs_that_differ_too_much_are_warned_about():
+    runs = golden()
+    runs["runs"][1] = {"sum(x)": [110.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
+    first = assess(campaign(), facts(), runs, outcomes())[0]
+    assert first.spread == pytest.approx(0.0673, abs=1e-3)
+    assert first.spread_warning
+    page = assessment_page(campaign(), facts(), [first], CHOICES)
+    assert "the score varies by 6.7% between golden runs, more than the threshold of 3%" in page
+
+
+def test_a_campaign_with_trials_missing_is_not_assessed():
+    some = outcomes()
+    some.popitem()
+    with pytest.raises(HoldfastError, match="1 of 24 trials have no outcome yet, such as loud"):
+        assess(campaign(), facts(), golden(), some)
+
+
+def test_json_csv_and_page_say_the_same():
+    assessments = assess(campaign(), facts(), golden(), outcomes())
+    document = json.loads(assessment_json(assessment_document(campaign(), facts(), assessments, CHOICES)))
+    assert document["scores"][0]["ranking"] == ["loud", "quiet"]
+    assert document["scores"][0]["cases"][0]["impact"] == 9.0
+    assert document["scores"][0]["what_if"][0][:3] == ["loud", "loud+quiet", "1 s"]
+    lines = assessment_csv(assessments).splitlines()
+    assert len(lines) == 1 + 2 * 3 * 2 * 2
+    assert lines[1] == "sum(x),loud,1000,1,peak,100,1.75,1.0,0.0,True,4,9.0"
+    page = assessment_page(campaign(), facts(), assessments, CHOICES)
+    assert "Losing loud hurts most (quality impact 9.00, 4 sections to recover)" in page
+    assert page.count("<svg") == 3 + 1 + 3
+    assert "behaves like loud" in page

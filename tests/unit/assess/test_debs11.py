@@ -1,0 +1,93 @@
+"""The paper's findings as checks: true on the paper's own figures, false where they are turned round."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from holdfast.assess.assessment import Assessment, CaseView, OffsetView
+from holdfast.assess.debs11 import TABLE_2, findings, table_rows
+from holdfast.assess.metrics import Dependency
+from holdfast.assess.score import score_of
+from holdfast.model.load import load_app
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+@pytest.fixture(scope="module")
+def graph():
+    return load_app(EXAMPLES / "bargain_discovery.py").graph()
+
+
+def view(name, c, sigma, anova, r, i, *, most=1.2, quality=(1.1, 1.2)):
+    offset = OffsetView(
+        offset=0,
+        quality=quality,
+        local_faulty=np.array([most, 1.0]),
+        local_golden=np.array([1.0, 1.0]),
+        begin=0,
+        errors=np.zeros(2),
+        recovery=r,
+        impact=i,
+    )
+    return CaseView(
+        case=name,
+        outages=((1.0, "peak"), (2.0, "peak")),
+        tuples=(1, 2),
+        outage_impact=c,
+        dependency=Dependency(sigma, anova == "A", 0.5),
+        recovery=r,
+        impact=i,
+        offsets=(offset,),
+        repeated=((1.0,),),
+        outage_sections=7,
+    )
+
+
+def paper():
+    special = {"market": {"most": 1.59, "quality": (1.1, 0.8)}, "vwap": {"most": 2.13}}
+    views = [view(name, *figures[1:], **special.get(name, {})) for name, figures in TABLE_2.items()]
+    views.append(view("protected", 0.9, 0.1, "A", 2, 2.0))
+    scores = [score_of("out", text) for text in ("sum(gain)", "avg(gain)", "count(*)")]
+    return [Assessment(score, tuple(views), (1.0,), 0.0, False) for score in scores]
+
+
+def test_every_finding_holds_on_the_papers_own_figures(graph):
+    found = findings(paper(), graph, "protected")
+    assert len(found) == 12
+    assert [finding.name for finding in found if not finding.holds] == []
+
+
+@pytest.mark.parametrize(
+    ("case", "change", "broken"),
+    [
+        ("trade_filter", {"impact": 1.0}, "TradeFilter has the largest quality impact"),
+        ("quote_filter", {"impact": 20.0}, "QuoteFilter has the smallest quality impact"),
+        ("quote_filter", {"outage_impact": -0.9}, "QuoteFilter's correlation is -1.00"),
+        ("quote_filter", {"dependency": Dependency(0.2, False, 0.0)}, "QuoteFilter's data dependency is (0.00, accepted)"),
+        ("vwap", {"outage_impact": 0.5}, "TradeFilter and VWAP correlate above 0.9 with the outage"),
+        ("market", {"recovery": 10}, "Source and TradeFilter share the longest recovery time"),
+        ("protected", {"recovery": 200}, "replicating {TradeFilter, Aggregator, VWAP} cuts quality impact and recovery time"),
+        ("trade_filter", {"impact": 7.0}, "position in the graph does not predict criticality"),
+    ],
+)
+def test_a_finding_fails_where_the_figures_say_otherwise(graph, case, change, broken):
+    changed = [replace(one, cases=tuple(replace(v, **change) if v.case == case else v for v in one.cases)) for one in paper()]
+    failed = [finding.name for finding in findings(changed, graph, "protected") if not finding.holds]
+    assert any(name.startswith(broken) for name in failed)
+
+
+def test_scores_that_disagree_on_the_worst_operator_are_told(graph):
+    first, second, third = paper()
+    other = replace(third, cases=tuple(replace(v, impact=99.0) if v.case == "vwap" else v for v in third.cases))
+    failed = [finding for finding in findings([first, second, other], graph, "protected") if not finding.holds]
+    assert [finding.name for finding in failed] == [
+        "sum, mean and count as score agree on the most and the least critical operator"
+    ]
+    assert "count(*): vwap > " in failed[0].found
+
+
+def test_the_table_has_the_papers_figures_beside_ours():
+    row = next(row for row in table_rows(paper()[0]) if row[0].startswith("VWAP"))
+    assert row == ("VWAP (vwap)", "0.99", "0.99", "(0.14, R)", "(0.14, R)", "73", "73", "30.87", "30.87")
