@@ -1,7 +1,7 @@
 """What a campaign tries: cases, trials, and where in the trace each of them strikes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -69,6 +69,7 @@ class Places:
     source: Ints
     streams: Mapping[str, Ints]
     tempo: Tempo
+    _merged: dict[tuple[str, ...], Ints] = field(default_factory=dict, compare=False, repr=False)
 
     def tempo_of(self, graph: Graph, case: Case) -> Tempo:
         """The rate at which a case's streams flow: the sources' own, scaled by how many of their tuples come to flow there."""
@@ -94,5 +95,9 @@ class Places:
         return first, int(struck[begin + tuples - 1])
 
     def _struck(self, graph: Graph, case: Case) -> Ints:
-        streams = [self.streams[stream] for stream in struck_edges(graph, case.target, case.side)]
-        return streams[0] if len(streams) == 1 else np.sort(np.concatenate(streams))
+        """The seqs of all streams that a case strikes, ascending; merged once."""
+        names = tuple(struck_edges(graph, case.target, case.side))
+        if names not in self._merged:
+            streams = [self.streams[name] for name in names]
+            self._merged[names] = streams[0] if len(streams) == 1 else np.sort(np.concatenate(streams))
+        return self._merged[names]

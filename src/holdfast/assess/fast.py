@@ -6,30 +6,29 @@ trial's lane, so that windows, groups and joins keep trials apart. The operators
 that they take keys, epochs and seqs for what they are: names, and an order. verify.py puts that to the test.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from holdfast.assess.golden import Golden
 from holdfast.assess.inject import Strike, injected
-from holdfast.assess.jitter import jittered
+from holdfast.assess.jitter import jittered, order_sensitive
 from holdfast.assess.keyed import Floats, Ints
 from holdfast.assess.lane import AFTER, BEFORE, COUNTED, Lanes
 from holdfast.assess.outcome import NOISE, Outcome
 from holdfast.assess.reach import Course, Ground, Reach, reach_of
 from holdfast.assess.score import parts_of
-from holdfast.assess.setting import Keying, Setting
+from holdfast.assess.setting import Keying, Setting, part_of
 from holdfast.assess.shape import window_epochs
 from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
-from holdfast.model import Graph, Operator, Sink, Source
+from holdfast.model import Graph, Operator
 
 ROWS = 4_000_000
 """Rows of one job, over all its lanes: what bounds memory however many trials there are."""
@@ -48,13 +47,12 @@ class Lane:
 
 
 class FastWay:
-    """Runs trials of a course together. Golden streams are computed once, when they are first read, and given back by `close`."""
+    """Runs trials of a course together, on golden streams that the setting holds."""
 
     def __init__(self, setting: Setting, ground: Ground) -> None:
         assert isinstance(setting.keying, Keying)
         self._setting, self._ground, self._keying = setting, ground, setting.keying
         self._lanes = Lanes.over(int(setting.rows.seq[-1]) + 4 * setting.jitter)
-        self._frames: dict[str, DataFrame] = {}
 
     def lane(self, course: Course, strike: Strike, seed: int) -> Lane:
         """A trial with its reach."""
@@ -80,14 +78,9 @@ class FastWay:
             )
         return outcomes
 
-    def close(self) -> None:
-        for frame in self._frames.values():
-            frame.unpersist()
-        self._frames.clear()
-
     def _faulty(self, course: Course, lanes: Sequence[Lane], parts: Sequence[str]) -> tuple[dict[str, Ints], dict[str, Floats]]:
         code, setting = self._lanes, self._setting
-        plan = _part_of(setting.graph, course, setting.sink)
+        plan = part_of(setting.graph, course.operators, course.cut, setting.sink)
         plan = _lane_epochs(plan, setting.epochs, self._epoch_span)
         plan = jittered(plan, bound=setting.jitter, seeds=[lane.seed for lane in lanes], code=code)
         plan = injected(plan, [lane.strike for lane in lanes], code=code, edges=course.edges)
@@ -111,7 +104,7 @@ class FastWay:
 
     def _in_lanes(self, stream: str, lanes: Sequence[Lane]) -> DataFrame:
         """The rows of a golden stream that any lane needs, once for each lane that does."""
-        key, golden = self._keying.column, self._golden(stream)
+        key, golden = self._keying.column, self._setting.frame(stream)
         needs = self._needs(stream, lanes)
         ranges = self._setting.spark.createDataFrame(needs)
         bounds = ranges.groupBy("_key").agg(F.min("_start").alias("_low"), F.max("_stop").alias("_high"))
@@ -167,12 +160,6 @@ class FastWay:
         stride = int(values.max()) - int(values.min()) + 1
         return (F.col(name) + lane.cast("long") * F.lit(stride)).cast(kind)
 
-    def _golden(self, stream: str) -> DataFrame:
-        if stream not in self._frames:
-            frames = run_batch(self._setting.graph, self._setting.sources, epochs=self._setting.epochs)
-            self._frames[stream] = frames[stream].persist(StorageLevel.MEMORY_AND_DISK)
-        return self._frames[stream]
-
 
 def obstacle(setting: Setting, courses: Sequence[Course]) -> str | None:
     """Why trials cannot share a job, or None where they can."""
@@ -195,8 +182,6 @@ def obstacle(setting: Setting, courses: Sequence[Course]) -> str | None:
 
 def _order_feeds(setting: Setting, operator: Operator, course: Course) -> bool:
     """Whether what an operator makes of the arrival order reaches a stream that trials read from golden."""
-    from holdfast.assess.jitter import order_sensitive
-
     return order_sensitive(operator) and any(
         stream == operator.name or operator.name in setting.graph.upstream(stream) for stream in course.cut
     )
@@ -222,20 +207,6 @@ def _stream_obstacle(setting: Setting, keying: Keying, stream: str) -> str | Non
     return None
 
 
-def batches(lanes: Sequence[Lane], *, rows: int = ROWS, most: int = LANES) -> Iterator[list[int]]:
-    """The places of lanes that go together, in order: as many as the bounds on rows and lanes allow, at least one."""
-    batch: list[int] = []
-    held = 0
-    for at, lane in enumerate(lanes):
-        if batch and (held + lane.rows > rows or len(batch) == most):
-            yield batch
-            batch, held = [], 0
-        batch.append(at)
-        held += lane.rows
-    if batch:
-        yield batch
-
-
 def _difference(there: Ints, faulty: Mapping[str, Floats], golden_there: Ints, golden: Mapping[str, Floats]) -> Outcome:
     sections = np.union1d(there, golden_there)
     differences = {}
@@ -248,15 +219,6 @@ def _difference(there: Ints, faulty: Mapping[str, Floats], golden_there: Ints, g
         differences[part] = apart
         differs |= apart != 0.0
     return Outcome(sections[differs], {part: values[differs] for part, values in differences.items()})
-
-
-def _part_of(graph: Graph, course: Course, sink: str) -> Graph:
-    """The operators that a fault can change, as an application of its own: what they read from outside is its sources."""
-    nodes: list[Source | Operator | Sink] = [Source(stream, "seq long") for stream in course.cut]
-    nodes += [graph.operator(name) for name in graph.order if name in course.operators]
-    end = graph.nodes[sink]
-    assert isinstance(end, Sink)
-    return Graph.of([*nodes, end])
 
 
 def _lane_epochs(graph: Graph, epochs: tuple[int, int], span: int) -> Graph:

@@ -1,7 +1,10 @@
 """Golden runs: the output without a fault, run by run of a non-deterministic application."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,13 +50,35 @@ class Golden:
 
 def run_golden(setting: Setting, seed: int, *, outputs: bool) -> Golden:
     """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
-    frame = setting.output(setting.jittered(seed))
+    frame = setting.golden_output(seed)
     with running(setting.graph, f"golden run {seed}"):
         if not outputs:
             return Golden(seed, section_parts(setting, frame))
         parts = parts_of(setting.scores)
         table = frame.select("seq", *(F.expr(part_value(part)).alias(f"p{n}") for n, part in enumerate(parts))).toArrow()
     return _with_outputs(setting, seed, table)
+
+
+def save_golden(golden: Golden, path: Path) -> None:
+    """Write a golden run down, whole or not at all."""
+    arrays: dict[str, Any] = {f"part {part}": values for part, values in golden.parts.items()}
+    if golden.outputs is not None:
+        arrays |= {"codes": golden.outputs.rows.codes, "span": np.array([golden.outputs.rows.span])}
+        arrays |= {f"value {part}": values for part, values in golden.outputs.values.items()}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with part.open("wb") as file:
+        np.savez(file, allow_pickle=False, seed=np.array([golden.seed]), **arrays)
+    part.replace(path)
+
+
+def load_golden(path: Path) -> Golden:
+    """A golden run as it was written down."""
+    with np.load(path, allow_pickle=False) as arrays:
+        parts = {name.removeprefix("part "): arrays[name] for name in arrays.files if name.startswith("part ")}
+        values = {name.removeprefix("value "): arrays[name] for name in arrays.files if name.startswith("value ")}
+        outputs = Outputs(KeyedSeqs(arrays["codes"], int(arrays["span"][0])), values) if "codes" in arrays.files else None
+        return Golden(int(arrays["seed"][0]), parts, outputs)
 
 
 def section_parts(setting: Setting, output: DataFrame) -> dict[str, Floats]:

@@ -7,12 +7,10 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal
 
-import numpy as np
-
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case, Places, Tempo, Trial
 from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
-from holdfast.assess.golden import Golden, run_golden
+from holdfast.assess.golden import Golden, load_golden, run_golden, save_golden
 from holdfast.assess.inject import Strike
 from holdfast.assess.outcome import Outcome
 from holdfast.assess.reach import Course, Ground, Reach, course_of, reach_of
@@ -113,6 +111,7 @@ class Runner:
             results.add([(trial, outcome) for job, outcome in finished for trial in job.trials])
             count += sum(len(job.trials) for job, _ in finished)
             progress("trials", count, len(trials))
+        self.setting.release()
 
     def _measured(self) -> tuple[Places, Ground | None]:
         setting, campaign = self.setting, self.campaign
@@ -129,19 +128,17 @@ class Runner:
 
     def _golden(self, results: Results, *, needed: bool, progress: Progress) -> dict[int, Golden]:
         """The golden runs that trials are told from; what the report needs of all of them is written down."""
-        runs, kept = self._runs(), {}
+        runs = self._runs()
         known = results.read("golden") is not None and results.read("facts") is not None
+        if known and not needed:
+            return {}
+        kept = {}
         parts: list[dict[str, list[float]]] = []
         affected: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in self.campaign.cases}
-        if known and not self.fast:
-            return _read_golden(results, self.campaign)
-        reaches = {} if known or self.ground is None or self.campaign.affected else self._widest()
+        reaches = {} if self.ground is None or self.campaign.affected else self._widest()
         for run in range(runs):
-            if known and not (needed and run < self.campaign.repetitions):
-                continue
             progress("golden runs", run, runs)
-            additive = all(score.additive for score in self.setting.scores)
-            golden = run_golden(self.setting, self.campaign.seed_of(run), outputs=self.ground is not None and additive)
+            golden = self._golden_run(results, run)
             parts.append({part: values.tolist() for part, values in golden.parts.items()})
             for (case, offset), reach in reaches.items():
                 if golden.outputs is not None:
@@ -155,6 +152,15 @@ class Runner:
             results.write("golden", {"runs": parts})
         progress("golden runs", runs, runs)
         return kept
+
+    def _golden_run(self, results: Results, run: int) -> Golden:
+        """A golden run, or what an earlier part of this campaign wrote down of it."""
+        path = results.folder / "golden" / f"{run}.npz"
+        if not path.exists():
+            additive = all(score.additive for score in self.setting.scores)
+            outputs = self.ground is not None and additive
+            save_golden(run_golden(self.setting, self.campaign.seed_of(run), outputs=outputs), path)
+        return load_golden(path)
 
     def _widest(self) -> dict[tuple[str, int], Reach]:
         """For each case and offset how far the longest outage reaches: the affected section of Eq. 1 and 2."""
@@ -223,7 +229,6 @@ class Runner:
                     return [(job, outcome) for (job, _), outcome in zip(batch, outcomes, strict=True)]
 
                 yield work
-        way.close()
 
     def _alone(self, job: Job, golden: Golden) -> list[tuple[Job, Outcome]]:
         return [(job, run_slow(self.setting, job.strike, golden))]
@@ -267,12 +272,3 @@ def _side_by_side(work: Iterator[Callable[[], Any]], parallel: int) -> Iterator[
         for future in under_way:
             future.cancel()
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _read_golden(results: Results, campaign: Campaign) -> dict[int, Golden]:
-    """The golden runs that an earlier part of the campaign wrote down."""
-    written = (results.read("golden") or {"runs": []})["runs"]
-    return {
-        run: Golden(campaign.seed_of(run), {part: np.array(values, np.float64) for part, values in parts.items()})
-        for run, parts in enumerate(written[: campaign.repetitions])
-    }

@@ -54,7 +54,7 @@ def disagreement(setting: Setting, campaign: Campaign, courses: Mapping[str, Cou
                     f"{_first_apart(alone, together)}: some operator looks at what is in a key, an epoch or a seq"
                 )
     finally:
-        way.close()
+        sample.release()
     return None
 
 
