@@ -89,7 +89,10 @@ def share(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
 
     Spark computes an exchange once if it occurs twice in a plan, and the readers' own filters and selections, pushed below the
     exchange, would make two different ones of it. A filter that is always true, and that no optimiser may look through because
-    an unevaluated counter stands in it, keeps them above; it names every column so that none is pruned below it.
+    an unevaluated counter stands in it, keeps them above; it names every column so that none is pruned below it. The columns get
+    new identities above the exchange: a union holds on to those of its first branch, and would let aliases below the exchange be
+    removed in the other branches only.
     """
     unknown = " and ".join(f"`{name}` is null" for name in frame.columns)
-    return frame.repartition(*key).where(f"monotonically_increasing_id() >= 0 or ({unknown})")
+    shared = frame.repartition(*key).where(f"monotonically_increasing_id() >= 0 or ({unknown})")
+    return shared.select(*(F.col(f"`{name}`").alias(name) for name in frame.columns))

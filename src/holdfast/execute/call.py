@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType
@@ -67,10 +68,22 @@ def _kind(value: object) -> str:
     return "nothing (None)" if value is None else f"a {type(value).__name__}"
 
 
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What Spark raises: PySpark translates only some of the JVM's exceptions."""
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, without the plans and stacks that Spark puts under it."""
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].split(" SQLSTATE:")[0].strip()
+    return _first_line(str(error)) or type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    if lines and lines[0].startswith("An error occurred while calling"):  # an exception of the JVM that PySpark did not translate
+        causes = [line.strip() for line in lines[1:] if line.startswith((": ", "Caused by: "))]
+        said = [re.sub(r"^(?:: |Caused by: )[\w.$]+(?:: )?", "", cause) for cause in causes]
+        return next((each.split(" SQLSTATE:")[0].strip() for each in said if each and "awaitResult" not in each), lines[0])
+    return lines[0].split(" SQLSTATE:")[0].strip() if lines else ""
 
 
 @contextmanager
@@ -78,7 +91,7 @@ def running(graph: Graph, what: str) -> Iterator[None]:
     """Turn what Spark raises while a job runs into an error that names the operator at fault, where it can be told."""
     try:
         yield
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise OperatorError(f"{what} failed{_blamed(graph, str(error))}: {_cause(str(error))}") from error
 
 
@@ -88,7 +101,7 @@ def _cause(text: str) -> str:
     said = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
     if traceback and said:
         return str(said[-1])
-    return text.strip().splitlines()[0].split(" SQLSTATE:")[0].strip() if text.strip() else "Spark gave no reason"
+    return _first_line(text) or "Spark gave no reason"
 
 
 def _blamed(graph: Graph, text: str) -> str:

@@ -124,6 +124,7 @@ def small_session(spark: SparkSession) -> SparkSession:
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.adaptive.enabled", "false")
     session.conf.set("spark.sql.shuffle.partitions", "1")
+    session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")  # a broadcast is a job of its own
     return session
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from holdfast.errors import HoldfastError, TraceError
 from holdfast.execute.analysis import analyse, check_score
 from holdfast.execute.batch import run_batch
-from holdfast.execute.call import first_line, running
+from holdfast.execute.call import SPARK_ERRORS, first_line, running
 from holdfast.execute.cut import Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.execute.law import rows_of
 from holdfast.execute.pe import Pe, collect_together
@@ -133,7 +132,7 @@ def read_epochs(sources: Mapping[str, DataFrame], spans: Sequence[Span]) -> Iter
                 name: rows.where((F.col("seq") > whole.after) & (F.col("seq") <= whole.until)).orderBy("seq").toArrow()
                 for name, rows in sources.items()
             }
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise TraceError(f"the trace cannot be read after seq {whole.after}: {first_line(error)}") from error
         for each in waiting:
             yield each, {name: rows_of(table, each) for name, table in ahead.items()}

@@ -6,13 +6,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
 from holdfast.errors import ProblemsError, TraceError
-from holdfast.execute.call import first_line
+from holdfast.execute.call import SPARK_ERRORS, first_line
 from holdfast.execute.schema import source_schema
 from holdfast.model import Graph, Source
 
@@ -76,7 +75,7 @@ def _open_source(spark: SparkSession, source: Source, path: str, columns: Column
     try:
         frame = _reader(spark, path)
         frame = _mapped(frame, source, columns) if columns else frame
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise TraceError(f"trace '{path}' cannot be read for source '{source.name}': {first_line(error)}") from error
     frame = _typed(frame, source, path)
     if scratch is not None and (columns or ".parquet" not in Path(path).suffixes):
@@ -88,7 +87,7 @@ def _open_source(spark: SparkSession, source: Source, path: str, columns: Column
 def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str) -> DataFrame:
     try:
         frame.write.parquet(str(place))
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise TraceError(f"trace '{path}' cannot be read: {first_line(error)}") from error
     return spark.read.parquet(str(place))
 
@@ -128,7 +127,12 @@ def _typed(frame: DataFrame, source: Source, path: str) -> DataFrame:
             problems.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
     if problems:
         raise _TraceProblems(f"trace '{path}' for source '{source.name}' ({source.origin})", problems)
-    return frame.select(*(F.col(field.name).cast(field.dataType) for field in source_schema(source)))
+    return frame.select(
+        *(
+            F.col(field.name) if got[field.name] == field.dataType else F.col(field.name).cast(field.dataType)
+            for field in source_schema(source)
+        )
+    )
 
 
 class _TraceProblems(ProblemsError, TraceError):
@@ -148,7 +152,7 @@ def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool)
         return
     try:
         rows, known, distinct = frame.select(F.count("*"), F.count("seq"), F.count_distinct("seq")).first() or (0, 0, 0)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise TraceError(f"{who} cannot be read: {first_line(error)}") from error
     if rows == 0:
         raise TraceError(f"{who} is empty; there is nothing to run on")

@@ -36,6 +36,23 @@ def test_bargain_discovery_reads_its_trace_once_though_two_branches_use_it(marke
     assert "ReusedExchange" in plan
 
 
+def test_aliases_and_casts_before_a_shared_stream_do_not_divide_it(spark, tmp_path):
+    spark.range(1, 50).selectExpr("id as seq", "cast(id % 3 as int) as k").write.parquet(str(tmp_path / "s.parquet"))
+    app = App("aliases")
+    source = app.source("s", "seq long, k long")
+
+    @app.operator(inputs=source)
+    def renamed(rows):
+        return rows.select(F.col("seq").alias("seq"), F.col("k").cast("long").alias("k"))
+
+    one = app.operator(inputs=renamed, name="one")(lambda rows: rows.where("k = 1"))
+    other = app.operator(inputs=renamed, name="other")(lambda rows: rows.where("k = 2"))
+    app.sink("out", app.operator(inputs=[one, other], name="both")(lambda one, other: one.unionByName(other)))
+    graph = app.graph()
+    plan = plan_of(run_batch(graph, open_trace(spark, graph, str(tmp_path / "s.parquet")))["both"])
+    assert plan.count("FileScan") == 1
+
+
 def test_without_sharing_it_would_be_read_twice(market, monkeypatch):
     monkeypatch.setattr("holdfast.execute.batch.share", lambda frame, key: frame)
     graph, sources = market
