@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test setup java check-style clean
+.PHONY: demo test setup java clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
@@ -19,7 +19,7 @@ setup: java $(STAMP)
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "holdfast needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
-	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV) || { echo "Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+	@test -x $(VENV)/bin/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); echo "Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@

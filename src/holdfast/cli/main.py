@@ -92,6 +92,14 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:
+        click.echo(f"holdfast: {error.filename or 'the system'}: {error.strerror or error}; check space and permissions", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        click.echo(f"holdfast: Spark failed: {str(error).strip().splitlines()[0]}", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -58,6 +58,8 @@ def profile(
       holdfast profile examples/bargain_discovery.py --trace market.parquet --out bargain.yaml
     """
     for path in (out, topology):
+        if path is not None and path.is_dir():
+            raise HoldfastError(f"'{path}' is a folder; give the path of a file to write")
         if path is not None and path.exists() and not force:
             raise HoldfastError(f"'{path}' exists already; give another path, or --force to replace it")
     if step_s <= 0 or not 1 <= levels <= 4 or hosts < 1:

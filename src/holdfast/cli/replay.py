@@ -59,6 +59,11 @@ def replay(
     """
     app = load_app(application)
     graph = app.graph()
+    if epoch_s is not None and epoch_s != app.epoch_s and any(operator.windowed for operator in graph.operators):
+        raise HoldfastError(
+            f"'{app.name}' has windows of epochs of {app.epoch_s:g} s; in epochs of {epoch_s:g} s they would be other windows: "
+            f"give --by-epoch {app.epoch_s:g}, or change epoch_s in the application"
+        )
     if epoch_s is not None and epoch_rows is not None:
         raise HoldfastError("--by-epoch and --epoch-rows both say how to cut epochs; give one of them")
     mapping = read_columns(columns, [source.name for source in graph.sources])
@@ -77,7 +82,7 @@ def replay(
         else:
             with progress_bar("epochs") as progress:
                 result = replay_by_epoch(
-                    spark, app, sources, cut=cut, epoch_s=epoch_s or 0.0, fused=not unfused, out=place, progress=progress
+                    spark, app, sources, cut=cut, epoch_s=epoch_s, fused=not unfused, out=place, progress=progress
                 )
     if as_json:
         print_json({**asdict(result), "tuples_per_second": result.tuples_per_second})

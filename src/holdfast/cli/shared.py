@@ -1,6 +1,7 @@
 """What the commands have in common: options that mean the same everywhere, JSON on stdout, progress on stderr."""
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -84,21 +85,34 @@ def written_whole(out: Path | None, *, force: bool) -> Iterator[Path | None]:
     if out is None:
         yield None
         return
+    out = out.resolve()
     if out.exists() and not force:
         raise HoldfastError(f"'{out}' exists already; give another --out, or --force to replace it")
-    partial = out.with_name(f".{out.name}.partial")
+    if out.exists() and not (out.is_dir() and all(entry.suffix == ".parquet" for entry in out.iterdir())):
+        raise HoldfastError(f"'{out}' holds something else than an earlier result; it will not be replaced: give another --out")
     try:
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        _clear_dead(out)
+        partial = out.with_name(f".{out.name}.{os.getpid()}.partial")
+        partial.mkdir()
     except OSError as error:
         raise HoldfastError(f"'{out}' cannot be written: {error.strerror}; give a folder that you may write to") from error
     try:
         yield partial
-        if out.exists():
-            shutil.rmtree(out) if out.is_dir() else out.unlink()
+        if out.exists() and not force:
+            raise HoldfastError(f"'{out}' was made by another command meanwhile; this one's rows are dropped: give another --out")
+        shutil.rmtree(out, ignore_errors=True)
         partial.rename(out)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _clear_dead(out: Path) -> None:
+    """Remove what commands that no longer run left of the same output."""
+    for left in out.parent.glob(f".{out.name}.*.partial"):
+        pid = left.name.split(".")[-2]
+        if not (pid.isdigit() and Path(f"/proc/{pid}").exists()):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

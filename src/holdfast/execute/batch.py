@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.execute.call import call
+from holdfast.execute.schema import quoted
 from holdfast.model import Graph, Operator
 
 Injection = Callable[[DataFrame], DataFrame]
@@ -93,6 +94,6 @@ def share(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
     new identities above the exchange: a union holds on to those of its first branch, and would let aliases below the exchange be
     removed in the other branches only.
     """
-    unknown = " and ".join(f"`{name}` is null" for name in frame.columns)
-    shared = frame.repartition(*key).where(f"monotonically_increasing_id() >= 0 or ({unknown})")
-    return shared.select(*(F.col(f"`{name}`").alias(name) for name in frame.columns))
+    unknown = " and ".join(f"{quoted(name)} is null" for name in frame.columns)
+    shared = frame.repartition(*map(quoted, key)).where(f"monotonically_increasing_id() >= 0 or ({unknown})")
+    return shared.select(*(F.col(quoted(name)).alias(name) for name in frame.columns))

@@ -2,9 +2,10 @@
 
 import inspect
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
@@ -19,10 +20,11 @@ def call(operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | Non
     """The operator's output, and its new state table if it takes one; OperatorError if the function does not do its part."""
     who = f"operator '{operator.name}' ({operator.origin})"
     try:
-        result = operator.function(*inputs) if state is None else operator.function(*inputs, state)
+        with redirect_stdout(sys.stderr):  # stdout belongs to the command's result
+            result = operator.function(*inputs) if state is None else operator.function(*inputs, state)
     except HoldfastError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OperatorError(f"{who} raised {type(error).__name__}: {first_line(error)}") from error
     if state is None:
         return _stream(who, result), None

@@ -82,14 +82,21 @@ def with_epochs(sources: Mapping[str, DataFrame], cut: Cut) -> dict[str, DataFra
     """The sources with each row's epoch beside it."""
     for name, rows in sources.items():
         if isinstance(cut, ByTime) and "time" not in rows.columns:
-            raise TraceError(f"source '{name}' has no column 'time' to cut it into epochs by; it has {', '.join(rows.columns)}")
+            raise TraceError(
+                f"source '{name}' has no column 'time' to cut it into epochs by; it has {', '.join(rows.columns)}; "
+                "without a time, epochs can be cut by seq (--epoch-rows)"
+            )
     return {name: rows.withColumn("epoch", cut.column()) for name, rows in sources.items()}
 
 
-def spans_of(sources: Mapping[str, DataFrame]) -> Sequence[Span]:
+MOST_EPOCHS = 10_000_000
+
+
+def spans_of(sources: Mapping[str, DataFrame], *, lull: int | None = None) -> Sequence[Span]:
     """One span per epoch, from the first epoch that has a row to the last, those without rows included.
 
-    Raises TraceError where seq and epoch disagree: a row of a later epoch with a smaller seq.
+    With `lull` only so many epochs without rows are listed after one with rows: as many as can still have output. Raises
+    TraceError where seq and epoch disagree: a row of a later epoch with a smaller seq.
     """
     parts = [rows.groupBy("epoch").agg(F.min("seq").alias("low"), F.max("seq").alias("high")) for rows in sources.values()]
     merged = parts[0]
@@ -97,7 +104,7 @@ def spans_of(sources: Mapping[str, DataFrame]) -> Sequence[Span]:
         merged = merged.unionByName(part)
     ends = merged.groupBy("epoch").agg(F.min("low").alias("low"), F.max("high").alias("high")).orderBy("epoch").collect()
     spans: list[Span] = []
-    after = 0
+    after = last = 0
     for epoch, low, high in ends:
         if low is None or epoch is None:
             raise TraceError("the trace has rows without a seq or a time; every row needs both to belong to an epoch")
@@ -106,11 +113,17 @@ def spans_of(sources: Mapping[str, DataFrame]) -> Sequence[Span]:
                 f"seq and time disagree: a row of epoch {epoch} has seq {low}, but an earlier epoch reaches seq {after}; "
                 "across all sources, seq must ascend with time"
             )
-        start = spans[-1].last + 1 if spans else epoch
+        start = last + 1 if spans else epoch
         after = after if spans else low - 1
-        spans += [Span(empty, empty, after, after) for empty in range(start, epoch)]
+        quiet = epoch if lull is None else min(epoch, start + lull)
+        if len(spans) + quiet - start > MOST_EPOCHS:
+            raise TraceError(
+                f"the trace would be cut into more than {MOST_EPOCHS:,} epochs: there is nothing between epoch {start - 1} and "
+                f"epoch {epoch}; look for rows with a wrong time or seq there, or cut longer epochs"
+            )
+        spans += [Span(empty, empty, after, after) for empty in range(start, quiet)]
         spans.append(Span(epoch, epoch, after, high))
-        after = high
+        after, last = high, epoch
     return spans
 
 

@@ -13,7 +13,7 @@ from holdfast.execute.batch import Copies
 from holdfast.execute.call import call, running
 from holdfast.execute.cut import Span
 from holdfast.execute.kept import Kept, newest, still_needed
-from holdfast.execute.schema import arrow_schema, to_frame
+from holdfast.execute.schema import arrow_schema, quoted, to_frame
 from holdfast.model import Graph
 
 SMALL = 50_000
@@ -147,7 +147,7 @@ def collect_together(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:
         frame.selectExpr(
             f"{mine} as part",
             *(
-                f"`{field.name}` as c{number}_{place}"
+                f"{quoted(field.name)} as c{number}_{place}"
                 if number == mine
                 else f"cast(null as {field.dataType.simpleString()}) as c{number}_{place}"
                 for number, place, field in columns

@@ -21,7 +21,7 @@ from holdfast.execute.cut import Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.execute.law import rows_of
 from holdfast.execute.pe import Pe, collect_together
 from holdfast.execute.schema import arrow_schema
-from holdfast.model import App, Graph
+from holdfast.model import App, Graph, LastEpochs
 
 READ_ROWS = 200_000
 """How many rows of the trace are read ahead in an epoch-by-epoch run: with the kept rows, what bounds its memory."""
@@ -70,7 +70,7 @@ def replay_by_epoch(
     sources: Mapping[str, DataFrame],
     *,
     cut: Cut,
-    epoch_s: float,
+    epoch_s: float | None,
     fused: bool = True,
     out: Path | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -84,7 +84,7 @@ def replay_by_epoch(
     schemas = analyse(graph, spark, name=app.name)
     events = count_events(sources)
     cut_sources = with_epochs(sources, cut)
-    spans = [span for span in spans_of(cut_sources) if not span.empty or any(o.windowed for o in graph.operators)]
+    spans = spans_of(cut_sources, lull=lull_of(graph))
     parts = [[o.name for o in graph.operators]] if fused else list(graph.pes.values())
     pes = [Pe(spark, graph, part, schemas) for part in parts]
     seconds: list[float] = []
@@ -119,6 +119,11 @@ def replay_by_epoch(
     )
 
 
+def lull_of(graph: Graph) -> int:
+    """For how many epochs without input there can still be output: as long as all windows together."""
+    return sum(rule.n for o in graph.operators for rule in o.keep.values() if isinstance(rule, LastEpochs))
+
+
 def read_epochs(sources: Mapping[str, DataFrame], spans: Sequence[Span]) -> Iterator[tuple[Span, dict[str, pa.Table]]]:
     """The rows of each span, read from Spark many spans at a time."""
     waiting: list[Span] = []
@@ -144,13 +149,24 @@ def measure_sinks(app: App, graph: Graph, made: Mapping[str, DataFrame]) -> tupl
     scores = list(app.scores)
     wanted = {
         sink.name: made[sink.name].selectExpr(
-            "count(*) as rows", *(f"cast({s.expression} as double) as s{n}" for n, s in enumerate(scores) if s.sink == sink.name)
+            "count(*) as rows",
+            f"{evaluated(made[sink.name])} as evaluated",
+            *(f"cast({s.expression} as double) as s{n}" for n, s in enumerate(scores) if s.sink == sink.name),
         )
         for sink in graph.sinks
     }
     found = collect_together(wanted)
     rows = {sink: int(table["rows"][0].as_py()) for sink, table in found.items()}
     return rows, {f"{s.expression} of {s.sink}": found[s.sink][f"s{n}"][0].as_py() for n, s in enumerate(scores)}
+
+
+def evaluated(frame: DataFrame) -> str:
+    """An aggregate that needs every column of every row: a mere count would let Spark leave out what makes the columns."""
+    hashed = (
+        f"to_json(struct(`{field.name}`))" if "map<" in field.dataType.simpleString() else f"`{field.name}`"
+        for field in frame.schema
+    )
+    return f"bit_xor(xxhash64({', '.join(hashed)}))"
 
 
 def check_scores(spark: SparkSession, app: App, graph: Graph) -> None:

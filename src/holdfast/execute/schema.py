@@ -22,6 +22,15 @@ def source_schema(source: Source) -> StructType:
     return schema
 
 
+def quoted(name: str) -> str:
+    """A column's name as SQL takes it, whatever characters it has.
+
+    >>> quoted("price.ask")
+    '`price.ask`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow form in which Spark hands out rows of a schema."""
     return to_arrow_schema(schema, timezone="UTC")

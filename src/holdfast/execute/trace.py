@@ -1,6 +1,7 @@
 """Reading a recorded trace: the rows of every source, checked against what the application says it reads."""
 
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from pyspark.sql.types import DataType
 
 from holdfast.errors import ProblemsError, TraceError
 from holdfast.execute.call import SPARK_ERRORS, first_line
-from holdfast.execute.schema import source_schema
+from holdfast.execute.schema import quoted, source_schema
 from holdfast.model import Graph, Source
 
 Columns = Mapping[str, str]
@@ -53,7 +54,20 @@ def open_trace(
         raise mistakes[0]
     if mistakes:
         raise _TraceProblems(f"trace '{path}'", sorted({str(error) for error in mistakes}))
+    if len(opened) > 1:
+        _require_one_order(opened, path)
     return opened
+
+
+def _require_one_order(sources: Mapping[str, DataFrame], path: str) -> None:
+    """Raise TraceError where two sources have rows of the same seq: one order goes over all of them."""
+    seqs = reduce(DataFrame.union, [rows.select("seq", F.lit(name).alias("source")) for name, rows in sources.items()])
+    twice = seqs.groupBy("seq").agg(F.count_distinct("source").alias("sources")).where("sources > 1").orderBy("seq").first()
+    if twice:
+        raise TraceError(
+            f"trace '{path}' has seq {twice['seq']} in more than one source; seq must ascend over all sources "
+            f"({', '.join(sources)}) as one order"
+        )
 
 
 def _place(folder: str, source: Source) -> str:
@@ -73,11 +87,11 @@ def _open_source(spark: SparkSession, source: Source, path: str, columns: Column
     if _is_local(path) and not _local(path).exists():
         raise TraceError(f"trace '{path}' does not exist; make one with 'holdfast trace', or check the path")
     try:
-        frame = _reader(spark, path)
+        frame = _reader(spark, path, typed=columns is not None)
         frame = _mapped(frame, source, columns) if columns else frame
     except SPARK_ERRORS as error:
         raise TraceError(f"trace '{path}' cannot be read for source '{source.name}': {first_line(error)}") from error
-    frame = _typed(frame, source, path)
+    frame = _typed(frame, source, path, text=columns is None and ".csv" in Path(path).suffixes)
     if scratch is not None and (columns or ".parquet" not in Path(path).suffixes):
         frame = _copied(spark, frame, scratch / source.name, path)
     _require_order(frame, source, path, mapped=columns is not None)
@@ -92,7 +106,8 @@ def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str) -> Da
     return spark.read.parquet(str(place))
 
 
-def _reader(spark: SparkSession, path: str) -> DataFrame:
+def _reader(spark: SparkSession, path: str, *, typed: bool) -> DataFrame:
+    """The file's rows. The columns of a CSV file have the types that Spark guesses if they must be `typed`, else they are text."""
     kind = next((kind for suffix, kind in READERS.items() if suffix in Path(path).suffixes), None)
     if kind is None and _is_local(path) and _local(path).is_dir():
         inside = {suffix for file in _local(path).iterdir() for suffix in file.suffixes} & READERS.keys()
@@ -100,7 +115,7 @@ def _reader(spark: SparkSession, path: str) -> DataFrame:
     if kind is None:
         raise TraceError(f"trace '{path}' has an unknown kind of file; wanted one of {', '.join(READERS)}")
     if kind == "csv":
-        return spark.read.csv(path, header=True, inferSchema=True)
+        return spark.read.csv(path, header=True, inferSchema=typed, mode="FAILFAST")
     return spark.read.format(kind).load(path)
 
 
@@ -112,24 +127,26 @@ def _mapped(frame: DataFrame, source: Source, columns: Columns) -> DataFrame:
             f"the mapping names column '{unknown[0]}', which source '{source.name}' does not have; "
             f"its columns are: {', '.join(wanted)}"
         )
-    return frame.selectExpr(*(f"{expression} as `{name}`" for name, expression in columns.items()))
+    given = {name: columns.get(name, quoted(name)) for name in wanted if name in columns or name in frame.columns}
+    return frame.selectExpr(*(f"{expression} as {quoted(name)}" for name, expression in given.items()))
 
 
-def _typed(frame: DataFrame, source: Source, path: str) -> DataFrame:
+def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFrame:
     got = {field.name: field.dataType for field in frame.schema}
     problems = []
     for field in source_schema(source):
         if field.name not in got:
             problems.append(
                 f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {', '.join(got) or 'nothing'}"
+                "; foreign names can be mapped (--columns)"
             )
-        elif not _fits(got[field.name], field.dataType):
+        elif not _fits(got[field.name], field.dataType, text=text):
             problems.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
     if problems:
         raise _TraceProblems(f"trace '{path}' for source '{source.name}' ({source.origin})", problems)
     return frame.select(
         *(
-            F.col(field.name) if got[field.name] == field.dataType else F.col(field.name).cast(field.dataType)
+            F.col(quoted(field.name)) if got[field.name] == field.dataType else F.col(quoted(field.name)).cast(field.dataType)
             for field in source_schema(source)
         )
     )
@@ -139,9 +156,9 @@ class _TraceProblems(ProblemsError, TraceError):
     """Every column of a trace that is not what its source declares."""
 
 
-def _fits(got: DataType, wanted: DataType) -> bool:
+def _fits(got: DataType, wanted: DataType, *, text: bool) -> bool:
     have, want = got.simpleString(), wanted.simpleString()
-    return have == want or have.split("(")[0] in WIDER.get(want, ()) or have == "void"
+    return text or have == want or have.split("(")[0] in WIDER.get(want, ()) or have == "void"
 
 
 def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool) -> None:
@@ -172,6 +189,8 @@ def _require_ascending(path: Path, who: str) -> None:
                 place = row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]) + 1
                 raise TraceError(f"{who} has no seq in row {place}; every row needs one")
             seq = column.to_numpy()
+            if last is None and len(seq) and seq[0] < 0:
+                raise TraceError(f"{who} begins with seq {seq[0]}; seq must be at least 0")
             steps = np.diff(seq, prepend=seq[:1] - 1 if last is None else [last])
             wrong = np.flatnonzero(steps <= 0)
             if len(wrong):

@@ -65,7 +65,7 @@ class App:
 
         def record(function: Callable[..., Any]) -> Operator:
             operator = Operator(
-                name=name or function.__name__,
+                name=name or str(getattr(function, "__name__", type(function).__name__)),
                 inputs=names,
                 function=function,
                 keep=_per_input(None if isinstance(keep, StateTable) else keep, names),
@@ -103,8 +103,8 @@ class App:
             for score in self._scores
             if score.sink not in sinks
         ]
-        if self.epoch_s <= 0:
-            problems.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s}")
+        if not isinstance(self.epoch_s, int | float) or not self.epoch_s > 0:
+            problems.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s!r}")
         if problems:
             raise ApplicationError(f"application '{self.name}' ({self.origin})", problems)
         return Graph.of(self._nodes)

@@ -17,7 +17,7 @@ class LastRows:
     by: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.n < 1:
+        if not isinstance(self.n, int) or self.n < 1:
             raise HoldfastError(f"last_rows keeps at least 1 row per key, got {self.n}; leave keep out for a stateless operator")
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class LastEpochs:
     n: int
 
     def __post_init__(self) -> None:
-        if self.n < 1:
+        if not isinstance(self.n, int) or self.n < 1:
             raise HoldfastError(f"last_epochs keeps at least 1 epoch, got {self.n}; leave keep out for a stateless operator")
 
     def __str__(self) -> str:

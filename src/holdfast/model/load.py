@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 import traceback
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from holdfast.errors import ApplicationError, HoldfastError
@@ -20,12 +21,14 @@ def load_app(path: str | Path) -> App:
     spec = importlib.util.spec_from_file_location(name, file.resolve())
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # Spark's pickler looks functions up by their module
+    sys.modules[name] = module  # as an import would, for what the file looks up about itself while it runs
     try:
-        spec.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # stdout belongs to the command's result
+            spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
-        del sys.modules[name]
         raise ApplicationError(f"application file '{path}'", [_said(error, file.resolve())]) from error
+    finally:
+        del sys.modules[name]  # so that Spark ships the file's functions themselves: no worker could import them by name
     apps = {key: value for key, value in vars(module).items() if isinstance(value, App)}
     if len({id(app) for app in apps.values()}) != 1:
         found = f"it defines {len(apps)}: {', '.join(sorted(apps))}" if apps else "it defines none"
@@ -38,4 +41,6 @@ def _said(error: BaseException, file: Path) -> str:
         return f"line {error.lineno}: {error.msg}"
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == file]
     what = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+    if "SESSION_OR_CONTEXT_NOT_EXISTS" in what:
+        what += "; no Spark runs while the file is read: make UDFs and other things of Spark inside the operator's function"
     return f"line {lines[-1] if lines else '?'}: {what}"

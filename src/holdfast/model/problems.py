@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.model.definition import Node, Operator, Sink, Source
 from holdfast.model.graph import Graph, cycle_in, inputs_of, partitioning_between, parts_of, waits_between, waits_of
-from holdfast.model.keep import StateTable
+from holdfast.model.keep import LastEpochs, LastRows, StateTable
 
 RESERVED = frozenset({"epoch"})
 """Columns that holdfast adds to every source."""
@@ -28,6 +28,9 @@ def problems_of(nodes: Sequence[Node]) -> list[str]:
     if not any(isinstance(node, Sink) for node in nodes):
         problems.append("no sink: declare at least one with app.sink(name, stream)")
         fits = False
+    wrong = [problem for node in nodes for problem in _kind_problems(node)]
+    if wrong:  # values of the wrong kind would only be stumbled over further on
+        return problems + wrong
     for node in nodes:
         problems += _source_problems(node) if isinstance(node, Source) else []
         problems += _operator_problems(node, streams) if isinstance(node, Operator) else []
@@ -44,6 +47,27 @@ def _unknown_streams(node: Node, streams: Mapping[str, Node]) -> list[str]:
         for stream in inputs_of(node)
         if stream not in streams
     ]
+
+
+def _kind_problems(node: Node) -> list[str]:
+    """Names that cannot be file names, and values of another kind than their parameter wants."""
+    who = f"{type(node).__name__.lower()} '{node.name}' ({node.origin})"
+    problems = []
+    if not (isinstance(node.name, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", node.name)):
+        problems.append(f"{who}: a name is made of letters, digits, _ and -, and starts with a letter; give it one with name=")
+    if isinstance(node, Source) and not isinstance(node.schema, str):
+        problems.append(f"{who}: schema must be a text such as 'seq long, price double', got {type(node.schema).__name__}")
+    if isinstance(node, Source | Operator) and (not isinstance(node.parallelism, int) or isinstance(node.parallelism, bool)):
+        problems.append(f"{who}: parallelism must be a whole number, got {node.parallelism!r}")
+    if isinstance(node, Operator):
+        problems += [
+            f"{who}: keep for '{stream}' must be last_rows(...), last_epochs(...) or state_table(...), got {rule!r}"
+            for stream, rule in node.keep.items()
+            if not isinstance(rule, LastRows | LastEpochs | StateTable)
+        ]
+        if not callable(node.function):
+            problems.append(f"{who}: an operator is a function, got {type(node.function).__name__}")
+    return problems
 
 
 def _source_problems(source: Source) -> list[str]:

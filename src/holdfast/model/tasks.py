@@ -21,10 +21,10 @@ def topology_of(
     >>> from holdfast import App
     >>> app = App("shop")
     >>> orders = app.source("orders", "seq long, shop string", key="shop", parallelism=2)
-    >>> totals = app.operator(inputs=orders, key="shop", parallelism=2)(lambda orders: orders)
+    >>> totals = app.operator(inputs=orders, key="shop", parallelism=2, name="totals")(lambda orders: orders)
     >>> app.sink("out", totals)
     >>> topology_of(app.graph(), name="shop").tasks
-    ('orders/0', 'orders/1', '<lambda>/0', '<lambda>/1')
+    ('orders/0', 'orders/1', 'totals/0', 'totals/1')
     """
     leaving, divided = rates or {}, shares or {}
     operators = {
