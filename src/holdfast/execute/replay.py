@@ -20,7 +20,7 @@ from holdfast.execute.call import SPARK_ERRORS, first_line, running
 from holdfast.execute.cut import Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.execute.law import rows_of
 from holdfast.execute.pe import Pe, collect_together
-from holdfast.execute.schema import arrow_schema
+from holdfast.execute.schema import arrow_schema, quoted
 from holdfast.model import App, Graph, LastEpochs
 
 READ_ROWS = 200_000
@@ -163,7 +163,7 @@ def measure_sinks(app: App, graph: Graph, made: Mapping[str, DataFrame]) -> tupl
 def evaluated(frame: DataFrame) -> str:
     """An aggregate that needs every column of every row: a mere count would let Spark leave out what makes the columns."""
     hashed = (
-        f"to_json(struct(`{field.name}`))" if "map<" in field.dataType.simpleString() else f"`{field.name}`"
+        f"to_json(struct({quoted(field.name)}))" if "map<" in field.dataType.simpleString() else quoted(field.name)
         for field in frame.schema
     )
     return f"bit_xor(xxhash64({', '.join(hashed)}))"

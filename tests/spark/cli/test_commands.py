@@ -1,6 +1,7 @@
 """The commands that run Spark: results on stdout, mistakes in words with code 2."""
 
 import json
+from importlib import import_module
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,17 +16,20 @@ from holdfast import App, last_rows
 
 app = App("broken")
 market = app.source("market", "seq long, ticker string, price double")
-before = Window.partitionBy("ticker").orderBy("seq")
+
+
+def before():
+    return Window.partitionBy("ticker").orderBy("seq")
 
 
 @app.operator(inputs=market, keep=last_rows(1, by="ticker"))
 def short(rows):
-    return rows.select("seq", F.avg("price").over(before.rowsBetween(-3, 0)).alias("x"))
+    return rows.select("seq", F.avg("price").over(before().rowsBetween(-3, 0)).alias("x"))
 
 
 @app.operator(inputs=market)
 def forgetful(rows):
-    return rows.select("seq", F.lag("price").over(before).alias("x"))
+    return rows.select("seq", F.lag("price").over(before()).alias("x"))
 
 
 app.sink("a", short)
@@ -88,9 +92,12 @@ def test_replay_replaces_what_is_there_only_when_forced(holdfast, bargain, marke
     words = ("replay", bargain, "--trace", market, "--epoch-rows", 300, "--unfused", "--out", tmp_path / "out")
     assert holdfast(*words).code == 0
     assert holdfast(*words).code == 2
-    (tmp_path / "out" / "stale").write_text("old")
     assert holdfast(*words, "--force").code == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["bargains.parquet"]
+    (tmp_path / "out" / "mine.txt").write_text("precious")
+    ran = holdfast(*words, "--force")
+    assert ran.code == 2
+    assert "holds something else than an earlier result; it will not be replaced" in ran.err
+    assert (tmp_path / "out" / "mine.txt").read_text() == "precious"
 
 
 def test_a_trace_that_is_not_there_ends_with_code_2(holdfast, bargain, tmp_path):
@@ -152,9 +159,9 @@ def test_check_tells_everything_wrong_at_once(holdfast, written, market):
     assert ran.out == ""
     assert "application 'broken' has 3 problems:" in ran.err
     assert "the score 'max(nothing)' of sink 'a' cannot be computed as an aggregate of its rows" in ran.err
-    assert "operator 'forgetful' (application.py:16) breaks the first law at seq " in ran.err
+    assert "operator 'forgetful' (application.py:19) breaks the first law at seq " in ran.err
     assert "it looks back at earlier rows but keeps none: give it a keep rule" in ran.err
-    assert "operator 'short' (application.py:11) breaks the first law at seq " in ran.err
+    assert "operator 'short' (application.py:14) breaks the first law at seq " in ran.err
     assert "it looks further back than last_rows(1, by=ticker) keeps: last_rows(" in ran.err
 
 
@@ -173,7 +180,7 @@ def test_check_blames_an_operator_that_fails_on_real_rows(holdfast, written, mar
 
 
 def test_profile_writes_a_descriptor_that_can_be_read_back(holdfast, bargain, market, tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast.profile.measure.REPEATS", 1)
+    monkeypatch.setattr(import_module("holdfast.profile.measure"), "REPEATS", 1)
     out = tmp_path / "bargain.yaml"
     ran = holdfast("profile", bargain, "--trace", market, "--out", out, "--json")
     assert ran.code == 0

@@ -57,8 +57,23 @@ def test_spans_reach_over_every_source_and_the_epochs_between(spark):
     ]
 
 
+def test_only_so_many_quiet_epochs_are_listed_as_can_still_have_output(spark):
+    cut = with_epochs({"s": timed(spark, (1, 0), (2, 5), (3, 6))}, ByTime(1))
+    first = int(START.timestamp())
+    assert [span.first - first for span in spans_of(cut, lull=2)] == [0, 1, 2, 5, 6]
+    assert [span.first - first for span in spans_of(cut, lull=0)] == [0, 5, 6]
+    assert spans_of(cut, lull=9) == spans_of(cut)
+
+
+def test_a_row_of_another_century_is_told_and_not_counted_to(spark, monkeypatch):
+    monkeypatch.setattr("holdfast.execute.cut.MOST_EPOCHS", 100)
+    cut = with_epochs({"s": timed(spark, (1, 0), (2, 1000))}, ByTime(1))
+    with pytest.raises(TraceError, match=r"^the trace would be cut into more than 100 epochs: there is nothing between epoch"):
+        spans_of(cut)
+
+
 def test_a_source_without_time_is_told(spark):
-    with pytest.raises(TraceError, match=r"^source 's' has no column 'time' to cut it into epochs by; it has id$"):
+    with pytest.raises(TraceError, match=r"^source 's' has no column 'time' to cut it into epochs by; it has id; .*--epoch-rows"):
         with_epochs({"s": spark.range(3)}, ByTime(1))
 
 

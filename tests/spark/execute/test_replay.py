@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
-from holdfast.errors import HoldfastError, TraceError
+from holdfast.errors import HoldfastError, OperatorError, TraceError
 from holdfast.execute.compare import first_difference
 from holdfast.execute.cut import ByCount, ByTime
 from holdfast.execute.replay import replay_by_epoch, replay_whole
@@ -64,6 +64,17 @@ def sinks_app(schema="seq long, time timestamp, x double", **settings) -> App:
     return app
 
 
+def test_every_column_is_computed_though_only_rows_are_counted(spark):
+    app = App("lazy")
+    source = app.source("s", "seq long, x double")
+    broken = app.operator(inputs=source, name="broken")(
+        lambda rows: rows.withColumn("m", F.expr("map('k', raise_error('computed'))"))
+    )
+    app.sink("out", broken)
+    with pytest.raises(OperatorError, match="computed"):
+        replay_whole(spark, app, {"s": spark.createDataFrame([(1, 1.0)], "seq long, x double")}, cut=ByTime(1.0))
+
+
 def test_a_score_over_no_rows_is_none(spark):
     app = App("shop")
     source = app.source("s", "seq long, x double")
@@ -103,7 +114,7 @@ def test_epochs_without_rows_are_run_only_where_a_window_may_answer_for_them(spa
     sources = {"s": spark.createDataFrame(rows, "seq long, time timestamp, x double")}
     assert replay_by_epoch(spark, sinks_app(), sources, cut=ByTime(1.0), epoch_s=1.0).epochs == 2
     windowed = sinks_app(keep=last_epochs(1))
-    assert replay_by_epoch(spark, windowed, sources, cut=ByTime(1.0), epoch_s=1.0).epochs == 5
+    assert replay_by_epoch(spark, windowed, sources, cut=ByTime(1.0), epoch_s=1.0).epochs == 3
 
 
 def test_a_sample_is_the_first_rows_of_all_sources_together(spark):

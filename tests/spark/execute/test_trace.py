@@ -211,7 +211,19 @@ def test_a_mapping_that_names_no_column_of_the_file_is_told(spark, tmp_path):
     assert "foreign.csv' cannot be read for source 'trades': [UNRESOLVED_COLUMN" in said
 
 
-def test_a_mapping_that_leaves_a_column_out_is_told(spark, tmp_path):
+def test_a_mapping_that_leaves_a_column_out_is_told_unless_the_file_has_it(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
-    partly = {name: sql for name, sql in MAPPING.items() if name != "price"}
-    assert "column 'price' (double) is missing" in refused(spark, tmp_path / "foreign.csv", columns={"trades": partly})
+    partly = {name: sql for name, sql in MAPPING.items() if name not in ("price", "ticker")}
+    said = refused(spark, tmp_path / "foreign.csv", columns={"trades": partly})
+    assert "column 'ticker' (string) is missing" in said
+    assert "'price'" not in said
+
+
+def test_a_seq_that_two_sources_have_is_told(spark, tmp_path):
+    written(tmp_path, rows([1, 3, 5]), "bids.parquet")
+    written(tmp_path, rows([2, 3, 5]), "asks.parquet")
+    assert "has seq 3 in more than one source; seq must ascend over all sources" in refused(spark, tmp_path, "bids", "asks")
+
+
+def test_seq_begins_at_zero_or_later(spark, tmp_path):
+    assert refused(spark, written(tmp_path, rows([-1, 0]))).endswith("begins with seq -1; seq must be at least 0")

@@ -1,6 +1,7 @@
 """Measuring applications on traces whose figures are known by construction."""
 
 import datetime
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +25,7 @@ START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 def few_repeats():
     """Costs are checked to be there, not to be steady: one run each is enough."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("holdfast.profile.measure.REPEATS", 1)
+        patch.setattr(import_module("holdfast.profile.measure"), "REPEATS", 1)
         yield
 
 
