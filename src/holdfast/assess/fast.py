@@ -30,7 +30,7 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.model import Graph, Operator
 
-ROWS = 4_000_000
+ROWS = 2_000_000
 """Rows of one job, over all its lanes: what bounds memory however many trials there are."""
 LANES = 400
 INTEGERS = {"bigint": 1 << 62, "int": 1 << 30, "smallint": 1 << 14}
@@ -103,18 +103,24 @@ class FastWay:
         return last - first + 2 + sum(window_epochs(operator) for operator in self._setting.graph.operators)
 
     def _in_lanes(self, stream: str, lanes: Sequence[Lane]) -> DataFrame:
-        """The rows of a golden stream that any lane needs, once for each lane that does."""
+        """The rows of a golden stream that any lane needs, once for each lane that does.
+
+        Lanes that strike at the same place reach alike: a row is first held against the reach of each such place, and only
+        then against that of each outage there; repetitions take the row together.
+        """
         key, golden = self._keying.column, self._setting.frame(stream)
-        needs = self._needs(stream, lanes)
-        ranges = self._setting.spark.createDataFrame(needs)
-        bounds = ranges.groupBy("_key").agg(F.min("_start").alias("_low"), F.max("_stop").alias("_high"))
+        ranges = self._setting.spark.createDataFrame(self._needs(stream, lanes))
+        bounds = ranges.groupBy("_key", "_place").agg(F.min("_start").alias("_low"), F.max("_stop").alias("_high"))
         reached = golden.join(
             F.broadcast(bounds), (F.col(key) == F.col("_key")) & F.col("seq").between(F.col("_low"), F.col("_high"))
         )
-        reached = reached.drop("_key", "_low", "_high")
+        reached = reached.withColumnsRenamed({"_key": "_reached", "_place": "_at"})
         laned = reached.join(
-            F.broadcast(ranges), (F.col(key) == F.col("_key")) & F.col("seq").between(F.col("_start"), F.col("_stop"))
-        )
+            F.broadcast(ranges),
+            (F.col("_reached") == F.col("_key"))
+            & (F.col("_at") == F.col("_place"))
+            & F.col("seq").between(F.col("_start"), F.col("_stop")),
+        ).withColumn("_lane", F.explode("_lanes"))
         lane = F.col("_lane")
         phase = (
             F.when(F.col("seq") < F.col("_first"), F.lit(BEFORE))
@@ -135,13 +141,19 @@ class FastWay:
 
     def _needs(self, stream: str, lanes: Sequence[Lane]) -> pa.Table:
         values = self._setting.rows.values[self._keying.column]
-        tables = []
+        together: dict[int, list[int]] = {}
         for number, lane in enumerate(lanes):
+            together.setdefault(id(lane.reach), []).append(number)
+        tables = []
+        for numbers in together.values():
+            lane = lanes[numbers[0]]
             start, stop = lane.reach.needs[stream]
+            count = len(start)
             tables.append(
                 pa.table(
                     {
-                        "_lane": pa.array(np.full(len(start), number, np.int32)),
+                        "_lanes": pa.array([numbers] * count, pa.list_(pa.int32())),
+                        "_place": pa.array(np.full(count, lane.strike.first, np.int64)),
                         "_key": values.take(pa.array(lane.reach.keys)),
                         "_start": pa.array(start),
                         "_stop": pa.array(stop),

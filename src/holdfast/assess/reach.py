@@ -155,9 +155,10 @@ class _Forward:
 
     def _operator(self, operator: Operator) -> tuple[Ints, Ints]:
         ground = self._ground
-        pad = 2 * ground.jitter if order_sensitive(operator) else 0
         low, high = self._nothing()
         for stream in operator.inputs:
+            # what is not kept changes only the outputs that it triggers; what is kept changes those that come to follow it
+            pad = 2 * ground.jitter if order_sensitive(operator) and stream in operator.keep else 0
             begin, end = self._edge(stream, operator.name)
             differs = begin <= end
             begin = np.where(differs, np.maximum(begin - pad, 0), begin)

@@ -125,7 +125,8 @@ class Setting:
         """A golden stream, computed when it is first read and held until `release`."""
         if stream not in self._held:
             frames = run_batch(self.graph, self.sources, epochs=self.epochs)
-            self._held[stream] = frames[stream].persist(StorageLevel.MEMORY_AND_DISK)
+            even = frames[stream].repartition(2 * self.spark.sparkContext.defaultParallelism)  # so that every core has its part
+            self._held[stream] = even.persist(StorageLevel.MEMORY_AND_DISK)
         return self._held[stream]
 
     def release(self) -> None:

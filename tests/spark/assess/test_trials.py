@@ -4,11 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
+from holdfast.assess.fast import FastWay
 from holdfast.assess.golden import run_golden
 from holdfast.assess.inject import Strike, injected
 from holdfast.assess.jitter import jittered
@@ -154,19 +157,50 @@ def run_both(setting, campaign, folder):
     return (Results(folder / name, campaign).outcomes() for name in ("fast", "slow"))
 
 
-@pytest.mark.parametrize("kind", ["loss", "duplication", "divergence"])
-def test_trials_in_one_job_give_what_a_run_of_each_gives(spark, market, tmp_path, kind):
+@pytest.mark.parametrize("kind", ["duplication", "divergence"])
+def test_other_faults_in_one_job_give_what_a_run_of_each_gives(spark, market, tmp_path, kind):
     setting = bargains(spark, market)
-    cases = [Case((name,)) for name in ("market", "vwap")]
-    cases += [Case(("bargain_index",)), Case(("trade_filter", "aggregator", "vwap"), 0.5)] if kind == "loss" else []
-    campaign = campaign_of(
-        setting, tuple(cases), fault={"kind": kind}, offsets=(500,), repetitions=1, golden_runs=1, outages_s=(0.3, 1.0)
-    )
+    campaign = campaign_of(setting, (Case(("market",)),), fault={"kind": kind}, offsets=(500,), repetitions=1, golden_runs=1)
     fast, slow = run_both(setting, campaign, tmp_path)
     assert set(fast) == set(slow) == set(campaign.trials())
     assert any(len(outcome.sections) for outcome in slow.values())
     for trial, outcome in slow.items():
         assert same(outcome, fast[trial]), trial.name
+
+
+@pytest.fixture(scope="module")
+def prepared(spark, market):
+    """Everything that trials of bargain discovery need, both ways."""
+    setting = bargains(spark, market)
+    campaign = campaign_of(setting, TARGETS)
+    runner = Runner(setting, campaign, verify=False)
+    golden = {run: run_golden(setting, campaign.seed_of(run), outputs=True) for run in range(2)}
+    return runner, FastWay(setting, runner.ground), golden
+
+
+TARGETS = (
+    *(Case((name,)) for name in ("market", "trade_filter", "quote_filter", "vwap", "bargain_index")),
+    Case(("market", "trade_quote", "trade_filter")),
+    Case(("trade_filter", "aggregator", "vwap"), 0.5),
+)
+
+
+@settings(max_examples=8)
+@given(st.data())
+def test_a_trial_among_others_in_one_job_gives_what_a_run_of_its_own_gives(prepared, data):
+    runner, way, golden = prepared
+    case = data.draw(st.sampled_from(TARGETS), "case")
+    lanes, course = [], runner.courses[case.name]
+    for _ in range(3):
+        tuples = data.draw(st.integers(1, 700), "tuples")
+        offset = data.draw(st.integers(0, 2500), "offset")
+        first, last = runner.places.strike(runner.setting.graph, case, offset=offset, tuples=tuples)
+        strike = Strike(runner.campaign.fault_for(case, offset=offset, tuples=tuples), first, last)
+        lanes.append(way.lane(course, strike, golden[data.draw(st.integers(0, 1), "run")].seed))
+    together = way.run(course, lanes, {run.seed: run for run in golden.values()})
+    at = data.draw(st.integers(0, 2), "which")
+    alone = run_slow(runner.setting, lanes[at].strike, next(run for run in golden.values() if run.seed == lanes[at].seed))
+    assert same(alone, together[at])
 
 
 def test_servers_that_meet_in_racks_share_jobs_too(spark, tmp_path):
