@@ -48,7 +48,7 @@ def paragraph(text: str, *, note: bool = False) -> str:
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = (), names: Sequence[str] = ()) -> str:
     """A table that scrolls sideways on a narrow screen; the columns in `words` hold sentences, those in `names` names."""
-    kinds = {column: " class=words" for column in words} | {column: " class=name" for column in names}
+    kinds = dict.fromkeys(words, " class=words") | dict.fromkeys(names, " class=name")
     head = "".join(f"<th{kinds.get(column, '')}>{escape(column)}</th>" for column in columns)
     body = "".join(
         "<tr>"
