@@ -162,7 +162,7 @@ def _say(document: dict[str, Any], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, width=max(120, Console(stderr=True).width))
     shown = Table(*document["table_2"]["columns"], title="Table 2")
     for row in document["table_2"]["rows"]:
         shown.add_row(*row)

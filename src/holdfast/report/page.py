@@ -67,7 +67,7 @@ def verdicts(rows: Sequence[tuple[str, bool | None, str]]) -> str:
         f'<td class="words">{escape(found)}</td></tr>'
         for name, held, found in rows
     )
-    head = "<th>finding</th><th>holds</th><th>what was found</th>"
+    head = "<th>finding</th><th>holds</th><th class=words>what was found</th>"
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
