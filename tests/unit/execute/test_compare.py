@@ -90,6 +90,12 @@ def test_last_digits_do_not_decide_which_rows_belong_together():
     assert first_difference(left, table({"seq": 1, "x": 1.0, "y": 5.0}, {"seq": 1, "x": 1.0, "y": 4.1})) is not None
 
 
+def test_the_row_right_behind_such_rows_is_looked_at_too():
+    left = table({"seq": 1, "x": 1.0, "y": 5.0}, {"seq": 1, "x": 1.0 + 1e-15, "y": 4.0}, {"seq": 2, "x": 1.0, "y": 1.0})
+    right = table({"seq": 1, "x": 1.0 + 1e-15, "y": 5.0}, {"seq": 1, "x": 1.0, "y": 4.0}, {"seq": 2, "x": 1.0, "y": 2.0})
+    assert first_difference(left, right).seq == 2
+
+
 def test_whole_numbers_on_one_side_only_do_not_change_the_order_of_rows():
     left = table({"seq": 1, "a": 2.0, "b": "x"}, {"seq": 1, "a": 1.0, "b": "y"})
     right = table({"seq": 1, "a": 2.0000000001, "b": "x"}, {"seq": 1, "a": 1.0, "b": "y"})
