@@ -7,7 +7,7 @@ from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.metrics import fitted_line
 
 CRITICAL = 1 / 3
-"""An impact from this share of the largest one on is critical, unless the output is right as soon as the operator is back."""
+"""An impact from this share of the largest one on is critical, unless it is only that of output missing while the operator is out."""
 DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
@@ -53,7 +53,8 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     if unpredictable:
         reasons.append(f"what its loss does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
-    if share >= CRITICAL and not (at_once and share < 1):
+    no_worse_than_silence = at_once and view.impact <= view.outage_sections  # an output that is missing is off by 1 a section
+    if share >= CRITICAL and not (no_worse_than_silence and share < 1):
         return Advice(view.case, "protect", tuple(reasons))
     return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
 
