@@ -7,7 +7,7 @@ from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.metrics import fitted_line
 
 CRITICAL = 1 / 3
-"""An impact from this share of the largest one on is critical, unless it is only that of output missing while the operator is out."""
+"""An impact from this share of the largest on is critical, unless it is that of output missing while the operator is out."""
 DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
