@@ -28,6 +28,7 @@ from holdfast.assess.setting import Keying, Setting, part_of
 from holdfast.assess.shape import window_epochs
 from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
+from holdfast.execute.schema import to_frame
 from holdfast.model import Graph, Operator
 
 ROWS = 2_000_000
@@ -109,7 +110,7 @@ class FastWay:
         then against that of each outage there; repetitions take the row together.
         """
         key, golden = self._keying.column, self._setting.frame(stream)
-        ranges = self._setting.spark.createDataFrame(self._needs(stream, lanes))
+        ranges = to_frame(self._setting.spark, self._needs(stream, lanes))
         bounds = ranges.groupBy("_key", "_place").agg(F.min("_start").alias("_low"), F.max("_stop").alias("_high"))
         reached = golden.join(
             F.broadcast(bounds), (F.col(key) == F.col("_key")) & F.col("seq").between(F.col("_low"), F.col("_high"))

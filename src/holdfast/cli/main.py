@@ -78,9 +78,8 @@ def reproduce() -> None:
 def main() -> None:
     """Run the command line; a user's mistake is told in words and ends with exit code 2."""
     try:
-        root.main(standalone_mode=False)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
+        code = root.main(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)  # what a command's Exit said, which click returns in this mode
     except click.ClickException as error:
         error.show()
         sys.exit(2)
