@@ -1,14 +1,19 @@
 """holdfast demo: Bargain Discovery on a generated market, told for a newcomer."""
 
 import tempfile
+from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from holdfast.cli.shared import json_option, print_json, say, spark_options, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 APPLICATION = "bargain_discovery.py"
 
@@ -95,12 +100,12 @@ Next:  holdfast assess --help     which operators matter, by injecting faults
         raise HoldfastError(f"the first law was broken at seq {apart.seq}; please report it with the seed {seed}")
 
 
-def _after(rows: object, *, seconds: int) -> object:
+def _after(rows: "DataFrame", *, seconds: int) -> datetime:
+    """The time so many seconds after the second in which the rows begin."""
     from pyspark.sql import functions as F
 
-    first = rows.agg(F.date_trunc("second", F.min("time"))).first()[0]  # type: ignore[attr-defined]
-    from datetime import timedelta
-
+    first = rows.agg(F.date_trunc("second", F.min("time")).alias("first")).collect()[0]["first"]
+    assert isinstance(first, datetime)
     return first + timedelta(seconds=seconds)
 
 

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from itertools import product
 from math import isclose, prod
 from typing import Annotated, Literal
@@ -16,6 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holdfast.model.document import Document, Part, Problem, above, at_least, between, wanted
+from holdfast.model.order import in_order
 
 MAX_CONFIGURATIONS = 4096
 PROBABILITY_TOLERANCE = 1e-6
@@ -185,22 +185,7 @@ class Descriptor(Document):
 
     def _sorted_pes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """PEs in topological order, and those that a cycle keeps out of it."""
-        waits = {name: {i for i in pe.inputs if i in self.pes} for name, pe in self.pes.items()}
-        readers: dict[str, list[str]] = {name: [] for name in self.pes}
-        for name, inputs in waits.items():
-            for i in inputs:
-                readers[i].append(name)
-        ready = [name for name, inputs in waits.items() if not inputs]
-        heapify(ready)
-        order = []
-        while ready:
-            name = heappop(ready)
-            order.append(name)
-            for reader in readers[name]:
-                waits[reader].discard(name)
-                if not waits[reader]:
-                    heappush(ready, reader)
-        return tuple(order), tuple(sorted(self.pes.keys() - set(order)))
+        return in_order({name: pe.inputs.keys() for name, pe in self.pes.items()})
 
     def _source_problems(self) -> Iterator[Problem]:
         if not self.sources:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from heapq import heapify, heappop, heappush
 from itertools import pairwise
 from math import isfinite
 from typing import Annotated
@@ -23,6 +22,7 @@ from pydantic import Field
 from holdfast.errors import DocumentError
 from holdfast.model.definition import Partitioning
 from holdfast.model.document import Document, Part, Problem, at_least, wanted
+from holdfast.model.order import in_order
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -248,22 +248,7 @@ class Topology(Document):
 
     def _sorted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Operators in topological order, and those that a cycle keeps out of it."""
-        waits = {name: operator.inputs.keys() & self.operators.keys() for name, operator in self.operators.items()}
-        readers: dict[str, list[str]] = {name: [] for name in self.operators}
-        for name, inputs in waits.items():
-            for i in inputs:
-                readers[i].append(name)
-        ready = [name for name, inputs in waits.items() if not inputs]
-        heapify(ready)
-        order = []
-        while ready:
-            name = heappop(ready)
-            order.append(name)
-            for reader in readers[name]:
-                waits[reader].discard(name)
-                if not waits[reader]:
-                    heappush(ready, reader)
-        return tuple(order), tuple(sorted(self.operators.keys() - set(order)))
+        return in_order({name: operator.inputs.keys() for name, operator in self.operators.items()})
 
     def _depth(self) -> int:
         """The most operators that a tuple passes."""
