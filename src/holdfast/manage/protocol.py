@@ -1,0 +1,124 @@
+"""What the orchestrator, the node controllers and the PE hosts say to one another.
+
+A node is told what should run on it, not what to do: an assignment lists every replica that it should have. It compares, starts
+what is missing and stops what is no longer wanted. So a message that is lost, doubled or late does no harm, and an orchestrator
+that comes back need not know what the one before it had said.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from holdfast.model.document import Part
+
+State = Literal["starting", "running", "idle", "finished", "failed"]
+"""What a replica does, as its PE host sees it. `failed`: it gave up, and says why."""
+
+
+class Assigned(Part):
+    """A replica that should be on a node.
+
+    `incarnation` grows when the orchestrator wants it started anew. `rank` is its place among the replicas of its task: 0 is
+    the primary. An inactive replica holds its place and uses no CPU.
+    """
+
+    job: int
+    pe: str
+    task: int
+    replica: int
+    incarnation: int = 1
+    rank: int = 0
+    active: bool = True
+
+    @property
+    def key(self) -> str:
+        return f"{self.job}:{self.pe}/{self.task}.{self.replica}"
+
+
+class Assignment(Part):
+    """Everything that should run on a node. `jobs` holds, per job, the settings that its PE host needs, unread by the control
+    plane. `term` and `generation` order assignments: a later term outranks any generation of an earlier one."""
+
+    term: int = 0
+    generation: int = 0
+    replicas: tuple[Assigned, ...] = ()
+    jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
+
+
+class ReplicaStatus(Part):
+    """How a replica is doing. `live` and `clean` are its heads: the last epoch done from first and from final records.
+
+    `error` says why it failed; `lag_s` is how far it is behind the close of the newest epoch, `rows_s` its input rate, `latency_s`
+    from an epoch's close to its commit. `caught_up`: nothing that could be done is left to do.
+    """
+
+    key: str
+    incarnation: int
+    state: State
+    error: str | None = None
+    live: int | None = None
+    clean: int | None = None
+    quality: str | None = None
+    lag_s: float | None = None
+    rows_s: float | None = None
+    latency_s: float | None = None
+    caught_up: bool = False
+
+
+class HostStatus(Part):
+    """What a PE host writes about itself, several times a second: its beat is apart from any replica's progress."""
+
+    pid: int
+    started_s: float
+    beat_s: float
+    ready: bool = False
+    error: str | None = None
+    term: int = 0
+    generation: int = 0
+    replicas: tuple[ReplicaStatus, ...] = ()
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    threads: int = 0
+    files: int = 0
+
+
+class Report(Part):
+    """A change of a replica's state, kept by the node until the orchestrator has acknowledged it, in order of `number`."""
+
+    number: int
+    at_s: float
+    key: str
+    incarnation: int
+    state: State | Literal["stopped", "lost"]
+    error: str | None = None
+
+
+class Registration(Part):
+    """A node that offers itself. `reports` acknowledged so far and `replicas` that it has let a new orchestrator reconcile."""
+
+    name: str
+    cores: float
+    memory_bytes: int
+    host: str = "spark"
+    labels: dict[str, str] = Field(default_factory=dict)
+    metrics: str | None = None
+    replicas: tuple[ReplicaStatus, ...] = ()
+
+
+class Beat(Part):
+    """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing."""
+
+    term: int
+    reports: tuple[Report, ...] = ()
+    host: HostStatus | None = None
+
+
+class Beaten(Part):
+    """The answer to a beat: the last report taken, and the newest generation of the node's assignment."""
+
+    term: int
+    acknowledged: int
+    generation: int
+    every_s: float = 1.0

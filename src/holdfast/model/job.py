@@ -1,0 +1,179 @@
+"""A job as it is submitted: what to run, what is promised of it, and what to do when a part of it fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import Field
+
+from holdfast.model.document import Document, Part, Problem, above, at_least, wanted
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""What a job or node may be called: its name becomes part of paths and addresses."""
+
+
+class Contract(Part):
+    """What is promised of a PE: how much is replayed after a failure, and what happens until then.
+
+    `tentative_after_s`: how long consumers wait for a dead producer before they go on without it; None: for ever. `correction`:
+    whether what was made without it is made again when it is back. A `quiet` secondary writes only when the primary has been
+    silent for `patience_s` after the secondary had the epoch ready, an `eager` one always. `retries`: how often an epoch that
+    fails is tried again before the PE fails. `catch_up_rows`: the most input rows of one catch-up job.
+    """
+
+    checkpoint_epochs: int = 10
+    tentative_after_s: float | None = None
+    correction: bool = True
+    secondary: Literal["quiet", "eager"] = "quiet"
+    patience_s: float = 0.5
+    retries: int = 2
+    catch_up_rows: int = 500_000
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(1, (*place, "checkpoint_epochs"), self.checkpoint_epochs)
+        if self.tentative_after_s is not None:
+            yield from at_least(0, (*place, "tentative_after_s"), self.tentative_after_s)
+        yield from at_least(0, (*place, "patience_s"), self.patience_s)
+        yield from at_least(0, (*place, "retries"), self.retries)
+        yield from at_least(1, (*place, "catch_up_rows"), self.catch_up_rows)
+
+
+class Policy(Part):
+    """What is done about a failed replica of a PE.
+
+    `restart`: on the same node (`here`), on another where there is room and else here (`elsewhere`), only while the PE has no
+    living replica left (`missing`), or `never`. The n-th failure in a row waits `backoff_s` times 2 to the n-1, at most
+    `backoff_max_s`; after `give_up_after` of them the PE is given up, and `then` the job goes on without it (`continue`) or
+    is canceled (`cancel`).
+    """
+
+    restart: Literal["here", "elsewhere", "missing", "never"] = "elsewhere"
+    backoff_s: float = 0.5
+    backoff_max_s: float = 60.0
+    give_up_after: int = 5
+    then: Literal["continue", "cancel"] = "continue"
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(0, (*place, "backoff_s"), self.backoff_s)
+        yield from at_least(self.backoff_s, (*place, "backoff_max_s"), self.backoff_max_s)
+        yield from at_least(1, (*place, "give_up_after"), self.give_up_after)
+
+
+class Feed(Part):
+    """Where the sources' rows come from: a recorded trace at a speed, or, without one, the readers that the application names."""
+
+    trace: str | None = None
+    columns: str | None = None
+    speed: float = 1.0
+
+
+class LightPe(Part):
+    """A PE without Spark, written out in the job itself: it beats and counts, and stands for a real one at scale.
+
+    `reads` are streams of this job, or `job:stream` of another. `shared`, as `job:pe`, makes it the PE of another job instead.
+    `lives_s`: after how long it finishes; None: it runs until it is stopped.
+    """
+
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    replicas: int = 1
+    shared: str | None = None
+    lives_s: float | None = None
+
+
+class Job(Document):
+    """What is submitted. Either an `application` (the path of its file) or `pes` written out.
+
+    `type` names the state machine of its life, `host` the kind of PE host that runs it. `streams` lets a source of the
+    application be a stream of another job: source name to `job:stream`. `replicas` is per PE (or PE/task) the number of
+    replicas; a `plan` or a `strategy` (paths) says it otherwise. `contracts` replaces the contract for single PEs.
+    """
+
+    job: str
+    type: str = "streaming"
+    host: str = "spark"
+    application: str | None = None
+    pes: dict[str, LightPe] | None = None
+    feed: Feed = Field(default_factory=Feed)
+    streams: dict[str, str] = Field(default_factory=dict)
+    log: str | None = None
+    out: str | None = None
+    plan: str | None = None
+    strategy: str | None = None
+    replicas: dict[str, int] = Field(default_factory=dict)
+    contract: Contract = Field(default_factory=Contract)
+    contracts: dict[str, Contract] = Field(default_factory=dict)
+    policy: Policy = Field(default_factory=Policy)
+
+    def problems(self) -> Iterable[Problem]:
+        """Everything wrong with the job that can be seen without its application."""
+        if not NAME.fullmatch(self.job):
+            yield wanted(("job",), "a name of letters, digits, '_', '.', '-' (at most 100)", self.job)
+        if (self.application is None) == (self.pes is None):
+            yield Problem((), "wanted either 'application' or 'pes', got " + ("neither" if self.pes is None else "both"))
+        if self.plan is not None and self.strategy is not None:
+            yield Problem((), "has both 'plan' and 'strategy'; give the one that decides the replicas")
+        yield from above(0, ("feed", "speed"), self.feed.speed)
+        yield from self.contract.mistakes(("contract",))
+        for name, contract in self.contracts.items():
+            yield from contract.mistakes(("contracts", name))
+        yield from self.policy.mistakes(("policy",))
+        for name, count in self.replicas.items():
+            yield from at_least(1, ("replicas", name), count)
+        for name, pe in (self.pes or {}).items():
+            if not NAME.fullmatch(name):
+                yield wanted(("pes", name), "a name of letters, digits, '_', '.', '-' (at most 100)", name)
+            yield from at_least(1, ("pes", name, "replicas"), pe.replicas)
+            if pe.shared is not None and (pe.makes or pe.reads or ":" not in pe.shared):
+                yield Problem(("pes", name, "shared"), "wanted 'job:pe' and nothing else: what it reads and makes is said there")
+
+    def contract_of(self, pe: str) -> Contract:
+        """The contract of one PE."""
+        return self.contracts.get(pe, self.contract)
+
+
+class Reading(Part):
+    """One input of a task: which tasks of a stream it reads, and which share of their rows is its own.
+
+    `share` and `of`: of the rows divided by `key` into `of` parts, the part number `share`; all rows where `of` is 1.
+    `job` is set where the stream is another job's.
+    """
+
+    stream: str
+    tasks: tuple[int, ...] = (0,)
+    key: tuple[str, ...] = ()
+    share: int = 0
+    of: int = 1
+    job: str | None = None
+
+
+class Task(Part):
+    """One task of a PE (or of a source or sink): the unit that is placed, replicated, killed and recovered."""
+
+    pe: str
+    task: int = 0
+    kind: Literal["source", "operators", "sink", "light"] = "operators"
+    operators: tuple[str, ...] = ()
+    reads: tuple[Reading, ...] = ()
+    makes: tuple[str, ...] = ()
+    replicas: int = 1
+    shared: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.pe}/{self.task}"
+
+
+class Layout(Document):
+    """A job taken apart: its tasks, each after those it reads, and where each of their replicas is wanted.
+
+    `hosts` is per task name the host names a strategy gave its replicas; empty where placement is free. `settings` is whatever
+    the job's kind of PE host needs to know, passed on unread.
+    """
+
+    application: str
+    tasks: tuple[Task, ...]
+    hosts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    settings: dict[str, Any] = Field(default_factory=dict)

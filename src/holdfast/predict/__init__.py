@@ -1,0 +1,1 @@
+"""Predicted output that stands in for a late PE."""
