@@ -1,0 +1,119 @@
+"""Fault schedules: what goes wrong with which process, and when. The runtime brings it about, the simulator computes with it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from holdfast.model.document import Document, Part, Problem, at_least, wanted
+
+Kind = Literal["crash", "stall", "slow", "cut", "fill"]
+Victim = Literal["pe", "host", "node", "controller", "orchestrator", "disk"]
+
+VICTIMS: dict[str, tuple[str, ...]] = {
+    "crash": ("pe", "host", "node", "controller", "orchestrator"),
+    "stall": ("pe", "host", "controller", "orchestrator"),
+    "slow": ("pe",),
+    "cut": ("node",),
+    "fill": ("disk",),
+}
+"""Whom each kind of fault can strike. A node is its controller and its PE host together."""
+
+LASTING = ("stall", "slow", "cut", "fill")
+
+
+class ScheduledFault(Part):
+    """One fault, `at_s` seconds after the job began to run.
+
+    crash: killed at once (SIGKILL); a node or the orchestrator is started again after `back_after_s`, if that is given.
+    stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. cut: a node's
+    messages to the orchestrator and back are lost for `for_s`. fill: the log's disk is full for `for_s`.
+
+    `target` names whom: a task such as vwap/0 or one replica of it, vwap/0.1; a node; a label such as rack=r1 for all nodes that
+    carry it. Several in one fault strike at once.
+    """
+
+    at_s: float
+    kind: Kind
+    what: Victim
+    target: tuple[str, ...] = ()
+    for_s: float | None = None
+    by_s: float | None = None
+    back_after_s: float | None = None
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(0, (*place, "at_s"), self.at_s)
+        if self.what not in VICTIMS[self.kind]:
+            yield wanted((*place, "what"), f"one of {', '.join(VICTIMS[self.kind])} for a {self.kind}", self.what)
+        if not self.target and self.what not in ("orchestrator", "disk"):
+            yield Problem((*place, "target"), f"is missing; a {self.kind} of a {self.what} needs the name of at least one")
+        if self.kind in LASTING and self.for_s is None:
+            yield Problem((*place, "for_s"), f"is missing; a {self.kind} lasts for so many seconds")
+        if self.kind == "slow" and self.by_s is None:
+            yield Problem((*place, "by_s"), "is missing; a slow PE takes so many seconds longer for each epoch")
+        for name in ("for_s", "by_s", "back_after_s"):
+            value = getattr(self, name)
+            if value is not None:
+                yield from at_least(0, (*place, name), value)
+
+
+class RandomFaults(Part):
+    """So many crashes drawn by the schedule's seed, between two moments. What was killed is started again after `back_after_s`."""
+
+    count: int
+    from_s: float = 0.0
+    to_s: float
+    what: tuple[Victim, ...] = ("pe", "host", "node", "orchestrator")
+    back_after_s: float = 1.0
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(0, (*place, "count"), self.count)
+        yield from at_least(0, (*place, "from_s"), self.from_s)
+        yield from at_least(self.from_s, (*place, "to_s"), self.to_s)
+        for index, what in enumerate(self.what):
+            if what not in VICTIMS["crash"]:
+                yield wanted((*place, "what", index), f"one of {', '.join(VICTIMS['crash'])}", what)
+        if not self.what:
+            yield Problem((*place, "what"), "is empty; say whom the faults may strike")
+
+
+class Schedule(Document):
+    """Faults in time. The same seed draws the same faults.
+
+    >>> Schedule(seed=1, random=RandomFaults(count=1, to_s=9, what=("node",))).drawn(tasks=[], nodes=["a", "b"])[0].target
+    ('a',)
+    """
+
+    seed: int = 0
+    faults: tuple[ScheduledFault, ...] = Field(default_factory=tuple)
+    random: RandomFaults | None = None
+
+    def problems(self) -> Iterable[Problem]:
+        for index, fault in enumerate(self.faults):
+            yield from fault.mistakes(("faults", index))
+        if self.random is not None:
+            yield from self.random.mistakes(("random",))
+
+    def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str]) -> list[ScheduledFault]:
+        """Every fault in order of time, the random ones drawn for these tasks and nodes."""
+        return sorted(
+            [*self.faults, *self._random(tasks, nodes)], key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target)
+        )
+
+    def _random(self, tasks: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
+        if self.random is None:
+            return
+        rng = random.Random(self.seed)
+        for _ in range(self.random.count):
+            what = rng.choice(self.random.what)
+            among = tasks if what == "pe" else () if what == "orchestrator" else nodes
+            yield ScheduledFault(
+                at_s=round(rng.uniform(self.random.from_s, self.random.to_s), 3),
+                kind="crash",
+                what=what,
+                target=(rng.choice(sorted(among)),) if among else (),
+                back_after_s=self.random.back_after_s,
+            )
