@@ -85,6 +85,11 @@ class EpochLog:
             low, high = (middle, high) if self.first(stream, task, epoch=after + middle) is not None else (low, middle)
         return after + low
 
+    def oldest(self, stream: str, task: int) -> int | None:
+        """The oldest epoch that has not been trimmed, found by listing the names; None where there is none."""
+        names = self._store.names(f"records/{quote(stream, safe='')}/{task}/")
+        return min((int(name.rsplit("/", 1)[1].split(".")[0]) for name in names), default=None)
+
     def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
         """Forget the epochs past `after` up to and including `until`, and name the data files that nothing refers to any more."""
         files: list[str] = []

@@ -41,6 +41,15 @@ class Store:
             ) from error
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Store an object whether or not one of that name is there: a reader sees the old or the new."""
+        try:
+            obstore.put(self._store, name, content, mode="overwrite")
+        except (BaseError, OSError) as error:
+            raise HoldfastError(
+                f"the log at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
+            ) from error
+
     def read(self, name: str) -> bytes | None:
         """The content of an object, or None where there is none."""
         try:

@@ -1,0 +1,178 @@
+"""A job taken apart into tasks: what each reads, makes and runs, and how many replicas it has.
+
+`python -m holdfast.run.layout` reads a job as JSON and prints its layout: the control plane calls it as a process of its own, so
+that an application's file, which is code, is never run inside the orchestrator.
+"""
+
+import json
+import sys
+from collections.abc import Iterable
+
+from holdfast.errors import ApplicationError, HoldfastError
+from holdfast.model import Graph, Operator, Sink
+from holdfast.model.document import check_document, read_document
+from holdfast.model.job import Job, Layout, Reading, Task
+from holdfast.model.load import load_app
+from holdfast.plan.laar.strategy import Strategy
+from holdfast.plan.ppa.document import PlanDocument
+
+
+def layout_of(job: Job) -> Layout:
+    """The tasks of a job, each after those it reads; every problem of the application, plan and strategy is told."""
+    if job.application is None:
+        raise HoldfastError(f"job '{job.job}' names no application; a job for Spark needs the path of its file")
+    if job.log is None:
+        raise HoldfastError(f"job '{job.job}' has no log; give a folder or an object store's URL that all its nodes can see")
+    app = load_app(job.application)
+    graph = app.graph()
+    tasks = [*_sources(graph, job), *_pes(graph, job, app.name)]
+    wanted = _Replicas(job, app.name, graph, tasks)
+    tasks = [task.model_copy(update={"replicas": wanted.of(task)}) for task in tasks]
+    for sink in graph.sinks:
+        producers = [task for task in tasks if sink.input in task.makes]
+        reading = Reading(stream=sink.input, tasks=tuple(range(len(producers))) or (0,), job=_job_of(job, sink.input))
+        copies = max((task.replicas for task in producers), default=1)
+        tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
+    unknown = sorted(set(job.contracts) - {task.pe for task in tasks})
+    if unknown:
+        raise HoldfastError(f"job '{job.job}' has a contract for '{unknown[0]}'; its PEs are: {_list(t.pe for t in tasks)}")
+    settings = {"job": job.model_dump(mode="json"), "tasks": [task.model_dump(mode="json") for task in tasks]}
+    return Layout(application=app.name, tasks=tuple(tasks), hosts=wanted.hosts, settings=settings)
+
+
+def _sources(graph: Graph, job: Job) -> list[Task]:
+    unknown = sorted(set(job.streams) - {source.name for source in graph.sources})
+    if unknown:
+        names = _list(source.name for source in graph.sources)
+        raise HoldfastError(f"job '{job.job}' takes source '{unknown[0]}' from another job; its sources are: {names}")
+    return [
+        Task(pe=source.name, task=number, kind="source", makes=(source.name,))
+        for source in graph.sources
+        if source.name not in job.streams
+        for number in range(source.parallelism)
+    ]
+
+
+def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
+    tasks = []
+    problems = []
+    for pe, part in graph.pes.items():
+        operators = [graph.operator(each) for each in part]
+        counts = {operator.parallelism for operator in operators}
+        inner = [
+            (stream, o.name)
+            for o in operators
+            for stream in o.inputs
+            if stream in part and graph.partitioning(stream, o.name) != "one-to-one"
+        ]
+        if len(counts) > 1 or inner:
+            problems.append(
+                f"PE '{pe}' fuses {', '.join(part)}, which have different tasks; fused operators need the same parallelism and key"
+            )
+            continue
+        tasks += [
+            Task(
+                pe=pe,
+                task=number,
+                operators=part,
+                reads=tuple(_reading(graph, job, stream, operators, number) for stream in graph.streams_into(part)),
+                makes=graph.streams_out_of(part),
+            )
+            for number in range(operators[0].parallelism)
+        ]
+    if problems:
+        raise ApplicationError(f"application '{name}'", problems)
+    return tasks
+
+
+def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], number: int) -> Reading:
+    """What one task reads of a stream: the upstream tasks of its group, and of their rows its own share (PPA, section II-A)."""
+    reader = next(operator for operator in operators if stream in operator.inputs)
+    upstream = graph.nodes[stream]
+    assert not isinstance(upstream, Sink)
+    above, below = upstream.parallelism, reader.parallelism
+    kind = graph.partitioning(stream, reader.name)
+    foreign = _job_of(job, stream)
+    name = job.streams[stream].split(":", 1)[1] if foreign else stream
+    if kind == "one-to-one":
+        return Reading(stream=name, tasks=(number,), job=foreign)
+    if kind == "merge":
+        group = above // below
+        return Reading(stream=name, tasks=tuple(range(number * group, (number + 1) * group)), job=foreign)
+    if kind == "split":
+        group = below // above
+        return Reading(stream=name, tasks=(number // group,), key=reader.key, share=number % group, of=group, job=foreign)
+    return Reading(stream=name, tasks=tuple(range(above)), key=reader.key, share=number, of=below, job=foreign)
+
+
+def _job_of(job: Job, stream: str) -> str | None:
+    return job.streams[stream].split(":", 1)[0] if stream in job.streams else None
+
+
+class _Replicas:
+    """How many replicas each task has, and where: as the job says itself, else as its plan or strategy does, else one."""
+
+    def __init__(self, job: Job, application: str, graph: Graph, tasks: list[Task]) -> None:
+        names = {task.name for task in tasks} | {task.pe for task in tasks} | {sink.name for sink in graph.sinks}
+        unknown = sorted(set(job.replicas) - names)
+        if unknown:
+            raise HoldfastError(f"job '{job.job}' wants replicas of '{unknown[0]}'; its PEs and tasks are: {_list(names)}")
+        self._job = job
+        self._planned: set[str] = set()
+        self._count = 1
+        self.hosts: dict[str, tuple[str, ...]] = {}
+        if job.plan is not None:
+            self._planned = self._from_plan(read_document(job.plan, PlanDocument), application, tasks, job.plan)
+        if job.strategy is not None:
+            strategy = read_document(job.strategy, Strategy)
+            self._count, self.hosts = self._from_strategy(strategy, application, tasks, job.strategy)
+
+    def of(self, task: Task) -> int:
+        for name in (task.name, task.pe):
+            if name in self._job.replicas:
+                return self._job.replicas[name]
+        if task.name in self.hosts:
+            return self._count
+        return 2 if task.name in self._planned else 1
+
+    def _from_plan(self, plan: PlanDocument, application: str, tasks: list[Task], path: str) -> set[str]:
+        """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""
+        _require_same(f"plan '{path}'", plan.topology, application)
+        home = {f"{operator}/{task.task}": task.name for task in tasks for operator in (task.operators or (task.pe,))}
+        unknown = [name for name in plan.tasks if name not in home]
+        if unknown:
+            raise HoldfastError(f"plan '{path}' replicates task '{unknown[0]}', which the application lacks; it has: {_list(home)}")
+        return {home[name] for name in plan.tasks}
+
+    def _from_strategy(
+        self, strategy: Strategy, application: str, tasks: list[Task], path: str
+    ) -> tuple[int, dict[str, tuple[str, ...]]]:
+        _require_same(f"strategy '{path}'", strategy.application, application)
+        pes = {task.pe for task in tasks if task.kind == "operators"}
+        if set(strategy.placement) != pes:
+            apart = sorted(set(strategy.placement) ^ pes)
+            raise HoldfastError(f"strategy '{path}' and the application differ in PE '{apart[0]}'; both must have: {_list(pes)}")
+        return strategy.replicas, {t.name: strategy.placement[t.pe] for t in tasks if t.kind == "operators"}
+
+
+def _require_same(what: str, got: str, application: str) -> None:
+    if got != application:
+        raise HoldfastError(f"{what} is for application '{got}', but this one is '{application}'; plan it from its own documents")
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))
+
+
+def main() -> None:
+    """Read a job, print its layout; a mistake is told on stderr and ends with exit code 2."""
+    try:
+        job = check_document(json.load(sys.stdin), Job, thing="job")
+        print(layout_of(job).model_dump_json())
+    except (HoldfastError, json.JSONDecodeError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

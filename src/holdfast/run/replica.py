@@ -1,0 +1,206 @@
+"""One replica of a task: it follows the log of its inputs and writes its own.
+
+It has two heads. *clean* has gone over final records only, and makes exact records. *live* has gone over first records, and
+differs from clean only while something inexact was read: what it makes then is tentative. When final records come, clean
+follows them from where it stood, as one Spark job, and once it has caught up the two are one again.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError, OperatorError
+from holdfast.execute.cut import Span
+from holdfast.execute.law import rows_of
+from holdfast.log import Quality
+from holdfast.model.job import Contract, Task
+from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.head import Head
+from holdfast.run.inbox import Inbox, Records
+from holdfast.run.outbox import Outbox
+from holdfast.run.timeline import Timeline
+
+MOST_EPOCHS = 1_000
+"""The most epochs of one job: what a catch-up job reads is bounded by rows, and by this where rows are few."""
+
+LOOK_S = 1.0
+"""How often a replica that has nothing to do looks whether another has left it behind."""
+
+
+class Compute(Protocol):
+    """What a task does to its inputs: a span of epochs from a head's kept rows, to the rows made and the rows kept."""
+
+    def run(self, new: dict[str, pa.Table], head: Head, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]: ...
+
+
+class Replica:
+    """The loop's body: `step` does the next thing that can be done, if there is one.
+
+    `fades` is after how many epochs an incomplete input no longer shows in the kept rows; None: never.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        contract: Contract,
+        *,
+        inbox: Inbox,
+        outbox: Outbox,
+        compute: Compute,
+        checkpoints: Checkpoints,
+        timeline: Timeline,
+        fades: int | None = None,
+        checkpointed: Callable[[int], None] = lambda epoch: None,
+    ) -> None:
+        self.task, self.contract = task, contract
+        self._inbox, self._outbox, self._compute = inbox, outbox, compute
+        self._checkpoints, self._timeline, self._fades = checkpoints, timeline, fades
+        self._checkpointed = checkpointed
+        self._most_epochs = MOST_EPOCHS
+        self._failures = 0
+        self.saves_every = contract.checkpoint_epochs
+        self.rows_read = 0
+        self._looks_again_s = 0.0
+        self.restore()
+
+    def restore(self) -> None:
+        """Start from the newest checkpoint, or from nothing. Without correction what was missed meanwhile is skipped."""
+        saved = self._checkpoints.latest(self.task.name)
+        self.clean = self.live = saved or Head(self._timeline.first - 1)
+        self._saved = self.clean.epoch
+        if not self.contract.correction:
+            ahead = max(self._outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
+            if ahead > self.clean.epoch:
+                self.clean = self.live = replace(self.clean, epoch=ahead, tainted=ahead)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last epoch of the job has been done from final records."""
+        return self._timeline.last is not None and self.clean.epoch >= self._timeline.last
+
+    @property
+    def quality(self) -> Quality:
+        return Quality.EXACT if self.live.epoch == self.clean.epoch and self.live.tainted is None else Quality.TENTATIVE
+
+    def step(self) -> bool:
+        """Do what can be done next; whether there was anything."""
+        if not self.contract.correction:
+            return self._go_on()
+        if self.live.epoch == self.clean.epoch:
+            return self._advance_clean() or self._advance_live()
+        ahead = self._advance_live()
+        return self._advance_clean() or ahead
+
+    def save(self) -> None:
+        """Store the clean head, so that a replica started elsewhere need not begin further back."""
+        if self.clean.epoch > self._saved:
+            self._checkpoints.save(self.task.name, self.clean)
+            self._saved = self.clean.epoch
+            self._checkpointed(self._saved)
+
+    def _advance_clean(self) -> bool:
+        epochs = self._ready(self.clean.epoch, self._inbox.finals)
+        if not epochs:
+            return self._skipped()
+        self.clean = self._run(self.clean, epochs, [Quality.EXACT] * len(epochs))
+        if self.live.epoch <= self.clean.epoch:
+            self.live = self.clean
+        if self.clean.epoch - self._saved >= self.saves_every or self.finished:
+            self.save()
+        return True
+
+    def _advance_live(self) -> bool:
+        epochs = self._ready(self.live.epoch, self._inbox.firsts)
+        if not epochs:
+            return False
+        if self.live.epoch == self.clean.epoch and all(record.quality is Quality.EXACT for record in epochs[0]):
+            return False  # it became final between two looks: the clean head will take it
+        self.live = self._run(self.live, epochs, [Quality.TENTATIVE] * len(epochs))
+        return True
+
+    def _go_on(self) -> bool:
+        """Without correction there is one head; it goes over first records and remembers for how long they were incomplete."""
+        epochs = self._ready(self.live.epoch, self._inbox.firsts)
+        if not epochs:
+            return self._skipped()
+        tainted, qualities = self.live.tainted, []
+        for number, records in enumerate(epochs, self.live.epoch + 1):
+            if any(record.quality is not Quality.EXACT for record in records):
+                tainted = number
+            elif tainted is not None and self._fades is not None and number - tainted > self._fades:
+                tainted = None
+            qualities.append(Quality.EXACT if tainted is None else Quality.TENTATIVE)
+        self.clean = self.live = replace(self._run(self.live, epochs, qualities), tainted=tainted)
+        if self.clean.epoch - self._saved >= self.saves_every or self.finished:
+            self.save()
+        return True
+
+    def _skipped(self) -> bool:
+        """Jump to a newer checkpoint of another replica where there is one: the log may be trimmed up to there."""
+        if time.monotonic() < self._looks_again_s:
+            return False
+        self._looks_again_s = time.monotonic() + LOOK_S
+        newest = self._checkpoints.epoch(self.task.name)
+        if newest is None or newest <= self.clean.epoch:
+            return False
+        saved = self._checkpoints.latest(self.task.name)
+        if saved is None or saved.epoch <= self.clean.epoch:
+            return False
+        self.clean, self._saved = saved, saved.epoch
+        if self.live.epoch <= self.clean.epoch:
+            self.live = self.clean
+        return True
+
+    def _ready(self, after: int, look: Callable[[int], Records | None]) -> list[Records]:
+        """The records of the epochs that can be done next, as many as one job may take."""
+        found: list[Records] = []
+        rows = 0
+        while len(found) < self._most_epochs and (self._timeline.last is None or after + len(found) < self._timeline.last):
+            records = look(after + len(found) + 1)
+            if records is None:
+                break
+            rows += sum(record.rows for record in records)
+            if found and rows > self.contract.catch_up_rows:
+                break
+            found.append(records)
+        return found
+
+    def _run(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality]) -> Head:
+        """One job over a run of epochs, and its commits in order."""
+        ends: list[int] = []
+        after = head.after
+        for records in epochs:
+            after = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
+            ends.append(after)
+        span = Span(head.epoch + 1, head.epoch + len(epochs), head.after, after)
+        new = self._inbox.rows(epochs)
+        self.rows_read += sum(table.num_rows for table in new.values())
+        try:
+            made, kept = self._compute.run(new, head, span)
+        except OperatorError as error:
+            self._failed(error, span)
+            return head
+        self._most_epochs, self._failures = MOST_EPOCHS, 0
+        before = head.after
+        for number, (end, quality, records) in enumerate(zip(ends, qualities, epochs, strict=True), span.first):
+            lineage = tuple(f"{r.stream}/{r.task} {r.quality.value} by {r.producer}" for r in records)
+            each = Span(number, number, before, end)
+            for stream, rows in made.items():
+                mine = rows if len(epochs) == 1 else rows_of(rows, each)
+                self._outbox.publish(stream, number, rows=mine, quality=quality, lineage=lineage)
+            before = end
+        return Head(span.last, kept, after)
+
+    def _failed(self, error: OperatorError, span: Span) -> None:
+        """Try again, epoch by epoch so that the one at fault is found, and give up after the contract's retries."""
+        if span.last > span.first:
+            self._most_epochs = 1
+            return
+        self._failures += 1
+        if self._failures > self.contract.retries:
+            raise HoldfastError(
+                f"{error} (epoch {span.first}, input rows with seq {span.after + 1} to {span.until}, tried {self._failures} times)"
+            ) from error

@@ -1,0 +1,108 @@
+"""The rows of an epoch as one file of the log's store, and what names them: a checksum that two producers agree on."""
+
+import io
+import zlib
+from collections.abc import Callable
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from holdfast.errors import HoldfastError
+from holdfast.log import Store
+
+Hashes = NDArray[np.uint64]
+
+DIGITS = 9
+"""Significant digits of a floating-point number that count: the order of a sum moves later ones."""
+
+
+def write_rows(store: Store, rows: pa.Table, *, folder: str) -> str:
+    """Store the rows as a Parquet file of its own name, and return that name."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, compression="zstd", version="2.6", coerce_timestamps="us")
+    name = f"{folder}/{uuid4().hex}.parquet"
+    if not store.create(name, buffer.getvalue()):
+        raise HoldfastError(f"the log at '{store.root}' already has a file '{name}'; nothing may write there but holdfast")
+    return name
+
+
+def read_rows(store: Store, name: str) -> pa.Table:
+    """The rows of a file that `write_rows` stored."""
+    content = store.read(name)
+    if content is None:
+        raise HoldfastError(f"the log at '{store.root}' has lost the file '{name}', which a record names; was it deleted by hand?")
+    return pq.read_table(pa.BufferReader(content))
+
+
+def checksum(rows: pa.Table) -> str:
+    """The same for two bags of the same rows, whatever their order and the last digits of their sums.
+
+    >>> a = pa.table({"seq": [1, 2], "x": [0.1 + 0.2, 5.0]})
+    >>> checksum(a) == checksum(pa.table({"seq": [2, 1], "x": [5.0, 0.3]}))
+    True
+    >>> checksum(a) == checksum(pa.table({"seq": [1, 2], "x": [0.3, 5.1]}))
+    False
+    """
+    total = np.full(rows.num_rows, 0x9E3779B97F4A7C15, np.uint64)
+    with np.errstate(over="ignore"):
+        for name in sorted(rows.column_names):
+            total = _mixed(total * np.uint64(31) + _hashes(rows[name]))
+        return f"{rows.num_rows}-{int(np.add.reduce(total, dtype=np.uint64)):016x}"
+
+
+def part_of(rows: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
+    """For each row the number of the part, from 0, that its key falls on: the same on every machine and in every run."""
+    if parts == 1:
+        return np.zeros(rows.num_rows, np.int64)
+    combined = None
+    for name in key:
+        text = pc.fill_null(rows[name].cast(pa.string()), "\0")
+        combined = text if combined is None else pc.binary_join_element_wise(combined, text, "\x1f")
+    if combined is None:
+        raise HoldfastError(f"rows are to be divided into {parts} parts, but there is no key to divide them by")
+    return (_of_distinct(combined, lambda value: zlib.crc32(str(value).encode())) % np.uint64(parts)).astype(np.int64)
+
+
+def _hashes(column: pa.ChunkedArray) -> Hashes:
+    if pa.types.is_floating(column.type):
+        return _of_floats(pc.fill_null(column, float("nan")).to_numpy().astype(np.float64))
+    if pa.types.is_temporal(column.type) and not pa.types.is_date(column.type):
+        column = column.cast(pa.int64())
+    if pa.types.is_integer(column.type):
+        whole: Hashes = pc.fill_null(column.cast(pa.int64()), -(2**63) + 1).to_numpy().astype(np.int64).view(np.uint64)
+        return whole
+    return _of_distinct(column, lambda value: zlib.crc32(repr(value).encode()) * 0x9E3779B1)
+
+
+def _of_floats(values: NDArray[np.float64]) -> Hashes:
+    """Equal for numbers that agree in the digits that count; zeros are one, whatever their sign."""
+    safe = np.where(np.isfinite(values) & (values != 0), values, 1.0)
+    scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(safe))))
+    rounded = np.where(np.isfinite(scale) & (scale > 0), np.round(safe * scale) / scale, safe)
+    found = np.where(np.isfinite(values), np.where(values == 0, 0.0, rounded), values)
+    # Rounding by a power of ten leaves noise in the last bits: only the ones above it name the number.
+    bits: Hashes = found.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return bits
+
+
+def _of_distinct(column: pa.ChunkedArray, of: Callable[[object], int]) -> Hashes:
+    """A hash per row, computed once per distinct value."""
+    if pa.types.is_nested(column.type):
+        return np.array([zlib.crc32(repr(value).encode()) for value in column.to_pylist()], np.uint64)
+    encoded = column.combine_chunks().dictionary_encode()
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    values = np.array([of(value) & 0xFFFFFFFFFFFFFFFF for value in encoded.dictionary.to_pylist()] + [0], np.uint64)
+    places = pc.fill_null(encoded.indices, len(values) - 1).to_numpy(zero_copy_only=False)
+    found: Hashes = values[places]
+    return found
+
+
+def _mixed(values: Hashes) -> Hashes:
+    """Spread every bit over all others (the finaliser of a 64-bit hash)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))

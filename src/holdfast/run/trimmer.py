@@ -1,0 +1,52 @@
+"""Forgetting what nobody will read again: records and files behind every consumer's checkpoint."""
+
+from collections.abc import Iterable
+
+from holdfast.log import EpochLog, Store
+from holdfast.model.job import Task
+from holdfast.run.checkpoint import Checkpoints
+
+
+class Trimmer:
+    """Trims the streams of one job. Behind the slowest of a stream's consumers, and behind its producer, which would otherwise
+    make again, after a restart, what has been forgotten. A consumer in another job counts by the mark that it leaves."""
+
+    def __init__(self, store: Store, tasks: Iterable[Task], checkpoints: Checkpoints) -> None:
+        self._store, self._log, self._checkpoints = store, EpochLog(store), checkpoints
+        self._concerned: dict[tuple[str, int], list[str]] = {}
+        listed = list(tasks)
+        for task in listed:
+            for stream in task.makes:
+                self._concerned.setdefault((stream, task.task), []).append(task.name)
+        for task in listed:
+            for reading in task.reads:
+                for number in reading.tasks:
+                    if reading.job is None:
+                        self._concerned[reading.stream, number].append(task.name)
+        self._done: dict[tuple[str, int], int] = {}
+
+    def trim(self, stream: str, task: int) -> None:
+        """Forget what can be forgotten of one task's stream."""
+        until = self._checkpoints.behind_all(self._concerned[stream, task])
+        marks = [int(self._store.read(name) or b"-1") for name in self._store.names(_marks(stream, task))]
+        if until is None:
+            return
+        until = min([until, *marks])
+        after = self._done.get((stream, task))
+        if after is None:
+            oldest = self._log.oldest(stream, task)
+            if oldest is None:
+                return
+            after = oldest - 1
+        if until > after:
+            self._store.remove(self._log.trim(stream, task, after=after, until=until))
+            self._done[stream, task] = until
+
+
+def leave_mark(store: Store, reader: str, *, stream: str, task: int, epoch: int) -> None:
+    """Say in another job's log up to which epoch a stream has been read for good by a reader of this name."""
+    store.replace(f"{_marks(stream, task)}{reader}", str(epoch).encode())
+
+
+def _marks(stream: str, task: int) -> str:
+    return f"readers/{stream}/{task}/"

@@ -1,0 +1,270 @@
+"""The second law on the real replicas and the real log, with a stand-in for Spark: random kills, restarts, absent and predicted
+records, checkpoints and trimming, thousands of steps in a second."""
+
+import random
+import zlib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from obstore.store import MemoryStore
+
+from holdfast.errors import HoldfastError, OperatorError
+from holdfast.log import EpochLog, Quality, Store
+from holdfast.model.job import Contract, Reading, Task
+from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.head import Head
+from holdfast.run.inbox import Inbox
+from holdfast.run.outbox import Outbox
+from holdfast.run.replica import Replica
+from holdfast.run.timeline import Timeline
+from holdfast.run.trimmer import Trimmer
+
+EPOCHS = 12
+GRAPH = {"a": ["src"], "b": ["src"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
+SCHEMA = pa.schema({"seq": pa.int64(), "epoch": pa.int64(), "value": pa.int64()})
+TIMELINE = Timeline(first=0, last=EPOCHS - 1, epoch_s=1.0, opened_s=0.0)
+
+
+class Chain:
+    """A stateful stand-in for an operator: its output and state depend on everything it has read."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def run(self, new, head, span):
+        state = head.kept["state"]["value"][0].as_py() if head.kept else 0
+        rows = []
+        for epoch in range(span.first, span.last + 1):
+            for stream in sorted(new):
+                for row in new[stream].to_pylist():
+                    if row["epoch"] == epoch:
+                        state = zlib.crc32(f"{state} {self.name} {stream} {row['value']}".encode())
+            rows.append({"seq": epoch + 1, "epoch": epoch, "value": state})
+        return {self.name: pa.Table.from_pylist(rows, SCHEMA)}, {"state": pa.table({"value": [state]})}
+
+
+def task(name):
+    return Task(pe=name, reads=tuple(Reading(stream=s) for s in GRAPH[name]), makes=(name,))
+
+
+def source_rows(epoch):
+    return pa.Table.from_pylist([{"seq": epoch + 1, "epoch": epoch, "value": epoch * 7 + 1}], SCHEMA)
+
+
+class Cluster:
+    def __init__(self, store, *, counts=None, contract=None, compute=Chain):
+        self.store, self.checkpoints, self.told = store, Checkpoints(store), []
+        self.contract, self.compute = contract or Contract(checkpoint_epochs=10_000), compute
+        self.source = self.outbox("src")
+        tasks = [Task(pe="src", kind="source", makes=("src",)), *map(task, GRAPH)]
+        self.trimmer = Trimmer(store, tasks, self.checkpoints)
+        self.replicas = [self.replica(name) for name in GRAPH for _ in range((counts or {}).get(name, 1))]
+        self.produced = 0
+
+    def outbox(self, name):
+        return Outbox(self.store, 0, name, TIMELINE, lambda kind, event: self.told.append((kind, event)), clock=lambda: 0.0)
+
+    def replica(self, name):
+        stores = [self.store] * len(GRAPH[name])
+        schemas = dict.fromkeys(["src", *GRAPH], SCHEMA)
+        return Replica(
+            task(name),
+            self.contract,
+            inbox=Inbox(task(name).reads, stores, schemas),
+            outbox=self.outbox(name),
+            compute=self.compute(name),
+            checkpoints=self.checkpoints,
+            timeline=TIMELINE,
+        )
+
+    def produce(self):
+        self.source.publish("src", self.produced, rows=source_rows(self.produced), quality=Quality.EXACT)
+        self.produced += 1
+
+    def settle(self):
+        while sum(replica.step() for replica in self.replicas):
+            pass
+
+    def final(self, stream):
+        log = EpochLog(self.store)
+        records = [log.final(stream, 0, epoch=epoch) for epoch in range(EPOCHS)]
+        return [record and record.checksum for record in records]
+
+
+def golden():
+    cluster = Cluster(Store(MemoryStore()))
+    while cluster.produced < EPOCHS:
+        cluster.produce()
+    cluster.settle()
+    return {name: cluster.final(name) for name in GRAPH}
+
+
+GOLDEN = golden()
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**9))
+def test_when_all_is_quiet_the_final_records_equal_the_run_without_faults(seed):
+    rng = random.Random(seed)
+    cluster = Cluster(Store(MemoryStore()), counts={name: rng.choice([1, 1, 2, 3]) for name in GRAPH})
+    alive = [True] * len(cluster.replicas)
+    log = EpochLog(cluster.store)
+    for _ in range(rng.randint(20, 250)):
+        act, n = rng.random(), rng.randrange(len(alive))
+        replica = cluster.replicas[n]
+        if act < 0.10 and cluster.produced < EPOCHS:
+            cluster.produce()
+        elif act < 0.70 and alive[n]:
+            replica.step()
+        elif act < 0.76:
+            alive[n] = False
+        elif act < 0.84 and not alive[n]:
+            alive[n] = True
+            cluster.replicas[n] = cluster.replica(replica.task.pe)
+        elif act < 0.90:
+            name = replica.task.pe
+            epoch = log.head(name, 0, after=cluster.checkpoints.epoch(f"{name}/0") or -1) + 1
+            inputs = [log.first(stream, 0, epoch=epoch) for stream in GRAPH[name]]
+            if epoch < EPOCHS and all(inputs):
+                quality = rng.choice([Quality.ABSENT, Quality.PREDICTED])
+                rows = SCHEMA.empty_table() if quality is Quality.ABSENT else source_rows(epoch)
+                cluster.outbox(name).publish(name, epoch, rows=rows, quality=quality)
+        elif act < 0.96 and alive[n]:
+            replica.save()
+        else:
+            for stream in GRAPH:
+                cluster.trimmer.trim(stream, 0)
+    while cluster.produced < EPOCHS:
+        cluster.produce()
+    cluster.replicas = [r if alive[n] else cluster.replica(r.task.pe) for n, r in enumerate(cluster.replicas)]
+    for replica in cluster.replicas:
+        replica._looks_again_s = 0.0
+    cluster.settle()
+    for name in GRAPH:
+        assert [held for held in cluster.final(name) if held] == [
+            right for right, held in zip(GOLDEN[name], cluster.final(name), strict=True) if held
+        ]
+        behind = cluster.checkpoints.epoch(f"{name}/0")
+        trimmed = cluster.final(name)[: (behind if behind is not None else -1) + 1]
+        assert all(cluster.final(name)[len(trimmed) :])
+    assert all(replica.finished and replica.quality is Quality.EXACT for replica in cluster.replicas)
+    assert not [event for kind, event in cluster.told if kind == "divergence"]
+
+
+def test_a_replica_that_is_behind_does_all_waiting_epochs_in_one_job():
+    jobs = []
+
+    class Counted(Chain):
+        def run(self, new, head, span):
+            jobs.append((self.name, span.last - span.first + 1))
+            return super().run(new, head, span)
+
+    cluster = Cluster(Store(MemoryStore()), compute=Counted)
+    for _ in range(EPOCHS):
+        cluster.produce()
+    cluster.settle()
+    assert jobs == [(name, EPOCHS) for name in "abcde"]
+
+
+def test_a_catch_up_job_reads_no_more_rows_than_the_contract_allows():
+    cluster = Cluster(Store(MemoryStore()), contract=Contract(catch_up_rows=5, checkpoint_epochs=100))
+    for _ in range(EPOCHS):
+        cluster.produce()
+    a = cluster.replicas[0]
+    assert a.step() and a.clean.epoch == 4
+    assert a.step() and a.clean.epoch == 9
+
+
+def test_what_is_made_from_an_absent_input_is_tentative_down_the_graph_and_exact_once_it_is_corrected():
+    cluster = Cluster(Store(MemoryStore()))
+    dead = cluster.replicas.pop(0)
+    assert dead.task.pe == "a"
+    cluster.produce()
+    cluster.outbox("a").publish("a", 0, rows=SCHEMA.empty_table(), quality=Quality.ABSENT)
+    cluster.settle()
+    log = EpochLog(cluster.store)
+    assert [log.first(s, 0, epoch=0).quality.value for s in "abcde"] == ["absent", "exact", "tentative", "tentative", "tentative"]
+    assert [log.final(s, 0, epoch=0) for s in "cde"] == [None] * 3
+    cluster.replicas.append(cluster.replica("a"))
+    cluster.settle()
+    assert [log.final(s, 0, epoch=0).checksum for s in "abcde"] == [GOLDEN[s][0] for s in "abcde"]
+
+
+def test_without_correction_nothing_is_made_again_and_the_quality_stays_honest():
+    cluster = Cluster(Store(MemoryStore()), contract=Contract(correction=False, checkpoint_epochs=1))
+    dead = cluster.replicas.pop(0)
+    cluster.produce()
+    cluster.outbox("a").publish("a", 0, rows=SCHEMA.empty_table(), quality=Quality.ABSENT)
+    cluster.settle()
+    cluster.replicas.insert(0, cluster.replica(dead.task.pe))
+    cluster.produce()
+    cluster.settle()
+    log = EpochLog(cluster.store)
+    assert [log.first(s, 0, epoch=1).quality.value for s in "abe"] == ["tentative", "exact", "tentative"]
+    assert log.final("c", 0, epoch=0) is None
+
+
+def test_a_quiet_secondary_writes_nothing_while_the_primary_does():
+    cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
+    primary, secondary = cluster.replicas[:2]
+    secondary._outbox.patience_s = 0.05
+    cluster.produce()
+    assert primary.step() and secondary.step()
+    log = EpochLog(cluster.store)
+    primary._outbox.producer, secondary._outbox.producer = "primary", "secondary"
+    cluster.produce()
+    assert primary.step() and secondary.step()
+    assert log.first("a", 0, epoch=1).producer == "primary"
+    cluster.produce()
+    assert secondary.step()
+    assert log.first("a", 0, epoch=2).producer == "secondary"
+    assert len(list(cluster.store.names("data/a/"))) == 3
+
+
+def test_replicas_that_make_different_exact_rows_are_told_with_both_producers():
+    class Wrong(Chain):
+        def run(self, new, head, span):
+            made, kept = super().run(new, head, span)
+            return {name: rows.set_column(2, "value", pa.array([1] * rows.num_rows)) for name, rows in made.items()}, kept
+
+    cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
+    cluster.replicas[1]._compute = Wrong("a")
+    cluster.replicas[1]._outbox.producer = "other"
+    cluster.produce()
+    cluster.replicas[0].step()
+    cluster.replicas[1].step()
+    (event,) = [event for kind, event in cluster.told if kind == "divergence"]
+    assert (event["held_by"], event["made_by"], event["seq"]) == ("a", "other", 1)
+
+
+def test_an_epoch_that_fails_is_tried_again_and_then_the_pe_fails_with_the_rows_that_did_it():
+    class Raising(Chain):
+        def run(self, new, head, span):
+            if span.first <= 2 <= span.last:
+                raise OperatorError("operator 'a' (app.py:7) raised ValueError: two")
+            return super().run(new, head, span)
+
+    cluster = Cluster(Store(MemoryStore()), compute=Raising, contract=Contract(retries=2))
+    for _ in range(4):
+        cluster.produce()
+    a = cluster.replicas[0]
+    with pytest.raises(HoldfastError, match=r"operator 'a' \(app.py:7\).*epoch 2, input rows with seq 3 to 3, tried 3 times"):
+        while a.step():
+            pass
+    assert a.clean.epoch == 1
+
+
+def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint():
+    cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
+    ahead, behind = cluster.replicas[:2]
+    for _ in range(5):
+        cluster.produce()
+    ahead.step()
+    ahead.save()
+    cluster.checkpoints.save("src/0", Head(4))
+    cluster.checkpoints.save("b/0", Head(4))
+    cluster.trimmer.trim("src", 0)
+    assert EpochLog(cluster.store).oldest("src", 0) is None
+    assert behind.step() and behind.clean.epoch == 4
