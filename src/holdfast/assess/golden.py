@@ -1,20 +1,22 @@
 """Golden runs: the output without a fault, run by run of a non-deterministic application."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from holdfast.assess.files import write_whole
 from holdfast.assess.keyed import Floats, Ints, KeyedSeqs
 from holdfast.assess.reach import Reach
 from holdfast.assess.score import part_value, parts_of
 from holdfast.assess.setting import Keying, Setting
+from holdfast.errors import HoldfastError
 from holdfast.execute.call import running
 
 Parts = Mapping[str, Floats]
@@ -65,20 +67,19 @@ def save_golden(golden: Golden, path: Path) -> None:
     if golden.outputs is not None:
         arrays |= {"codes": golden.outputs.rows.codes, "span": np.array([golden.outputs.rows.span])}
         arrays |= {f"value {part}": values for part, values in golden.outputs.values.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with part.open("wb") as file:
-        np.savez(file, allow_pickle=False, seed=np.array([golden.seed]), **arrays)
-    part.replace(path)
+    write_whole(path, lambda file: np.savez(file, allow_pickle=False, seed=np.array([golden.seed]), **arrays))
 
 
 def load_golden(path: Path) -> Golden:
     """A golden run as it was written down."""
-    with np.load(path, allow_pickle=False) as arrays:
-        parts = {name.removeprefix("part "): arrays[name] for name in arrays.files if name.startswith("part ")}
-        values = {name.removeprefix("value "): arrays[name] for name in arrays.files if name.startswith("value ")}
-        outputs = Outputs(KeyedSeqs(arrays["codes"], int(arrays["span"][0])), values) if "codes" in arrays.files else None
-        return Golden(int(arrays["seed"][0]), parts, outputs)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            parts = {name.removeprefix("part "): arrays[name] for name in arrays.files if name.startswith("part ")}
+            values = {name.removeprefix("value "): arrays[name] for name in arrays.files if name.startswith("value ")}
+            outputs = Outputs(KeyedSeqs(arrays["codes"], int(arrays["span"][0])), values) if "codes" in arrays.files else None
+            return Golden(int(arrays["seed"][0]), parts, outputs)
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise HoldfastError(f"results file '{path}' is damaged; remove it, and the golden run is made again") from error
 
 
 def section_parts(setting: Setting, output: DataFrame) -> dict[str, Floats]:

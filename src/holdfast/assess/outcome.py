@@ -31,11 +31,6 @@ class Outcome:
             faulty[part] = changed
         return faulty
 
-    def condensed(self) -> "Outcome":
-        """The same totals without saying where they arose."""
-        totals = {part: np.array([values.sum()]) for part, values in self.differences.items()}
-        return Outcome(np.zeros(1, np.int64), totals)
-
     def document(self) -> dict[str, Any]:
         return {
             "sections": self.sections.tolist(),

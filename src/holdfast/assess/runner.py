@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, Literal
 
@@ -22,6 +22,8 @@ from holdfast.errors import HoldfastError
 from holdfast.model.fault import Reordering
 
 Way = Literal["auto", "fast", "slow"]
+HELD = 8
+"""Golden runs in memory at a time, however many repetitions there are."""
 Progress = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
 
@@ -38,6 +40,9 @@ class Job:
     strike: Strike
     run: int
     trials: tuple[Trial, ...]
+
+
+Work = Callable[[], list[tuple[Job, Outcome]]]
 
 
 class Runner:
@@ -102,9 +107,10 @@ class Runner:
             if trial.repetition == 0:
                 self.strike(trial)
         left = [trial for trial in trials if trial not in done]
-        golden = self._golden(results, needed=bool(left), progress=progress)
+        self._golden(results, progress=progress)
         if not left:
             return
+        golden = lru_cache(HELD)(partial(self._golden_run, results))
         count = len(trials) - len(left)
         progress("trials", count, len(trials))
         for finished in _side_by_side(self._work(left, golden), parallel):
@@ -126,13 +132,15 @@ class Runner:
     def _runs(self) -> int:
         return 1 if self.setting.deterministic else self.campaign.golden_runs
 
-    def _golden(self, results: Results, *, needed: bool, progress: Progress) -> dict[int, Golden]:
-        """The golden runs that trials are told from; what the report needs of all of them is written down."""
+    def _run_of(self, trial: Trial) -> int:
+        """The golden run that a trial is told from."""
+        return 0 if self.setting.deterministic else trial.repetition
+
+    def _golden(self, results: Results, *, progress: Progress) -> None:
+        """Make every golden run, and write down what the report needs of them."""
+        if results.read("golden") is not None and results.read("facts") is not None:
+            return
         runs = self._runs()
-        known = results.read("golden") is not None and results.read("facts") is not None
-        if known and not needed:
-            return {}
-        kept = {}
         parts: list[dict[str, list[float]]] = []
         affected: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in self.campaign.cases}
         reaches = {} if self.ground is None or self.campaign.affected else self._widest()
@@ -145,16 +153,12 @@ class Runner:
                     sums = golden.outputs.within(reach, self.setting.section)[1]
                     totals = {part: float(values.sum()) for part, values in sums.items()}
                     affected[case].setdefault(str(offset), []).append(totals)
-            if run < self.campaign.repetitions:
-                kept[run] = golden if self.fast else replace(golden, outputs=None)
-        if not known:
-            results.write("facts", self._facts(affected))
-            results.write("golden", {"runs": parts})
+        results.write("facts", self._facts(affected))
+        results.write("golden", {"runs": parts})
         progress("golden runs", runs, runs)
-        return kept
 
     def _golden_run(self, results: Results, run: int) -> Golden:
-        """A golden run, or what an earlier part of this campaign wrote down of it."""
+        """A golden run as it was written down; made where it was not yet."""
         path = results.folder / "golden" / f"{run}.npz"
         if not path.exists():
             additive = all(score.additive for score in self.setting.scores)
@@ -205,44 +209,54 @@ class Runner:
             strikes: dict[tuple[int, int, int], Strike] = {}
             for trial in alike:
                 strike = self.strike(trial)
-                run = 0 if self.setting.deterministic else trial.repetition
-                place = (strike.first, strike.last, run)
+                place = (strike.first, strike.last, self._run_of(trial))
                 strikes.setdefault(place, strike)
                 jobs.setdefault(place, []).append(trial)
             for place, same in jobs.items():
                 yield Job(self.campaign.case(case), strikes[place], place[2], tuple(same))
 
-    def _work(self, trials: Sequence[Trial], golden: Mapping[int, Golden]) -> Iterator[Callable[[], list[tuple[Job, Outcome]]]]:
-        """Pieces of work, made when they are asked for: memory holds those under way and no more."""
-        if not self.fast:
-            for job in self._jobs(trials):
-                yield partial(self._alone, job, golden[job.run])
-            return
+    def _work(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
+        """Pieces of work, made when they are asked for: memory holds those under way and no more.
+
+        Repetitions come HELD golden runs at a time, so that no more of these are in memory either.
+        """
+
+        def part(trial: Trial) -> int:
+            return self._run_of(trial) // HELD
+
+        for _, some in groupby(sorted(trials, key=part), key=part):
+            yield from (self._together if self.fast else self._apart)(list(some), golden)
+
+    def _together(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
         assert self.ground is not None
         way = FastWay(self.setting, self.ground)
-        seeds = {golden[run].seed: golden[run] for run in golden}
         for course, jobs in groupby(self._jobs(trials), key=lambda job: self.courses[job.case.name]):
-            for batch in _batched(jobs, way, course, seeds={run: golden[run].seed for run in golden}, rows=self._batch_rows):
+            for batch in _batched(jobs, way, course, seed_of=self.campaign.seed_of, rows=self._batch_rows):
 
                 def work(batch: list[tuple[Job, Lane]] = batch, course: Course = course) -> list[tuple[Job, Outcome]]:
-                    outcomes = way.run(course, [lane for _, lane in batch], seeds)
+                    runs = {lane.seed: golden(job.run) for job, lane in batch}
+                    outcomes = way.run(course, [lane for _, lane in batch], runs)
                     return [(job, outcome) for (job, _), outcome in zip(batch, outcomes, strict=True)]
 
                 yield work
 
-    def _alone(self, job: Job, golden: Golden) -> list[tuple[Job, Outcome]]:
-        return [(job, run_slow(self.setting, job.strike, golden))]
+    def _apart(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
+        for job in self._jobs(trials):
+            yield partial(self._alone, job, golden)
+
+    def _alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, Outcome]]:
+        return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
 
 
 def _batched(
-    jobs: Iterator[Job], way: FastWay, course: Course, *, seeds: Mapping[int, int], rows: int
+    jobs: Iterator[Job], way: FastWay, course: Course, *, seed_of: Callable[[int], int], rows: int
 ) -> Iterator[list[tuple[Job, Lane]]]:
     """Jobs with their lanes, together as long as the bounds on rows and lanes allow. Repetitions share a reach."""
     batch: list[tuple[Job, Lane]] = []
     held, last = 0, None
     for job in jobs:
         same = last is not None and (last.strike.first, last.strike.last) == (job.strike.first, job.strike.last)
-        lane = replace(last, seed=seeds[job.run]) if same and last else way.lane(course, job.strike, seeds[job.run])
+        lane = replace(last, seed=seed_of(job.run)) if same and last else way.lane(course, job.strike, seed_of(job.run))
         last = lane
         if batch and (held + lane.rows > rows or len(batch) == LANES):
             yield batch

@@ -1,5 +1,6 @@
 """Everything a campaign knows before its first trial: the application on its trace, and what a golden run shows of it."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import MapType
 
 from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.inject import struck_edges
@@ -94,6 +96,15 @@ class Setting:
     def sections(self) -> int:
         """How many sections the output has, those at the beginning of the seqs included."""
         return int(self.rows.seq[-1]) // self.section + 1
+
+    def trace_hash(self) -> str:
+        """A number that another trace hardly has, whatever the order of its files and rows."""
+        hashes = []
+        for name in sorted(self.sources):
+            columns = [field.name for field in self.sources[name].schema if not isinstance(field.dataType, MapType)]
+            row = self.sources[name].select(F.sum(F.xxhash64(*columns).cast("decimal(38,0)"))).first()
+            hashes.append(str(row[0] if row else None))
+        return hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
 
     def jittered(self, seed: int) -> Graph:
         return jittered(self.graph, bound=self.jitter, seeds=[seed])

@@ -157,7 +157,10 @@ def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, 
         opened_trace(spark, graph, trace, columns=mapping) as frames,
     ):
         setting = Setting(spark, app, frames, scores=scores, jitter=options["jitter"], section=options["section"])
-        campaign = _campaign(setting, cases, subject_of(setting, app_file, trace, mapping), options)
+        subject = subject_of(setting, app_file, trace, mapping)
+        if rates:
+            subject["rates"] = {name: [tempo.average, tempo.peak] for name, tempo in sorted(rates.items())}
+        campaign = _campaign(setting, cases, subject, options)
         document = carry_out(
             setting,
             campaign,
@@ -196,6 +199,7 @@ def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> 
         "application": setting.app.name,
         "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
         "trace": Path(trace).name,
+        "trace_hash": setting.trace_hash(),
         "tuples": len(seq),
         "seqs": [int(seq[0]), int(seq[-1])],
         "columns": mapping,
@@ -260,36 +264,35 @@ def carry_out(
     from holdfast.assess.runner import Runner
 
     results = Results(out, campaign)
-    if results.finished():
-        return write_reports(results, choices)
-    if check and not results.done():
-        require_law(setting)
-    runner = Runner(setting, campaign, way=way, rates=rates)
-    if runner.why_slow:
-        say(f"each trial is a run of the whole trace: {runner.why_slow}")
-    with _shown() as progress:
-        try:
-            runner.run(results, parallel=parallel, progress=progress)
-        except KeyboardInterrupt:
-            setting.spark.sparkContext.cancelAllJobs()
-            raise HoldfastError(
-                f"interrupted with {len(results.done()):,} of {campaign.size:,} trials done; run the same command again to go on"
-            ) from None
+    if not results.finished():
+        with results.locked():
+            if check and not results.done():
+                require_law(setting)
+            runner = Runner(setting, campaign, way=way, rates=rates)
+            if runner.why_slow:
+                say(f"each trial is a run of the whole trace: {runner.why_slow}")
+            with _shown() as progress:
+                try:
+                    runner.run(results, parallel=parallel, progress=progress)
+                except KeyboardInterrupt:
+                    setting.spark.sparkContext.cancelAllJobs()
+                    say(f"{len(results.done()):,} of {campaign.size:,} trials are done; run the same command again to go on")
+                    raise
     return write_reports(results, choices)
 
 
 def write_reports(results: "Results", choices: "Sequence[Choice]") -> dict[str, Any]:
     """Write report.json, report.csv and report.html beside the results."""
     from holdfast.assess.assessment import assess as assessed
+    from holdfast.assess.files import write_whole
     from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
 
     campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
-    outcomes = results.outcomes(whole=lambda trial: not facts["affected"] or trial.outage_s == max(campaign.outages_s))
-    assessments = assessed(campaign, facts, golden, outcomes)
+    assessments = assessed(campaign, facts, golden, results.outcomes)
     document = assessment_document(campaign, facts, assessments, choices)
-    (results.folder / "report.json").write_text(assessment_json(document))
-    (results.folder / "report.csv").write_text(assessment_csv(assessments))
-    (results.folder / "report.html").write_text(assessment_page(campaign, facts, assessments, choices))
+    write_whole(results.folder / "report.json", assessment_json(document))
+    write_whole(results.folder / "report.csv", assessment_csv(assessments))
+    write_whole(results.folder / "report.html", assessment_page(campaign, facts, assessments, choices))
     return document
 
 

@@ -103,6 +103,7 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
     from holdfast.assess.assessment import assess
     from holdfast.assess.case import Case
     from holdfast.assess.debs11 import FAILOVER_S, GROUP, findings, table_rows
+    from holdfast.assess.files import write_whole
     from holdfast.assess.results import Results, read_campaign
     from holdfast.report.assessment import local_plot, offset_plot, outage_plot, what_if_rows
     from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
@@ -110,7 +111,7 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
     campaign = read_campaign(out / "campaign")
     results = Results(out / "campaign", campaign)
     facts = results.read("facts") or {}
-    assessments = assess(campaign, facts, results.read("golden") or {}, results.outcomes())
+    assessments = assess(campaign, facts, results.read("golden") or {}, results.outcomes)
     first = assessments[0]
     found = findings(assessments, graph, Case(GROUP, FAILOVER_S).name)
     rows, what_if = table_rows(first), what_if_rows(campaign, first)
@@ -153,8 +154,8 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
         "what_if": [list(row) for row in what_if],
         "findings": [{"name": f.name, "holds": f.holds, "found": f.found} for f in found],
     }
-    (out / "debs11.json").write_text(json.dumps(document, indent=2))
-    (out / "debs11.html").write_text(page("Fault injection into Bargain Discovery (DEBS'11)", parts))
+    write_whole(out / "debs11.json", json.dumps(document, indent=2))
+    write_whole(out / "debs11.html", page("Fault injection into Bargain Discovery (DEBS'11)", parts))
     return document
 
 

@@ -154,7 +154,7 @@ def run_both(setting, campaign, folder):
     fast, slow = (Runner(setting, campaign, way=way, verify=False) for way in ("fast", "slow"))
     for name, runner in (("fast", fast), ("slow", slow)):
         runner.run(Results(folder / name, campaign))
-    return (Results(folder / name, campaign).outcomes() for name in ("fast", "slow"))
+    return (dict(Results(folder / name, campaign).outcomes()) for name in ("fast", "slow"))
 
 
 @pytest.mark.parametrize("kind", ["duplication", "divergence"])

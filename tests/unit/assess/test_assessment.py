@@ -71,7 +71,7 @@ def outcomes(of=None):
 
 
 def test_the_metrics_of_a_campaign_worked_out_by_hand():
-    first = assess(campaign(), facts(), golden(), outcomes())[0]
+    first = assess(campaign(), facts(), golden(), outcomes().items)[0]
     loud, quiet = first.case("loud"), first.case("quiet")
     assert loud.offsets[0].quality == (1 + 300 / 400, 1 + 600 / 400)
     assert quiet.offsets[0].quality == (0.75, 0.5)
@@ -84,25 +84,25 @@ def test_the_metrics_of_a_campaign_worked_out_by_hand():
 
 
 def test_a_score_that_nothing_changes_shows_no_impact():
-    second = assess(campaign(), facts(), golden(), outcomes())[1]
+    second = assess(campaign(), facts(), golden(), outcomes().items)[1]
     assert {view.impact for view in second.cases} == {0.0}
     assert advise(second, second.cases[0]).verdict == "nothing to protect"
 
 
 def test_without_known_rows_the_affected_section_ends_with_the_last_that_changed():
-    first = assess(campaign(), facts(affected=None), golden(), outcomes())[0]
+    first = assess(campaign(), facts(affected=None), golden(), outcomes().items)[0]
     assert first.case("quiet").offsets[0].quality == (0.5, 0.0)
     assert first.case("loud").offsets[0].quality == (1 + 300 / 400, 1 + 600 / 400)
 
 
 def test_the_application_may_say_how_much_is_affected():
     wide = campaign(affected=399)
-    first = assess(wide, facts(affected=None), golden(), outcomes(wide))[0]
+    first = assess(wide, facts(affected=None), golden(), outcomes(wide).items)[0]
     assert first.case("quiet").offsets[0].quality == (0.75, 0.5)
 
 
 def test_advice_names_the_metric_that_decides():
-    first = assess(campaign(), facts(), golden(), outcomes())[0]
+    first = assess(campaign(), facts(), golden(), outcomes().items)[0]
     loud, quiet = (advise(first, first.case(name)) for name in ("loud", "quiet"))
     assert loud.verdict == "protect"
     assert "its quality impact of 9.00 is the largest" in str(loud)
@@ -114,7 +114,7 @@ def test_advice_names_the_metric_that_decides():
 def test_golden_runs_that_differ_too_much_are_warned_about():
     runs = golden()
     runs["runs"][1] = {"sum(x)": [110.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
-    first = assess(campaign(), facts(), runs, outcomes())[0]
+    first = assess(campaign(), facts(), runs, outcomes().items)[0]
     assert first.spread == pytest.approx(0.0673, abs=1e-3)
     assert first.spread_warning
     page = assessment_page(campaign(), facts(), [first], CHOICES)
@@ -125,11 +125,11 @@ def test_a_campaign_with_trials_missing_is_not_assessed():
     some = outcomes()
     some.popitem()
     with pytest.raises(HoldfastError, match="1 of 24 trials have no outcome yet, such as loud"):
-        assess(campaign(), facts(), golden(), some)
+        assess(campaign(), facts(), golden(), some.items)
 
 
 def test_json_csv_and_page_say_the_same():
-    assessments = assess(campaign(), facts(), golden(), outcomes())
+    assessments = assess(campaign(), facts(), golden(), outcomes().items)
     document = json.loads(assessment_json(assessment_document(campaign(), facts(), assessments, CHOICES)))
     assert document["scores"][0]["ranking"] == ["loud", "quiet"]
     assert document["scores"][0]["cases"][0]["impact"] == 9.0

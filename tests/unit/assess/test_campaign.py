@@ -1,6 +1,8 @@
 """Campaigns as values, and the folder that keeps their results."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case, Places, Tempo, Trial
+from holdfast.assess.files import write_whole
+from holdfast.assess.golden import load_golden
 from holdfast.assess.outcome import Outcome, difference
 from holdfast.assess.results import Results, read_campaign
 from holdfast.errors import HoldfastError
@@ -71,20 +75,89 @@ def test_outcomes_are_there_after_the_process_that_wrote_them_has_gone(tmp_path)
     Results(tmp_path, campaign()).add([(trials[2], outcome(3.0))])
     again = Results(tmp_path, campaign())
     assert again.done() == set(trials[:3])
-    assert again.outcomes()[trials[1]].differences["count(*)"].tolist() == [2.0, 0.5]
+    assert dict(again.outcomes())[trials[1]].differences["count(*)"].tolist() == [2.0, 0.5]
     assert read_campaign(tmp_path) == campaign()
 
 
 def test_a_batch_that_was_being_written_when_the_process_died_counts_as_not_there(tmp_path):
     results = Results(tmp_path, campaign())
+    (tmp_path / "outcomes").mkdir()
     (tmp_path / "outcomes" / ".000000.jsonl.77.part").write_text('{"trial": ["a", 10')
     assert results.done() == set()
 
 
 def test_a_folder_of_another_campaign_is_refused_with_what_differs(tmp_path):
-    Results(tmp_path, campaign())
+    begun = Results(tmp_path, campaign())
+    begun.add([(next(campaign().trials()), outcome(1.0))])
     with pytest.raises(HoldfastError, match=r"results of another campaign: its offsets \[10, 20\], now \[10, 30\]"):
         Results(tmp_path, campaign(offsets=(10, 30)))
+
+
+def test_a_folder_in_which_nothing_was_found_out_yet_may_become_another_campaigns(tmp_path):
+    Results(tmp_path, campaign())
+    Results(tmp_path, campaign(offsets=(10, 30)))
+    assert read_campaign(tmp_path).offsets == (10, 30)
+
+
+def test_two_campaigns_do_not_run_in_one_folder_at_once(tmp_path):
+    one = Results(tmp_path, campaign())
+    with one.locked():
+        with (
+            pytest.raises(HoldfastError, match="another process is running a campaign in folder"),
+            Results(tmp_path, campaign()).locked(),
+        ):
+            pytest.fail("it was let in")
+        with pytest.raises(HoldfastError, match="holds the results of another campaign"):
+            Results(tmp_path, campaign(offsets=(10, 30)))
+    with Results(tmp_path, campaign()).locked():
+        assert one.done() == set()
+
+
+def test_batches_of_a_resumed_campaign_come_after_those_that_are_there(tmp_path):
+    trials = list(campaign().trials())
+    for trial in trials[:3]:
+        Results(tmp_path, campaign()).add([(trial, outcome(1.0))])
+    assert [trial for trial, _ in Results(tmp_path, campaign()).outcomes()] == trials[:3]
+    assert len(list((tmp_path / "outcomes").iterdir())) == 3
+
+
+@pytest.mark.parametrize("line", ['{"trial": ["a", 10', "7", '{"trial": ["a"]}', '{"sections": []}', "\x00\x00"])
+def test_a_damaged_results_file_is_named_with_what_to_do(tmp_path, line):
+    results = Results(tmp_path, campaign())
+    results.add([(next(campaign().trials()), outcome(1.0))])
+    path = tmp_path / "outcomes" / "000000.jsonl"
+    path.write_text(path.read_text() + line)
+    with pytest.raises(
+        HoldfastError, match=r"outcomes/000000\.jsonl' is damaged in line 2; remove it, and its trials are run again"
+    ):
+        results.done()
+
+
+def test_a_damaged_campaign_and_a_damaged_golden_run_are_named(tmp_path):
+    (tmp_path / "campaign.json").write_text("{")
+    with pytest.raises(HoldfastError, match=r"campaign\.json' is damaged; give another folder"):
+        Results(tmp_path, campaign())
+    (tmp_path / "0.npz").write_bytes(b"PK, but not really")
+    with pytest.raises(HoldfastError, match=r"0\.npz' is damaged; remove it, and the golden run is made again"):
+        load_golden(tmp_path / "0.npz")
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_systems_reason(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HoldfastError, match="is a file; results need a folder"):
+        Results(tmp_path / "file", campaign())
+    with pytest.raises(HoldfastError, match=r"campaign\.json' cannot be written: Not a directory; what was written before is kept"):
+        Results(tmp_path / "file" / "below", campaign())
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_half_written(tmp_path):
+    def fill(file):
+        file.write(b"half of it")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(HoldfastError, match=r"facts\.json' cannot be written: No space left on device"):
+        write_whole(tmp_path / "facts.json", fill)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
@@ -139,15 +212,6 @@ def test_an_offset_past_the_end_and_an_outage_longer_than_the_trace_are_refused(
 
 def test_trials_are_named_for_people():
     assert Trial("vwap", 10, 0.5, "peak", 2).name == "vwap | 10 | 0.5 s peak | 2"
-
-
-def test_an_outcome_that_is_not_wanted_whole_keeps_its_totals(tmp_path):
-    trials = list(campaign().trials())
-    results = Results(tmp_path, campaign())
-    results.add([(trials[0], outcome(1.0)), (trials[1], outcome(2.0))])
-    found = results.outcomes(whole=lambda trial: trial == trials[0])
-    assert [len(found[trial].sections) for trial in trials[:2]] == [2, 1]
-    assert found[trials[1]].total("count(*)") == 2.5
 
 
 def test_a_campaign_is_finished_when_every_trial_has_an_outcome(tmp_path):
