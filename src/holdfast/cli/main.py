@@ -13,6 +13,7 @@ COMMANDS = {
     "check": ("holdfast.cli.check:check", "Find everything wrong with an application before it runs."),
     "demo": ("holdfast.cli.demo:demo", "See it work on a generated market, in a few minutes."),
     "doctor": ("holdfast.cli.doctor:doctor", "Say what this machine has, what is missing and how to get it."),
+    "node": ("holdfast.cli.node:node", "Offer this machine, or a part of it, to an orchestrator."),
     "plan": ("holdfast.cli.plan:plan", "Decide which replicas are worth their price."),
     "profile": ("holdfast.cli.profile:profile", "Measure an application and write its descriptor."),
     "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),

@@ -108,11 +108,15 @@ class Registration(Part):
 
 
 class Beat(Part):
-    """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing."""
+    """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing.
+
+    `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0.
+    """
 
     term: int
     reports: tuple[Report, ...] = ()
     host: HostStatus | None = None
+    stalled_s: float = 0.0
 
 
 class Beaten(Part):

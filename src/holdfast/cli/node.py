@@ -1,0 +1,91 @@
+"""holdfast node: offer this machine, or a part of it, to an orchestrator."""
+
+import os
+import re
+import socket
+from pathlib import Path
+
+import click
+
+from holdfast.errors import HoldfastError
+
+UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+
+@click.command()
+@click.option(
+    "--orchestrator",
+    required=True,
+    metavar="URL|DIR",
+    help="Where the orchestrator is; or its --work folder, if it runs on this machine.",
+)
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with the node token; found in DIR by itself.")
+@click.option("--name", help="Name of the node.  [default: the machine's]")
+@click.option("--cores", type=click.FloatRange(min=0, min_open=True), help="Cores to offer.  [default: all]")
+@click.option("--memory", default="1g", show_default=True, help="Memory to offer, which bounds the PE host's heap.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What the node shares with others, such as rack=r1.")
+@click.option("--host", default="spark", show_default=True, help="Kind of PE host: spark, light, or one from a package.")
+@click.option("--master", help="Spark master that the node's PE host runs on.  [default: local with as many cores]")
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="The node's folder.  [default: ./NAME]")
+@click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on loopback (0: a free port).")
+@click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the authority behind the orchestrator's TLS.")
+def node(
+    orchestrator: str,
+    token_file: Path | None,
+    name: str | None,
+    cores: float | None,
+    memory: str,
+    labels: tuple[str, ...],
+    host: str,
+    master: str | None,
+    work: Path | None,
+    metrics_port: int | None,
+    certificate: Path | None,
+) -> None:
+    """Run a node controller: it starts a PE host and runs there what the orchestrator assigns.
+
+    What runs goes on while the orchestrator is away, and while this command is killed and started again with the same --work.
+    SIGTERM (or Ctrl-C) ends the node and its PE host.
+
+    \b
+    Example:
+      holdfast node --orchestrator http://127.0.0.1:8470 --token-file orchestrator/node.token --name n1 --label rack=r1
+      holdfast node --orchestrator orchestrator --name n2 --host light --metrics-port 9470
+    """
+    from holdfast.manage.controller import Node
+    from holdfast.manage.node import serve_node
+    from holdfast.model.job import NAME
+
+    name = name or socket.gethostname()
+    if not NAME.fullmatch(name):
+        raise HoldfastError(f"--name: wanted letters, digits, '_', '.', '-' (at most 100), got '{name}'")
+    cores = cores or float(os.cpu_count() or 1)
+    options = ["--master", master or f"local[{max(1, round(cores))}]", "--memory", memory]
+    serve_node(
+        Node(name, cores=cores, memory_bytes=memory_bytes(memory), host=host, labels=dict(map(_label, labels))),
+        work or Path(name),
+        orchestrator=orchestrator,
+        token=token_file,
+        host_options=options,
+        metrics_port=metrics_port,
+        certificate=certificate,
+    )
+
+
+def memory_bytes(text: str) -> int:
+    """An amount of memory such as 512m or 4g, in bytes.
+
+    >>> memory_bytes("4g")
+    4294967296
+    """
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not found or not int(found[1]):
+        raise HoldfastError(f"--memory: wanted a size such as 512m or 4g, got '{text}'")
+    return int(found[1]) * UNITS[found[2]]
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise HoldfastError(f"--label: wanted KEY=VALUE such as rack=r1, got '{text}'")
+    return key, value

@@ -1,0 +1,307 @@
+"""The node controller: offers its node, starts and watches the PE host, and carries word both ways.
+
+Three loops. One watches the PE host: makes reports of what changes, and starts the host again when it has died. One beats, with the
+reports that are not yet acknowledged. One waits for assignments. The first needs no orchestrator; the other two start anew with a
+registration whenever the orchestrator was away or is another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.manage.changes import bereaved, order, runnable, seen
+from holdfast.manage.hosts import Host
+from holdfast.manage.link import Link, LinkError, Outdated, Recovering, Refused, Superseded
+from holdfast.manage.protocol import Assignment, Beat, HostStatus, Registration, ReplicaStatus
+from holdfast.manage.reports import Change, Reports
+
+REPORTS_A_BEAT = 500
+RETRY_S, RETRY_MAX_S = 0.1, 1.0
+HOST_RETRY_S, HOST_RETRY_MAX_S = 0.5, 30.0
+PROVEN_S = 60.0
+"""A PE host that was ready for so long has shown that it can run here: its next death is the first again."""
+UNREADY_DEATHS = 3
+"""So many deaths in a row before a host was ready, and what waits for it is reported as failed."""
+STALL_S = 10.0
+GRACE_S = 10.0
+FAREWELL_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What a node offers."""
+
+    name: str
+    cores: float
+    memory_bytes: int
+    host: str = "spark"
+    labels: dict[str, str] = field(default_factory=dict)
+    metrics: str | None = None
+
+
+class Controller:
+    """A node's controller. `run` serves until it is stopped; all it must remember is in `reports` and in its host's files."""
+
+    def __init__(
+        self,
+        node: Node,
+        link: Link,
+        host: Host,
+        *,
+        reports: Reports,
+        log: Callable[[str], None],
+        rng: random.Random,
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.node, self.link, self.host, self.reports = node, link, host, reports
+        self._log, self._rng, self._now = log, rng, monotonic
+        self._turn = asyncio.Lock()  # one at a time: an assignment accepted, or changes found and recorded
+        self._news = asyncio.Event()
+        self._term = 0
+        self._supervision = Supervision()
+        self._away: str | None = None
+
+    @property
+    def assignment(self) -> Assignment:
+        return self.reports.assignment
+
+    @property
+    def stalled_s(self) -> float:
+        """For how long the PE host has not beaten, where that is longer than a busy machine explains; else 0."""
+        return self._supervision.stalled_s(self._now())
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until told to stop; then end the PE host, and say what became of its replicas if the orchestrator listens."""
+        tasks = [asyncio.create_task(loop) for loop in (self._watch(), self._talk(), _wait(stop))]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        failure = next((error for task in done if (error := task.exception())), None)
+        if failure is None or isinstance(failure, Refused):
+            await self._farewell()
+        if failure is not None:
+            raise failure  # the PE host goes on, and is found again by the next controller
+
+    async def _farewell(self) -> None:
+        await self.host.stop(GRACE_S)
+        async with self._turn:
+            await self._record(bereaved(self.reports.known, self.assignment, cause=f"node {self.node.name} was stopped"))
+        if self._away is None and self._term:
+            with contextlib.suppress(LinkError, TimeoutError):
+                async with asyncio.timeout(FAREWELL_S):
+                    while len(self.reports):
+                        await self._beat()
+
+    async def _watch(self) -> None:
+        while True:
+            async with self._turn:
+                try:
+                    await self._look()
+                except (sqlite3.Error, OSError) as error:  # a full disk, say: nothing is known that was not recorded, so look again
+                    self._log(f"cannot keep reports: {error}; trying again")
+                    await asyncio.sleep(1.0)
+            await self.host.changed()
+
+    async def _look(self) -> None:
+        """Record what changed in the PE host, and start it where there is none."""
+        alive = self.host.alive()  # before its status: what a dead host says is the last that it will say
+        status = self.host.status()
+        self._supervision.saw(status, self._now())
+        if status is not None:
+            await self._record(seen(self.reports.known, self.assignment, status))
+        if alive:
+            self.host.clean()
+            return
+        died = self._supervision.died(self._now())
+        cause = self.host.death() if died else "the PE host was gone when its node came back"
+        if died:
+            self._log(f"{cause}; starting it again in {self._supervision.wait_s:g} s")
+        unready = self._supervision.unready_deaths >= UNREADY_DEATHS or bool(status and status.error)
+        await self._record(bereaved(self.reports.known, self.assignment, cause=cause, unready=unready))
+        if self._now() >= self._supervision.start_at:
+            self.host.start(runnable(self.assignment, self.reports.known))
+            self._supervision.started()
+
+    async def _record(self, changes: Iterable[Change]) -> None:
+        found = list(changes)
+        if found:
+            await asyncio.to_thread(self.reports.record, found)
+            self._news.set()
+
+    async def _talk(self) -> None:
+        retry_s = RETRY_S
+        while True:
+            try:
+                await self._register()
+                retry_s = RETRY_S
+                await _first_of(self._beats(), self._fetches())
+            except LinkError as error:
+                self._tell(error)
+                if isinstance(error, Refused) and not self._term:
+                    raise  # never yet accepted: a mistake of whoever started it
+                pause_s = RETRY_MAX_S if isinstance(error, Refused) else retry_s
+                await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
+                retry_s = min(retry_s * 1.5, RETRY_MAX_S)
+            except sqlite3.Error as error:
+                self._log(f"cannot keep what the orchestrator said: {error}; trying again")
+                await asyncio.sleep(RETRY_MAX_S)
+
+    def _tell(self, error: LinkError) -> None:
+        """Log a trouble with the orchestrator once, not at every try."""
+        kind = type(error).__name__
+        if kind != self._away and not isinstance(error, Outdated):
+            self._log(f"{error}; {len(self.reports)} reports wait, going on with what runs")
+            self._away = kind
+
+    async def _register(self) -> None:
+        async with self._turn:
+            replicas = self._replicas()
+        registered = await self.link.register(
+            Registration(
+                name=self.node.name,
+                cores=self.node.cores,
+                memory_bytes=self.node.memory_bytes,
+                host=self.node.host,
+                labels=self.node.labels,
+                metrics=self.node.metrics,
+                replicas=replicas,
+            )
+        )
+        newest = max(self._term, self.assignment.term)
+        if registered.term < newest:
+            raise Superseded(
+                f"the orchestrator that answered is of term {registered.term}, and this node has heard from term {newest}; "
+                "if its database was made anew, give the node a new --work"
+            )
+        if self._away is not None or registered.term != self._term:
+            self._log(f"registered as {self.node.name} with the orchestrator of term {registered.term}")
+        self._term, self._away = registered.term, None
+        await asyncio.to_thread(self.reports.acknowledge, registered.acknowledged)
+
+    def _replicas(self) -> tuple[ReplicaStatus, ...]:
+        """What the node has: what its host says, and what ended and is not to be started again."""
+        status = self.host.status()
+        known = self.reports.known
+        told = {
+            replica.key: replica
+            for replica in (status.replicas if status is not None and self.host.alive() else ())
+            if replica.key in known and known[replica.key].incarnation == replica.incarnation and not known[replica.key].ended
+        }
+        ended = (
+            ReplicaStatus(key=key, incarnation=k.incarnation, state="failed" if k.state == "failed" else "finished", error=k.error)
+            for key, k in known.items()
+            if k.ended
+        )
+        return (*told.values(), *ended)
+
+    async def _beats(self) -> None:
+        every_s = 1.0
+        while True:
+            self._news.clear()
+            try:
+                every_s, again = await self._beat()
+            except Recovering as error:
+                self._tell(error)
+                await asyncio.sleep(min(every_s, RETRY_MAX_S) * self._rng.uniform(0.2, 0.4))
+                continue
+            if not again:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(every_s):
+                        await self._news.wait()
+
+    async def _beat(self) -> tuple[float, bool]:
+        """Beat once: how long until the next, and whether there is more to say at once."""
+        reports = self.reports.waiting(REPORTS_A_BEAT)
+        status = self.host.status() if self.host.alive() else None
+        beaten = await self.link.beat(Beat(term=self._term, reports=reports, host=status, stalled_s=self.stalled_s))
+        if beaten.term != self._term:
+            raise Outdated(f"the orchestrator is of term {beaten.term}, not {self._term}")
+        if reports:
+            await asyncio.to_thread(self.reports.acknowledge, beaten.acknowledged)
+        taken = bool(reports) and beaten.acknowledged >= reports[-1].number
+        return beaten.every_s, taken and len(self.reports) > 0
+
+    async def _fetches(self) -> None:
+        while True:
+            newest = self.assignment
+            found = await self.link.assignment(newest.term, newest.generation)
+            if found is not None and order(found) > order(self.assignment):
+                await self._accept(found)
+
+    async def _accept(self, assignment: Assignment) -> None:
+        async with self._turn:
+            await asyncio.to_thread(self.reports.expect, assignment)
+            self.host.assign(runnable(assignment, self.reports.known))
+
+
+class Supervision:
+    """How the PE host has been doing: when it may be started again, and since when it has been silent."""
+
+    def __init__(self) -> None:
+        self.start_at = 0.0
+        self.wait_s = 0.0
+        self.unready_deaths = 0
+        self._running = False
+        self._ready_since: float | None = None
+        self._beat_s: float | None = None
+        self._heard_at = 0.0
+        self._looked_at: float | None = None
+        self._pause_s = 0.0
+
+    def saw(self, status: HostStatus | None, now_s: float) -> None:
+        """Note what the host says, and how long we ourselves took to look again."""
+        self._pause_s = 0.0 if self._looked_at is None else now_s - self._looked_at
+        self._looked_at = now_s
+        if status is None or status.beat_s == self._beat_s:
+            return
+        self._beat_s, self._heard_at = status.beat_s, now_s
+        self._running = True
+        if status.ready and self._ready_since is None:
+            self._ready_since = now_s
+
+    def stalled_s(self, now_s: float) -> float:
+        """Seconds of silence, where they exceed the limit by more than our own pauses explain; else 0."""
+        if not self._running or self._beat_s is None:
+            return 0.0
+        silent_s = now_s - self._heard_at
+        return silent_s if silent_s > STALL_S + 10 * self._pause_s else 0.0
+
+    def started(self) -> None:
+        self._running, self._ready_since, self._beat_s = True, None, None
+
+    def died(self, now_s: float) -> bool:
+        """Note that no host lives: whether that is news, and when the next may start."""
+        if not self._running:
+            return False
+        proven = self._ready_since is not None and now_s - self._ready_since >= PROVEN_S
+        self.unready_deaths = self.unready_deaths + 1 if self._ready_since is None else 0
+        self.wait_s = HOST_RETRY_S if proven or not self.wait_s else min(2 * self.wait_s, HOST_RETRY_MAX_S)
+        self.start_at = now_s + self.wait_s
+        self._running, self._ready_since = False, None
+        return True
+
+
+async def _wait(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+async def _first_of(*loops: Coroutine[Any, Any, None]) -> None:
+    """Run loops side by side until one ends or fails; the others are cancelled and its error is raised."""
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        task.result()

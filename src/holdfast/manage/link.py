@@ -1,0 +1,139 @@
+"""A node's side of the line to the orchestrator: three calls, and what can become of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
+from holdfast.model.document import Part
+
+POLL_S = 20.0
+"""How long the orchestrator may hold a call for an assignment open."""
+CALL_S = 10.0
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class LinkError(HoldfastError):
+    """A call that did not do what it was for."""
+
+
+class Away(LinkError):
+    """The orchestrator could not be reached, or broke off."""
+
+
+class Recovering(LinkError):
+    """The orchestrator is back but not yet ready to take reports."""
+
+
+class Outdated(LinkError):
+    """The orchestrator does not know this node, or not in this term: it must register again."""
+
+
+class Refused(LinkError):
+    """The orchestrator will not have it: a wrong token, a message that it does not understand."""
+
+
+class Superseded(LinkError):
+    """The orchestrator that answers is older than one that this node has heard from."""
+
+
+class Registered(Part):
+    """The answer to a registration."""
+
+    term: int
+    generation: int
+    every_s: float
+    acknowledged: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an orchestrator is, and the token to call it with."""
+
+    url: str
+    token: str
+
+
+def place_at(where: str, token: Path | None) -> Callable[[], Place]:
+    """How to find the orchestrator: at a URL with a token from a file, or by the work folder of one on this machine.
+
+    The files are read at every call of what this returns, since an orchestrator may come back at another address.
+    """
+    folder = None if "://" in where else Path(where)
+    if folder is None and token is None:
+        raise HoldfastError(f"orchestrator '{where}' needs a token: give --token-file with its node.token")
+
+    def find() -> Place:
+        url = where if folder is None else _text(folder / "address")
+        return Place(url.rstrip("/"), _text(token or Path(where) / "node.token"))
+
+    return find
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise Away(f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?") from error
+
+
+class Link:
+    """Calls of one node. Many may share an HTTP client."""
+
+    def __init__(self, name: str, find: Callable[[], Place], http: httpx.AsyncClient) -> None:
+        self.name, self._find, self._http = name, find, http
+        self._place: Place | None = None
+
+    async def register(self, registration: Registration) -> Registered:
+        self._place = self._find()
+        answer = await self._call("POST", "/v1/nodes", registration)
+        return _read(answer, Registered)
+
+    async def beat(self, beat: Beat) -> Beaten:
+        return _read(await self._call("POST", f"/v1/nodes/{self.name}/beat", beat), Beaten)
+
+    async def assignment(self, term: int, generation: int) -> Assignment | None:
+        """The newest assignment once it is newer than this, or None after a while of nothing newer."""
+        path = f"/v1/nodes/{self.name}/assignment?term={term}&generation={generation}"
+        answer = await self._call("GET", path, None, limit_s=POLL_S + CALL_S)
+        return None if answer.status_code == 204 else _read(answer, Assignment)
+
+    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> httpx.Response:
+        place = self._place = self._place or self._find()
+        try:
+            answer = await self._http.request(
+                method,
+                place.url + path,
+                content=None if body is None else body.model_dump_json(exclude_defaults=True),
+                headers={"authorization": f"Bearer {place.token}", "content-type": "application/json"},
+                timeout=limit_s,
+            )
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Away(f"orchestrator at {place.url} is away: {error or type(error).__name__}") from error
+        if answer.status_code < 300:
+            return answer
+        kind = {409: Outdated, 503: Recovering}.get(answer.status_code, Refused)
+        raise kind(f"orchestrator at {place.url} answered {answer.status_code}: {error_text(answer)}")
+
+
+def error_text(answer: httpx.Response) -> str:
+    """What the orchestrator said of its refusal."""
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200] or "nothing more"
+
+
+def _read(answer: httpx.Response, model: type[M]) -> M:
+    try:
+        return model.model_validate_json(answer.content)
+    except ValidationError as error:
+        raise Refused(f"orchestrator at {answer.url} answered something else than a {model.__name__}: {error}") from error

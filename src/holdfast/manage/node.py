@@ -1,0 +1,100 @@
+"""A node as a process: its work folder, its PE host, its metrics, its controller, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import random
+import signal
+import ssl
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.controller import Controller, Node
+from holdfast.manage.hosts import HostProcess, host_command
+from holdfast.manage.link import Link, Place, place_at
+from holdfast.manage.reports import Reports
+
+REPORTS = "reports.db"
+CONTROLLER_LOCK = "node.lock"
+
+
+def serve_node(
+    node: Node,
+    work: Path,
+    *,
+    orchestrator: str,
+    token: Path | None = None,
+    host_options: Sequence[str] = (),
+    metrics_port: int | None = None,
+    certificate: Path | None = None,
+) -> None:
+    """Be a node until SIGTERM. What is in the work folder from an earlier life is taken up again.
+
+    `orchestrator` is a URL, or the work folder of an orchestrator on this machine; `certificate` the authority that signed its
+    certificate, where that is not a public one. Metrics are served on `metrics_port` (0: a free one), if it is given.
+    """
+    find = place_at(orchestrator, token)
+    command = (*host_command(node.host), "--work", str(work.resolve()), "--node", node.name, *host_options)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / CONTROLLER_LOCK).open("ab")
+    except OSError as error:
+        raise HoldfastError(f"'{work}' cannot be written: {error.strerror}; give a --work folder that you may write to") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise HoldfastError(f"another node controller runs in '{work}'; give this node another --work") from None
+        reports = Reports(work / REPORTS, clock=time.time)
+        try:
+            host = HostProcess(work.resolve(), command, log=_say)
+            asyncio.run(_serve(node, find, host, reports=reports, metrics_port=metrics_port, certificate=certificate))
+        finally:
+            reports.close()
+
+
+async def _serve(
+    node: Node,
+    find: Callable[[], Place],
+    host: HostProcess,
+    *,
+    reports: Reports,
+    metrics_port: int | None,
+    certificate: Path | None,
+) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with httpx.AsyncClient(verify=_trust(certificate)) as http:
+        controller = Controller(
+            node,
+            Link(node.name, find, http),
+            host,
+            reports=reports,
+            log=_say,
+            rng=random.Random(),  # only spreads retries in time
+            monotonic=time.monotonic,
+        )
+        if metrics_port is not None:
+            from holdfast.manage.node_metrics import serve_metrics
+
+            controller.node = replace(node, metrics=serve_metrics(controller, metrics_port))
+        await controller.run(stop)
+
+
+def _trust(certificate: Path | None) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cafile=certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise HoldfastError(f"certificate '{certificate}' cannot be used: {error}; give a PEM file") from error
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)

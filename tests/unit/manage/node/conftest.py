@@ -1,0 +1,134 @@
+"""An orchestrator for node controllers to talk to: in memory, obedient, and away whenever a test wants it so."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from holdfast.manage.controller import Controller, Node
+from holdfast.manage.fleet import InnerHost
+from holdfast.manage.link import Link, Place
+from holdfast.manage.protocol import Assigned, Assignment, Beat, Beaten, Registration, Report
+from holdfast.manage.reports import Reports
+
+
+class Orchestrator(httpx.AsyncBaseTransport):
+    """Answers the three calls of a node. `reports` is all that it has taken, in the order in which it took it."""
+
+    def __init__(self) -> None:
+        self.term = 1
+        self.assignment = Assignment(term=1, generation=0)
+        self.away = False
+        self.recovering = False
+        self.registrations: list[Registration] = []
+        self.beats: list[Beat] = []
+        self.reports: list[Report] = []
+        self.acknowledged = 0
+        self.lose_answers = 0
+        self.known = False
+        self.refused = 0
+
+    def assign(self, *replicas: Assigned, jobs: dict[int, dict[str, object]] | None = None) -> None:
+        self.assignment = Assignment(term=self.term, generation=self.assignment.generation + 1, replicas=replicas, jobs=jobs or {})
+
+    def replaced(self) -> None:
+        """Another orchestrator takes over, which knows no node yet."""
+        self.term += 1
+        self.known = False
+        self.assignment = self.assignment.model_copy(update={"term": self.term, "generation": 1})
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.away:
+            self.refused += 1
+            raise httpx.ConnectError("connection refused")
+        body = await request.aread()
+        if request.headers["authorization"] != "Bearer secret":
+            return httpx.Response(401, json={"error": "wrong token"})
+        if request.url.path == "/v1/nodes":
+            self.registrations.append(Registration.model_validate_json(body))
+            self.known = True
+            answer = {"term": self.term, "generation": 0, "every_s": 0.05, "acknowledged": self.acknowledged}
+            return httpx.Response(200, json=answer)
+        if not self.known:
+            return httpx.Response(409, json={"error": "not registered"})
+        if request.url.path.endswith("/beat"):
+            return self.beaten(Beat.model_validate_json(body))
+        return await self.held(int(request.url.params["term"]), int(request.url.params["generation"]))
+
+    def beaten(self, beat: Beat) -> httpx.Response:
+        if beat.term != self.term:
+            return httpx.Response(409, json={"error": f"term {self.term} now"})
+        if self.recovering and beat.reports:
+            return httpx.Response(503, json={"error": "recovering"})
+        self.beats.append(beat)
+        self.reports += [report for report in beat.reports if report.number > self.acknowledged]
+        self.acknowledged = max([self.acknowledged, *(report.number for report in beat.reports)])
+        if self.lose_answers and beat.reports:
+            self.lose_answers -= 1
+            raise httpx.ReadError("connection reset")
+        beaten = Beaten(term=self.term, acknowledged=self.acknowledged, generation=0, every_s=0.05)
+        return httpx.Response(200, content=beaten.model_dump_json())
+
+    async def held(self, term: int, generation: int) -> httpx.Response:
+        while not self.known or (self.assignment.term, self.assignment.generation) <= (term, generation):
+            await asyncio.sleep(0.01)
+            if self.away or not self.known:
+                raise httpx.ReadError("connection reset")
+        return httpx.Response(200, content=self.assignment.model_dump_json())
+
+
+class Bench:
+    """One controller with a light host, and the orchestrator that it talks to."""
+
+    def __init__(self, work: Path) -> None:
+        self.work = work
+        self.orchestrator = Orchestrator()
+        self.starts: list[tuple[str, int]] = []
+        self.log: list[str] = []
+        self.host = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
+        self.token = "secret"
+
+    def play(self, story: Callable[["Bench"], object], *, host: object = None) -> None:
+        """Run the controller while a story, an async function of this bench, plays."""
+
+        async def scene() -> None:
+            async with httpx.AsyncClient(transport=self.orchestrator) as http:
+                self.controller = self.made(http, host)
+                stop = asyncio.Event()
+                self.running = asyncio.create_task(self.controller.run(stop))
+                try:
+                    async with asyncio.timeout(20):
+                        await story(self)  # type: ignore[misc]
+                finally:
+                    stop.set()
+                    await asyncio.wait_for(self.running, 20)
+
+        asyncio.run(scene())
+        self.controller.reports.close()
+
+    def made(self, http: httpx.AsyncClient, host: object = None) -> Controller:
+        return Controller(
+            Node("n1", cores=2, memory_bytes=2**30, host="light"),
+            Link("n1", lambda: Place("http://orchestrator", self.token), http),
+            host or self.host,  # type: ignore[arg-type]
+            reports=Reports(self.work / "reports.db", clock=time.time),
+            log=self.log.append,
+            rng=random.Random(1),
+            monotonic=time.monotonic,
+        )
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        while not condition():
+            await asyncio.sleep(0.01)
+
+    def told(self) -> list[tuple[str, int, str]]:
+        return [(report.key, report.incarnation, report.state) for report in self.orchestrator.reports]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)

@@ -1,0 +1,148 @@
+"""A node controller with light PEs, against an orchestrator in memory."""
+
+import pytest
+
+from holdfast.manage.link import Refused
+from holdfast.manage.protocol import Assigned
+
+A = Assigned(job=1, pe="a", task=0, replica=0)
+B = Assigned(job=1, pe="b", task=0, replica=0)
+
+
+def again(replica: Assigned, incarnation: int) -> Assigned:
+    return replica.model_copy(update={"incarnation": incarnation})
+
+
+def test_a_replica_is_started_once_and_every_state_is_reported_in_order(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: bench.told()[-1:] == [(A.key, 1, "running")])
+        bench.orchestrator.assign()
+        await bench.until(lambda: bench.told()[-1:] == [(A.key, 1, "stopped")])
+
+    bench.play(story)
+    assert [state for _, _, state in bench.told()] == ["starting", "running", "stopped"]
+    assert bench.starts == [(A.key, 1)]
+
+
+def test_reports_made_while_the_orchestrator_is_away_arrive_in_order_when_it_is_back(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A, B)
+        await bench.until(lambda: len(bench.told()) == 4)
+        bench.orchestrator.away = True
+        bench.host.fail((A.key,), "first")
+        await bench.until(lambda: len(bench.controller.reports) == 1)
+        bench.host.fail((B.key,), "second")
+        await bench.until(lambda: len(bench.controller.reports) == 2)
+        bench.orchestrator.replaced()
+        bench.orchestrator.away, bench.orchestrator.recovering = False, True
+        await bench.until(lambda: len(bench.orchestrator.registrations) > 1)
+        assert len(bench.controller.reports) == 2
+        bench.orchestrator.recovering = False
+        await bench.until(lambda: len(bench.told()) == 6)
+
+    bench.play(story)
+    assert [(r.key, r.state, r.error) for r in bench.orchestrator.reports[4:6]] == [
+        (A.key, "failed", "first"),
+        (B.key, "failed", "second"),
+    ]
+    back = bench.orchestrator.registrations[-1]
+    assert {(r.key, r.state) for r in back.replicas} == {(A.key, "failed"), (B.key, "failed")}
+
+
+def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(bench):
+    async def story(bench):
+        bench.orchestrator.lose_answers = 3
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told() and not len(bench.controller.reports))
+
+    bench.play(story)
+    assert bench.told()[:2] == [(A.key, 1, "starting"), (A.key, 1, "running")]
+    numbers = [report.number for report in bench.orchestrator.reports]
+    assert numbers == sorted(set(numbers))
+
+
+def test_a_failed_replica_is_started_anew_by_a_higher_incarnation_only(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        bench.host.fail((A.key,), "broken")
+        await bench.until(lambda: (A.key, 1, "failed") in bench.told())
+        bench.orchestrator.assign(A, B)
+        await bench.until(lambda: (B.key, 1, "running") in bench.told())
+        assert bench.starts == [(A.key, 1), (B.key, 1)]
+        bench.orchestrator.assign(again(A, 2), B)
+        await bench.until(lambda: (A.key, 2, "running") in bench.told())
+
+    bench.play(story)
+    assert bench.starts == [(A.key, 1), (B.key, 1), (A.key, 2)]
+
+
+def test_a_finished_replica_stays_finished_when_another_orchestrator_asks_for_it_again(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A, jobs={1: {"pes": {"a": {"lives_s": 0.1}}}})
+        await bench.until(lambda: (A.key, 1, "finished") in bench.told())
+        bench.orchestrator.replaced()
+        await bench.until(lambda: bench.controller.assignment.term == 2)
+        assert [(r.key, r.state) for r in bench.orchestrator.registrations[-1].replicas] == [(A.key, "finished")]
+
+    bench.play(story)
+    assert bench.starts == [(A.key, 1)]
+
+
+def test_inactive_replicas_are_idle_and_wake_when_told(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A.model_copy(update={"active": False}))
+        await bench.until(lambda: (A.key, 1, "idle") in bench.told())
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+
+    bench.play(story)
+    assert bench.starts == [(A.key, 1)]
+
+
+def test_an_assignment_of_an_older_term_is_not_carried_out(bench):
+    async def story(bench):
+        bench.orchestrator.replaced()
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        bench.orchestrator.term = 1
+        bench.orchestrator.known = False
+        await bench.until(lambda: any("heard from term 2" in line for line in bench.log))
+        assert bench.controller.assignment.replicas == (A,)
+
+    bench.play(story)
+
+
+def test_a_node_that_is_stopped_says_what_became_of_its_replicas(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+
+    bench.play(story)
+    last = bench.orchestrator.reports[-1]
+    assert (last.key, last.state, last.error) == (A.key, "failed", "node n1 was stopped")
+
+
+def test_a_node_with_a_wrong_token_ends_with_what_the_orchestrator_said(bench):
+    bench.token = "guess"
+
+    async def story(bench):
+        await bench.until(lambda: bench.running.done())
+
+    with pytest.raises(Refused, match=r"answered 401: wrong token"):
+        bench.play(story)
+
+
+def test_the_log_tells_once_that_the_orchestrator_is_away(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        bench.orchestrator.away = True
+        await bench.until(lambda: bench.orchestrator.refused >= 3)
+        bench.orchestrator.away = False
+        tries = len(bench.orchestrator.registrations)
+        await bench.until(lambda: len(bench.orchestrator.registrations) > tries)
+
+    bench.play(story)
+    assert sum("is away" in line for line in bench.log) == 1
