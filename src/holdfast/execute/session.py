@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,10 +19,18 @@ JAVA = 17
 """The oldest Java that Spark 4 runs on."""
 
 
-def open_session(master: str = "local[*]", *, name: str = "holdfast", memory: str = "4g", ui: bool = False) -> SparkSession:
+def open_session(
+    master: str = "local[*]",
+    *,
+    name: str = "holdfast",
+    memory: str = "4g",
+    ui: bool = False,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
     """A SparkSession that is quiet, in UTC, and on a local master reachable from this machine only.
 
     `memory` bounds the driver's heap; on a local master, where everything runs in the driver, it bounds the whole of Spark.
+    `settings` are further settings of Spark's own.
     """
     require_java()
     builder = (
@@ -42,6 +50,9 @@ def open_session(master: str = "local[*]", *, name: str = "holdfast", memory: st
             .config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.shuffle.partitions", 2 * _cores(master))
         )
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # where the UI listens
+    for key, value in (settings or {}).items():
+        builder = builder.config(key, value)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     with _quiet_start() as log:
         try:

@@ -36,9 +36,21 @@ class App:
         self._nodes: list[Node] = []
         self._scores: list[Score] = []
 
-    def source(self, name: str, schema: str, *, key: str | tuple[str, ...] = (), parallelism: int = 1) -> Source:
-        """Declare a stream from outside; returns it, to be named as an input."""
-        source = Source(name, schema, key=_names(key), parallelism=parallelism, origin=_caller())
+    def source(
+        self,
+        name: str,
+        schema: str,
+        *,
+        key: str | tuple[str, ...] = (),
+        parallelism: int = 1,
+        reader: Callable[..., Any] | None = None,
+    ) -> Source:
+        """Declare a stream from outside; returns it, to be named as an input.
+
+        `reader` is a function from a SparkSession to a streaming DataFrame (`spark.readStream...`) with the columns of the
+        schema; `seq` and `time` may be left out of it, and are then given in the order and at the time of arrival.
+        """
+        source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, origin=_caller())
         self._nodes.append(source)
         return source
 
@@ -82,9 +94,13 @@ class App:
 
         return record
 
-    def sink(self, name: str, input: Stream) -> None:
-        """Declare that a stream leaves the application here."""
-        self._nodes.append(Sink(name, _name(input), origin=_caller()))
+    def sink(self, name: str, input: Stream, *, writer: Callable[..., Any] | None = None) -> None:
+        """Declare that a stream leaves the application here.
+
+        `writer` is called with (rows as a DataFrame, epoch, quality) for what was there in time, and once more with quality
+        'exact' where that was not exact. After a failure it can be called again with the same epoch: it must replace, not add.
+        """
+        self._nodes.append(Sink(name, _name(input), writer=writer, origin=_caller()))
 
     def score(self, sink: str, expression: str) -> None:
         """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'."""

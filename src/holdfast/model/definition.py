@@ -24,12 +24,16 @@ class Origin:
 
 @dataclass(frozen=True)
 class Source:
-    """A stream from outside. Its rows have the columns of `schema` (Spark DDL), among them `seq long`."""
+    """A stream from outside. Its rows have the columns of `schema` (Spark DDL), among them `seq long`.
+
+    `reader` gives, from a SparkSession, the streaming DataFrame that a running application reads; a trace needs none.
+    """
 
     name: str
     schema: str
     key: tuple[str, ...] = ()
     parallelism: int = 1
+    reader: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     origin: Origin = Origin("?", 0)
 
 
@@ -61,10 +65,11 @@ class Operator:
 
 @dataclass(frozen=True)
 class Sink:
-    """Where a stream leaves the application."""
+    """Where a stream leaves the application. `writer` takes an epoch's rows; without one they become Parquet files."""
 
     name: str
     input: str
+    writer: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
     origin: Origin = Origin("?", 0)
 
 

@@ -138,10 +138,11 @@ class Reading(Part):
     """One input of a task: which tasks of a stream it reads, and which share of their rows is its own.
 
     `share` and `of`: of the rows divided by `key` into `of` parts, the part number `share`; all rows where `of` is 1.
-    `job` is set where the stream is another job's.
+    `job` is set where the stream is another job's; `name` is then the source of this job that it stands for.
     """
 
     stream: str
+    name: str | None = None
     tasks: tuple[int, ...] = (0,)
     key: tuple[str, ...] = ()
     share: int = 0

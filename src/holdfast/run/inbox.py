@@ -31,7 +31,8 @@ class Inbox:
         """The rows of a run of epochs, per stream, each task's own share of them, ordered by seq."""
         made: dict[str, pa.Table] = {}
         for reading, store, places in zip(self._reads, self._stores, self._places(), strict=True):
-            schema = self._schemas[reading.stream]
+            name = reading.name or reading.stream
+            schema = self._schemas[name]
             parts = [
                 read_rows(store, file).select(schema.names).cast(schema)
                 for records in epochs
@@ -43,7 +44,7 @@ class Inbox:
                 table = table.filter(pa.array(part_of(table, reading.key, parts=reading.of) == reading.share))
             if len(places) > 1:
                 table = table.sort_by("seq")
-            made[reading.stream] = table
+            made[name] = table
         return made
 
     def _all(self, epoch: int, *, final: bool) -> Records | None:

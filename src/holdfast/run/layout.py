@@ -30,7 +30,7 @@ def layout_of(job: Job) -> Layout:
     tasks = [task.model_copy(update={"replicas": wanted.of(task)}) for task in tasks]
     for sink in graph.sinks:
         producers = [task for task in tasks if sink.input in task.makes]
-        reading = Reading(stream=sink.input, tasks=tuple(range(len(producers))) or (0,), job=_job_of(job, sink.input))
+        reading = _named(job, sink.input).model_copy(update={"tasks": tuple(range(len(producers))) or (0,)})
         copies = max((task.replicas for task in producers), default=1)
         tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
     unknown = sorted(set(job.contracts) - {task.pe for task in tasks})
@@ -65,9 +65,14 @@ def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
             for stream in o.inputs
             if stream in part and graph.partitioning(stream, o.name) != "one-to-one"
         ]
-        if len(counts) > 1 or inner:
+        ways = {
+            stream: {(graph.partitioning(stream, o.name), o.key) for o in operators if stream in o.inputs}
+            for stream in graph.streams_into(part)
+        }
+        if len(counts) > 1 or inner or (counts != {1} and any(len(way) > 1 for way in ways.values())):
             problems.append(
-                f"PE '{pe}' fuses {', '.join(part)}, which have different tasks; fused operators need the same parallelism and key"
+                f"PE '{pe}' fuses {', '.join(part)}, which divide their rows differently; fused operators need the same "
+                "parallelism, key and partitioning"
             )
             continue
         tasks += [
@@ -92,21 +97,24 @@ def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], num
     assert not isinstance(upstream, Sink)
     above, below = upstream.parallelism, reader.parallelism
     kind = graph.partitioning(stream, reader.name)
-    foreign = _job_of(job, stream)
-    name = job.streams[stream].split(":", 1)[1] if foreign else stream
+    reading = _named(job, stream)
     if kind == "one-to-one":
-        return Reading(stream=name, tasks=(number,), job=foreign)
+        return reading.model_copy(update={"tasks": (number,)})
     if kind == "merge":
         group = above // below
-        return Reading(stream=name, tasks=tuple(range(number * group, (number + 1) * group)), job=foreign)
+        return reading.model_copy(update={"tasks": tuple(range(number * group, (number + 1) * group))})
     if kind == "split":
         group = below // above
-        return Reading(stream=name, tasks=(number // group,), key=reader.key, share=number % group, of=group, job=foreign)
-    return Reading(stream=name, tasks=tuple(range(above)), key=reader.key, share=number, of=below, job=foreign)
+        return reading.model_copy(update={"tasks": (number // group,), "key": reader.key, "share": number % group, "of": group})
+    return reading.model_copy(update={"tasks": tuple(range(above)), "key": reader.key, "share": number, "of": below})
 
 
-def _job_of(job: Job, stream: str) -> str | None:
-    return job.streams[stream].split(":", 1)[0] if stream in job.streams else None
+def _named(job: Job, stream: str) -> Reading:
+    """A stream of this job, or, for a source that another job feeds, that job's stream under the source's name."""
+    if stream not in job.streams:
+        return Reading(stream=stream)
+    other, name = job.streams[stream].split(":", 1)
+    return Reading(stream=name, name=stream, job=other)
 
 
 class _Replicas:

@@ -56,7 +56,7 @@ class Replica:
         checkpointed: Callable[[int], None] = lambda epoch: None,
     ) -> None:
         self.task, self.contract = task, contract
-        self._inbox, self._outbox, self._compute = inbox, outbox, compute
+        self._inbox, self.outbox, self._compute = inbox, outbox, compute
         self._checkpoints, self._timeline, self._fades = checkpoints, timeline, fades
         self._checkpointed = checkpointed
         self._most_epochs = MOST_EPOCHS
@@ -72,7 +72,7 @@ class Replica:
         self.clean = self.live = saved or Head(self._timeline.first - 1)
         self._saved = self.clean.epoch
         if not self.contract.correction:
-            ahead = max(self._outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
+            ahead = max(self.outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
             if ahead > self.clean.epoch:
                 self.clean = self.live = replace(self.clean, epoch=ahead, tainted=ahead)
 
@@ -100,6 +100,9 @@ class Replica:
             self._checkpoints.save(self.task.name, self.clean)
             self._saved = self.clean.epoch
             self._checkpointed(self._saved)
+
+    def close(self) -> None:
+        """Nothing is held that would outlive the loop."""
 
     def _advance_clean(self) -> bool:
         epochs = self._ready(self.clean.epoch, self._inbox.finals)
@@ -190,7 +193,7 @@ class Replica:
             each = Span(number, number, before, end)
             for stream, rows in made.items():
                 mine = rows if len(epochs) == 1 else rows_of(rows, each)
-                self._outbox.publish(stream, number, rows=mine, quality=quality, lineage=lineage)
+                self.outbox.publish(stream, number, rows=mine, quality=quality, lineage=lineage)
             before = end
         return Head(span.last, kept, after)
 

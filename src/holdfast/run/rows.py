@@ -22,12 +22,17 @@ DIGITS = 9
 
 def write_rows(store: Store, rows: pa.Table, *, folder: str) -> str:
     """Store the rows as a Parquet file of its own name, and return that name."""
-    buffer = io.BytesIO()
-    pq.write_table(rows, buffer, compression="zstd", version="2.6", coerce_timestamps="us")
     name = f"{folder}/{uuid4().hex}.parquet"
-    if not store.create(name, buffer.getvalue()):
+    if not store.create(name, parquet(rows)):
         raise HoldfastError(f"the log at '{store.root}' already has a file '{name}'; nothing may write there but holdfast")
     return name
+
+
+def parquet(rows: pa.Table) -> bytes:
+    """The rows as the content of a Parquet file that Spark reads as it is."""
+    buffer = io.BytesIO()
+    pq.write_table(rows, buffer, compression="zstd", coerce_timestamps="us")
+    return buffer.getvalue()
 
 
 def read_rows(store: Store, name: str) -> pa.Table:

@@ -1,0 +1,38 @@
+"""Mappings of foreign column names: per source, which SQL expression over the file's columns gives each column of the source."""
+
+from pathlib import Path
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from holdfast.errors import DocumentError, HoldfastError
+
+
+def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, str]] | None:
+    """A mapping of columns per source; a file for one source may leave the source's name out."""
+    if path is None:
+        return None
+    try:
+        data = YAML(typ="safe").load(path.read_text())
+    except OSError as error:
+        raise HoldfastError(f"mapping '{path}' cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise HoldfastError(f"mapping '{path}' cannot be read: it is no text in UTF-8") from error
+    except YAMLError as error:
+        raise DocumentError(f"mapping '{path}'", [" ".join(str(error).split())]) from error
+    if isinstance(data, dict) and len(sources) == 1 and not isinstance(data.get(sources[0]), dict):
+        data = {sources[0]: data}
+    problems = []
+    if not isinstance(data, dict):
+        problems.append(f"wanted a table of columns, got {type(data).__name__}")
+    else:
+        problems += [f"names source '{name}'; sources are: {', '.join(sources)}" for name in data if name not in sources]
+        problems += [
+            f"column '{column}' of '{name}' must be a SQL expression in quotes, got {value!r}"
+            for name, table in data.items()
+            for column, value in (table.items() if isinstance(table, dict) else [("?", table)])
+            if not isinstance(value, str)
+        ]
+    if problems:
+        raise DocumentError(f"mapping '{path}'", problems)
+    return {name: dict(table) for name, table in data.items()}

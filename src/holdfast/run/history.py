@@ -1,0 +1,56 @@
+"""The history of a run: what was done and what was seen, one line of JSON per event, in files that survive their writer."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from holdfast.errors import HoldfastError
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened: when, who says so, what kind of thing, and what there is to say about it."""
+
+    at_s: float
+    by: str
+    kind: str
+    about: dict[str, Any]
+
+
+class History:
+    """Appends events to one writer's file. A line is written at once, so that a killed process loses none."""
+
+    def __init__(self, path: Path, by: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._by, self._lock = by, threading.Lock()
+        self._file = path.open("a", buffering=1, encoding="utf-8")
+
+    def tell(self, kind: str, about: dict[str, object]) -> None:
+        line = json.dumps({"at_s": round(time.time(), 4), "by": self._by, "kind": kind, **about}, default=str)
+        with self._lock:
+            self._file.write(line + "\n")
+
+
+def read_history(*folders: Path) -> list[Event]:
+    """All events of a run in the order of time, from every file below the folders. A last line cut short by a kill is left out."""
+    events: list[Event] = []
+    for folder in folders:
+        for path in sorted(folder.rglob("history*.jsonl")):
+            events += _lines(path)
+    return sorted(events, key=lambda event: event.at_s)
+
+
+def _lines(path: Path) -> Iterator[Event]:
+    text = path.read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            data = json.loads(line)
+            yield Event(data.pop("at_s"), data.pop("by"), data.pop("kind"), data)
+        except (ValueError, KeyError, AttributeError) as error:
+            if number == text.count("\n") + 1:
+                return
+            raise HoldfastError(f"history '{path}', line {number}: no event ({error})") from error

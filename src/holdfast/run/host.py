@@ -1,0 +1,207 @@
+"""A PE host: one process with one SparkSession, and a loop for every replica that its node should have.
+
+Its node controller says in a file what should run here; the host says in another how it goes. Both are replaced whole, so either
+process can be killed at any moment and find the other again.
+"""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+
+from holdfast.errors import HoldfastError
+from holdfast.execute.session import open_session
+from holdfast.manage.protocol import Assigned, Assignment, HostStatus, ReplicaStatus
+from holdfast.run.history import History
+from holdfast.run.job import RunningJob
+from holdfast.run.loop import Loop
+
+TICK_S = 0.05
+BEAT_S = 0.25
+SPARK = {
+    "spark.scheduler.mode": "FAIR",  # one PE's long catch-up must not starve the others
+    "spark.ui.retainedJobs": "200",
+    "spark.ui.retainedStages": "200",
+    "spark.ui.retainedTasks": "2000",
+    "spark.sql.ui.retainedExecutions": "50",
+    "spark.worker.cleanup.enabled": "true",
+    "spark.cleaner.periodicGC.interval": "5min",
+}
+
+
+class Host:
+    """What runs on this node, made equal to the assignment again and again."""
+
+    def __init__(self, work: Path, node: str) -> None:
+        self._work, self._node = work, node
+        self._started_s = time.time()
+        self._history = History(work / f"history-{os.getpid()}.jsonl", node)
+        self._assignment, self._seen = Assignment(), (0, 0)
+        self._jobs: dict[int, RunningJob] = {}
+        self._loops: dict[str, Loop] = {}
+        self._refused: dict[str, ReplicaStatus] = {}
+        self._spark: SparkSession | None = None
+        self._error: str | None = None
+        self._process = psutil.Process()
+        self._written = threading.Lock()
+        self.stopping = threading.Event()
+
+    def run(self, master: str, memory: str, *, ui: bool) -> None:
+        """Start Spark and follow the assignment until told to stop."""
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        try:
+            self._spark = open_session(master, name=f"holdfast {self._node}", memory=memory, ui=ui, settings=SPARK)
+        except HoldfastError as error:
+            self._error = str(error)
+            self._write_status()
+            print(error, file=sys.stderr)
+            sys.exit(2)
+        self._history.tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready"})
+        while not self.stopping.wait(TICK_S):
+            self._follow()
+            self._obey_faults()
+        for loop in self._loops.values():
+            loop.stop(wait_s=2.0)
+        self._write_status()
+        self._spark.stop()
+
+    def _follow(self) -> None:
+        path = self._work / "assignment.json"
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return
+        if (found.st_mtime_ns, found.st_ino) == self._seen:
+            return
+        self._seen = found.st_mtime_ns, found.st_ino
+        self._assignment = Assignment.model_validate_json(path.read_text())
+        self._apply()
+        self._write_status()
+
+    def _apply(self) -> None:
+        wanted = {assigned.key: assigned for assigned in self._assignment.replicas}
+        for key in [key for key, loop in self._loops.items() if self._outdated(loop, wanted.get(key))]:
+            self._loops.pop(key).stop()
+        self._refused = {key: status for key, status in self._refused.items() if key in wanted}
+        for key, assigned in wanted.items():
+            if key in self._loops:
+                self._loops[key].assign(assigned)
+            else:
+                self._start(assigned)
+        for number in set(self._jobs) - {assigned.job for assigned in wanted.values()}:
+            del self._jobs[number]
+
+    @staticmethod
+    def _outdated(loop: Loop, wanted: Assigned | None) -> bool:
+        return wanted is None or wanted.incarnation != loop.assigned.incarnation
+
+    def _start(self, assigned: Assigned) -> None:
+        assert self._spark is not None
+        try:
+            job = self._job(assigned.job)
+        except (HoldfastError, KeyError) as error:
+            said = str(error) if isinstance(error, HoldfastError) else f"its assignment does not describe job {assigned.job}"
+            status = ReplicaStatus(key=assigned.key, incarnation=assigned.incarnation, state="failed", error=said)
+            self._refused[assigned.key] = status
+            return
+        self._refused.pop(assigned.key, None)
+        group = f"{job.job.job}: {assigned.pe}/{assigned.task}"
+        cancel = self._spark.sparkContext.cancelJobGroup
+        self._loops[assigned.key] = Loop(assigned, job.worker, ranked=job.ranked, cancel=lambda: cancel(group))
+        self._history.tell("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})
+
+    def _job(self, number: int) -> RunningJob:
+        if number not in self._jobs:
+            assert self._spark is not None
+            self._jobs[number] = RunningJob(
+                self._spark,
+                number,
+                self._assignment.jobs[number],
+                node=self._node,
+                tell=self._history.tell,
+                scratch=self._work / "scratch",
+            )
+        return self._jobs[number]
+
+    def _obey_faults(self) -> None:
+        """Bring about what a fault schedule wants of single replicas: files in a folder, each done once."""
+        for path in sorted((self._work / "faults").glob("*.json")):
+            fault: dict[str, Any] = json.loads(path.read_text())
+            path.unlink()
+            for loop in self._loops.values():
+                name = loop.assigned.key.split(":", 1)[1]
+                if fault["target"] not in (name, name.rsplit(".", 1)[0], loop.assigned.pe):
+                    continue
+                if fault["kind"] == "crash":
+                    loop.kill()
+                elif fault["kind"] == "stall":
+                    loop.stall(fault["for_s"])
+                else:
+                    loop.slow(fault["by_s"], for_s=fault["for_s"])
+
+    def _beat(self) -> None:
+        """Say how it goes, apart from any replica's progress: a long job is no death."""
+        while not self.stopping.is_set():
+            self._write_status()
+            time.sleep(BEAT_S)
+
+    def _write_status(self) -> None:
+        replicas = [loop.status() for loop in list(self._loops.values())] + list(self._refused.values())
+        with self._process.oneshot():
+            family = [self._process, *self._process.children(recursive=True)]
+        status = HostStatus(
+            pid=os.getpid(),
+            started_s=self._started_s,
+            beat_s=time.time(),
+            ready=self._spark is not None,
+            error=self._error,
+            term=self._assignment.term,
+            generation=self._assignment.generation,
+            replicas=tuple(replicas),
+            cpu_s=_total(family, lambda p: sum(p.cpu_times()[:2])),
+            memory_bytes=int(_total(family, lambda p: p.memory_info().rss)),
+            threads=int(_total(family, lambda p: p.num_threads())),
+            files=int(_total(family, lambda p: p.num_fds())),
+        )
+        with self._written:
+            temporary = self._work / ".host.json.tmp"
+            temporary.write_text(status.model_dump_json())
+            temporary.replace(self._work / "host.json")
+
+
+def _total(family: list[psutil.Process], of: Any) -> float:
+    total = 0.0
+    for process in family:
+        try:
+            total += of(process)
+        except psutil.Error:
+            continue  # it ended meanwhile
+    return total
+
+
+def main() -> None:
+    parser = ArgumentParser(prog="python -m holdfast.run.host", description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--node", required=True)
+    parser.add_argument("--master", default="local[1]")
+    parser.add_argument("--memory", default="1g")
+    parser.add_argument("--ui", action="store_true")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
+    host = Host(arguments.work, arguments.node)
+    signal.signal(signal.SIGTERM, lambda *_: host.stopping.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    host.run(arguments.master, arguments.memory, ui=arguments.ui)
+
+
+if __name__ == "__main__":
+    main()

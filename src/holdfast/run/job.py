@@ -1,0 +1,212 @@
+"""A job as a PE host runs it: its application loaded once, its log opened once, and a worker for each replica asked for."""
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.errors import HoldfastError
+from holdfast.execute.analysis import analyse
+from holdfast.execute.cut import Span
+from holdfast.execute.schema import arrow_schema, to_frame
+from holdfast.execute.trace import open_trace
+from holdfast.log import Store
+from holdfast.manage.protocol import Assigned
+from holdfast.model import Sink as SinkNode
+from holdfast.model import Source
+from holdfast.model.columns import read_columns
+from holdfast.model.document import check_document
+from holdfast.model.job import Job, Reading, Task
+from holdfast.model.load import load_app
+from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.inbox import Inbox
+from holdfast.run.loop import Worker
+from holdfast.run.outbox import Outbox, Tell
+from holdfast.run.pe_compute import PeCompute, fades_after
+from holdfast.run.replica import Replica
+from holdfast.run.sink import Sink, Writer
+from holdfast.run.stream_source import StreamSource, stream_timeline
+from holdfast.run.timeline import Timeline, timeline_of
+from holdfast.run.trace_source import TraceSource, trace_spans, trace_timeline
+from holdfast.run.trimmer import Trimmer, leave_mark
+
+WAIT_S = 0.05
+
+
+class RunningJob:
+    """One job on one node. `settings` is what its layout carries; `node` names the producer of what is made here."""
+
+    def __init__(self, spark: SparkSession, number: int, settings: dict[str, Any], *, node: str, tell: Tell, scratch: Path) -> None:
+        self.job = check_document(settings["job"], Job, thing=f"job {number}")
+        self.tasks = [check_document(task, Task, thing=f"task of job {number}") for task in settings["tasks"]]
+        self._logs: dict[str, str] = settings.get("logs", {})
+        assert self.job.application is not None and self.job.log is not None
+        self.app = load_app(self.job.application)
+        self.graph = self.app.graph()
+        self.schemas = analyse(self.graph, spark, name=self.app.name)
+        self.store = Store(self.job.log)
+        self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out")
+        self.checkpoints = Checkpoints(self.store)
+        self._spark, self._node, self._number = spark, node, number
+        self._tell, self._scratch = tell, scratch
+        self._trimmer = Trimmer(self.store, self.tasks, self.checkpoints)
+        self._lock = threading.Lock()
+        self._trace: tuple[dict[str, DataFrame], list[Span]] | None = None
+
+    def worker(self, assigned: Assigned, stopped: Callable[[], bool]) -> tuple[Worker, Timeline] | None:
+        """The worker of a replica, once the job's first source has begun; None if it was stopped before."""
+        task = next((t for t in self.tasks if t.pe == assigned.pe and t.task == assigned.task), None)
+        if task is None:
+            raise HoldfastError(f"job '{self.job.job}' has no task '{assigned.pe}/{assigned.task}'")
+        if task.kind == "source":
+            return self._source(task, assigned)
+        timeline = timeline_of(self._timeline_store())
+        while timeline is None:
+            if stopped():
+                return None
+            time.sleep(WAIT_S)
+            timeline = timeline_of(self._timeline_store())
+        return (self._sink(task, timeline) if task.kind == "sink" else self._pe(task, timeline, assigned)), timeline
+
+    def ranked(self, worker: Worker, rank: int) -> None:
+        """Apply a replica's rank: the primary writes and saves at once, a quiet secondary when the primary is late."""
+        if isinstance(worker, Replica):
+            quiet = rank > 0 and worker.contract.secondary == "quiet"
+            worker.outbox.patience_s = worker.contract.patience_s if quiet else 0.0
+        if isinstance(worker, Replica | TraceSource | StreamSource | Sink):
+            every = self.job.contract_of(worker.task.pe).checkpoint_epochs
+            worker.saves_every = every if rank == 0 else 2 * every
+
+    def _pe(self, task: Task, timeline: Timeline, assigned: Assigned) -> Replica:
+        name = f"{self.job.job}: {task.name}"
+        return Replica(
+            task,
+            self.job.contract_of(task.pe),
+            inbox=self._inbox(task),
+            outbox=self._outbox(task, timeline, assigned),
+            compute=PeCompute(self._spark, self.graph, task.operators, self.schemas, name=name),
+            checkpoints=self.checkpoints,
+            timeline=timeline,
+            fades=fades_after(self.graph, task.operators),
+            checkpointed=lambda epoch: self._trim(task, epoch),
+        )
+
+    def _source(self, task: Task, assigned: Assigned) -> tuple[Worker, Timeline]:
+        source = self.graph.nodes[task.pe]
+        assert isinstance(source, Source)
+        if self.job.feed.trace is None:
+            timeline = stream_timeline(self.store, epoch_s=self.app.epoch_s)
+            made = StreamSource(
+                task,
+                self.job.contract_of(task.pe),
+                spark=self._spark,
+                source=source,
+                store=self.store,
+                place=self._place(task),
+                outbox=self._outbox(task, timeline, assigned),
+                checkpoints=self.checkpoints,
+                timeline=timeline,
+                checkpointed=lambda epoch: self._trim(task, epoch),
+            )
+            return made, timeline
+        frames, spans = self._open_trace()
+        timeline = trace_timeline(self.store, spans, epoch_s=self.app.epoch_s, speed=self.job.feed.speed)
+        worker = TraceSource(
+            task,
+            self.job.contract_of(task.pe),
+            rows=frames[task.pe],
+            key=source.key,
+            tasks=source.parallelism,
+            spans=spans,
+            outbox=self._outbox(task, timeline, assigned),
+            checkpoints=self.checkpoints,
+            timeline=timeline,
+            checkpointed=lambda epoch: self._trim(task, epoch),
+        )
+        return worker, timeline
+
+    def _place(self, task: Task) -> tuple[int, int]:
+        """Where a source's task stands among all tasks of all sources, and how many there are."""
+        sources = [t.name for t in self.tasks if t.kind == "source"]
+        return sources.index(task.name), len(sources)
+
+    def _sink(self, task: Task, timeline: Timeline) -> Sink:
+        node = self.graph.nodes[task.pe]
+        assert isinstance(node, SinkNode)
+        return Sink(
+            task,
+            self.job.contract_of(task.pe),
+            inbox=self._inbox(task),
+            out=self.out,
+            checkpoints=self.checkpoints,
+            timeline=timeline,
+            tell=self._tell,
+            writer=self._writer(node),
+            checkpointed=lambda epoch: self._trim(task, epoch),
+            clock=time.time,
+        )
+
+    def _writer(self, sink: SinkNode) -> Writer | None:
+        write = sink.writer
+        if write is None:
+            return None
+
+        def call(rows: pa.Table, epoch: int, quality: str) -> None:
+            try:
+                write(to_frame(self._spark, rows), epoch, quality)
+            except Exception as error:
+                raise HoldfastError(
+                    f"the writer of sink '{sink.name}' ({sink.origin}) raised {type(error).__name__} in epoch {epoch}: {error}"
+                ) from error
+
+        return call
+
+    def _open_trace(self) -> tuple[dict[str, DataFrame], list[Span]]:
+        """The trace, opened once for all sources of this job on this node."""
+        with self._lock:
+            if self._trace is None:
+                assert self.job.feed.trace is not None
+                names = [source.name for source in self.graph.sources]
+                columns = read_columns(Path(self.job.feed.columns) if self.job.feed.columns else None, names)
+                folder = self._scratch / f"trace-{self._number}"
+                folder.mkdir(parents=True, exist_ok=True)
+                frames = open_trace(self._spark, self.graph, self.job.feed.trace, columns=columns, scratch=folder)
+                self._trace = frames, list(trace_spans(frames, self.app.epoch_s))
+            return self._trace
+
+    def _inbox(self, task: Task) -> Inbox:
+        stores = [self._store_of(reading) for reading in task.reads]
+        schemas = {name: arrow_schema(schema) for name, schema in self.schemas.items()}
+        return Inbox(task.reads, stores, schemas)
+
+    def _outbox(self, task: Task, timeline: Timeline, assigned: Assigned) -> Outbox:
+        producer = f"{task.name}.{assigned.replica} on {self._node}"
+        return Outbox(self.store, task.task, producer, timeline, self._tell)
+
+    def _store_of(self, reading: Reading) -> Store:
+        if reading.job is None:
+            return self.store
+        if reading.job not in self._logs:
+            raise HoldfastError(f"job '{self.job.job}' reads stream '{reading.stream}' of job '{reading.job}', which is not there")
+        return Store(self._logs[reading.job])
+
+    def _timeline_store(self) -> Store:
+        """Where this job's epochs are agreed on: in its own log, or in that of the job that feeds all of it."""
+        if any(task.kind == "source" for task in self.tasks):
+            return self.store
+        foreign = next(reading for task in self.tasks for reading in task.reads if reading.job is not None)
+        return self._store_of(foreign)
+
+    def _trim(self, task: Task, epoch: int) -> None:
+        """Forget the inputs that everyone has a checkpoint past; the checkpoint has just been moved there by this task."""
+        for reading in task.reads:
+            for number in reading.tasks:
+                if reading.job is None:
+                    self._trimmer.trim(reading.stream, number)
+                else:
+                    mark = f"{self.job.job}:{task.name}".replace("/", "~")
+                    leave_mark(self._store_of(reading), mark, stream=reading.stream, task=number, epoch=epoch)

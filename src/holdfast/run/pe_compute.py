@@ -1,0 +1,43 @@
+"""A PE on Spark, as a replica's loop runs it."""
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from holdfast.execute.analysis import Schemas
+from holdfast.execute.cut import Span
+from holdfast.execute.pe import Pe
+from holdfast.execute.schema import arrow_schema
+from holdfast.model import Graph, LastEpochs
+from holdfast.run.head import Head
+
+
+class PeCompute:
+    """Runs spans of epochs from a head's kept rows. Spark's jobs carry the name of the PE and the epochs."""
+
+    def __init__(self, spark: SparkSession, graph: Graph, part: Iterable[str], schemas: Schemas, *, name: str) -> None:
+        self._pe = Pe(spark, graph, part, schemas)
+        self._spark, self._name = spark, name
+        self._empty = {stream: arrow_schema(schemas[stream]).empty_table() for stream in self._pe.makes}
+        operators = [graph.operator(each) for each in self._pe.part]
+        # Without input nothing comes out, unless a window still holds rows or a state table has a mind of its own.
+        self._restless = any(o.state is not None or o.windowed for o in operators)
+
+    def run(self, new: dict[str, pa.Table], head: Head, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+        if not self._restless and not any(table.num_rows for table in new.values()):
+            return dict(self._empty), head.kept
+        what = f"epoch {span.first}" if span.first == span.last else f"epochs {span.first} to {span.last}"
+        self._spark.sparkContext.setJobGroup(self._name, f"{self._name} {what}", interruptOnCancel=True)
+        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._name)
+        self._pe.kept = head.kept
+        made = self._pe.run(new, span)
+        return {stream: rows.cast(self._empty[stream].schema) for stream, rows in made.items()}, self._pe.kept
+
+
+def fades_after(graph: Graph, part: Iterable[str]) -> int | None:
+    """After how many epochs an incomplete input no longer shows in what a part of the graph keeps; None: it may always."""
+    operators = [graph.operator(name) for name in part]
+    if any(o.state is not None or any(not isinstance(rule, LastEpochs) for rule in o.keep.values()) for o in operators):
+        return None
+    return sum(max((rule.n for rule in o.keep.values() if isinstance(rule, LastEpochs)), default=0) for o in operators)

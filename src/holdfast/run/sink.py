@@ -1,0 +1,124 @@
+"""Where a stream leaves the application: each epoch once as it was in time, and once more where that was corrected."""
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from holdfast.log import Quality, Store
+from holdfast.model.job import Contract, Task
+from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.head import Head
+from holdfast.run.inbox import Inbox, Records
+from holdfast.run.outbox import Tell
+from holdfast.run.output import file_name
+from holdfast.run.rows import parquet
+from holdfast.run.timeline import Timeline
+
+Writer = Callable[[pa.Table, int, str], None]
+"""Takes the rows of an epoch and their quality; called again with the same epoch it replaces what it wrote."""
+
+
+class Sink:
+    """One replica of a sink. Its Parquet files are named by what they hold, so several replicas write each of them once."""
+
+    def __init__(
+        self,
+        task: Task,
+        contract: Contract,
+        *,
+        inbox: Inbox,
+        out: Store,
+        checkpoints: Checkpoints,
+        timeline: Timeline,
+        tell: Tell,
+        writer: Writer | None = None,
+        checkpointed: Callable[[int], None] = lambda epoch: None,
+        clock: Callable[[], float],
+    ) -> None:
+        self.task, self.saves_every = task, contract.checkpoint_epochs
+        self._inbox, self._out, self._writer, self._tell, self._clock = inbox, out, writer, tell, clock
+        self._checkpoints, self._timeline, self._checkpointed = checkpoints, timeline, checkpointed
+        self._corrected = contract.correction
+        self.clean = self.live = checkpoints.latest(task.name) or Head(timeline.first - 1)
+        self._saved = self.clean.epoch
+        self._inexact: set[int] = set()
+        self.rows_read = 0
+
+    @property
+    def finished(self) -> bool:
+        return self._timeline.last is not None and self.clean.epoch >= self._timeline.last
+
+    @property
+    def quality(self) -> Quality:
+        return Quality.TENTATIVE if self._inexact else Quality.EXACT
+
+    def step(self) -> bool:
+        """Write the next epoch, and the next correction; whether there was one of them."""
+        first = self._write_first()
+        return self._correct() or first
+
+    def save(self) -> None:
+        """Remember up to where everything written is exact."""
+        if self.clean.epoch > self._saved:
+            self._checkpoints.save(self.task.name, Head(self.clean.epoch))
+            self._saved = self.clean.epoch
+            self._checkpointed(self._saved)
+
+    def close(self) -> None:
+        """Nothing is held that would outlive the loop."""
+
+    def _write_first(self) -> bool:
+        epoch = self.live.epoch + 1
+        if self._timeline.last is not None and epoch > self._timeline.last:
+            return False
+        records = self._inbox.firsts(epoch)
+        if records is None:
+            return False
+        exact = all(record.quality is Quality.EXACT for record in records)
+        self._write(epoch, records, "first", Quality.EXACT if exact else _worst(records))
+        self.live = Head(epoch)
+        if not exact:
+            self._inexact.add(epoch)
+        self._follow()
+        return True
+
+    def _correct(self) -> bool:
+        if not self._inexact or not self._corrected:
+            return False
+        epoch = min(self._inexact)
+        records = self._inbox.finals(epoch)
+        if records is None:
+            return False
+        self._write(epoch, records, "final", Quality.EXACT)
+        self._inexact.remove(epoch)
+        self._follow()
+        return True
+
+    def _follow(self) -> None:
+        """Everything before the oldest epoch that waits for its correction is done with."""
+        done = min(self._inexact) - 1 if self._inexact and self._corrected else self.live.epoch
+        if not self._corrected:
+            self._inexact = {epoch for epoch in self._inexact if epoch == self.live.epoch}
+        self.clean = Head(done)
+        if done - self._saved >= self.saves_every or self.finished:
+            self.save()
+
+    def _write(self, epoch: int, records: Records, kind: str, quality: Quality) -> None:
+        (rows,) = self._inbox.rows([records]).values()
+        self.rows_read += rows.num_rows
+        if self._writer is not None:
+            self._writer(rows, epoch, quality.value)
+            written = True
+        else:
+            written = self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", parquet(rows))
+        if written:
+            about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows.num_rows}
+            self._tell("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
+
+
+def _worst(records: Records) -> Quality:
+    """What an epoch of several inputs is worth: as little as the least of them."""
+    order = [Quality.EXACT, Quality.TENTATIVE, Quality.PREDICTED, Quality.ABSENT]
+    worst = max((record.quality for record in records), key=order.index)
+    return Quality.TENTATIVE if len(records) > 1 and worst is Quality.ABSENT else worst

@@ -1,0 +1,109 @@
+"""A recorded trace as a source: every epoch is committed when it would have been over, at a chosen speed."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.execute.cut import ByTime, Span, join_spans, spans_of, with_epochs
+from holdfast.execute.law import rows_of
+from holdfast.execute.schema import arrow_schema
+from holdfast.log import Quality, Store
+from holdfast.model.job import Contract, Task
+from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.head import Head
+from holdfast.run.outbox import Outbox
+from holdfast.run.rows import part_of
+from holdfast.run.timeline import Timeline, agree
+
+READ_ROWS = 200_000
+"""How many rows are read ahead: with it, what a source holds in memory is bounded by the longest epoch."""
+
+
+def trace_spans(sources: Mapping[str, DataFrame], epoch_s: float) -> Sequence[Span]:
+    """The epochs of a trace, those without rows included."""
+    return spans_of(with_epochs(sources, ByTime(epoch_s)))
+
+
+def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed: float) -> Timeline:
+    """The job's timeline, from the first epoch of the trace to its last; the trace begins now, unless it has begun."""
+    return agree(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
+
+
+class TraceSource:
+    """One task of a source. It can replay, so it loses nothing: after a restart it goes on behind its last record."""
+
+    quality = Quality.EXACT
+
+    def __init__(
+        self,
+        task: Task,
+        contract: Contract,
+        *,
+        rows: DataFrame,
+        key: tuple[str, ...],
+        tasks: int,
+        spans: Sequence[Span],
+        outbox: Outbox,
+        checkpoints: Checkpoints,
+        timeline: Timeline,
+        checkpointed: Callable[[int], None] = lambda epoch: None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.task, self.saves_every = task, contract.checkpoint_epochs
+        self._cut = with_epochs({task.pe: rows}, ByTime(timeline.epoch_s))[task.pe]
+        self._schema = arrow_schema(self._cut.schema)
+        self._key, self._tasks, self._spans = key, tasks, spans
+        self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
+        self._checkpointed, self._clock = checkpointed, clock
+        self._ahead: list[tuple[Span, pa.Table]] = []
+        saved = checkpoints.latest(task.name) or Head(timeline.first - 1)
+        self._saved = saved.epoch
+        self.clean = self.live = Head(outbox.log.head(task.pe, task.task, after=saved.epoch))
+        self.rows_read = 0
+
+    @property
+    def finished(self) -> bool:
+        return self._timeline.last is not None and self.clean.epoch >= self._timeline.last
+
+    def step(self) -> bool:
+        """Commit the next epoch if it is over; whether there was one."""
+        epoch = self.clean.epoch + 1
+        if self.finished or self._timeline.closes_s(epoch) > self._clock():
+            self._look_ahead(epoch)
+            return False
+        self._look_ahead(epoch)
+        span, rows = self._ahead.pop(0)
+        assert span.first == epoch
+        self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)
+        self.rows_read += rows.num_rows
+        self.clean = self.live = Head(epoch, after=span.until)
+        if epoch - self._saved >= self.saves_every or self.finished:
+            self.save()
+        return True
+
+    def save(self) -> None:
+        """Remember how far the source has come."""
+        if self.clean.epoch > self._saved:
+            self._checkpoints.save(self.task.name, self.clean)
+            self._saved = self.clean.epoch
+            self._checkpointed(self._saved)
+
+    def close(self) -> None:
+        """Nothing is held that would outlive the loop."""
+
+    def _look_ahead(self, epoch: int) -> None:
+        if self._ahead or epoch > self._spans[-1].last:
+            return
+        start = epoch - self._spans[0].first
+        wanted = list(self._spans[start : start + 1])
+        while start + len(wanted) < len(self._spans) and self._spans[start + len(wanted)].until - wanted[0].after <= READ_ROWS:
+            wanted.append(self._spans[start + len(wanted)])
+        whole = join_spans(wanted)
+        table = self._cut.where((F.col("seq") > whole.after) & (F.col("seq") <= whole.until)).toArrow().cast(self._schema)
+        table = table.sort_by("seq")
+        if self._tasks > 1:
+            table = table.filter(pa.array(part_of(table, self._key, parts=self._tasks) == self.task.task))
+        self._ahead = [(span, rows_of(table, span)) for span in wanted]
