@@ -128,6 +128,7 @@ class HostProcess:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return
+            self._reap()
             self._sweep()
             for name in (PID, STATUS):
                 (self.work / name).unlink(missing_ok=True)
@@ -170,6 +171,7 @@ class HostProcess:
         if self.alive():
             self._log(f"the PE host did not stop within {grace_s:g} s and is killed")
             await self._end(signal.SIGKILL, grace_s)
+        self._reap()
         self._sweep()
 
     async def _end(self, how: signal.Signals, limit_s: float) -> None:
@@ -183,6 +185,12 @@ class HostProcess:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(pid, how) if how is signal.SIGKILL else os.kill(pid, how)
             await asyncio.sleep(0.02)
+
+    def _reap(self) -> None:
+        """Wait for a child that has let go of its lock, which it does in ending."""
+        if self._child is not None and not _locked(self.work):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._child.wait(1.0)
 
     def _sweep(self) -> None:
         """Kill what a dead host left of its process group, such as a JVM. Its number cannot be another's while the group lasts."""

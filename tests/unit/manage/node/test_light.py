@@ -44,7 +44,7 @@ def test_a_replica_starts_only_after_it_has_been_told_and_once():
 
 
 def test_a_lower_incarnation_leaves_the_replica_alone():
-    light, starts = pes()
+    light, _ = pes()
     light.apply(asked(A.model_copy(update={"incarnation": 3})), 0.0)
     light.apply(asked(A), 1.0)
     assert [status.incarnation for status in light.statuses(1.0)] == [3]

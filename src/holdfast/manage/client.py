@@ -1,0 +1,188 @@
+"""The user's side of the orchestrator's API: submit, ask, cancel, wait. Answers are documents, as the API has them."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.link import error_text
+from holdfast.model.job import Job
+
+URL = "HOLDFAST_URL"
+TOKEN = "HOLDFAST_TOKEN"
+CALL_S = 30.0
+HELD_S = 15.0
+RETRY_S = 0.1
+
+
+class ClientError(HoldfastError):
+    """A call that the orchestrator refused; `status` is HTTP's word for it."""
+
+    def __init__(self, text: str, *, status: int) -> None:
+        self.status = status
+        super().__init__(text)
+
+
+class OrchestratorAway(HoldfastError):
+    """Nobody answers."""
+
+
+class NotReached(HoldfastError):
+    """What was waited for did not come about in time."""
+
+
+class Client:
+    """Calls of one user. Closes its connections at the end of a `with` block."""
+
+    def __init__(self, url: str, token: str, *, certificate: Path | None = None) -> None:
+        self.url = url.rstrip("/")
+        try:
+            verify = ssl.create_default_context(cafile=certificate) if self.url.startswith("https") else False
+        except OSError as error:
+            raise HoldfastError(f"certificate '{certificate}' cannot be used: {error}; give a PEM file") from error
+        self._http = httpx.Client(headers={"authorization": f"Bearer {token}"}, timeout=CALL_S, verify=verify)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._http.close()
+
+    def submit(self, job: Job) -> int:
+        """Hand in a job; its number. It has been taken for good when this returns."""
+        answer = self._call("POST", "/v1/jobs", content=job.model_dump_json(exclude_defaults=True))
+        return int(answer["id"])
+
+    def job(self, job: int) -> dict[str, Any]:
+        """One job and its story."""
+        return self._call("GET", f"/v1/jobs/{job}")
+
+    def jobs(self, *, state: str | None = None, limit: int = 100, after: int | None = None) -> list[dict[str, Any]]:
+        """A page of jobs, newest first, from the one after job `after` on."""
+        asked = {"state": state, "limit": limit, "after": after}
+        found: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=_given(asked))["jobs"]
+        return found
+
+    def all_jobs(self, *, state: str | None = None) -> Iterator[dict[str, Any]]:
+        """Every job, newest first, page by page."""
+        after: int | None = None
+        while page := self.jobs(state=state, limit=500, after=after):
+            yield from page
+            after = int(page[-1]["id"])
+
+    def cancel(self, job: int) -> dict[str, Any]:
+        return self._call("POST", f"/v1/jobs/{job}/cancel")
+
+    def activate(self, job: int, active: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+        """Say which replicas of some tasks (such as 'vwap/0') shall be active; the others of these tasks go idle."""
+        return self._call("POST", f"/v1/jobs/{job}/activation", json={"active": {task: list(on) for task, on in active.items()}})
+
+    def nodes(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._call("GET", "/v1/nodes")["nodes"]
+        return found
+
+    def drain(self, node: str) -> dict[str, Any]:
+        """Move everything off a node, and give it nothing more."""
+        return self._call("POST", f"/v1/nodes/{node}/drain")
+
+    def events(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
+        """Events after a number: as soon as there is one, or none after `wait_s`."""
+        return self._call("GET", "/v1/events", params={"after": after, "wait_s": wait_s}, limit_s=wait_s + CALL_S)
+
+    def inject(self, fault: Mapping[str, Any]) -> dict[str, Any]:
+        """Bring about a fault in the running orchestrator."""
+        return self._call("POST", "/v1/faults", json=dict(fault))
+
+    def health(self) -> dict[str, Any]:
+        return self._call("GET", "/v1/health")
+
+    def wait_for(
+        self, job: int, states: Collection[str], *, limit_s: float, seen: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, Any]:
+        """The job's story once it is in one of these states. An orchestrator that is away meanwhile is waited for.
+
+        Raises NotReached when the limit has passed, or when the job has ended otherwise.
+        """
+        ends = time.monotonic() + limit_s
+        after = 0
+        found: dict[str, Any] | None = None
+        while True:
+            left_s = ends - time.monotonic()
+            try:
+                if found is not None and left_s > 0:
+                    after = self.events(after=after, wait_s=min(left_s, 1.0))["last"]
+                found = self.job(job)
+            except OrchestratorAway:
+                if left_s <= 0:
+                    raise
+                time.sleep(RETRY_S)
+                continue
+            if seen is not None:
+                seen(found)
+            if found["state"] in states:
+                return found
+            if found.get("ended") or left_s <= 0:
+                why = f": {found['reason']}" if found.get("reason") else ""
+                waited = "" if found.get("ended") else f" after {limit_s:g} s"
+                raise NotReached(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
+
+    def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
+        try:
+            answer = self._http.request(method, self.url + path, timeout=limit_s, **what)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise OrchestratorAway(
+                f"no orchestrator answers at {self.url} ({error or type(error).__name__}); start one with 'holdfast serve', "
+                f"or say where it is with --orchestrator or {URL}"
+            ) from error
+        if answer.status_code >= 300:
+            hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
+            text = f"{error_text(answer)}{hint if answer.status_code in (401, 403) else ''}"
+            raise ClientError(text, status=answer.status_code)
+        found: dict[str, Any] = answer.json() if answer.content else {}
+        return found
+
+
+def find_client(where: str | None, token: Path | None = None, *, certificate: Path | None = None) -> Client:
+    """A client of the orchestrator at a URL, or of the one whose --work folder is given; else as the environment says.
+
+    A token comes from the file given, from the work folder, or from the environment.
+    """
+    place = where or os.environ.get(URL) or DEFAULT_WORK
+    if "://" in place:
+        secret = _read(token) if token is not None else os.environ.get(TOKEN)
+        if not secret:
+            raise HoldfastError(f"orchestrator '{place}' needs a token: give --token-file with its user.token, or set {TOKEN}")
+        return Client(place, secret, certificate=certificate)
+    folder = Path(place)
+    if not (folder / "address").exists():
+        raise OrchestratorAway(
+            f"no orchestrator has run in '{folder}'; start one with 'holdfast serve --work {folder}', "
+            f"or say where it is with --orchestrator or {URL}"
+        )
+    return Client(_read(folder / "address"), _read(token or folder / "user.token"), certificate=certificate)
+
+
+DEFAULT_WORK = "orchestrator"
+"""The work folder of an orchestrator that was told nothing else."""
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise HoldfastError(f"'{path}' cannot be read: {error.strerror}") from error
+
+
+def _given(asked: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in asked.items() if value is not None}
