@@ -1,9 +1,11 @@
 """A fault injection campaign both ways: trials that share Spark jobs, against one run of the whole trace per trial.
 
 Runs the fast way in full and times a few trials of the slow way, from which it extrapolates to all of them: it says so. The
-outcomes of those few are compared. Both sides run in one session on one machine, one after the other.
+outcomes of those few are compared. Both sides run in one session on one machine, one after the other. With --growth it runs a
+small campaign and one with ten times the repetitions instead, and says what the tenfold costs in time and memory.
 
     python benchmarks/campaign.py --events 5000000
+    python benchmarks/campaign.py --growth --events 500000 --repetitions 2
 """
 
 import argparse
@@ -15,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from holdfast.assess.assessment import assess
 from holdfast.assess.campaign import OUTAGES_S, Campaign
 from holdfast.assess.case import Case
 from holdfast.assess.golden import run_golden
@@ -31,6 +34,10 @@ from holdfast.model.load import load_app
 from holdfast.trace import write_market
 
 APPLICATION = Path(__file__).parents[1] / "examples" / "bargain_discovery.py"
+FASTER_BOUND = 50.0
+GROWTH = 10
+MEMORY_BOUND = 1.5
+"""How much more memory ten times the trials may take: a tenth of what grows in step with them would be 1.9."""
 
 
 def main() -> None:
@@ -42,7 +49,10 @@ def main() -> None:
             write_market(trace, events=arguments.events, seed=1)
         spark = open_session(arguments.master, name="campaign benchmark", memory=arguments.memory)
         try:
-            found = measure(spark, trace, folder, repetitions=arguments.repetitions, slow_trials=arguments.slow_trials)
+            if arguments.growth:
+                found = grown(spark, trace, folder, repetitions=arguments.repetitions)
+            else:
+                found = measure(spark, trace, folder, repetitions=arguments.repetitions, slow_trials=arguments.slow_trials)
         finally:
             spark.stop()
     print(json.dumps(found, indent=2) if arguments.json else told(found))
@@ -54,13 +64,15 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--trace", type=Path, help="a market trace that is there already")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--slow-trials", type=int, default=3)
+    parser.add_argument("--growth", action="store_true", help="what ten times the repetitions cost in time and memory")
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--memory", default="4g")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()
 
 
-def measure(spark, trace, folder, *, repetitions, slow_trials):
+def prepared(spark, trace, *, repetitions):
+    """Bargain Discovery on the trace, and the paper's campaign for it."""
     app = load_app(APPLICATION)
     setting = Setting(spark, app, open_trace(spark, app.graph(), str(trace)), scores=[own_score(app)], jitter=8, section=5000)
     rows = len(setting.rows.seq)
@@ -74,61 +86,109 @@ def measure(spark, trace, folder, *, repetitions, slow_trials):
         scores=tuple(score.expression for score in setting.scores),
         sink=setting.sink,
     )
-    load_before = os.getloadavg()[0]
-    began = time.perf_counter()
+    return setting, campaign
+
+
+def run_whole(setting, campaign, folder):
+    """The campaign from its preparation to its assessment: runner, results, and when which part of it began."""
+    began = {"preparation and verification": time.perf_counter()}
     runner = Runner(setting, campaign)
     assert runner.why_slow is None, runner.why_slow
-    prepared = time.perf_counter()
-    phases = {}
 
     def progress(what, done, of):
-        phases.setdefault(what, time.perf_counter())
-        print(f"{what}: {done} of {of}, {time.perf_counter() - began:.0f} s", file=sys.stderr)
+        began.setdefault(what, time.perf_counter())
+        print(f"{what}: {done} of {of}", file=sys.stderr)
 
-    results = Results(folder / "results", campaign)
+    results = Results(folder, campaign)
     runner.run(results, progress=progress)
-    ended = time.perf_counter()
-    outcomes = results.outcomes()
-    slow, agree = [], []
+    began["assessment"] = time.perf_counter()
+    assess(campaign, results.read("facts"), results.read("golden"), results.outcomes)
+    ends = [*list(began.values())[1:], time.perf_counter()]
+    return runner, results, {what: end - start for (what, start), end in zip(began.items(), ends, strict=True)}
+
+
+def measure(spark, trace, folder, *, repetitions, slow_trials):
+    setting, campaign = prepared(spark, trace, repetitions=repetitions)
+    load_before = os.getloadavg()[0]
+    runner, results, parts = run_whole(setting, campaign, folder / "results")
+    fast_s = sum(parts.values())
     golden = run_golden(setting, campaign.seed_of(0), outputs=False)
     every = [trial for trial in campaign.trials() if trial.repetition == 0]
-    for trial in every[:: max(1, len(every) // slow_trials)][:slow_trials]:
+    timed = every[:: max(1, len(every) // slow_trials)][:slow_trials]
+    outcomes = {trial: outcome for trial, outcome in results.outcomes() if trial in timed}
+    slow, agree = [], []
+    for trial in timed:
         start = time.perf_counter()
         outcome = run_slow(setting, runner.strike(trial), golden)
         slow.append(time.perf_counter() - start)
         agree.append(same(outcome, outcomes[trial]))
-    per_slow = statistics.median(slow)
-    fast_s = ended - began
+    slow_s = statistics.median(slow) * campaign.size
     return {
-        "events": rows,
-        "trials": campaign.size,
-        "fast_s": round(fast_s, 1),
-        "fast_parts_s": {
-            "preparation and verification": round(prepared - began, 1),
-            "golden runs": round(phases.get("trials", ended) - prepared, 1),
-            "trials": round(ended - phases.get("trials", ended), 1),
-        },
-        "slow_trials_timed": len(slow),
-        "slow_s_per_trial": [round(seconds, 2) for seconds in slow],
-        "slow_s_extrapolated": round(per_slow * campaign.size, 1),
-        "times_faster": round(per_slow * campaign.size / fast_s, 1),
-        "times_faster_trials_alone": round(per_slow * campaign.size / (ended - phases.get("trials", ended)), 1),
+        "claim": f"a campaign of {campaign.size:,} injections over {len(setting.rows.seq):,} events is at least "
+        f"{FASTER_BOUND:g} times faster than one run of the whole trace per injection, with the same outcomes",
+        "ours": round(fast_s, 1),
+        "theirs": round(slow_s, 1),
+        "ratio": round(slow_s / fast_s, 1),
+        "bound": FASTER_BOUND,
+        "holds": slow_s / fast_s >= FASTER_BOUND and all(agree),
+        "unit": "s for the whole campaign; theirs extrapolated from the median of the trials timed",
+        "our_parts_s": {what: round(seconds, 1) for what, seconds in parts.items()},
+        "their_trials_s": [round(seconds, 2) for seconds in slow],
         "outcomes_agree": all(agree),
         "load_before_and_after": [round(load_before, 1), round(os.getloadavg()[0], 1)],
         "cores": os.cpu_count(),
     }
 
 
+def grown(spark, trace, folder, *, repetitions):
+    """The same campaign with few repetitions and with ten times as many."""
+    setting, warm = prepared(spark, trace, repetitions=1)
+    run_whole(setting, warm, folder / "warm")
+    seconds, peaks = [], []
+    for many in (repetitions, GROWTH * repetitions):
+        setting, campaign = prepared(spark, trace, repetitions=many)
+        forget_peak()
+        parts = run_whole(setting, campaign, folder / str(many))[2]
+        seconds.append(sum(parts.values()))
+        peaks.append(peak_mib())
+    slower, larger = seconds[1] / seconds[0], peaks[1] / peaks[0]
+    return {
+        "claim": f"{GROWTH} times the trials ({campaign.size // GROWTH:,} to {campaign.size:,}) cost at most {GROWTH} times the "
+        f"time, and at most {MEMORY_BOUND:g} times the memory of the process that runs them (Spark's own is bounded by its heap)",
+        "ours": round(seconds[1], 1),
+        "theirs": round(seconds[0], 1),
+        "ratio": round(slower, 2),
+        "bound": float(GROWTH),
+        "holds": slower <= GROWTH and larger <= MEMORY_BOUND,
+        "unit": "s for the larger campaign against s for the smaller one",
+        "peak_mib": [round(peak) for peak in peaks],
+        "memory_ratio": round(larger, 2),
+        "events": len(setting.rows.seq),
+        "cores": os.cpu_count(),
+    }
+
+
+def forget_peak():
+    """Let the kernel measure this process's peak memory anew."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mib():
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
 def told(found):
-    return (
-        f"{found['trials']:,} injections over {found['events']:,} events\n"
-        f"fast: {found['fast_s']:,} s in all ({found['fast_parts_s']})\n"
-        f"slow: {found['slow_s_per_trial']} s for {found['slow_trials_timed']} trials, so about "
-        f"{found['slow_s_extrapolated']:,} s for all of them (extrapolated from the median, not measured)\n"
-        f"{found['times_faster']} times faster, golden runs and checks included; the compared outcomes "
-        f"{'agree' if found['outcomes_agree'] else 'DIFFER'}\n"
-        f"load average before and after: {found['load_before_and_after']} on {found['cores']} cores"
+    lines = [f"{'holds' if found['holds'] else 'FAILS'}: {found['claim']}"]
+    lines.append(
+        f"ours {found['ours']:,}, theirs {found['theirs']:,}, ratio {found['ratio']} (bound {found['bound']:g}); {found['unit']}"
     )
+    lines += [
+        f"{name}: {value}"
+        for name, value in found.items()
+        if name not in ("claim", "ours", "theirs", "ratio", "bound", "holds", "unit")
+    ]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -47,7 +48,9 @@ class Campaign:
             if not getattr(self, what)
         ]
         problems += [f"an offset counts source tuples from 0, got {offset}" for offset in self.offsets if offset < 0]
-        problems += [f"an outage lasts more than 0 seconds, got {outage:g}" for outage in self.outages_s if not outage > 0]
+        problems += [
+            f"an outage lasts more than 0 seconds, got {outage:g}" for outage in self.outages_s if not 0 < outage < math.inf
+        ]
         problems += [f"a rate is 'average' or 'peak', got '{pace}'" for pace in self.paces if pace not in PACES]
         problems += [] if self.repetitions >= 1 else [f"repetitions must be at least 1, got {self.repetitions}"]
         if self.golden_runs < self.repetitions:
@@ -55,10 +58,20 @@ class Campaign:
         problems += [] if self.section >= 1 else [f"a section holds at least 1 key, got {self.section}"]
         problems += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
         problems += [] if self.threshold >= 0 else [f"the threshold must not be negative, got {self.threshold:g}"]
+        problems += [] if self.jitter >= 0 else [f"the jitter must not be negative, got {self.jitter}"]
+        problems += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]
+        if self.affected is not None and self.affected < 1:
+            problems.append(f"a fault affects at least 1 source tuple, got {self.affected}")
         if self.fault.get("kind") not in KINDS:
             problems.append(f"a fault is of an unknown kind '{self.fault.get('kind')}'; kinds are: {', '.join(sorted(KINDS))}")
-        names = [case.name for case in self.cases]
-        problems += [f"the target '{name}' is there twice" for name in sorted({n for n in names if names.count(n) > 1})]
+        for what, values in (
+            ("target", tuple(case.name for case in self.cases)),
+            ("offset", self.offsets),
+            ("outage", self.outages_s),
+            ("rate", self.paces),
+            ("score", self.scores),
+        ):
+            problems += [f"the {what} '{value}' is there twice" for value in dict.fromkeys(values) if values.count(value) > 1]
         if problems:
             raise ProblemsError("the campaign", problems)
 

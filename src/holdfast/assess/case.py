@@ -1,5 +1,6 @@
 """What a campaign tries: cases, trials, and where in the trace each of them strikes."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -23,6 +24,10 @@ class Case:
 
     target: Target
     failover_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.failover_s is not None and not 0 < self.failover_s < math.inf:
+            raise HoldfastError(f"a failover takes more than 0 seconds, got {self.failover_s:g}")
 
     @property
     def side(self) -> Side:

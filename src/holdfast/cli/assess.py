@@ -63,8 +63,14 @@ LINE_EVERY_S = 10.0
     show_default=True,
     help="The rate at which seconds become tuples.",
 )
-@click.option("--repetitions", type=int, default=5, show_default=True, help="Runs of each injection under another arrival order.")
-@click.option("--golden", "golden_runs", type=int, help="Runs without a fault. [default: as many as repetitions]")
+@click.option(
+    "--repetitions",
+    type=click.IntRange(min=1),
+    default=5,
+    show_default=True,
+    help="Runs of each injection under another arrival order.",
+)
+@click.option("--golden", "golden_runs", type=click.IntRange(min=1), help="Runs without a fault. [default: as many as repetitions]")
 @click.option(
     "--score",
     "scores",
@@ -80,12 +86,21 @@ LINE_EVERY_S = 10.0
     show_default=True,
     help="What happens to the tuples.",
 )
-@click.option("--section", type=int, default=5000, show_default=True, metavar="KEYS", help="Length of a local section.")
+@click.option(
+    "--section", type=click.IntRange(min=1), default=5000, show_default=True, metavar="KEYS", help="Length of a local section."
+)
 @click.option("--threshold", type=float, default=0.03, show_default=True, help="Relative error up to which a section is right.")
 @click.option("--percentile", type=float, default=0.9, show_default=True, help="Share of wrong sections that recovery covers.")
-@click.option("--affected", type=int, metavar="TUPLES", help="Source tuples that a fault affects. [default: found out]")
 @click.option(
-    "--jitter", type=int, default=8, show_default=True, metavar="TUPLES", help="How far the arrival order of joined streams varies."
+    "--affected", type=click.IntRange(min=1), metavar="TUPLES", help="Source tuples that a fault affects. [default: found out]"
+)
+@click.option(
+    "--jitter",
+    type=click.IntRange(min=0),
+    default=8,
+    show_default=True,
+    metavar="TUPLES",
+    help="How far the arrival order of joined streams varies.",
 )
 @click.option("--protect", "protected", multiple=True, metavar="NAME[,NAME]", help="What if: a group with an active replica.")
 @click.option(
@@ -97,7 +112,7 @@ LINE_EVERY_S = 10.0
     metavar="SECONDS",
     help="How long a protected group's failover takes.",
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of every random choice.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of every random choice.")
 @click.option(
     "--way",
     type=click.Choice(["auto", "fast", "slow"]),
@@ -106,7 +121,7 @@ LINE_EVERY_S = 10.0
     help="fast: trials share jobs; slow: one run of the trace each.",
 )
 @click.option("--check/--no-check", default=True, show_default=True, help="Check the first law on a sample before.")
-@click.option("--parallel", type=int, default=2, show_default=True, help="Spark jobs side by side.")
+@click.option("--parallel", type=click.IntRange(min=1), default=2, show_default=True, help="Spark jobs side by side.")
 @click.option(
     "--profile", "profile_file", type=click.Path(path_type=Path), help="Descriptor with each operator's rates. [default: measured]"
 )
@@ -213,7 +228,7 @@ def _campaign(setting: "Setting", cases: "Sequence[Case]", subject: dict[str, An
     return Campaign(
         subject=subject,
         cases=tuple(cases),
-        offsets=tuple(options["offsets"]) or tuple(int(count * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)),
+        offsets=tuple(options["offsets"]) or tuple(sorted({int(count * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)})),
         outages_s=tuple(options["outages"]) or OUTAGES_S,
         paces=PACES if options["rate"] == "both" else (options["rate"],),
         repetitions=repetitions,

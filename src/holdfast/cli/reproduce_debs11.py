@@ -21,11 +21,14 @@ COLUMNS = ("operator", "C paper", "C here", "D paper", "D here", "R paper", "R h
     "--out", type=click.Path(path_type=Path), default=Path("debs11"), show_default=True, help="Folder for trace and results."
 )
 @click.option("--trace", type=click.Path(path_type=Path), help="A market trace of one's own. [default: generated]")
-@click.option("--events", type=int, default=5_000_000, show_default=True, help="Length of the generated trace.")
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of trace and campaign.")
-@click.option("--repetitions", type=int, default=5, show_default=True, help="Runs of each injection.")
+@click.option("--events", type=click.IntRange(min=1), default=5_000_000, show_default=True, help="Length of the generated trace.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of trace and campaign.")
+@click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each injection.")
 @click.option(
-    "--golden", "golden_runs", type=int, help="Runs without a fault; the paper made 300. [default: as many as repetitions]"
+    "--golden",
+    "golden_runs",
+    type=click.IntRange(min=1),
+    help="Runs without a fault; the paper made 300. [default: as many as repetitions]",
 )
 @spark_options
 @json_option

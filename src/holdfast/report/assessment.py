@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from holdfast.assess.advice import advise
 from holdfast.assess.assessment import Assessment, CaseView
@@ -119,7 +120,7 @@ def outage_plot(view: CaseView) -> str:
 def offset_plot(assessment: Assessment) -> str:
     """Quality score of every case against offset, under the longest outage (Figure 9)."""
     lines = []
-    for view in assessment.cases[: len(SERIES)]:
+    for view in assessment.cases:
         longest = int(np.argmax(view.tuples))
         lines.append((view.case, [o.offset for o in view.offsets], [o.quality[longest] for o in view.offsets]))
     return line_plot(lines, x="offset (source tuples)", y="quality score")
@@ -140,6 +141,8 @@ def local_plot(view: CaseView, campaign: Campaign) -> str:
             at = worst.begin + worst.recovery - 1
             axes.axvline(at, color=SERIES[1], linestyle="--")
             axes.annotate(f" R = {worst.recovery}", (at, 0.98), xycoords=("data", "axes fraction"), va="top", color=INK)
+        axes.margins(y=0.15)  # room above the line for the mark's figure
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=f"section ({campaign.section:,} keys)", ylabel="local quality score")
         axes.set_title(f"{view.case}, offset {worst.offset:,}: I = {worst.impact:.2f}")
 

@@ -15,6 +15,9 @@ INK, FAINT = "#010203", "#040506"
 SERIES = ("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06")
 """Colours that stand for the page's own: replaced by style variables when the plot is written."""
 
+LINES = ("-", "--", ":")
+"""Styles that tell lines apart when there are more of them than colours."""
+
 _STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "holdfast",
@@ -60,7 +63,8 @@ def line_plot(
         if level is not None:
             axes.axhline(level, color=FAINT, linewidth=1)
         for number, (name, xs, ys) in enumerate(lines):
-            axes.plot(xs, ys, marker="o", color=SERIES[number % len(SERIES)], label=name)
+            style = LINES[number // len(SERIES) % len(LINES)]
+            axes.plot(xs, ys, marker="o", linestyle=style, color=SERIES[number % len(SERIES)], label=name)
         axes.set(xlabel=x, ylabel=y, title=title)
         if len(lines) > 1:
             axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)  # below, where no line passes

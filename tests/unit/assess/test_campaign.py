@@ -63,6 +63,28 @@ def test_everything_wrong_with_a_campaign_is_said_at_once():
     assert "unknown kind 'fire'" in said
 
 
+def test_what_is_there_twice_or_beyond_all_bounds_is_refused():
+    with pytest.raises(HoldfastError) as raised:
+        campaign(
+            offsets=(10, 10),
+            outages_s=(1.0, float("inf"), 1.0),
+            scores=("count(*)", "count(*)"),
+            jitter=-1,
+            seed=-2,
+            affected=0,
+        )
+    said = str(raised.value)
+    assert "the offset '10' is there twice" in said
+    assert "the outage '1.0' is there twice" in said
+    assert "the score 'count(*)' is there twice" in said
+    assert "an outage lasts more than 0 seconds, got inf" in said
+    assert "the jitter must not be negative, got -1" in said
+    assert "the seed must not be negative, got -2" in said
+    assert "a fault affects at least 1 source tuple, got 0" in said
+    with pytest.raises(HoldfastError, match="a failover takes more than 0 seconds, got -1"):
+        Case(("a",), -1.0)
+
+
 def test_a_protected_group_loses_its_output_for_as_long_as_failover_takes():
     case = Case(("a", "b"), 2.0)
     assert (case.side, case.outage(16.0), case.outage(0.5), case.name) == ("output", 2.0, 0.5, "a+b (replica, 2 s)")

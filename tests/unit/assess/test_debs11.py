@@ -82,10 +82,28 @@ def test_scores_that_disagree_on_the_worst_operator_are_told(graph):
     first, second, third = paper()
     other = replace(third, cases=tuple(replace(v, impact=99.0) if v.case == "vwap" else v for v in third.cases))
     failed = [finding for finding in findings([first, second, other], graph, "protected") if not finding.holds]
-    assert [finding.name for finding in failed] == [
-        "sum, mean and count as score agree on the most and the least critical operator"
-    ]
+    assert [finding.name for finding in failed] == ["sum, mean and count as score rank operators alike"]
     assert "count(*): vwap > " in failed[0].found
+
+
+@pytest.mark.parametrize(
+    ("impacts", "alike"),
+    [({"market": 31.0}, True), ({"market": 40.0, "bargain_index": 35.0}, False)],
+)
+def test_scores_rank_alike_while_only_neighbours_change_places(graph, impacts, alike):
+    first, second, third = paper()
+    other = replace(third, cases=tuple(replace(v, impact=impacts.get(v.case, v.impact)) for v in third.cases))
+    found = {finding.name: finding.holds for finding in findings([first, second, other], graph, "protected")}
+    assert found["sum, mean and count as score rank operators alike"] is alike
+
+
+@pytest.mark.parametrize(("recovery", "shared"), [(330, True), (300, False)])
+def test_recovery_times_are_shared_when_a_few_trades_more_or_less_explain_them(graph, recovery, shared):
+    changed = [
+        replace(one, cases=tuple(replace(v, recovery=recovery) if v.case == "market" else v for v in one.cases)) for one in paper()
+    ]
+    found = {finding.name: finding.holds for finding in findings(changed, graph, "protected")}
+    assert found["Source and TradeFilter share the longest recovery time"] is shared
 
 
 def test_the_table_has_the_papers_figures_beside_ours():

@@ -1,0 +1,62 @@
+"""A small campaign on each example that no other test runs one on: from its trace to its report."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import Case
+from holdfast.assess.setting import Setting
+from holdfast.assess.target import choose_targets
+from holdfast.cli.assess import carry_out, scores_of
+from holdfast.execute.trace import open_trace
+from holdfast.model.load import load_app
+from holdfast.trace import write_pages, write_servers, write_traffic
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def pages(path):
+    write_pages(path, events=3000, seed=1, rate=300.0, peak=500.0, pages=100, servers=4)
+
+
+def traffic(path):
+    write_traffic(path, events=3000, seed=1, users=500, segments=20, rate=100.0)
+
+
+def servers(path):
+    write_servers(path, events=3000, seed=1, servers=40, rack_size=5)
+
+
+@pytest.mark.parametrize(
+    ("example", "write", "target", "shares_jobs"),
+    [
+        ("top_pages", pages, "requests", False),
+        ("traffic_incidents", traffic, "incidents", False),
+        ("datacenter_monitor", servers, "smooth_cpu", True),
+    ],
+)
+def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, example, write, target, shares_jobs):
+    write(tmp_path / "trace.parquet")
+    app = load_app(EXAMPLES / f"{example}.py")
+    trace = open_trace(spark, app.graph(), str(tmp_path / "trace.parquet"))
+    setting = Setting(spark, app, trace, scores=scores_of(app, ()), jitter=0, section=200)
+    campaign = Campaign(
+        subject={"application": app.name},
+        cases=(Case((target,)),),
+        offsets=(1000,),
+        outages_s=(3.0,),
+        paces=("average",),
+        repetitions=1,
+        golden_runs=1,
+        scores=tuple(score.expression for score in setting.scores),
+        sink=setting.sink,
+        section=200,
+        jitter=0,
+    )
+    document = carry_out(setting, campaign, tmp_path / "results", choices=choose_targets(app.graph()), check=False)
+    assert (document["facts"]["why_slow"] is None) == shares_jobs
+    quality = document["scores"][0]["cases"][0]["offsets"][0]["quality"][0]
+    assert quality != pytest.approx(1.0, abs=1e-9)
+    assert json.loads((tmp_path / "results" / "report.json").read_text())["trials"] == 1
