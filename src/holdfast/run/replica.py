@@ -71,10 +71,11 @@ class Replica:
         saved = self._checkpoints.latest(self.task.name)
         self.clean = self.live = saved or Head(self._timeline.first - 1)
         self._saved = self.clean.epoch
-        if not self.contract.correction:
-            ahead = max(self.outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
-            if ahead > self.clean.epoch:
-                self.clean = self.live = replace(self.clean, epoch=ahead, tainted=ahead)
+        before = max(self.outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
+        self.outbox.tell("restored", {"task": self.task.name, "from": self.clean.epoch, "to": before})
+        if not self.contract.correction and before > self.clean.epoch:
+            self.clean = self.live = replace(self.clean, epoch=before, tainted=before)
+        self._recovers_to: int | None = before
 
     @property
     def finished(self) -> bool:
@@ -87,6 +88,9 @@ class Replica:
 
     def step(self) -> bool:
         """Do what can be done next; whether there was anything."""
+        if self._recovers_to is not None and self.live.epoch >= self._recovers_to:
+            self.outbox.tell("recovered", {"task": self.task.name, "epoch": self.live.epoch})
+            self._recovers_to = None
         if not self.contract.correction:
             return self._go_on()
         if self.live.epoch == self.clean.epoch:

@@ -209,11 +209,11 @@ def test_without_correction_nothing_is_made_again_and_the_quality_stays_honest()
 def test_a_quiet_secondary_writes_nothing_while_the_primary_does():
     cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
     primary, secondary = cluster.replicas[:2]
-    secondary._outbox.patience_s = 0.05
+    secondary.outbox.patience_s = 0.05
     cluster.produce()
     assert primary.step() and secondary.step()
     log = EpochLog(cluster.store)
-    primary._outbox.producer, secondary._outbox.producer = "primary", "secondary"
+    primary.outbox.producer, secondary.outbox.producer = "primary", "secondary"
     cluster.produce()
     assert primary.step() and secondary.step()
     assert log.first("a", 0, epoch=1).producer == "primary"
@@ -231,7 +231,7 @@ def test_replicas_that_make_different_exact_rows_are_told_with_both_producers():
 
     cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
     cluster.replicas[1]._compute = Wrong("a")
-    cluster.replicas[1]._outbox.producer = "other"
+    cluster.replicas[1].outbox.producer = "other"
     cluster.produce()
     cluster.replicas[0].step()
     cluster.replicas[1].step()

@@ -1,0 +1,41 @@
+"""The second law, checked: what a run left at its sinks equals the whole trace run as one plan, row for row."""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.execute.analysis import analyse
+from holdfast.execute.batch import run_batch
+from holdfast.execute.call import running
+from holdfast.execute.compare import Difference, first_difference
+from holdfast.execute.cut import ByTime, with_epochs
+from holdfast.execute.pe import collect_together
+from holdfast.execute.schema import arrow_schema
+from holdfast.log import Store
+from holdfast.model import App
+from holdfast.run.output import read_output
+from holdfast.run.timeline import Timeline
+
+
+def differences(
+    spark: SparkSession, app: App, sources: Mapping[str, DataFrame], *, out: Store, timeline: Timeline
+) -> dict[str, Difference | None]:
+    """For each sink the first row in which its newest output and the whole-trace run differ; None where they do not."""
+    graph = app.graph()
+    schemas = analyse(graph, spark, name=app.name)
+    assert timeline.last is not None
+    frames = run_batch(graph, with_epochs(sources, ByTime(timeline.epoch_s)), epochs=(timeline.first, timeline.last))
+    with running(graph, "the whole-trace run"):
+        whole = collect_together({sink.name: frames[sink.input] for sink in graph.sinks})
+    found: dict[str, Difference | None] = {}
+    for sink in graph.sinks:
+        schema = arrow_schema(schemas[sink.input])
+        written = read_output(out, sink.name)
+        rows = written.select(schema.names).cast(schema) if written.num_rows else schema.empty_table()
+        found[sink.name] = first_difference(_aligned(whole[sink.name], schema), rows)
+    return found
+
+
+def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    return rows.select(schema.names).cast(schema)

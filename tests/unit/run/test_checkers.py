@@ -1,0 +1,77 @@
+from holdfast.run.checkers import check_run, internal_completeness, output_gap_s, recoveries
+from holdfast.run.history import Event, History, read_history
+from holdfast.run.timeline import Timeline
+
+TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
+
+
+def output(at_s, epoch, kind="first", quality="exact", sink="s"):
+    return Event(at_s, "n", "output", {"sink": sink, "epoch": epoch, "as": kind, "quality": quality, "rows": 1})
+
+
+def holds(events):
+    return {verdict.name: verdict.holds for verdict in check_run(events, TIMELINE, sinks=["s"])}
+
+
+GOOD = [output(1, 1), output(2, 2, quality="tentative"), output(3, 3), output(4, 2, "final")]
+
+
+def test_a_run_whose_every_epoch_left_once_and_was_corrected_is_good():
+    assert all(holds(GOOD).values())
+
+
+def test_an_epoch_that_never_left_is_lost_and_named():
+    verdicts = check_run(GOOD[:2] + GOOD[3:], TIMELINE, sinks=["s"])
+    assert next(v.said for v in verdicts if v.name == "nothing lost") == "1 epochs never left; sink 's' lacks epoch 3 first"
+
+
+def test_an_epoch_that_left_twice_is_a_duplicate():
+    assert holds([*GOOD, output(5, 3)])["nothing duplicated"] is False
+
+
+def test_a_tentative_result_without_a_correction_is_told():
+    assert holds(GOOD[:3])["every tentative result corrected"] is False
+
+
+def test_a_divergence_names_both_producers():
+    about = {"stream": "a", "epoch": 2, "seq": 7, "held_by": "a/0.0 on x", "made_by": "a/0.1 on y", "theirs": "1", "ours": "2"}
+    verdict = next(v for v in check_run([*GOOD, Event(9, "y", "divergence", about)], TIMELINE, sinks=["s"]) if v.holds is False)
+    assert "a/0.0 on x has 1, a/0.1 on y has 2" in verdict.said
+
+
+def test_what_an_endless_job_has_lost_is_unknown():
+    endless = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
+    assert check_run(GOOD, endless, sinks=["s"])[0].holds is None
+
+
+def test_the_gap_is_the_longest_silence_between_first_outputs():
+    assert output_gap_s([output(1, 1), output(2, 2), output(6, 3), output(7, 2, "final")], sink="s") == 4
+    assert output_gap_s([output(1, 1)], sink="s") is None
+
+
+def test_a_recovery_lasts_from_its_detection_until_the_task_is_where_it_was():
+    events = [
+        Event(10.0, "run", "fault", {"tasks": ["a/0", "b/0"]}),
+        Event(12.5, "orchestrator", "detected", {"tasks": ["a/0", "b/0"]}),
+        Event(13.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        Event(14.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
+    ]
+    (recovery,) = recoveries(events)
+    assert (recovery.task, recovery.failed_s, recovery.detected_s, recovery.latency_s) == ("a/0", 10.0, 12.5, 2.0)
+
+
+def test_completeness_counts_what_was_processed_in_time_against_what_was_due():
+    def commit(stream, epoch, rows, kind="first"):
+        return Event(1, "n", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "rows": rows})
+
+    events = [commit("a", 1, 10), commit("a", 2, 0), commit("a", 2, 10, "final"), commit("b", 1, 20)]
+    assert internal_completeness(events, read={"a": 2, "b": 1}) == (20 + 20) / (40 + 20)
+    assert internal_completeness([], read={}) is None
+
+
+def test_a_history_survives_a_writer_that_was_killed_in_the_middle_of_a_line(tmp_path):
+    History(tmp_path / "n1" / "history-1.jsonl", "n1").tell("commit", {"epoch": 1})
+    with (tmp_path / "n1" / "history-1.jsonl").open("a") as file:
+        file.write('{"at_s": 1, "by": "n')
+    History(tmp_path / "n2" / "history-1.jsonl", "n2").tell("fault", {"tasks": ["a/0"]})
+    assert [(event.by, event.kind) for event in read_history(tmp_path)] == [("n1", "commit"), ("n2", "fault")]
