@@ -1,0 +1,67 @@
+"""When a PE host is started again, and when its silence is a stall."""
+
+from holdfast.manage.controller import HOST_RETRY_MAX_S, STALL_S, Supervision
+from holdfast.manage.protocol import HostStatus
+
+
+def beat(at_s: float, *, ready: bool = True) -> HostStatus:
+    return HostStatus(pid=1, started_s=0, beat_s=at_s, ready=ready)
+
+
+def test_deaths_in_a_row_wait_longer_each_time_up_to_a_bound():
+    watched, waits = Supervision(), []
+    for now_s in range(0, 1000, 100):
+        watched.started()
+        assert watched.died(now_s)
+        waits.append(watched.wait_s)
+        assert watched.start_at == now_s + watched.wait_s
+    assert waits[:4] == [0.5, 1, 2, 4]
+    assert waits[-1] == HOST_RETRY_MAX_S
+    assert watched.unready_deaths == 10
+
+
+def test_a_death_is_news_once():
+    watched = Supervision()
+    watched.started()
+    assert watched.died(1.0)
+    assert not watched.died(2.0)
+    assert watched.start_at == 1.5
+
+
+def test_a_host_that_ran_well_for_long_starts_anew_without_a_record():
+    watched = Supervision()
+    for now_s in (0.0, 10.0):
+        watched.started()
+        watched.died(now_s)
+    watched.started()
+    watched.saw(beat(1), 20.0)
+    watched.died(200.0)
+    assert (watched.wait_s, watched.unready_deaths) == (0.5, 0)
+
+
+def test_silence_is_a_stall_only_when_it_is_long():
+    watched = Supervision()
+    watched.started()
+    watched.saw(beat(1), 100.0)
+    watched.saw(beat(1), 100.0 + STALL_S - 0.1)
+    assert watched.stalled_s(100.0 + STALL_S - 0.1) == 0
+    for tick in range(40):
+        watched.saw(beat(1), 115.0 + tick / 10)
+    assert watched.stalled_s(118.9) > STALL_S
+    watched.saw(beat(2), 119.0)
+    assert watched.stalled_s(119.0) == 0
+
+
+def test_a_controller_that_was_asleep_itself_blames_nobody():
+    watched = Supervision()
+    watched.started()
+    watched.saw(beat(1), 100.0)
+    watched.saw(beat(1), 160.0)
+    assert watched.stalled_s(160.0) == 0
+
+
+def test_a_host_that_has_not_spoken_yet_is_not_stalled():
+    watched = Supervision()
+    watched.started()
+    watched.saw(None, 100.0)
+    assert watched.stalled_s(500.0) == 0
