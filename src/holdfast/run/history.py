@@ -34,6 +34,10 @@ class History:
         with self._lock:
             self._file.write(line + "\n")
 
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
 
 def read_history(*folders: Path) -> list[Event]:
     """All events of a run in the order of time, from every file below the folders. A last line cut short by a kill is left out."""

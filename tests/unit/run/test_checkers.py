@@ -69,9 +69,15 @@ def test_completeness_counts_what_was_processed_in_time_against_what_was_due():
     assert internal_completeness([], read={}) is None
 
 
+def told(folder, by, kind, about):
+    history = History(folder / by / "history-1.jsonl", by)
+    history.tell(kind, about)
+    history.close()
+
+
 def test_a_history_survives_a_writer_that_was_killed_in_the_middle_of_a_line(tmp_path):
-    History(tmp_path / "n1" / "history-1.jsonl", "n1").tell("commit", {"epoch": 1})
+    told(tmp_path, "n1", "commit", {"epoch": 1})
     with (tmp_path / "n1" / "history-1.jsonl").open("a") as file:
         file.write('{"at_s": 1, "by": "n')
-    History(tmp_path / "n2" / "history-1.jsonl", "n2").tell("fault", {"tasks": ["a/0"]})
+    told(tmp_path, "n2", "fault", {"tasks": ["a/0"]})
     assert [(event.by, event.kind) for event in read_history(tmp_path)] == [("n1", "commit"), ("n2", "fault")]

@@ -1,0 +1,111 @@
+"""Replicas switched on and off with the load (LAAR section 4.6): a rate monitor, and a controller that follows a strategy."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.log import EpochLog, Store
+from holdfast.manage.supervisors import Activate, Decision, Note, ReplicaView
+from holdfast.model.job import Task
+from holdfast.plan.laar.strategy import Activation, Strategy
+from holdfast.run.timeline import Timeline
+
+STEADY_EPOCHS = 5
+"""For how many epochs in a row the load must be lighter before fewer hosts are thought to do."""
+
+LIVING = ("running", "starting", "placed", "idle")
+
+
+@dataclass
+class RateMonitor:
+    """The rates of the sources, in tuples per second of the wall clock, read off their newest epochs in the log."""
+
+    store: Store
+    timeline: Timeline
+    sources: Mapping[str, int]
+    _heads: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def rates(self, now_s: float) -> tuple[int, dict[str, float]] | None:
+        """The newest epoch that every source has committed, and each source's rate in it; None before the first."""
+        log = EpochLog(self.store)
+        for source, tasks in self.sources.items():
+            for task in range(tasks):
+                key = source, task
+                if key not in self._heads:
+                    oldest = log.oldest(source, task)
+                    self._heads[key] = self.timeline.first - 1 if oldest is None else oldest - 1
+                self._heads[key] = log.head(source, task, after=self._heads[key])
+        epoch = min(self._heads.values())
+        if epoch < self.timeline.first:
+            return None
+        seconds = self.timeline.epoch_s / self.timeline.speed
+        found: dict[str, float] = {}
+        for source, tasks in self.sources.items():
+            records = [log.newest(source, task, epoch=epoch) for task in range(tasks)]
+            found[source] = sum(record.rows for record in records if record is not None) / seconds
+        return epoch, found
+
+
+@dataclass
+class Controller:
+    """Decides which replicas are active. A heavier configuration is taken at once, a lighter one when it has lasted.
+
+    Where every replica that the strategy wants active is dead, one that lives is activated in its place: at least one active
+    replica (Eq. 12) matters more than the load.
+    """
+
+    strategy: Strategy
+    tasks: Sequence[Task]
+    current: Activation | None = None
+    _lighter: deque[str] = field(default_factory=lambda: deque(maxlen=STEADY_EPOCHS))
+    _epoch: int | None = None
+    _warned: bool = False
+
+    def follow(self, epoch: int, rates: Mapping[str, float], replicas: Sequence[ReplicaView]) -> list[Decision]:
+        """What to switch, given the rates of an epoch; an epoch that was seen before changes nothing but dead replicas."""
+        decisions: list[Decision] = []
+        if epoch != self._epoch:
+            self._epoch = epoch
+            decisions += self._choose(rates)
+        if self.current is not None:
+            decisions += self._switch(self.current, replicas)
+        return decisions
+
+    def _choose(self, rates: Mapping[str, float]) -> list[Decision]:
+        match = self.strategy.lookup(rates)
+        said: list[Decision] = []
+        if not match.dominates and not self._warned:
+            over = ", ".join(f"'{source}' by {by:g} tuples/s" for source, by in match.exceeded.items())
+            said.append(Note(f"no configuration of the strategy dominates the measured rates: {over} above the highest"))
+        self._warned = not match.dominates
+        chosen = match.activation
+        if self.current is None or self._exceeds(rates, self.current):
+            self._lighter.clear()
+        elif chosen.name != self.current.name:
+            self._lighter.append(chosen.name)
+            if len(self._lighter) < STEADY_EPOCHS or len(set(self._lighter)) > 1:
+                return said
+        if self.current is None or chosen.name != self.current.name:
+            about = {"configuration": chosen.name, "rates": dict(rates)}
+            said.append(Note(f"input configuration is now {chosen.name}", about))
+            self.current = chosen
+            self._lighter.clear()
+        return said
+
+    @staticmethod
+    def _exceeds(rates: Mapping[str, float], current: Activation) -> bool:
+        return any(rate > current.rates[source] for source, rate in rates.items())
+
+    def _switch(self, current: Activation, replicas: Sequence[ReplicaView]) -> list[Decision]:
+        decisions: list[Decision] = []
+        for task in self.tasks:
+            if task.pe not in current.active:
+                continue
+            mine = {replica.replica: replica for replica in replicas if replica.task == task.name}
+            wanted = set(current.active[task.pe])
+            if not any(n in mine and mine[n].state in LIVING for n in wanted):
+                wanted |= {n for n, replica in mine.items() if replica.state in LIVING}
+            active = {n for n, replica in mine.items() if replica.active}
+            if wanted & mine.keys() != active:
+                decisions.append(Activate(task.name, tuple(sorted(wanted & mine.keys())), why=f"configuration {current.name}"))
+        return decisions
