@@ -14,16 +14,17 @@ from holdfast.errors import TraceError
 from holdfast.trace.arrivals import Pace, arrivals
 from holdfast.trace.news import News
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
-from holdfast.trace.prices import Walks, list_tickers
+from holdfast.trace.prices import OFTEN_S, Walks, list_tickers
 from holdfast.trace.seeds import child
 from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.written import Progress, Written, silent
 
 START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
-TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.5, 0.95, 8.0  # quotes reach the rarely traded tickers more often than trades do
+TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.3, 1.1, 20.0  # quotes reach the rarely traded tickers more often than trades do
 REPEAT = 0.3  # an order that is filled in parts makes several tuples of one ticker in a row
 LOT, LOTS = 100, 1.8  # sizes are round lots; LOTS is the median number of lots
 VOLUME_SPREAD, ASK_SPREAD = 1.4, 1.2  # standard deviations of the log sizes: a few trades outweigh the rest
+DEPTH = 0.3  # less is on offer of tickers that trade rarely, by this power of how much more rarely than OFTEN_S
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,9 @@ class Market:
     def blocks(self, seed: int) -> Iterator[pa.Table]:
         setup = child(seed, "listing")
         shares = zipf_weights(self.tickers, TRADE_EXPONENT, shift=SHIFT)
-        listing = list_tickers(setup, 1 / (shares * self.rate * (1 - self.quotes)))
+        between_s = 1 / (shares * self.rate * (1 - self.quotes))
+        listing = list_tickers(setup, between_s)
+        depth = np.minimum(OFTEN_S / between_s, 1.0) ** DEPTH
         names, kinds = _symbols(setup, self.tickers), pa.array(["quote", "trade"])
         traded, quoted = Popularity(shares), Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=SHIFT))
         walks, news = Walks(listing), News(self.tickers)
@@ -73,7 +76,8 @@ class Market:
             mid, half = walks.mid(rng, ticker, arrived.clock, jump), listing.half_spread[ticker]
             price = _cents(mid * (1 + half * rng.uniform(-0.5, 0.5, BLOCK)))
             ask = _cents(mid * (1 + half * rng.gamma(6.0, 1 / 6.0, BLOCK)))
-            volume, size = _shares(rng, BLOCK, VOLUME_SPREAD), _shares(rng, BLOCK, ASK_SPREAD)
+            volume = _shares(rng, np.full(BLOCK, LOTS), VOLUME_SPREAD)
+            size = _shares(rng, LOTS * depth[ticker], ASK_SPREAD)
             yield pa.table(
                 {
                     "time": time_column(arrived.time_us),
@@ -124,6 +128,6 @@ def _cents(price: Floats) -> Floats:
     return np.asarray(np.maximum(np.round(price, 2), 0.01), dtype=np.float64)
 
 
-def _shares(rng: np.random.Generator, size: int, spread: float) -> Ints:
-    """Numbers of shares: round lots, most of them small, a few very large."""
-    return LOT * np.ceil(LOTS * np.exp(rng.normal(0.0, spread, size))).astype(np.int64)
+def _shares(rng: np.random.Generator, lots: Floats, spread: float) -> Ints:
+    """Numbers of shares: round lots around the medians `lots`, most of them small, a few very large."""
+    return LOT * np.ceil(lots * np.exp(rng.normal(0.0, spread, len(lots)))).astype(np.int64)

@@ -6,10 +6,10 @@ import numpy as np
 
 from holdfast.trace.popularity import Floats, Ints
 
-PER_S = 0.02  # any ticker may have some, also one that hardly trades
-JUMP = 0.02  # standard deviation of the change of the log price
+PER_S = 0.006  # any ticker may have some, also one that hardly trades
+JUMP = 0.03  # standard deviation of the change of the log price
 BOUT, BOUT_GAP = 5, 10  # at least BOUT trades at once, every BOUT_GAP trades of the market or so
-ECHOES, ECHO_GAP = 2, 10_000  # then ECHOES trades, every ECHO_GAP trades of the market or so
+ECHOES, ECHO_GAP = 1, 10_000  # then ECHOES trades, every ECHO_GAP trades of the market or so
 
 
 class News:

@@ -129,29 +129,38 @@ def test_options_change_what_they_say(tmp_path):
 
 def test_some_tickers_take_very_long_to_see_five_trades(bargains):
     traded = np.bincount(bargains.code[bargains.trades], minlength=bargains.code.max() + 1)
-    assert 0.1 < (traded < 12).mean() < 0.7  # five of them take more than 800,000 tuples
-    head = np.sort(traded)[::-1][: len(traded) // 100].sum() / traded.sum()
-    assert head > 0.4
+    assert 0.05 < (traded < 12).mean() < 0.5  # five of them take more than 800,000 tuples
+    head = np.sort(traded)[::-1][: len(traded) // 20].sum() / traded.sum()
+    assert head > 0.5
 
 
 def test_rarely_traded_tickers_are_quoted_all_the_same(bargains):
     count = bargains.code.max() + 1
     traded, quoted = (np.bincount(bargains.code[rows], minlength=count) for rows in (bargains.trades, bargains.quotes))
     rare = np.argsort(traded)[: count // 2]
-    assert quoted[rare].sum() / quoted.sum() > 3 * traded[rare].sum() / traded.sum()
+    assert quoted[rare].sum() / quoted.sum() > 1.5 * traded[rare].sum() / traded.sum()
 
 
 def test_bargains_are_a_modest_share_of_quotes(bargains):
     assert 0.05 < (bargains.golden > 0).mean() < 0.4
 
 
+def test_less_is_on_offer_of_rarely_traded_tickers(bargains):
+    traded = np.bincount(bargains.code[bargains.trades], minlength=bargains.code.max() + 1)
+    often = traded[bargains.code[bargains.quotes]] > np.median(traded)
+    assert bargains.size[~often].mean() < 0.6 * bargains.size[often].mean()
+
+
 def test_prices_move_in_hot_and_calm_times(bargains):
-    """Volatility clusters: the size of one move of the busiest ticker tells something of the size of the next."""
-    busiest = np.bincount(bargains.code[bargains.trades]).argmax()
-    mine = bargains.code[bargains.trades] == busiest
-    price = bargains.money[mine] / bargains.volume[mine]
-    moves = np.abs(np.diff(np.log(price[::50])))
-    assert np.corrcoef(moves[1:], moves[:-1])[0, 1] > 0.05
+    """Volatility clusters: the size of one move of a busy ticker tells something of the size of the next."""
+    traded = bargains.code[bargains.trades]
+    told = []
+    for busy in np.argsort(np.bincount(traded))[-20:]:
+        mine = traded == busy
+        price = bargains.money[mine] / bargains.volume[mine]
+        moves = np.abs(np.diff(np.log(price[::20])))
+        told.append(np.corrcoef(moves[1:], moves[:-1])[0, 1])
+    assert np.mean(told) > 0.04
 
 
 def test_lost_trades_make_the_application_overestimate_the_more_the_longer(bargains):
