@@ -10,14 +10,22 @@ from holdfast.errors import HoldfastError
 
 COMMANDS = {
     "assess": ("holdfast.cli.assess:assess", "Measure by fault injection what losing an operator does to the output."),
+    "cancel": ("holdfast.cli.cancel:cancel", "Stop a job."),
     "check": ("holdfast.cli.check:check", "Find everything wrong with an application before it runs."),
     "demo": ("holdfast.cli.demo:demo", "See it work on a generated market, in a few minutes."),
     "doctor": ("holdfast.cli.doctor:doctor", "Say what this machine has, what is missing and how to get it."),
+    "drain": ("holdfast.cli.drain:drain", "Empty a node before it is taken away."),
+    "job": ("holdfast.cli.job:job", "Tell the story of one job."),
+    "jobs": ("holdfast.cli.jobs:jobs", "List an orchestrator's jobs."),
     "node": ("holdfast.cli.node:node", "Offer this machine, or a part of it, to an orchestrator."),
+    "nodes": ("holdfast.cli.nodes:nodes", "List an orchestrator's nodes."),
     "plan": ("holdfast.cli.plan:plan", "Decide which replicas are worth their price."),
     "profile": ("holdfast.cli.profile:profile", "Measure an application and write its descriptor."),
     "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),
     "reproduce": ("holdfast.cli.main:reproduce", "Run a paper's evaluation again, its figures beside ours."),
+    "serve": ("holdfast.cli.serve:serve", "Run the orchestrator."),
+    "submit": ("holdfast.cli.submit:submit", "Hand a job to an orchestrator."),
+    "run": ("holdfast.cli.run:run", "Run an application on local nodes, through faults, to a verdict."),
     "trace": ("holdfast.cli.trace:trace", "Write a generated trace."),
 }
 REPRODUCE = {

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 import httpx
 
@@ -92,9 +93,9 @@ class Client:
         found: list[dict[str, Any]] = self._call("GET", "/v1/nodes")["nodes"]
         return found
 
-    def drain(self, node: str) -> dict[str, Any]:
-        """Move everything off a node, and give it nothing more."""
-        return self._call("POST", f"/v1/nodes/{node}/drain")
+    def drain(self, node: str, *, drain: bool = True) -> dict[str, Any]:
+        """Move everything off a node and give it nothing more; or let it take replicas again."""
+        return self._call("POST", f"/v1/nodes/{quote(node, safe='')}/drain", json={"drain": drain})
 
     def events(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
         """Events after a number: as soon as there is one, or none after `wait_s`."""
@@ -136,6 +137,21 @@ class Client:
                 why = f": {found['reason']}" if found.get("reason") else ""
                 waited = "" if found.get("ended") else f" after {limit_s:g} s"
                 raise NotReached(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
+
+    def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
+        """The node once nothing is left on it. Raises NotReached when the limit has passed."""
+        ends = time.monotonic() + limit_s
+        after = 0
+        while True:
+            found = next((each for each in self.nodes() if each["name"] == node), None)
+            if found is None:
+                raise NotReached(f"node '{node}' is not there any more")
+            if found["state"] == "drained":
+                return found
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                raise NotReached(f"node '{node}' still has {found['replicas']} replicas after {limit_s:g} s")
+            after = int(self.events(after=after, wait_s=min(left_s, 1.0))["last"])
 
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
         try:

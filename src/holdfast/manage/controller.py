@@ -17,7 +17,7 @@ from typing import Any
 
 from holdfast.manage.changes import bereaved, order, runnable, seen
 from holdfast.manage.hosts import Host
-from holdfast.manage.link import Link, LinkError, Outdated, Recovering, Refused, Superseded
+from holdfast.manage.link import Busy, Link, LinkError, Outdated, Refused, Superseded
 from holdfast.manage.protocol import Assignment, Beat, HostStatus, Registration, ReplicaStatus
 from holdfast.manage.reports import Change, Reports
 
@@ -209,7 +209,7 @@ class Controller:
             self._news.clear()
             try:
                 every_s, again = await self._beat()
-            except Recovering as error:
+            except Busy as error:
                 self._tell(error)
                 await asyncio.sleep(min(every_s, RETRY_MAX_S) * self._rng.uniform(0.2, 0.4))
                 continue

@@ -29,8 +29,8 @@ class Away(LinkError):
     """The orchestrator could not be reached, or broke off."""
 
 
-class Recovering(LinkError):
-    """The orchestrator is back but not yet ready to take reports."""
+class Busy(LinkError):
+    """The orchestrator takes no reports now: it is recovering, or has had too many calls of this node. Ask again."""
 
 
 class Outdated(LinkError):
@@ -120,7 +120,7 @@ class Link:
             raise Away(f"orchestrator at {place.url} is away: {error or type(error).__name__}") from error
         if answer.status_code < 300:
             return answer
-        kind = {409: Outdated, 503: Recovering}.get(answer.status_code, Refused)
+        kind = {409: Outdated, 429: Busy, 503: Busy}.get(answer.status_code, Refused)
         raise kind(f"orchestrator at {place.url} answered {answer.status_code}: {error_text(answer)}")
 
 

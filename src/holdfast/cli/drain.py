@@ -1,0 +1,45 @@
+"""holdfast drain: empty a node before it is taken away."""
+
+from pathlib import Path
+
+import click
+
+from holdfast.cli.orchestrators import orchestrator_options
+from holdfast.cli.shared import json_option, print_json, say
+from holdfast.errors import HoldfastError
+
+
+@click.command()
+@click.argument("node")
+@orchestrator_options
+@click.option("--undo", is_flag=True, help="Let the node take replicas again.")
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), help="Wait until it is empty, at most so many seconds.")
+@json_option
+def drain(
+    node: str,
+    orchestrator: str | None,
+    token_file: Path | None,
+    certificate: Path | None,
+    undo: bool,
+    wait_s: float | None,
+    as_json: bool,
+) -> None:
+    """Move every replica off NODE and give it no new ones, so that it can be taken away.
+
+    \b
+    Example:
+      holdfast drain n3 --wait 60
+      holdfast drain n3 --undo
+    """
+    from holdfast.manage.client import find_client
+
+    if undo and wait_s is not None:
+        raise HoldfastError("--wait waits for the node to be empty; leave it out with --undo")
+    with find_client(orchestrator, token_file, certificate=certificate) as client:
+        found = client.drain(node, drain=not undo)
+        if wait_s is not None:
+            found = client.wait_for_drained(node, limit_s=wait_s)
+    if as_json:
+        print_json(found)
+    else:
+        say(f"node {node} is {found['state']}, with {found['replicas']} replicas")

@@ -1,0 +1,90 @@
+"""holdfast nodes: the nodes of an orchestrator, once or again and again."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from holdfast.cli.orchestrators import orchestrator_options
+from holdfast.cli.shared import json_option, print_json
+from holdfast.errors import HoldfastError
+
+
+@click.command()
+@orchestrator_options
+@click.option("--watch", is_flag=True, help="Go on and show changes until Ctrl-C.")
+@json_option
+def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path | None, watch: bool, as_json: bool) -> None:
+    """List the nodes that have offered themselves, and how they are doing.
+
+    \b
+    Example:
+      holdfast nodes
+      holdfast nodes --orchestrator http://127.0.0.1:8470 --token-file orchestrator/user.token --watch
+    """
+    from holdfast.manage.client import OrchestratorAway, find_client
+
+    if watch and as_json:
+        raise HoldfastError("--json prints one document; leave out --watch, or ask again and again")
+    with find_client(orchestrator, token_file, certificate=certificate) as client:
+        if as_json:
+            print_json({"nodes": client.nodes()})
+            return
+        if not watch:
+            Console().print(table(client.nodes(), now_s=time.time()))
+            return
+        with Live(console=Console(), refresh_per_second=4) as live:
+            after = 0
+            while True:
+                try:
+                    live.update(table(client.nodes(), now_s=time.time()))
+                    after = client.events(after=after, wait_s=1.0)["last"]
+                except OrchestratorAway as error:
+                    live.update(f"{error}; waiting for it")
+                    time.sleep(1.0)
+
+
+def table(found: list[dict[str, Any]], *, now_s: float) -> Table:
+    """The nodes as a table, by name."""
+    shown = Table(box=None, header_style="bold")
+    for column in ("node", "state", "host", "labels", "cores", "memory", "replicas", "PE host", "since"):
+        shown.add_column(column, justify="right" if column in ("cores", "memory", "replicas") else "left", no_wrap=column == "node")
+    for node in found:
+        shown.add_row(
+            node["name"],
+            node["state"],
+            node["host"],
+            " ".join(f"{key}={value}" for key, value in sorted(node["labels"].items())) or "-",
+            f"{node['cores']:g}",
+            f"{node['memory_bytes'] / 2**30:.1f} GiB",
+            f"{node['replicas']} of {node['slots']}",
+            host_text(node),
+            f"{max(0.0, now_s - node['since_s']):.0f} s",
+        )
+    if not found:
+        shown.add_row("none; start one with 'holdfast node'", *[""] * 8)
+    return shown
+
+
+def host_text(node: dict[str, Any]) -> str:
+    """How a node's PE host is doing, in a few words.
+
+    >>> host_text({"host_status": None, "stalled_s": 0})
+    'none'
+    >>> host_text({"host_status": {"ready": True, "error": None, "cpu_s": 3.2, "memory_bytes": 2**29}, "stalled_s": 12.5})
+    'silent for 12 s'
+    """
+    status = node["host_status"]
+    if status is None:
+        return "none"
+    if node["stalled_s"]:
+        return f"silent for {node['stalled_s']:.0f} s"
+    if status.get("error"):
+        return f"broken: {status['error']}"
+    if not status.get("ready"):
+        return "starting"
+    return f"ready, {status.get('cpu_s', 0):.0f} s CPU, {status.get('memory_bytes', 0) / 2**20:.0f} MiB"
