@@ -79,9 +79,9 @@ class Controller:
             said.append(Note(f"no configuration of the strategy dominates the measured rates: {over} above the highest"))
         self._warned = not match.dominates
         chosen = match.activation
-        if self.current is None or self._exceeds(rates, self.current):
+        if self.current is None or chosen.name == self.current.name or self._exceeds(rates, self.current):
             self._lighter.clear()
-        elif chosen.name != self.current.name:
+        else:
             self._lighter.append(chosen.name)
             if len(self._lighter) < STEADY_EPOCHS or len(set(self._lighter)) > 1:
                 return said

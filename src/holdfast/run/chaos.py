@@ -190,8 +190,4 @@ def check_targets(schedule: Schedule, tasks: Sequence[Task], nodes: Sequence[str
 
 def hosts_of(client: Client, job: int) -> dict[str, set[str]]:
     """Per task the nodes that have a replica of it."""
-    found: dict[str, set[str]] = {}
-    for replica in client.job(job)["replicas"]:
-        if replica.get("node"):
-            found.setdefault(replica["task"], set()).add(replica["node"])
-    return found
+    return {task["task"]: {replica["node"] for replica in task["replicas"]} for task in client.job(job)["tasks"]}

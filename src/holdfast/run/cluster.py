@@ -96,7 +96,7 @@ class LocalCluster:
     def start_orchestrator(self) -> None:
         options = ["--work", str(self.work / "orchestrator"), "--port", str(self._port)]
         times = ["--beat", str(self.beat_s), "--lost-after", str(self.lost_after_s)]
-        self._spawn("orchestrator", ["serve", *options, *times])
+        self._spawn("orchestrator", ["serve", *options, *times, "--faults"])
 
     def start_node(self, name: str) -> None:
         token = self.work / "orchestrator" / "node.token"

@@ -1,0 +1,236 @@
+"""holdfast run: an application on local nodes, through whatever a fault schedule does to it, to a verdict."""
+
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, print_json, read_columns, say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.model.job import Job
+    from holdfast.run.checkers import Verdict
+    from holdfast.run.experiment import Ran
+
+
+@click.command()
+@application_argument
+@click.option("--trace", help="Recorded trace to replay; without it the sources' own readers run.")
+@columns_option
+@click.option("--speed", default=1.0, show_default=True, help="How many times faster than recorded.")
+@click.option("--plan", type=click.Path(), help="Plan (of holdfast plan) that says which tasks are replicated.")
+@click.option("--strategy", type=click.Path(), help="Strategy (of holdfast plan) that says which replicas are active when.")
+@click.option("--replicas", multiple=True, metavar="PE=N", help="Replicas of a PE or task, in place of a plan.")
+@click.option("--faults", type=click.Path(), help="Fault schedule, in YAML.")
+@click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="Local nodes, each a Spark of its own.")
+@click.option("--racks", default=0, help="Spread the nodes over so many racks (label rack=r1 ...).")
+@click.option("--cores", default=1.0, show_default=True, help="Cores of each node.")
+@click.option("--memory", default="1g", show_default=True, help="Heap of each node's Spark.")
+@click.option("--master", help="Spark master of every node.  [default: local with the node's cores]")
+@click.option("--checkpoint-epochs", default=10, show_default=True, help="Epochs between two checkpoints of a PE.")
+@click.option("--tentative-after", "tentative_after_s", type=float, help="Go on without a dead PE after so many seconds.")
+@click.option(
+    "--correction/--no-correction", default=True, show_default=True, help="Make tentative results again once they can be exact."
+)
+@click.option(
+    "--secondary", type=click.Choice(["quiet", "eager"]), default="quiet", show_default=True, help="When a secondary writes."
+)
+@click.option("--for", "for_s", type=float, help="Cancel the job after so many seconds (for sources without an end).")
+@click.option("--log", "log_root", help="Where the epoch log lives: a folder or an object store's URL.  [default: in --work]")
+@click.option("--out", type=click.Path(), help="Where the sinks write Parquet.  [default: in --work]")
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="Folder of the run.  [default: a temporary one]")
+@click.option(
+    "--verify/--no-verify", default=True, show_default=True, help="Compare the output with the whole trace run as one plan."
+)
+@json_option
+def run(application: str, **options: Any) -> None:
+    """Run an application on local nodes and prove, from its history, what became of its output.
+
+    Starts an orchestrator and nodes as processes (the same as holdfast serve, node and submit), kills what --faults says, and ends
+    with a verdict. Exit code 1 if a verdict is false.
+
+    \b
+    Example:
+      holdfast run examples/bargain_discovery.py --trace market.parquet --replicas trade_filter=2 --faults faults.yaml
+    """
+    with tempfile.TemporaryDirectory(prefix="holdfast-run-") as temporary:
+        kept = options["work"] is not None
+        document = run_in(options.pop("work") or Path(temporary) / "run", application, **options)
+    if not kept:
+        document["out"] = document["log"] = None
+    if options["as_json"]:
+        print_json(document)
+    else:
+        _tell(document, kept=kept)
+    if document["state"] == "failed" or any(verdict["holds"] is False for verdict in document["verdicts"]):
+        raise click.exceptions.Exit(1)
+
+
+def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
+    """Run in a folder and return what there is to say, as plain values."""
+    from holdfast.model.document import read_document
+    from holdfast.model.schedule import Schedule
+    from holdfast.run.cluster import LocalCluster
+    from holdfast.run.experiment import new_folder, run_job
+    from holdfast.run.layout import layout_of
+    from holdfast.run.view import View
+
+    schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
+    work = new_folder(work)
+    job = _job(application, work, options)
+    layout = layout_of(job)
+    cluster = LocalCluster(
+        work,
+        nodes=options["nodes"],
+        cores=options["cores"],
+        memory=options["memory"],
+        master=options["master"],
+        racks=options["racks"],
+    )
+    try:
+        say(f"starting an orchestrator and {cluster.nodes} nodes ...")
+        cluster.start().close()
+        cluster.wait_ready()
+        with View(Console(file=sys.stderr)) as view:
+            ran = run_job(job, layout, cluster, schedule=schedule, for_s=options["for_s"], show=view.show)
+    finally:
+        cluster.stop()
+    return _document(job, ran, options)
+
+
+def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
+    from holdfast.model.job import Contract, Feed, Job
+
+    replicas = {}
+    for text in options["replicas"]:
+        name, equals, count = text.rpartition("=")
+        if not (equals and count.isdigit() and int(count) > 0):
+            raise HoldfastError(f"--replicas: wanted PE=N such as vwap=2, got '{text}'")
+        replicas[name] = int(count)
+    trace, columns = options["trace"], options["columns"]
+    return Job(
+        job=Path(application).stem,
+        type="finite" if trace else "streaming",
+        application=str(Path(application).resolve()),
+        feed=Feed(
+            trace=_absolute(trace) if trace else None,
+            columns=str(Path(columns).resolve()) if columns else None,
+            speed=options["speed"],
+        ),
+        log=_absolute(options["log_root"]) if options["log_root"] else str(work / "log"),
+        out=_absolute(options["out"]) if options["out"] else str(work / "out"),
+        plan=str(Path(options["plan"]).resolve()) if options["plan"] else None,
+        strategy=str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
+        replicas=replicas,
+        contract=Contract(
+            checkpoint_epochs=options["checkpoint_epochs"],
+            tentative_after_s=options["tentative_after_s"],
+            correction=options["correction"],
+            secondary=options["secondary"],
+        ),
+    )
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else str(Path(path).resolve())
+
+
+def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
+    from holdfast.run.checkers import check_run, internal_completeness, output_gap_s, recoveries
+
+    sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
+    verdicts: list[Verdict] = []
+    if ran.timeline is not None:
+        verdicts = check_run(ran.events, ran.timeline, sinks=sinks, correction=job.contract.correction)
+        if options["verify"] and job.feed.trace and ran.state == "completed":
+            verdicts += _proven(job, ran)
+    read: dict[str, int] = {}
+    for task in ran.tasks:
+        if task.kind == "operators":
+            for reading in task.reads:
+                read[reading.stream] = read.get(reading.stream, 0) + 1
+    outputs = [event for event in ran.events if event.kind == "output"]
+    latencies = sorted(e.about["latency_s"] for e in outputs if e.about["as"] == "first")
+    return {
+        "application": job.application,
+        "state": ran.state,
+        "reason": ran.reason,
+        "seconds": round(ran.seconds, 2),
+        "epochs": None if ran.timeline is None or ran.timeline.last is None else ran.timeline.last - ran.timeline.first + 1,
+        "rows": {sink: sum(e.about["rows"] for e in _newest(outputs, sink)) for sink in sinks},
+        "latency_s": {"median": latencies[len(latencies) // 2], "worst": latencies[-1]} if latencies else None,
+        "gap_s": {sink: output_gap_s(ran.events, sink=sink) for sink in sinks},
+        "internal_completeness": internal_completeness(ran.events, read=read),
+        "faults": [{"at_s": e.at_s, "what": e.about["what"], "tasks": e.about["tasks"]} for e in ran.events if e.kind == "fault"],
+        "recoveries": [{**asdict(each), "latency_s": each.latency_s} for each in recoveries(ran.events)],
+        "verdicts": [{"name": v.name, "holds": v.holds, "said": v.said, "figures": dict(v.figures)} for v in verdicts],
+        "log": job.log,
+        "out": job.out,
+    }
+
+
+def _newest(outputs: list[Any], sink: str) -> list[Any]:
+    """Per epoch the last thing that left a sink."""
+    return list({e.about["epoch"]: e for e in outputs if e.about["sink"] == sink}.values())
+
+
+def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
+    """The second law, checked against the whole trace run as one plan."""
+    from holdfast.execute.session import open_session
+    from holdfast.log import Store
+    from holdfast.model.load import load_app
+    from holdfast.run.checkers import Verdict
+    from holdfast.run.proof import differences
+
+    assert job.application and job.feed.trace and job.out and ran.timeline
+    say("comparing the output with the whole trace run as one plan ...")
+    app = load_app(job.application)
+    graph = app.graph()
+    spark = open_session("local[*]", name="holdfast proof", memory="2g")
+    try:
+        mapping = read_columns(Path(job.feed.columns) if job.feed.columns else None, [s.name for s in graph.sources])
+        with opened_trace(spark, graph, job.feed.trace, columns=mapping) as sources:
+            apart = differences(spark, app, sources, out=Store(job.out), timeline=ran.timeline)
+    finally:
+        spark.stop()
+    found = []
+    for sink, difference in apart.items():
+        said = f"the newest output of '{sink}' equals the whole trace run as one plan, row for row"
+        if difference is not None:
+            said = f"'{sink}' differs at seq {difference.seq}: in one plan {difference.left}, in the run {difference.right}"
+        found.append(Verdict(f"second law at '{sink}'", difference is None, said))
+    return found
+
+
+def _tell(document: dict[str, Any], *, kept: bool) -> None:
+    click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
+    if document["epochs"]:
+        rows = ", ".join(f"{sink} {rows:,} rows" for sink, rows in document["rows"].items())
+        click.echo(f"  {document['epochs']} epochs; {rows}")
+    if document["latency_s"]:
+        latency = document["latency_s"]
+        click.echo(f"  from an epoch's close to its output: median {latency['median']:.2f} s, worst {latency['worst']:.2f} s")
+    for sink, gap in document["gap_s"].items():
+        click.echo(f"  longest silence of {sink}: {gap:.2f} s" if gap is not None else f"  {sink} never spoke twice")
+    for fault in document["faults"]:
+        click.echo(f"  fault: {fault['what']}" + (f" (had {', '.join(fault['tasks'])})" if fault["tasks"] else ""))
+    for each in document["recoveries"]:
+        parts = (
+            each["detected_s"] - each["failed_s"],
+            each["started_s"] - each["detected_s"],
+            each["recovered_s"] - each["started_s"],
+        )
+        click.echo(
+            "  {}: noticed after {:.1f} s, restored after {:.1f} s more, caught up after {:.1f} s more".format(each["task"], *parts)
+        )
+    click.echo()
+    for verdict in document["verdicts"]:
+        mark = {True: "holds  ", False: "BROKEN ", None: "unknown"}[verdict["holds"]]
+        click.echo(f"  {mark} {verdict['name']}: {verdict['said']}")
+    if kept:
+        click.echo(f"\nOutput: {document['out']}   log: {document['log']}")

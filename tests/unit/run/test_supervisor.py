@@ -1,0 +1,195 @@
+"""Stand-ins and activation on a real log, without processes: what is decided, and what is committed."""
+
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.manage.protocol import ReplicaStatus
+from holdfast.manage.supervisors import Activate, Note, ReplicaView
+from holdfast.model.job import Contract, Job, Reading, Task
+from holdfast.plan.laar.strategy import Activation, Strategy
+from holdfast.run.activation import STEADY_EPOCHS, Controller, RateMonitor
+from holdfast.run.stand_in import StandIn
+from holdfast.run.timeline import Timeline
+
+TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0)
+TASKS = (
+    Task(pe="src", kind="source", makes=("src",)),
+    Task(pe="a", reads=(Reading(stream="src"),), makes=("a",)),
+    Task(pe="b", reads=(Reading(stream="a"),), makes=("b",)),
+    Task(pe="out", kind="sink", reads=(Reading(stream="b"),)),
+)
+
+
+def replica(task, state="running", *, number=0, live=None, active=True):
+    status = ReplicaStatus(key=task, incarnation=1, state="running", live=live) if live is not None else None
+    return ReplicaView(f"1:{task}.{number}", task, number, "n1", 1, number, active, state, 0.0, None, None, status)
+
+
+def commit(store, stream, epoch, *, at_s=0.0, rows=0, quality=Quality.EXACT):
+    EpochLog(store).offer(Record(stream, 0, epoch, quality, (), rows, None, None, "x", "p", committed_s=at_s))
+
+
+def stand_in(store, *, after_s=2.0, tasks=TASKS):
+    job = Job(job="j", application="app.py", log="x", contract=Contract(tentative_after_s=after_s))
+    return StandIn(job, tasks, store, TIMELINE)
+
+
+@pytest.fixture
+def store():
+    return Store(MemoryStore())
+
+
+def firsts(store, stream, epochs=range(1, 6)):
+    log = EpochLog(store)
+    return [record and record.quality.value for record in (log.first(stream, 0, epoch=epoch) for epoch in epochs)]
+
+
+def test_a_dead_task_is_stood_in_for_after_its_contract_has_waited(store):
+    one = stand_in(store)
+    for epoch in (1, 2, 3):
+        commit(store, "src", epoch, at_s=100.0 + epoch)
+    commit(store, "a", 1, at_s=101.5)
+    healthy = [replica("src/0", live=3), replica("b/0", live=1)]
+    assert one.look([*healthy, replica("a/0", live=1)], 103.0) == []
+    dead = [*healthy, replica("a/0", "lost")]
+    assert one.look(dead, 104.0) == []
+    notes = one.look(dead, 106.1)
+    assert firsts(store, "a") == ["exact", "absent", "absent", None, None]
+    assert notes[0].text == "stood in for a/0: 2 epochs absent"
+
+
+def test_an_epoch_whose_input_has_just_come_is_waited_for(store):
+    one = stand_in(store)
+    commit(store, "src", 1, at_s=101.0)
+    dead = [replica("src/0", live=1), replica("a/0", "failed"), replica("b/0", live=0)]
+    one.look(dead, 101.0)
+    commit(store, "src", 2, at_s=103.5)
+    one.look(dead, 104.0)
+    assert firsts(store, "a", range(1, 3)) == ["absent", None]
+
+
+def test_what_is_stood_in_for_flows_on_through_dead_consumers_in_one_look(store):
+    one = stand_in(store, after_s=0.0)
+    commit(store, "src", 1, at_s=101.0)
+    dead = [replica("src/0", live=1), replica("a/0", "lost"), replica("b/0", "lost")]
+    one.look(dead, 102.0)
+    one.look(dead, 103.0)
+    assert firsts(store, "b", [1]) == ["absent"]
+
+
+def test_a_dead_source_is_stood_in_for_by_the_clock(store):
+    one = stand_in(store, after_s=1.0)
+    dead = [replica("src/0", "lost"), replica("a/0", live=0), replica("b/0", live=0)]
+    one.look(dead, 100.0)
+    one.look(dead, 103.0)
+    assert firsts(store, "src") == ["absent", "absent", None, None, None]
+
+
+def test_standing_in_goes_on_until_the_new_replica_has_caught_up(store):
+    one = stand_in(store, after_s=0.5)
+    for epoch in (1, 2):
+        commit(store, "src", epoch, at_s=101.0)
+    gone = [replica("src/0", live=2), replica("b/0", live=0)]
+    one.look([*gone, replica("a/0", "lost")], 102.0)
+    one.look([*gone, replica("a/0", "starting")], 103.0)
+    assert firsts(store, "a", [1, 2]) == ["absent", "absent"]
+    commit(store, "src", 3, at_s=103.0)
+    one.look([*gone, replica("a/0", live=1)], 104.0)
+    assert firsts(store, "a", [3]) == ["absent"]
+    (note,) = one.look([*gone, replica("a/0", live=3)], 104.5)
+    assert note.text == "a/0 is back; nothing stands in for it any more"
+    commit(store, "src", 4, at_s=105.0)
+    one.look([*gone, replica("a/0", live=3)], 109.0)
+    assert firsts(store, "a", [4]) == [None]
+
+
+def test_without_a_contract_for_it_nothing_is_ever_stood_in_for(store):
+    one = stand_in(store, after_s=None)
+    commit(store, "src", 1, at_s=101.0)
+    for now_s in (102.0, 200.0):
+        assert one.look([replica("a/0", "lost")], now_s) == []
+    assert firsts(store, "a", [1]) == [None]
+
+
+def test_a_job_that_is_only_starting_is_not_taken_for_dead(store):
+    one = stand_in(store, after_s=0.0)
+    commit(store, "src", 1, at_s=101.0)
+    starting = [replica("src/0", live=1), replica("a/0", "starting"), replica("b/0", "placed")]
+    assert one.look(starting, 110.0) == []
+    assert firsts(store, "a", [1]) == [None]
+
+
+def strategy():
+    def activation(name, rate, active):
+        return Activation(name=name, rates={"src": rate}, probability=0.5, active=active)
+
+    return Strategy(
+        application="j",
+        solver="given",
+        outcome="SOL",
+        sla=0.5,
+        internal_completeness=0.6,
+        cost=1.0,
+        billing_period_s=1.0,
+        replicas=2,
+        placement={"a": ("n1", "n2"), "b": ("n2", "n1")},
+        configurations=(
+            activation("Low", 4.0, {"a": (0, 1), "b": (0, 1)}),
+            activation("High", 8.0, {"a": (0,), "b": (1,)}),
+        ),
+    )
+
+
+def both(state="running", **of):
+    return [
+        replica(f"{pe}/0", of.get(f"{pe}{number}", state), number=number, active=of.get(f"{pe}{number}_active", True))
+        for pe in "ab"
+        for number in (0, 1)
+    ]
+
+
+def activated(decisions):
+    return {decision.task: decision.replicas for decision in decisions if isinstance(decision, Activate)}
+
+
+def test_the_rate_is_read_off_the_newest_epoch_that_all_sources_have(store):
+    fast = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0, speed=2.0)
+    monitor = RateMonitor(store, fast, {"src": 1})
+    assert monitor.rates(0.0) is None
+    commit(store, "src", 1, rows=10)
+    commit(store, "src", 2, rows=4)
+    assert monitor.rates(0.0) == (2, {"src": 8.0})
+
+
+def test_a_heavier_configuration_is_taken_at_once():
+    controller = Controller(strategy(), TASKS)
+    assert activated(controller.follow(1, {"src": 3.0}, both())) == {}
+    assert activated(controller.follow(2, {"src": 6.0}, both())) == {"a/0": (0,), "b/0": (1,)}
+
+
+def test_a_lighter_configuration_is_taken_when_it_has_lasted_and_decisions_do_not_flap():
+    controller = Controller(strategy(), TASKS)
+    idle = {"a1_active": False, "b0_active": False}
+    controller.follow(1, {"src": 6.0}, both())
+    for epoch in range(2, 2 + STEADY_EPOCHS - 1):
+        assert activated(controller.follow(epoch, {"src": 3.0}, both(**idle))) == {}
+    controller.follow(20, {"src": 7.0}, both(**idle))
+    for epoch in range(21, 21 + STEADY_EPOCHS - 1):
+        assert activated(controller.follow(epoch, {"src": 3.0}, both(**idle))) == {}
+    assert activated(controller.follow(40, {"src": 3.0}, both(**idle))) == {"a/0": (0, 1), "b/0": (0, 1)}
+
+
+def test_a_living_replica_takes_the_place_of_the_only_active_one_that_died():
+    controller = Controller(strategy(), TASKS)
+    controller.follow(1, {"src": 6.0}, both())
+    dead = both(a0="lost", a1="idle", a1_active=False, b0="idle", b0_active=False)
+    assert activated(controller.follow(1, {"src": 6.0}, dead)) == {"a/0": (0, 1)}
+
+
+def test_rates_that_no_configuration_dominates_are_told_once():
+    controller = Controller(strategy(), TASKS)
+    said = [d.text for epoch in (1, 2, 3) for d in controller.follow(epoch, {"src": 9.0}, both()) if isinstance(d, Note)]
+    assert [text for text in said if "dominates" in text] == [
+        "no configuration of the strategy dominates the measured rates: 'src' by 1 tuples/s above the highest"
+    ]
