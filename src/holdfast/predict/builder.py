@@ -1,0 +1,166 @@
+"""The prediction model builder: trains and tries every algorithm on the cache, off the data path."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from holdfast.predict import guard
+from holdfast.predict.hotswap import Cost
+from holdfast.predict.predictor import Bools, Floats, Ints, Predictor
+
+Clock = Callable[[], float]
+FALL = 0.9  # a cost that was measured once is forgotten by a tenth a round: quick to rise, slow to fall
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One algorithm in use: what it has learned, what it costs, and whether it is out for misbehaving, until which turn and why.
+
+    `near` is the cost of forecasting the next epoch, `far` of going on for several.
+    """
+
+    predictor: Predictor
+    learned: Floats | None = None
+    train_s: float = 0.0
+    near: Cost | None = None
+    far: Cost | None = None
+    faults: int = 0
+    out_until: int = 0
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.predictor.name
+
+    def ready(self, counts: Ints) -> Bools:
+        """Which series it can speak about."""
+        if self.learned is None:
+            return np.zeros(len(counts), dtype=np.bool_)
+        if self.learned.shape[1] == 0:
+            return np.asarray(counts >= self.predictor.least)
+        known = np.zeros(len(counts), dtype=np.bool_)
+        known[: len(self.learned)] = ~np.isnan(self.learned[:, 0])
+        return np.asarray(known & (counts >= self.predictor.least))
+
+    def learned_for(self, series: int) -> Floats:
+        """What it has learned, with nothing learned about series that came since."""
+        assert self.learned is not None
+        missing = series - len(self.learned)
+        if missing <= 0:
+            return self.learned
+        return np.concatenate([self.learned, np.full((missing, self.learned.shape[1]), np.nan)])
+
+    def demoted(self, reason: str, *, turn: int, penalty: int) -> Standing:
+        """The same, out for `penalty` turns, doubled with every fault."""
+        rounds = penalty * 2 ** min(self.faults, 10)
+        return replace(self, faults=self.faults + 1, out_until=turn + rounds, reason=reason)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One round of the builder: the cache as it was, and who is to be trained on it. `done` may run in any thread.
+
+    Every series is trained again once in `every` turns, an `every`-th of them each turn, so that no epoch pays for all.
+    """
+
+    generation: int
+    turn: int
+    every: int
+    numbers: int
+    history: Floats
+    counts: Ints
+    rows: Ints
+    standings: Sequence[Standing]
+    near_steps: int
+    far_steps: int | None
+    slow_s: float
+    penalty: int
+    clock: Clock = field(default=time.perf_counter, compare=False)
+
+    def done(self) -> Done:
+        """All algorithms trained and tried."""
+        began = self.clock()
+        standings, near, far = [], [], []
+        for standing in self.standings:
+            after, next_path, later_path = self._tried(standing)
+            standings.append(after)
+            near.append(next_path)
+            far.append(later_path)
+        return Done(self, tuple(standings), _paths(near), None if self.far_steps is None else _paths(far), self.clock() - began)
+
+    def _tried(self, standing: Standing) -> tuple[Standing, Floats, Floats]:
+        silent_near = np.full((len(self.rows), self.numbers, self.near_steps), np.nan)
+        silent_far = np.full((len(self.rows), self.numbers, self.far_steps or 0), np.nan)
+        if standing.out_until > self.turn or not len(self.history):
+            return standing, silent_near, silent_far
+        began = self.clock()
+        try:
+            after = self._trained(standing)
+            near, cost = self._forecast(after, self.near_steps, after.near)
+            after = replace(after, near=cost)
+            if self.far_steps is not None:
+                far, cost = self._forecast(after, self.far_steps, after.far)
+                after = replace(after, far=cost)
+            else:
+                far = silent_far
+        except guard.Misbehaved as fault:
+            return standing.demoted(str(fault), turn=self.turn, penalty=self.penalty), silent_near, silent_far
+        took_s = self.clock() - began
+        if took_s > self.slow_s:
+            reason = f"took {took_s:.2f} s for {len(self.history)} series; wanted at most {self.slow_s:g} s a round"
+            return after.demoted(reason, turn=self.turn, penalty=self.penalty), silent_near, silent_far
+        return after, near, far
+
+    def _trained(self, standing: Standing) -> Standing:
+        """The standing after its share of the training: series whose turn it is, and those it knows nothing about yet."""
+        series = len(self.history)
+        began = self.clock()
+        if standing.learned is None:
+            learned = guard.train(standing.predictor, self.history)
+            return replace(standing, learned=learned, train_s=(self.clock() - began) / series)
+        learned = standing.learned_for(series)
+        if learned.shape[1] == 0:
+            return replace(standing, learned=learned)
+        turn = np.arange(series) % self.every == self.turn % self.every
+        due = np.flatnonzero((turn | np.isnan(learned[:, 0])) & (self.counts >= standing.predictor.least))
+        if not len(due):
+            return replace(standing, learned=learned)
+        fresh = guard.train(standing.predictor, self.history[due])
+        if fresh.shape[1] != learned.shape[1]:
+            raise guard.Misbehaved(f"train gave {fresh.shape[1]} numbers per series, and {learned.shape[1]} before")
+        learned = learned.copy()
+        learned[due] = fresh
+        return replace(standing, learned=learned, train_s=(self.clock() - began) / len(due))
+
+    def _forecast(self, standing: Standing, steps: int, before: Cost | None) -> tuple[Floats, Cost]:
+        """The paths of all series, and what they cost."""
+        learned, ready = standing.learned_for(len(self.history)), standing.ready(self.counts)
+        began = self.clock()
+        guard.forecast(standing.predictor, self.history[:1], learned[:1], steps=steps, ready=ready[:1])
+        called = self.clock()
+        paths = guard.forecast(standing.predictor, self.history, learned, steps=steps, ready=ready)
+        call_s, all_s = called - began, self.clock() - called
+        cost = Cost(call_s, max(0.0, all_s - call_s) / len(self.history))
+        if before is not None:
+            cost = Cost(max(cost.call_s, FALL * before.call_s), max(cost.series_s, FALL * before.series_s))
+        paths = np.where(ready[:, np.newaxis], paths, np.nan)
+        return paths.reshape(len(self.rows), self.numbers, steps), cost
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a round of the builder came to. Paths: algorithm, key, number, step."""
+
+    work: Work
+    standings: tuple[Standing, ...]
+    near: Floats
+    far: Floats | None
+    took_s: float
+
+
+def _paths(paths: Sequence[Floats]) -> Floats:
+    return np.ascontiguousarray(np.stack(paths)) if paths else np.empty((0, 0, 0, 0))

@@ -1,0 +1,75 @@
+"""What each column of a stream is to prediction: a key, a number to predict, something to carry on or to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from holdfast.errors import ProblemsError
+
+EPOCH, SEQ = "epoch", "seq"
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns of a stream by what becomes of them in a predicted row.
+
+    `keys` say whose row it is. `numbers` are predicted. `advancing` columns (seq and times) go on as they have gone on.
+    `carried` columns repeat the key's last row. `blank` ones are null. `epoch` is what it must be.
+    """
+
+    schema: pa.Schema
+    keys: tuple[str, ...]
+    numbers: tuple[str, ...]
+    advancing: tuple[str, ...]
+    carried: tuple[str, ...]
+    blank: tuple[str, ...]
+
+    @property
+    def whole(self) -> tuple[bool, ...]:
+        """Which of the numbers are whole numbers."""
+        return tuple(pa.types.is_integer(self.schema.field(name).type) for name in self.numbers)
+
+
+def columns_of(
+    schema: pa.Schema, keys: Sequence[str], *, carry: Sequence[str] = (), blank: Sequence[str] = (), stream: str = "?"
+) -> Columns:
+    """The columns of a stream with these keys. Numbers are predicted unless `carry` or `blank` names them.
+
+    What is no number is carried unless `blank` names it. Raises ProblemsError with everything that does not fit.
+
+    >>> schema = pa.schema({"seq": pa.int64(), "epoch": pa.int64(), "rack": pa.string(), "cpu": pa.float64(), "up": pa.bool_()})
+    >>> found = columns_of(schema, ["rack"])
+    >>> found.numbers, found.carried, found.advancing
+    (('cpu',), ('up',), ('seq',))
+    """
+    problems = [
+        f"{what} names column '{name}', which does not exist; columns are: {', '.join(schema.names)}"
+        for what, names in (("the key", keys), ("carry", carry), ("blank", blank))
+        for name in names
+        if name not in schema.names
+    ]
+    if problems:
+        raise ProblemsError(f"prediction of stream '{stream}'", problems)
+    problems += [f"column '{name}' is carried and blank; say which" for name in carry if name in blank]
+    problems += [f"column '{name}' is part of the key, which cannot be left blank" for name in keys if name in blank]
+    problems += [f"column '{name}' may not be null, so it cannot be blank" for name in blank if not schema.field(name).nullable]
+    kinds: dict[str, list[str]] = {"numbers": [], "advancing": [], "carried": []}
+    for field in schema:
+        if field.name in (*keys, *blank, EPOCH):
+            continue
+        kinds["carried" if field.name in carry else _kind(field)].append(field.name)
+    if not kinds["numbers"] and not problems:
+        problems.append("no column to predict; wanted at least one number that is neither key, carried nor blank")
+    if problems:
+        raise ProblemsError(f"prediction of stream '{stream}'", problems)
+    return Columns(schema, tuple(keys), blank=tuple(blank), **{kind: tuple(names) for kind, names in kinds.items()})
+
+
+def _kind(field: pa.Field) -> str:
+    if field.name == SEQ or pa.types.is_timestamp(field.type):
+        return "advancing"
+    number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+    return "numbers" if number else "carried"

@@ -1,0 +1,65 @@
+"""Between a stream's rows and the numbers of its series."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.errors import HoldfastError
+from holdfast.predict.columns import EPOCH, SEQ, Columns
+from holdfast.predict.predictor import Floats, Ints
+
+
+def ordered(columns: Columns, rows: pa.Table) -> pa.Table:
+    """The rows with the stream's columns, in order of seq. Raises HoldfastError if a column is missing."""
+    missing = [name for name in columns.schema.names if name not in rows.column_names]
+    if missing:
+        raise HoldfastError(f"rows to learn from lack {', '.join(missing)}; they have: {', '.join(rows.column_names)}")
+    table = rows.select(columns.schema.names)
+    if SEQ not in columns.schema.names or table.num_rows < 2:
+        return table
+    seq = table[SEQ].to_numpy()
+    return table if (seq[1:] >= seq[:-1]).all() else table.take(pa.array(np.argsort(seq, kind="stable")))
+
+
+def numbers_of(columns: Columns, table: pa.Table) -> Floats:
+    """The numbers of each row as floats, a column each; NaN for null."""
+    values = np.empty((table.num_rows, len(columns.numbers)))
+    for number, name in enumerate(columns.numbers):
+        column = table[name].combine_chunks().cast(pa.float64(), safe=False)
+        values[:, number] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def written(columns: Columns, last: pa.Table, *, epoch: int, numbers: Floats, advancing: Ints) -> pa.Table:
+    """Predicted rows in the stream's schema and in order of seq: `last` has keys and carried columns, a row for each."""
+    made: dict[str, pa.Array | pa.ChunkedArray] = {name: last[name] for name in last.column_names}
+    size = len(numbers)
+    for place, (name, whole) in enumerate(zip(columns.numbers, columns.whole, strict=True)):
+        made[name] = _numbers(numbers[:, place], columns.schema.field(name), whole=whole)
+    for place, name in enumerate(columns.advancing):
+        made[name] = pa.array(advancing[:, place]).cast(columns.schema.field(name).type)
+    for name in columns.blank:
+        made[name] = pa.nulls(size, columns.schema.field(name).type)
+    if EPOCH in columns.schema.names:
+        made[EPOCH] = pa.array(np.full(size, epoch), columns.schema.field(EPOCH).type)
+    table = pa.table([made[name] for name in columns.schema.names], schema=columns.schema)
+    if SEQ not in columns.advancing:
+        return table
+    order = np.argsort(advancing[:, columns.advancing.index(SEQ)], kind="stable")
+    return table.take(pa.array(order))
+
+
+def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
+    """The values in the column's own type: whole where it is, in its range, null where there is none and there may be."""
+    if whole:
+        limits = np.iinfo(field.type.to_pandas_dtype())
+        most = float(limits.max)
+        values = np.clip(np.rint(values), float(limits.min), most if most <= limits.max else np.nextafter(most, 0))
+    if not field.nullable:
+        values = np.nan_to_num(values)
+    array = pa.array(values, from_pandas=True)
+    if pa.types.is_decimal(field.type):
+        return pc.round(array, field.type.scale).cast(field.type, safe=False)
+    return array.cast(field.type, safe=False)

@@ -1,0 +1,300 @@
+"""Stands in for a PE: learns from its output, epoch by epoch, and predicts the epochs that it is late with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import HoldfastError
+from holdfast.predict import guard
+from holdfast.predict.builder import Clock, Done, Standing, Work
+from holdfast.predict.cache import Cache
+from holdfast.predict.census import Census, Expected
+from holdfast.predict.columns import SEQ, Columns
+from holdfast.predict.hotswap import NONE, Cost, assign
+from holdfast.predict.predictor import Floats, Ints, Predictor, counts
+from holdfast.predict.rank import Rank
+from holdfast.predict.registry import default_predictors
+from holdfast.predict.rows import numbers_of, ordered, written
+from holdfast.predict.settings import Settings
+from holdfast.predict.trial import Trial
+
+LAST = "last-outcome"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A predicted epoch. `rows` have the stream's schema, in order of seq; None: the stand-in abstains, and `why` says why.
+
+    `used` counts the series that each algorithm answered for; `short` the keys with too little history.
+    """
+
+    epoch: int
+    rows: pa.Table | None
+    used: dict[str, int]
+    short: int
+    why: str
+    took_s: float
+
+
+class StandIn:
+    """The prediction agent's core (ISORC'16, section IV-B) without its process: cache, model builder, rank and hot-swap.
+
+    `observe` takes each exact epoch and judges what was predicted of it; `learn` trains and tries all algorithms; `predict` answers
+    within the time it is given. Where learning must not hold up the other two, run `work().done()` in another thread and give
+    what comes out to `accept`. Nothing that an algorithm does wrong is raised here.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        predictors: Sequence[Predictor] | None = None,
+        *,
+        settings: Settings | None = None,
+        clock: Clock = time.perf_counter,
+    ) -> None:
+        self.columns, self.settings, self._clock = columns, settings or Settings(), clock
+        self._census = Census(columns, most_keys=self.settings.most_keys, forget_after=self.settings.forget_after)
+        self._cache = Cache(len(columns.numbers), depth=self.settings.depth)
+        self._standings: tuple[Standing, ...] = ()
+        self._near, self._far = self._new_rank(), self._new_rank()
+        self._near_trial: Trial | None = None
+        self._far_trial: Trial | None = None
+        self._generation = 0
+        self._assembly_s = 0.0
+        self.epoch: int | None = None
+        self.predictions = 0
+        self.learn_s = 0.0
+        self.use(default_predictors() if predictors is None else predictors)
+
+    def use(self, predictors: Sequence[Predictor]) -> None:
+        """Go on with these algorithms; those that stay as they were keep what they learned and how they are ranked."""
+        names = [predictor.name for predictor in predictors]
+        if len(set(names)) < len(names) or not names:
+            raise HoldfastError(f"wanted at least one predictor, each once, got: {', '.join(names) or 'none'}")
+        former = [standing.predictor for standing in self._standings]
+        places = [former.index(predictor) if predictor in former else -1 for predictor in predictors]
+        for rank in (self._near, self._far):
+            rank.carry_over(places)
+        self._standings = tuple(
+            self._standings[place] if place >= 0 else Standing(predictor)
+            for predictor, place in zip(predictors, places, strict=True)
+        )
+        self._start_over()
+
+    def observe(self, epoch: int, rows: pa.Table) -> None:
+        """Take in an exact epoch. Epochs ascend; one that never came may be left out. Raises HoldfastError otherwise."""
+        if self.epoch is not None and epoch <= self.epoch:
+            raise HoldfastError(f"epoch {epoch} was observed after epoch {self.epoch}; epochs are observed once, in their order")
+        passed = 1 if self.epoch is None else epoch - self.epoch
+        table = ordered(self.columns, rows)
+        truth = numbers_of(self.columns, table)
+        slots = self._census.take(table, epochs=passed)
+        self.epoch = epoch
+        if passed > 1:  # what was predicted of the missing epochs cannot be told from what came after
+            self._near_trial = self._far_trial = None
+        for rank in (self._near, self._far):
+            rank.make_room(len(self._census))
+        if self._near_trial is not None:
+            self._near_trial.judge(self._near, self._far, slots=slots, truth=truth, skip_next=False)
+        if self._far_trial is not None:
+            self._far_trial.judge(self._near, self._far, slots=slots, truth=truth, skip_next=True)
+        self._cache.append(slots, truth, keys=len(self._census))
+        kept = self._census.forgettable()
+        if kept is not None:
+            self._forget(kept)
+
+    def learn(self) -> None:
+        """Train what is due and try every algorithm on what comes next."""
+        self.accept(self.work().done())
+
+    def work(self) -> Work:
+        """A round of learning, to be done in any thread."""
+        history = self._cache.history.copy()
+        far = self._far_trial is None or self._far_trial.spent
+        return Work(
+            generation=self._generation,
+            turn=self._census.turns,
+            every=self.settings.train_every,
+            numbers=len(self.columns.numbers),
+            history=history,
+            counts=counts(history),
+            rows=self._census.rows.copy(),
+            standings=self._standings,
+            near_steps=self._steps(1),
+            far_steps=self._steps(self.settings.reach) if far else None,
+            slow_s=self.settings.slow_s,
+            penalty=self.settings.penalty,
+            clock=self._clock,
+        )
+
+    def accept(self, done: Done) -> None:
+        """Take in what learning came to; of a round that began before keys or algorithms changed places, nothing."""
+        if done.work.generation != self._generation:
+            return
+        self._standings = tuple(
+            standing if now is before else replace(standing, faults=now.faults, out_until=now.out_until, reason=now.reason)
+            for standing, now, before in zip(done.standings, self._standings, done.work.standings, strict=True)
+        )
+        self.learn_s = done.took_s
+        seen = self._census.rows[: len(done.work.rows)] - done.work.rows
+        late = self._census.turns - done.work.turn
+        self._near_trial = Trial(done.near, seen.copy(), late, reach=1)
+        if done.far is not None:
+            self._far_trial = Trial(done.far, seen.copy(), late, reach=self.settings.reach)
+
+    def predict(self, epoch: int, time_left_s: float, *, seqs: tuple[int, int] | None = None) -> Prediction:
+        """The epoch as it will probably be, within the time left before its deadline.
+
+        By Algorithm 1, for every series on its own: of the algorithms that can answer in what is left, the best ranked; an
+        algorithm that fails, or for which no time is left, is stood in for by the last outcome. `seqs`, where known, is the
+        range of the epoch's seqs, over which the rows are spread.
+        """
+        began = self._clock()
+        if self.epoch is None or not len(self._census):
+            need = self.settings.least_outputs
+            return Prediction(epoch, None, {}, 0, f"no output was observed yet; a prediction needs {need} per key", 0.0)
+        if epoch <= self.epoch:
+            raise HoldfastError(f"epoch {epoch} is to be predicted, but epoch {self.epoch} was observed; predict a later one")
+        ahead = epoch - self.epoch
+        expected, short, why = self._within_contract(self._census.expected(ahead))
+        values, used = self._forecast(expected, ahead, began=began, time_left_s=time_left_s)
+        assembling = self._clock()
+        if self.settings.short == "abstain" and short and not len(expected.slots):
+            return Prediction(epoch, None, {}, short, why, self._clock() - began)
+        advanced = self._census.advanced(expected, ahead)
+        if seqs is not None and SEQ in self.columns.advancing:
+            _spread(advanced[:, self.columns.advancing.index(SEQ)], seqs)
+        rows = written(self.columns, self._census.last_rows(expected.slots), epoch=epoch, numbers=values, advancing=advanced)
+        self.predictions += 1
+        ended = self._clock()
+        self._assembly_s = max(ended - assembling, 0.9 * self._assembly_s)
+        return Prediction(epoch, rows, used, short, why, ended - began)
+
+    def _within_contract(self, expected: Expected) -> tuple[Expected, int, str]:
+        """The rows to predict, how many keys have too little history, and what is done about them."""
+        need, had = self.settings.least_outputs, self._census.rows
+        slots = np.unique(expected.slots)
+        short = int(np.count_nonzero(had[slots] < need))
+        if not short:
+            return expected, 0, ""
+        why = f"{short} of {len(slots)} keys have had fewer than {need} outputs; a prediction needs {need}: "
+        if self.settings.short == LAST:
+            return expected, short, why + "standing in with their last outcome"
+        enough = had[expected.slots] >= need
+        left = Expected(expected.slots[enough], expected.step[enough], expected.share[enough])
+        return left, short, why + "they are left out"
+
+    def _forecast(self, expected: Expected, ahead: int, *, began: float, time_left_s: float) -> tuple[Floats, dict[str, int]]:
+        """The predicted numbers of the expected rows, and who answered for how many series."""
+        numbers = len(self.columns.numbers)
+        keys = np.unique(expected.slots)
+        series = (keys[:, np.newaxis] * numbers + np.arange(numbers)).ravel()
+        history = self._cache.history[series]
+        steps = int(expected.step.max(initial=1))
+        paths = np.repeat(history[:, -1:], steps, axis=1)
+        left_s = time_left_s - self._assembly_s - (self._clock() - began)
+        chosen, costs = self._chosen(keys, series, counts(history), ahead=ahead, steps=steps, time_left_s=left_s)
+        used: dict[str, int] = {}
+        for number in sorted(set(chosen.tolist()) - {NONE}, key=lambda n: (-np.count_nonzero(chosen == n), n)):
+            own = np.flatnonzero(chosen == number)
+            if costs[number].of(len(own)) > time_left_s - self._assembly_s - (self._clock() - began):
+                continue  # the ones before took longer than they used to
+            answer = self._answer(number, history[own], series[own], steps)
+            if answer is not None:
+                paths[own] = answer
+                used[self._standings[number].name] = len(own)
+        rest = len(series) - sum(used.values())
+        if rest:
+            used[LAST] = used.get(LAST, 0) + rest
+        paths = _bounded(paths, history)
+        row = np.searchsorted(keys, expected.slots)
+        values = paths.reshape(len(keys), numbers, steps)[row, :, expected.step - 1]
+        return np.where(self._cache.mostly_null[expected.slots], np.nan, values), used
+
+    def _chosen(
+        self, keys: Ints, series: Ints, had: Ints, *, ahead: int, steps: int, time_left_s: float
+    ) -> tuple[Ints, list[Cost]]:
+        """The algorithm for each series, and what each costs."""
+        near = ahead == 1
+        shape = (len(series), len(self._standings))
+        accuracy = self._near.accuracies()[keys].reshape(shape)
+        if not near:
+            later = self._far.accuracies()[keys].reshape(shape)
+            judged = ~np.isneginf(later).all(axis=1, keepdims=True)
+            accuracy = np.where(judged, later, accuracy)
+        costs = []
+        for number, standing in enumerate(self._standings):
+            cost = standing.near if near else standing.far or standing.near
+            out = standing.out_until > self._census.turns or cost is None
+            ready = np.zeros(len(series), dtype=np.bool_) if out else self._ready(standing, series, had)
+            accuracy[~ready, number] = -np.inf
+            more = 1.0 if cost is None else max(1.0, steps / self._steps(1 if near else self.settings.reach))
+            costs.append(Cost(0.0, 0.0) if cost is None else Cost(cost.call_s * more, cost.series_s * more))
+        enough = np.repeat(self._census.rows[keys] >= self.settings.least_outputs, len(self.columns.numbers))
+        accuracy[~enough] = -np.inf  # too little history: the last outcome
+        names = [standing.name for standing in self._standings]
+        return assign(accuracy, costs, names, time_left_s=time_left_s).chosen, costs
+
+    def _ready(self, standing: Standing, series: Ints, had: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        learned = standing.learned_for(len(self._cache.history))[series]
+        return replace(standing, learned=learned).ready(had)
+
+    def _answer(self, number: int, history: Floats, series: Ints, steps: int) -> Floats | None:
+        """The forecast of one algorithm; None if it misbehaved, for which it is demoted."""
+        standing = self._standings[number]
+        learned = standing.learned_for(len(self._cache.history))[series]
+        try:
+            return guard.forecast(standing.predictor, history, learned, steps=steps, ready=np.ones(len(series), dtype=np.bool_))
+        except guard.Misbehaved as fault:
+            demoted = standing.demoted(str(fault), turn=self._census.turns, penalty=self.settings.penalty)
+            self._standings = (*self._standings[:number], demoted, *self._standings[number + 1 :])
+            return None
+
+    def _steps(self, epochs: int) -> int:
+        """How many steps the busiest key makes in so many epochs, within reason."""
+        if not len(self._census):
+            return epochs
+        step = self._census.expected(epochs).step
+        return int(np.clip(step.max(initial=epochs), 1, 4 * epochs))
+
+    def _forget(self, kept: Ints) -> None:
+        numbers = len(self.columns.numbers)
+        series = (kept[:, np.newaxis] * numbers + np.arange(numbers)).ravel()
+        total = len(self._cache.history)
+        self._standings = tuple(
+            standing if standing.learned is None else replace(standing, learned=standing.learned_for(total)[series])
+            for standing in self._standings
+        )
+        for part in (self._census, self._cache, self._near, self._far):
+            part.keep(kept)
+        self._start_over()
+
+    def _start_over(self) -> None:
+        """Keys or algorithms changed places: what is on trial or being learned no longer fits."""
+        self._generation += 1
+        self._near_trial = self._far_trial = None
+
+    def _new_rank(self) -> Rank:
+        return Rank(len(self.columns.numbers), 0, measure=self.settings.measure, tolerance=self.settings.tolerance)
+
+
+def _bounded(paths: Floats, history: Floats) -> Floats:
+    """The paths within what a series can plausibly do: at most its whole range beyond what it was, and not below zero if it
+    never was."""
+    with np.errstate(invalid="ignore"):
+        low, high = np.fmin.reduce(history, axis=1), np.fmax.reduce(history, axis=1)
+    reach = high - low
+    floor = np.where(low >= 0, np.maximum(low - reach, 0.0), low - reach)
+    return np.clip(paths, floor[:, np.newaxis], (high + reach)[:, np.newaxis])
+
+
+def _spread(column: Ints, seqs: tuple[int, int]) -> None:
+    """Put a column of seqs evenly over a range, in the order it had."""
+    order = np.argsort(column, kind="stable")
+    first, last = seqs
+    column[order] = first + (np.arange(len(column)) + 1) * (last - first) // max(1, len(column))
