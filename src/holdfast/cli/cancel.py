@@ -1,0 +1,40 @@
+"""holdfast cancel: stop a job."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast.cli.orchestrators import orchestrator_options
+from holdfast.cli.shared import json_option, print_json, say
+
+
+@click.command()
+@click.argument("number", metavar="JOB", type=click.IntRange(1))
+@orchestrator_options
+@click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait so many seconds for all of it to have stopped.")
+@json_option
+def cancel(
+    number: int, orchestrator: str | None, token_file: Path | None, certificate: Path | None, wait_s: float | None, as_json: bool
+) -> None:
+    """Cancel a job: its PEs are stopped, except those that other jobs share.
+
+    \b
+    Example:
+      holdfast cancel 7 --wait 30
+    """
+    from holdfast.manage.client import NotReached, find_client
+
+    with find_client(orchestrator, token_file, certificate=certificate) as client:
+        client.cancel(number)
+        try:
+            if wait_s is not None:
+                client.wait_for(number, ("canceled", "failed", "completed"), limit_s=wait_s)
+        except NotReached as error:
+            say(f"holdfast: {error}")
+            sys.exit(1)
+        story = client.job(number)
+    if as_json:
+        print_json(story)
+    else:
+        say(f"job {number} is {story['state']}")

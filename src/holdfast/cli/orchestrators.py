@@ -1,0 +1,69 @@
+"""What the commands that speak with an orchestrator have in common: where it is, how its jobs and events are shown."""
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from holdfast.cli.shared import say
+
+if TYPE_CHECKING:
+    from holdfast.manage.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+AWAY_S = 0.5
+
+
+def orchestrator_options(command: F) -> F:
+    """--orchestrator, --token-file and --certificate, as every command that calls an orchestrator takes them."""
+    for option in (
+        click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the authority behind its TLS."),
+        click.option("--token-file", type=click.Path(path_type=Path), help="File with the user token; found in DIR by itself."),
+        click.option(
+            "--orchestrator",
+            metavar="URL|DIR",
+            help="Where the orchestrator is, or its --work folder.  [default: HOLDFAST_URL, else ./orchestrator]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+watch_option = click.option("--watch", is_flag=True, help="Go on showing what happens, until it has ended or Ctrl-C.")
+
+
+def clock(at_s: float) -> str:
+    """A moment as the time of day."""
+    return datetime.fromtimestamp(at_s).strftime("%H:%M:%S.%f")[:-3]
+
+
+def event_line(event: dict[str, Any]) -> str:
+    """An event in one line."""
+    whom = event["replica"] or (f"job {event['job']}" if event["job"] is not None else event["node"] or "orchestrator")
+    return f"{clock(event['at_s'])}  {whom}: {event['text']}"
+
+
+def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Callable[[], bool], after: int | None = None) -> None:
+    """Show events as they come, until `over`. An orchestrator that goes away is waited for."""
+    from holdfast.manage.client import OrchestratorAway
+
+    number, away = after, False
+    while True:
+        try:
+            found = client.events(after=number or 0, wait_s=0.0 if number is None else 5.0)
+        except OrchestratorAway as error:
+            if not away:
+                say(f"{error}; waiting for it")
+            away = True
+            time.sleep(AWAY_S)
+            continue
+        away = False
+        for event in found["events"] if number is not None else ():
+            seen(event)
+        number = found["last"]
+        if over():
+            return

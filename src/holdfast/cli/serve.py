@@ -1,0 +1,85 @@
+"""holdfast serve: the orchestrator."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from holdfast.cli.shared import say
+
+
+@click.command()
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), default=Path("orchestrator"), show_default=True,
+              help="Folder for the database, the tokens and the file 'address'.")  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=8470, show_default=True, type=click.IntRange(0, 65535),
+              help="Port to listen on; 0: any that is free, told in the file 'address'.")  # fmt: skip
+@click.option("--database", help="URL of the database; by default SQLite in the work folder.")
+@click.option("--certificate", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="Certificate for TLS.")
+@click.option("--key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The certificate's key.")
+@click.option("--machine", "machines", multiple=True, type=click.Path(path_type=Path), help="A further state machine, in TOML.")
+@click.option("--applications", type=click.Path(path_type=Path, file_okay=False, exists=True),
+              help="Take applications from under this folder only.")  # fmt: skip
+@click.option(
+    "--beat", "beat_s", default=0.5, show_default=True, type=click.FloatRange(0.05), help="Seconds between a node's beats."
+)
+@click.option("--lost-after", "lost_after_s", default=3.0, show_default=True, type=click.FloatRange(0.2),
+              help="Seconds of silence after which a node is lost, at least four beats.")  # fmt: skip
+@click.option("--recovery-wait", "recovery_wait_s", default=10.0, show_default=True, type=click.FloatRange(0),
+              help="Seconds that a started orchestrator waits for the nodes to come back.")  # fmt: skip
+@click.option("--capacity-wait", "capacity_wait_s", default=10.0, show_default=True, type=click.FloatRange(0),
+              help="Seconds that a job without room waits for nodes before it fails.")  # fmt: skip
+@click.option("--replicas-per-core", default=32.0, show_default=True, type=click.FloatRange(0.01),
+              help="Replicas that a node takes per core, where its label 'replicas' does not say it.")  # fmt: skip
+@click.option("--plugin", "plugins", multiple=True, metavar="NAME=MODULE:CLASS", help="Replace or add a plug-in.")
+@click.option("--faults", is_flag=True, help="Allow fault injection by calls. Not for production.")
+def serve(
+    work: Path,
+    host: str,
+    port: int,
+    database: str | None,
+    certificate: Path | None,
+    key: Path | None,
+    machines: tuple[Path, ...],
+    applications: Path | None,
+    beat_s: float,
+    lost_after_s: float,
+    recovery_wait_s: float,
+    capacity_wait_s: float,
+    replicas_per_core: float,
+    plugins: tuple[str, ...],
+    faults: bool,
+) -> None:
+    """Run the orchestrator: takes jobs, places them on nodes, and sees to it that they go on.
+
+    It can be killed at any moment and started again with the same --work: running PEs are not touched.
+
+    \b
+    Example:
+      holdfast serve --work cluster
+      holdfast serve --work cluster --port 0 --database postgresql://me@db/holdfast
+    """
+    from holdfast.manage.orchestrator import Settings
+    from holdfast.manage.serving import Listening, serve
+
+    settings = Settings(
+        work=work,
+        database=database or f"sqlite:///{work / 'jobs.db'}",
+        beat_s=beat_s,
+        lost_after_s=lost_after_s,
+        recovery_wait_s=recovery_wait_s,
+        capacity_wait_s=capacity_wait_s,
+        replicas_per_core=replicas_per_core,
+        machines=machines,
+        applications=applications,
+        plugins=_plugins(plugins),
+        faults=faults,
+    )
+    asyncio.run(serve(settings, Listening(host, port, certificate, key), say=say))
+
+
+def _plugins(given: tuple[str, ...]) -> dict[str, str]:
+    for each in given:
+        if "=" not in each or ":" not in each:
+            raise click.BadParameter(f"wanted NAME=MODULE:CLASS, got '{each}'", param_hint="--plugin")
+    return dict(each.split("=", 1) for each in given)

@@ -1,0 +1,68 @@
+"""holdfast submit: hand a job to an orchestrator."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from holdfast.cli.orchestrators import event_line, follow, orchestrator_options, watch_option
+from holdfast.cli.shared import json_option, print_json, say
+
+
+@click.command()
+@click.argument("document", metavar="JOB", type=click.Path(path_type=Path))
+@orchestrator_options
+@click.option("--name", help="Another name than the document's.")
+@click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait so many seconds for it to run; exit code 1 if it does not.")
+@watch_option
+@json_option
+def submit(
+    document: Path,
+    orchestrator: str | None,
+    token_file: Path | None,
+    certificate: Path | None,
+    name: str | None,
+    wait_s: float | None,
+    watch: bool,
+    as_json: bool,
+) -> None:
+    """Submit the job that a document (YAML or JSON) describes. It is not lost once this has printed its number.
+
+    \b
+    Example:
+      holdfast submit job.yaml --orchestrator orchestrator
+      holdfast submit job.yaml --wait 60 --json
+    """
+    from holdfast.manage.client import NotReached, find_client
+    from holdfast.model.document import read_document
+    from holdfast.model.job import Job
+
+    job = read_document(document, Job)
+    if name is not None:
+        job = Job.model_validate({**job.model_dump(), "job": name})
+    with find_client(orchestrator, token_file, certificate=certificate) as client:
+        last = client.events()["last"]
+        number = client.submit(job)
+        say(f"job {number} ({job.job}) is submitted")
+        reached = True
+        if watch:
+            over = lambda: bool(client.job(number)["ended"])  # noqa: E731
+            follow(client, after=last, over=over, seen=lambda event: _show(event, number))
+        elif wait_s is not None:
+            try:
+                client.wait_for(number, ("running", "completed"), limit_s=wait_s)
+            except NotReached as error:
+                say(f"holdfast: {error}")
+                reached = False
+        story = client.job(number)
+    if as_json:
+        print_json(story)
+    else:
+        click.echo(number)
+    if not reached:
+        sys.exit(1)
+
+
+def _show(event: dict[str, object], number: int) -> None:
+    if event["job"] == number:
+        say(event_line(event))

@@ -1,0 +1,296 @@
+"""The HTTP API: what users and nodes can ask of an orchestrator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import Field
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from holdfast.manage import archive
+from holdfast.manage.calls import Answer, Asked, Call, Query, Refusal, Tokens, endpoint, refused
+from holdfast.manage.database import DatabaseAway, Fenced
+from holdfast.manage.guard import Guard
+from holdfast.manage.openapi import openapi
+from holdfast.manage.orchestrator import Conflict, NotThere
+from holdfast.manage.plugins import Plugin
+from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
+from holdfast.manage.resources import UnknownNode
+from holdfast.manage.stories import ended_story, job_line, live_story, node_line
+from holdfast.model.document import Part
+from holdfast.model.job import NAME, Job
+
+POLL_S = 20.0
+REPORTS_PER_BEAT = 10_000
+
+
+class Activation(Part):
+    """Per task, the replicas that should be active."""
+
+    active: dict[str, tuple[int, ...]] = Field(min_length=1, max_length=10_000)
+
+
+class Drain(Part):
+    """Whether a node should be emptied, or take replicas again."""
+
+    drain: bool = True
+
+
+class Cancel(Part):
+    """Why a job is canceled."""
+
+    cause: str = Field(default="canceled by a user", max_length=1000)
+
+
+class Submitted(Part):
+    id: int
+    name: str
+    state: str
+
+
+class Registered(Part):
+    """What a node that registers learns: whose it is now, how often to beat, and the last report known of it."""
+
+    term: int
+    generation: int
+    every_s: float
+    acknowledged: int
+
+
+class Api(Plugin):
+    """Makes the application that a server serves."""
+
+    def application(self, tokens: Tokens) -> Starlette:
+        """The API for callers with these tokens."""
+        calls = self.calls()
+        document = lambda: openapi(calls, version=version("holdfast"))  # noqa: E731 - made when first asked for
+        routes = [Route(call.path, endpoint(call, tokens), methods=[call.method]) for call in calls]
+        routes.append(Route("/openapi.json", _document(document), methods=["GET"]))
+        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken, Exception: _broken})
+        app.add_middleware(Guard, faults=self.orchestrator.faults)
+        return app
+
+    def calls(self) -> list[Call]:
+        """Every call there is."""
+        seconds = Query("wait_s", "number", 0, 60, 0, "how long to wait for an event")
+        page = (
+            Query("state", "string", about="only jobs in this state; 'living' for all that have not ended"),
+            Query("limit", "integer", 1, 1000, 100, "at most so many"),
+            Query("after", "integer", 0, default=None, about="go on after this job; the list is newest first"),
+        )
+        poll = (Query("term", default=0, about="of the assignment that the node has"), Query("generation", default=0))
+        return [
+            Call("GET", "/v1/health", "Whether the orchestrator serves", self.health, token="none", tag="control"),
+            Call(
+                "POST", "/v1/jobs", "Submit a job", self.submit, body=Job, strict=True, answer=Submitted, status=201,
+                statuses=(409, 422, 503),
+            ),
+            Call("GET", "/v1/jobs", "List jobs, newest first", self.jobs, query=page, statuses=(422, 503)),
+            Call("GET", "/v1/jobs/{id}", "The story of a job", self.job, statuses=(404, 503)),
+            Call(
+                "POST", "/v1/jobs/{id}/cancel", "Cancel a job", self.cancel, body=Cancel, strict=True, status=202,
+                statuses=(404, 409),
+            ),
+            Call(
+                "POST",
+                "/v1/jobs/{id}/activation",
+                "Activate and idle replicas",
+                self.activate,
+                body=Activation,
+                strict=True,
+                status=202,
+                statuses=(404, 409),
+            ),
+            Call("GET", "/v1/nodes", "List nodes", self.nodes, tag="nodes"),
+            Call(
+                "POST", "/v1/nodes/{name}/drain", "Empty a node, or fill it again", self.drain, body=Drain, strict=True,
+                status=202, statuses=(404, 503), tag="nodes",
+            ),
+            Call(
+                "GET", "/v1/events", "What happened after a number", self.events, statuses=(422,), tag="control",
+                query=(Query("after", default=0, about="the number of the last event seen"), seconds),
+            ),
+            Call(
+                "POST", "/v1/nodes", "Register a node", self.register, token="node", body=Registration, answer=Registered,
+                statuses=(422,), tag="nodes",
+            ),
+            Call(
+                "POST", "/v1/nodes/{name}/beat", "A node's sign of life and its reports", self.beat, token="node", body=Beat,
+                answer=Beaten, statuses=(409, 422, 429, 503), tag="nodes",
+            ),
+            Call(
+                "GET", "/v1/nodes/{name}/assignment", "What should run on a node, once newer", self.assignment, token="node",
+                query=poll, answer=Assignment, statuses=(204, 409, 422), tag="nodes",
+            ),
+            *self.orchestrator.faults.calls(),
+        ]  # fmt: skip
+
+    async def health(self, asked: Asked) -> Answer:
+        orchestrator = self.orchestrator
+        return Answer(
+            {
+                "state": "recovering" if orchestrator.recovering else "serving",
+                "term": orchestrator.term,
+                "jobs": len(orchestrator.jobs),
+                "nodes": sum(node.state == "up" for node in orchestrator.resources.nodes.values()),
+                "replicas": len(orchestrator.replicas),
+                "recovery_s": orchestrator.recovery.took_s,
+                "version": version("holdfast"),
+            }
+        )
+
+    async def submit(self, asked: Asked) -> Answer:
+        try:
+            number = await self.orchestrator.submit(asked.body)
+        except Conflict as error:
+            raise Refusal(409, str(error)) from None
+        except (Fenced, DatabaseAway) as error:
+            raise Refusal(503, str(error)) from None
+        return Answer({"id": number, "name": asked.body.job, "state": "submitted"}, status=201)
+
+    async def jobs(self, asked: Asked) -> Answer:
+        state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]
+        live = self.orchestrator.jobs
+        if state == "living":
+            numbers = sorted((number for number in live if after is None or number < after), reverse=True)[:limit]
+            return Answer(
+                {"jobs": [job_line(live[number]) for number in numbers], "next": numbers[-1] if len(numbers) == limit else None}
+            )
+        rows = await self._read(lambda connection: archive.jobs_page(connection, state=state, limit=limit, after=after))
+        lines = [job_line(live[row["id"]]) if row["id"] in live and state is None else row for row in rows]
+        return Answer({"jobs": lines, "next": rows[-1]["id"] if len(rows) == limit else None})
+
+    async def job(self, asked: Asked) -> Answer:
+        number = _number(asked)
+        if number in self.orchestrator.jobs:
+            return Answer(live_story(self.orchestrator, self.orchestrator.jobs[number]))
+        kept, story = await self._read(
+            lambda connection: (archive.job_by_id(connection, number), archive.story_of(connection, number))
+        )
+        if kept is None:
+            raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
+        return Answer(ended_story(kept, story, document=json.loads(kept.document), term=self.orchestrator.term))
+
+    async def cancel(self, asked: Asked) -> Answer:
+        number = _number(asked)
+        await self._living(number)
+        try:
+            self.orchestrator.cancel(number, cause=asked.body.cause)
+        except (Conflict, NotThere) as error:
+            raise Refusal(409, str(error)) from None
+        return Answer({"id": number, "state": self.orchestrator.jobs[number].life.state}, status=202)
+
+    async def activate(self, asked: Asked) -> Answer:
+        number = _number(asked)
+        await self._living(number)
+        try:
+            self.orchestrator.activate(number, asked.body.active)
+        except (Conflict, NotThere) as error:
+            raise Refusal(409, str(error)) from None
+        return Answer({"id": number}, status=202)
+
+    async def nodes(self, asked: Asked) -> Answer:
+        nodes = self.orchestrator.resources.nodes
+        return Answer({"nodes": [node_line(self.orchestrator, nodes[name]) for name in sorted(nodes)]})
+
+    async def drain(self, asked: Asked) -> Answer:
+        name = asked.path["name"]
+        node = self.orchestrator.resources.nodes.get(name)
+        if node is None:
+            known = ", ".join(sorted(self.orchestrator.resources.nodes)) or "none"
+            raise Refusal(404, f"node '{name}' does not exist; nodes are: {known}")
+        await self.orchestrator.resources.drain(node, asked.body.drain)
+        return Answer(node_line(self.orchestrator, node), status=202)
+
+    async def events(self, asked: Asked) -> Answer:
+        found = await self.orchestrator.events.wait(asked.query["after"], for_s=asked.query["wait_s"])
+        last = found[-1].number if found else max(asked.query["after"], 0)
+        return Answer({"events": [each.document() for each in found], "last": last})
+
+    async def register(self, asked: Asked) -> Answer:
+        offer: Registration = asked.body
+        if not NAME.fullmatch(offer.name):
+            raise Refusal(422, f"node '{offer.name[:100]}': wanted a name of letters, digits, '_', '.', '-' (at most 100)")
+        if not 0 < offer.cores <= 1_000_000:
+            raise Refusal(422, f"node '{offer.name}': wanted cores above 0, got {offer.cores}")
+        node = self.orchestrator.resources.register(offer)
+        return Answer(
+            Registered(
+                term=self.orchestrator.term,
+                generation=node.generation,
+                every_s=self.orchestrator.resources.every_s,
+                acknowledged=node.acknowledged,
+            )
+        )
+
+    async def beat(self, asked: Asked) -> Answer:
+        beat: Beat = asked.body
+        if len(beat.reports) > REPORTS_PER_BEAT:
+            raise Refusal(422, f"a beat carries at most {REPORTS_PER_BEAT} reports, got {len(beat.reports)}")
+        if beat.reports and self.orchestrator.recovering:
+            raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
+        try:
+            return Answer(self.orchestrator.resources.beat(asked.path["name"], beat))
+        except UnknownNode as error:
+            if beat.term > self.orchestrator.term:
+                self.orchestrator.suspect_newer(beat.term)
+            raise Refusal(409, str(error)) from None
+
+    async def assignment(self, asked: Asked) -> Answer:
+        try:
+            found = await self.orchestrator.resources.assignment(
+                asked.path["name"], term=asked.query["term"], generation=asked.query["generation"], wait_s=POLL_S
+            )
+        except UnknownNode as error:
+            raise Refusal(409, str(error)) from None
+        return Answer(found)
+
+    async def _living(self, number: int) -> None:
+        """Refuse calls about jobs that have ended, or never were."""
+        if number in self.orchestrator.jobs:
+            return
+        kept = await self._read(lambda connection: archive.job_by_id(connection, number))
+        if kept is None:
+            raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
+        raise Refusal(409, f"job {number} is {kept.state}: it has ended")
+
+    async def _read(self, question: Any) -> Any:
+        try:
+            return await self.orchestrator.persistence.database.read(question)
+        except DatabaseAway as error:
+            raise Refusal(503, str(error), headers={"Retry-After": "2"}) from None
+
+
+def _number(asked: Asked) -> int:
+    text = asked.path["id"]
+    if not (text.isdecimal() and text.isascii() and len(text) <= 15):
+        raise Refusal(404, f"job '{text[:60]}' does not exist: jobs have numbers; 'holdfast jobs' lists them")
+    return int(text)
+
+
+def _document(make: Any) -> Any:
+    made: list[Mapping[str, Any]] = []
+
+    async def answer(request: Request) -> Response:
+        if not made:
+            made.append(await asyncio.to_thread(make))
+        return Response(json.dumps(made[0]), media_type="application/json")
+
+    return answer
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    text = f"there is no {request.method} {request.url.path[:200]}; /openapi.json lists the calls"
+    return refused(status, text, headers=getattr(error, "headers", None))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    return refused(500, f"{type(error).__name__}: {error}")

@@ -1,0 +1,225 @@
+"""Calls of the HTTP API: each a row with its token, body and answers. Routes, checks and the OpenAPI document follow from it."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.model.document import check_document
+
+Token = Literal["user", "node", "none"]
+
+MAX_BODY_BYTES = 8 * 1024 * 1024
+
+
+class Refusal(HoldfastError):
+    """An answer that is an error, with its status."""
+
+    def __init__(self, status: int, text: str, *, headers: Mapping[str, str] | None = None) -> None:
+        self.status, self.headers = status, dict(headers or {})
+        super().__init__(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A parameter of a call's query: a whole or broken number in a range, or text."""
+
+    name: str
+    kind: Literal["integer", "number", "string"] = "integer"
+    least: float = 0
+    most: float = 2**53
+    default: Any = None
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A call as its handler sees it: path and query checked, the body's document checked."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a handler answers: a document, or nothing (204)."""
+
+    document: Mapping[str, Any] | BaseModel | None
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call. `status` is that of success, `statuses` are others. `strict` documents are read as a user's are, with every problem
+    told; others as fast as can be."""
+
+    method: str
+    path: str
+    about: str
+    handler: Callable[[Asked], Awaitable[Answer]]
+    token: Token = "user"
+    body: type[BaseModel] | None = None
+    strict: bool = False
+    query: tuple[Query, ...] = ()
+    answer: type[BaseModel] | None = None
+    status: int = 200
+    statuses: tuple[int, ...] = ()
+    most_bytes: int = MAX_BODY_BYTES
+    tag: str = field(default="jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The two tokens. A caller with one of them is a user or a node."""
+
+    user: str
+    node: str
+
+    def check(self, wanted: Token, header: str | None) -> None:
+        """Raise Refusal unless the header carries the wanted token."""
+        if wanted == "none":
+            return
+        scheme, _, given = (header or "").partition(" ")
+        if scheme.lower() != "bearer" or not given:
+            raise Refusal(401, f"a {wanted} token is missing; send it as 'Authorization: Bearer ...'", headers=_ASKS)
+        mine, other = (self.user, self.node) if wanted == "user" else (self.node, self.user)
+        if _same(given, mine):
+            return
+        if _same(given, other):
+            raise Refusal(403, f"this call wants the {wanted} token, and got the other one")
+        raise Refusal(
+            401, f"the token is not this orchestrator's {wanted} token; it is in '{wanted}.token' of its work folder", headers=_ASKS
+        )
+
+
+_ASKS = {"WWW-Authenticate": "Bearer"}
+
+
+def _same(given: str, mine: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="replace"), mine.encode())
+
+
+async def read_body(request: Request, most_bytes: int) -> bytes:
+    """The body of a request, of at most so many bytes. Raises Refusal."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit() and int(declared) > most_bytes:
+        raise _too_long(most_bytes)
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size > most_bytes:
+                raise _too_long(most_bytes)
+            parts.append(part)
+    except ClientDisconnect:
+        raise Refusal(400, "the body ended before it was whole") from None
+    return b"".join(parts)
+
+
+def read_document(call: Call, body: bytes) -> Any:
+    """The document in a body, checked. Raises Refusal."""
+    assert call.body is not None
+    if not call.strict:
+        try:
+            return call.body.model_validate_json(body)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            raise Refusal(422, f"{call.body.__name__}: {place + ': ' if place else ''}{first['msg']}") from None
+    try:
+        data = json.loads(body or b"{}", parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
+    try:
+        return check_document(data, call.body, thing=call.body.__name__.lower())
+    except DocumentError as error:
+        raise Refusal(422, str(error)) from None
+
+
+def read_query(call: Call, request: Request) -> dict[str, Any]:
+    """The query of a call, with defaults. Raises Refusal with everything wrong with it."""
+    found: dict[str, Any] = {query.name: query.default for query in call.query}
+    known = {query.name: query for query in call.query}
+    problems = []
+    for name, text in request.query_params.multi_items():
+        query = known.get(name)
+        if query is None:
+            problems.append(f"there is no parameter '{name}'; parameters are: {', '.join(sorted(known)) or 'none'}")
+            continue
+        if query.kind == "string":
+            found[name] = text
+            continue
+        try:
+            value = int(text) if query.kind == "integer" else float(text)
+        except ValueError:
+            value = float("nan")
+        if not query.least <= value <= query.most:
+            problems.append(f"parameter '{name}': wanted {_wanted(query)}, got '{text[:60]}'")
+        found[name] = value
+    if problems:
+        raise Refusal(422, "; ".join(problems))
+    return found
+
+
+def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Response]]:
+    """What the router calls: token first, then size, then meaning."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            tokens.check(call.token, request.headers.get("authorization"))
+            query = read_query(call, request)
+            document = None
+            if call.body is not None:
+                document = read_document(call, await read_body(request, call.most_bytes))
+            return answered(await call.handler(Asked(request.path_params, query, document)))
+        except Refusal as refusal:
+            return refused(refusal.status, str(refusal), headers=refusal.headers)
+        except asyncio.CancelledError:
+            raise
+        except HoldfastError as error:
+            return refused(422, str(error))
+
+    return answer
+
+
+def answered(answer: Answer) -> Response:
+    if answer.document is None:
+        return Response(status_code=204)
+    if isinstance(answer.document, BaseModel):
+        content = answer.document.model_dump_json(exclude_none=True)
+    else:
+        content = json.dumps(answer.document, separators=(",", ":"), ensure_ascii=False)
+    return Response(content, status_code=answer.status, media_type="application/json")
+
+
+def refused(status: int, text: str, *, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(
+        json.dumps({"error": text}, ensure_ascii=True),
+        status_code=status,
+        media_type="application/json",
+        headers=dict(headers or {}),
+    )
+
+
+def _too_long(most_bytes: int) -> Refusal:
+    return Refusal(413, f"the body is too long; wanted at most {most_bytes} bytes", headers={"Connection": "close"})
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _wanted(query: Query) -> str:
+    whole = "a whole number" if query.kind == "integer" else "a number"
+    return f"{whole} from {query.least:g} to {query.most:g}"

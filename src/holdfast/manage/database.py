@@ -1,0 +1,223 @@
+"""The checkpoint database: one writer at a time, enforced by the database itself, and commits shared by all who wait for one.
+
+A new orchestrator takes the next term by compare-and-set. Every transaction checks that the term is still its own: one that was
+replaced while it slept finds out at its next write, which does nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, select, update
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, NoSuchModuleError, OperationalError
+from sqlalchemy.sql import Executable
+
+from holdfast.errors import HoldfastError, MachineError
+from holdfast.manage.schema import fence, migrate
+
+T = TypeVar("T")
+
+RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
+"""Waits between attempts while the database is away; the last one is repeated."""
+
+
+class Fenced(HoldfastError):
+    """Another orchestrator has taken over."""
+
+
+class DatabaseAway(HoldfastError):
+    """The database does not answer. Those who wait for it wait on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One statement of a transaction, with its rows where it has several."""
+
+    statement: Executable
+    rows: Sequence[Mapping[str, Any]] = ()
+
+
+class Database:
+    """The database behind a URL. `tell` is called with a text when it goes away and when it is back."""
+
+    def __init__(self, url: str, *, tell: Callable[[str], None], owner: str = "") -> None:
+        self.url = _url(url)
+        self.tell, self.owner = tell, owner
+        self.term = 0
+        self._engine = _engine(self.url)
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="database-writer")
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="database-reader")
+        self._waiting: list[tuple[Sequence[Change], asyncio.Future[None]]] = []
+        self._pump: asyncio.Task[None] | None = None
+        self._cut_until = 0.0
+        self._closing = threading.Event()
+
+    def open(self) -> int:
+        """Wait for the database, bring it to today's version and take the next term; the term taken."""
+
+        def taken(connection: Connection) -> int:
+            migrate(connection)
+            current = int(connection.execute(select(fence.c.term)).scalar_one())
+            mine = update(fence).where(fence.c.term == current).values(term=current + 1, owner=self.owner)
+            return current + 1 if connection.execute(mine).rowcount == 1 else 0
+
+        while not self.term:
+            self.term = self._persevere(taken, writes=True)
+        return self.term
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Commit the changes in one transaction, together with whatever else waits to be written. Raises Fenced.
+
+        While the database is away this waits.
+        """
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((changes, done))
+        if self._pump is None or self._pump.done():
+            self._pump = asyncio.create_task(self._write_waiting())
+        await asyncio.shield(done)
+
+    async def read(self, question: Callable[[Connection], T]) -> T:
+        """The answer to a question, asked in a thread. Raises DatabaseAway where it cannot be asked now."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._once, question)
+
+    def ask(self, question: Callable[[Connection], T]) -> T:
+        """The answer to a question, asked here; waits while the database is away."""
+        return self._persevere(question)
+
+    async def check_term(self) -> None:
+        """Raise Fenced if another orchestrator has taken over."""
+        current = await self.read(lambda connection: connection.execute(select(fence.c.term)).scalar_one())
+        if current != self.term:
+            raise self._fenced(int(current))
+
+    def cut(self, for_s: float) -> None:
+        """Behave for so long as if the database were away."""
+        self._cut_until = time.monotonic() + for_s
+
+    def close(self) -> None:
+        self._closing.set()
+        self._writer.shutdown(wait=True, cancel_futures=True)
+        self._readers.shutdown(wait=True, cancel_futures=True)
+        self._engine.dispose()
+
+    async def _write_waiting(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await loop.run_in_executor(self._writer, self._commit, [changes for changes, _ in batch])
+            except Exception as error:
+                if len(batch) > 1 and not isinstance(error, Fenced | DatabaseAway):
+                    await self._write_apart(batch)
+                    continue
+                for _, done in batch:
+                    if not done.done():
+                        done.set_exception(error)
+                continue
+            for _, done in batch:
+                if not done.done():
+                    done.set_result(None)
+
+    async def _write_apart(self, batch: list[tuple[Sequence[Change], asyncio.Future[None]]]) -> None:
+        """Commit each alone, so that only the one that cannot be committed fails."""
+        for changes, done in batch:
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._writer, self._commit, [changes])
+            except Exception as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+    def _commit(self, batch: Sequence[Sequence[Change]]) -> None:
+        def commit(connection: Connection) -> None:
+            holder = select(fence.c.term).with_for_update(read=True)
+            current = int(connection.execute(holder).scalar_one())
+            if current != self.term:
+                raise self._fenced(current)
+            for changes in batch:
+                for change in changes:
+                    connection.execute(change.statement, list(change.rows) or None)
+
+        self._persevere(commit, writes=True)
+
+    def _persevere(self, question: Callable[[Connection], T], *, writes: bool = False) -> T:
+        attempt = 0
+        while True:
+            try:
+                answer = self._once(question, writes=writes)
+            except DatabaseAway as away:
+                if attempt == 0:
+                    self.tell(f"{away}; waiting for it")
+                if self._closing.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)]):
+                    raise
+                attempt += 1
+                continue
+            if attempt:
+                self.tell(f"database {self._shown()} is back")
+            return answer
+
+    def _once(self, question: Callable[[Connection], T], writes: bool = False) -> T:
+        if time.monotonic() < self._cut_until:
+            raise DatabaseAway(f"database {self._shown()} is away: cut off by fault injection")
+        try:
+            with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
+                return question(connection)
+        except (OperationalError, InterfaceError) as error:
+            raise DatabaseAway(f"database {self._shown()} is away: {_first_line(error)}") from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise DatabaseAway(f"database {self._shown()} is away: {_first_line(error)}") from error
+            raise
+
+    def _fenced(self, current: int) -> Fenced:
+        return Fenced(
+            f"another orchestrator has taken over (term {current}, this one has {self.term}); "
+            "this one ends and touches nothing: use the other's address"
+        )
+
+    def _shown(self) -> str:
+        return f"'{self.url.render_as_string(hide_password=True)}'"
+
+
+def _url(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise HoldfastError(f"database '{text}': wanted a URL such as sqlite:///jobs.db or postgresql://user@host/name") from None
+    if url.drivername in ("postgresql", "postgres"):
+        url = url.set(drivername="postgresql+psycopg")
+    return url
+
+
+def _engine(url: URL) -> Engine:
+    try:
+        if url.get_backend_name() == "sqlite":
+            engine = create_engine(url, connect_args={"timeout": 30, "check_same_thread": False})
+            event.listen(engine, "connect", _set_up_sqlite)
+            event.listen(engine, "begin", _begin_sqlite)
+            return engine
+        return create_engine(url, pool_pre_ping=True, pool_size=3)
+    except (NoSuchModuleError, ModuleNotFoundError, ImportError) as error:
+        raise MachineError(f"database '{url.drivername}' needs a driver: {error}; pip install 'holdfast[postgresql]'") from error
+
+
+def _set_up_sqlite(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # transactions are begun by hand, so that a writer holds the lock from its first statement
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _first_line(error: DBAPIError) -> str:
+    return (str(error.orig).strip().splitlines() or ["no reason given"])[0]

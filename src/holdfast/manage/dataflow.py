@@ -1,0 +1,208 @@
+"""The graph of streams over all jobs: who makes a stream, who reads it, and which jobs use a PE.
+
+A PE is used by its own job and by every job that shares it. It lives while any of them does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.model.job import Layout, Task
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+
+
+class Unmappable(ProblemsError):
+    """A job wants streams or PEs that are not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A task that reads a stream of another task."""
+
+    stream: str
+    maker: tuple[int, str]
+    reader: tuple[int, str]
+
+
+@dataclass(slots=True)
+class Graph:
+    """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it."""
+
+    layouts: dict[int, Layout] = field(default_factory=dict)
+    refs: dict[int, Mapping[str, int]] = field(default_factory=dict)
+    users: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+
+    def add(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
+        """Map a job. Raises Unmappable with everything that it wants and is not there."""
+        problems = list(self._problems(layout, refs))
+        if problems:
+            raise Unmappable(f"job {job}", problems)
+        self.restore(job, layout, refs)
+
+    def restore(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
+        """Map a job that was mapped before, whatever has become of those it names."""
+        self.remove(job)
+        self.layouts[job], self.refs[job] = layout, dict(refs)
+        for task in layout.tasks:
+            self.users.setdefault(self._pe(job, task, refs), set()).add(job)
+
+    def remove(self, job: int) -> None:
+        """Take a job off the graph; what it shared with others stays theirs."""
+        layout, refs = self.layouts.pop(job, None), self.refs.pop(job, {})
+        for pe in {self._pe(job, task, refs) for task in layout.tasks} if layout is not None else ():
+            self.users[pe].discard(job)
+            if not self.users[pe]:
+                del self.users[pe]
+
+    def uses(self, job: int) -> Iterator[tuple[int, Task]]:
+        """The tasks that a job uses, each with the job whose they are."""
+        layout = self.layouts.get(job)
+        for task in layout.tasks if layout is not None else ():
+            owner, pe = self._pe(job, task, self.refs[job])
+            yield owner, task if owner == job else task.model_copy(update={"pe": pe})
+
+    def users_of(self, job: int, pe: str) -> set[int]:
+        return self.users.get((job, pe), set())
+
+    def left_by(self, job: int) -> dict[int, list[str]]:
+        """Per job, the tasks that nobody uses any more once this job is gone."""
+        left: dict[int, list[str]] = {}
+        for owner, task in self.uses(job):
+            if self.users_of(owner, task.pe) <= {job}:
+                left.setdefault(owner, []).append(task.name)
+        return left
+
+    def connections(self, job: int) -> Iterator[Connection]:
+        """What a job's tasks read, across jobs."""
+        layout = self.layouts.get(job)
+        for task in layout.tasks if layout is not None else ():
+            for reading in task.reads:
+                maker = job if reading.job is None else self.refs[job][reading.job]
+                for index in reading.tasks:
+                    pe = self._maker(maker, reading.stream)
+                    if pe is not None:
+                        yield Connection(reading.stream, (maker, f"{pe}/{index}"), (job, task.name))
+
+    def _maker(self, job: int, stream: str) -> str | None:
+        layout = self.layouts.get(job)
+        return next((task.pe for task in layout.tasks if stream in task.makes), None) if layout is not None else None
+
+    def _problems(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
+        for task in layout.tasks:
+            for reading in task.reads:
+                if reading.job is not None and self._maker(refs[reading.job], reading.stream) is None:
+                    made = self._made(refs[reading.job])
+                    yield f"task '{task.name}' reads stream '{reading.job}:{reading.stream}', which that job does not make; {made}"
+            if task.shared is not None:
+                name, _, pe = task.shared.partition(":")
+                if not self.users_of(refs[name], pe):
+                    has = sorted(pe for job, pe in self.users if job == refs[name])
+                    yield f"task '{task.name}' shares PE '{task.shared}', which is not there; its PEs are: {', '.join(has)}"
+
+    def _made(self, job: int) -> str:
+        layout = self.layouts.get(job)
+        made = sorted({stream for task in layout.tasks for stream in task.makes}) if layout is not None else []
+        return f"it makes: {', '.join(made)}" if made else "it makes none"
+
+    @staticmethod
+    def _pe(job: int, task: Task, refs: Mapping[str, int]) -> tuple[int, str]:
+        if task.shared is None:
+            return job, task.pe
+        name, _, pe = task.shared.partition(":")
+        return refs[name], pe
+
+
+def named_jobs(layout: Layout) -> list[str]:
+    """The other jobs that a layout names, by name."""
+    reads = {reading.job for task in layout.tasks for reading in task.reads if reading.job is not None}
+    return sorted(reads | {task.shared.partition(":")[0] for task in layout.tasks if task.shared is not None})
+
+
+class Dataflow(Plugin):
+    """The dataflow graph manager. Mapping waits for jobs that are named and not yet mapped themselves."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self.graph = Graph()
+        self._waiting: dict[int, tuple[LiveJob, int]] = {}
+
+    def actions(self) -> Mapping[str, ActionMethod]:
+        return {"dataflow.map": self.map, "dataflow.unmap": self.unmap, "dataflow.instantiate": self.instantiate}
+
+    async def map(self, job: LiveJob, command: Command) -> None:
+        """Find the makers of all streams that the job reads; on to `mapped`."""
+        self._waiting[job.id] = (job, job.life.moves)
+        self._try(job, job.life.moves)
+
+    async def unmap(self, job: LiveJob, command: Command) -> None:
+        self._waiting.pop(job.id, None)
+        self.graph.remove(job.id)
+
+    async def instantiate(self, job: LiveJob, command: Command) -> None:
+        """Note where the job's tasks are going to be; on to `instantiated`."""
+        self.orchestrator.post(job, "instantiated", since=job.life.moves)
+
+    def rebuild(self, job: LiveJob) -> None:
+        """Put a job that was mapped before a crash on the graph again."""
+        assert job.layout is not None
+        self.graph.restore(job.id, job.layout, job.refs)
+
+    def job_is_gone(self, job: int) -> None:
+        """Forget an ended job, and look again at those that waited for it."""
+        self._waiting.pop(job, None)
+        self.graph.remove(job)
+        self._try_waiting()
+
+    def _try_waiting(self) -> None:
+        for waiting, moves in list(self._waiting.values()):
+            self._try(waiting, moves)
+
+    def _try(self, job: LiveJob, moves: int) -> None:
+        assert job.layout is not None
+        refs: dict[str, int] = {}
+        problems = []
+        for name in named_jobs(job.layout):
+            number = self.orchestrator.names.get(name)
+            if number is None or number == job.id:
+                living = ", ".join(sorted(set(self.orchestrator.names) - {job.name})[:10]) or "none"
+                problems.append(f"names job '{name}', which is not there; jobs are: {living}")
+            elif self._waits_for(number, job.id):
+                problems.append(f"names job '{name}', which names this one: neither can go first")
+            elif number not in self.graph.layouts:
+                return  # it is still being parsed: this job is looked at again when that one is mapped or gone
+            else:
+                refs[name] = number
+        self._waiting.pop(job.id, None)
+        try:
+            if problems:
+                raise Unmappable(f"job {job.id}", problems)
+            self.graph.add(job.id, job.layout, refs)
+        except HoldfastError as error:
+            self.orchestrator.post(job, "error", cause=str(error), since=moves)
+            return
+        job.refs = refs
+        self.orchestrator.post(job, "mapped", since=moves)
+        self._try_waiting()
+
+    def _waits_for(self, job: int, other: int) -> bool:
+        """Whether a job that waits to be mapped waits, over others or not, for that other one."""
+        seen, ahead = {job}, [job]
+        while ahead:
+            waiting, _ = self._waiting.get(ahead.pop(), (None, 0))
+            if waiting is None or waiting.layout is None:
+                continue
+            for name in named_jobs(waiting.layout):
+                number = self.orchestrator.names.get(name)
+                if number == other:
+                    return True
+                if number is not None and number not in seen:
+                    seen.add(number)
+                    ahead.append(number)
+        return False

@@ -1,0 +1,194 @@
+"""What each node should have: replicas get their place, lose it, move, wake and idle, and nodes are told the sum of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.manage import archive
+from holdfast.manage.archive import Placed
+from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.protocol import Assignment
+from holdfast.manage.replicas import DEAD, LIVING, Replica
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+    from holdfast.manage.resources import Node
+
+
+class Dispatch(Plugin):
+    """Keeps the nodes' assignments. A change of a replica's place is written before any node hears of it."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._settings: dict[int, dict[str, Any]] = {}
+
+    def actions(self) -> Mapping[str, ActionMethod]:
+        return {
+            "dispatch.assign": self.assign,
+            "dispatch.restart": self.restart,
+            "dispatch.move": self.move,
+            "dispatch.activate": self.activate,
+            "dispatch.stop": self.stop,
+            "dispatch.release": self.release,
+        }
+
+    async def assign(self, job: LiveJob, command: Command) -> None:
+        """Give the job's replicas the places that were written for them."""
+        self.take_places(job.plan)
+        job.plan = []
+        self.orchestrator.placement.forget(job.id)
+        self.touch({replica.node for replica in self.orchestrator.replicas.of(job.id)})
+        self.orchestrator.post_status(job)  # PEs that it shares may run already
+
+    def take_places(self, plan: Iterable[Placed]) -> None:
+        """Add replicas where they are placed; those that are there already stay as they are."""
+        replicas = self.orchestrator.replicas
+        for placed in plan:
+            pe, _, task = placed.task.rpartition("/")
+            replica = Replica(
+                placed.job,
+                pe,
+                int(task),
+                placed.replica,
+                placed.node,
+                incarnation=placed.incarnation,
+                rank=placed.replica,
+                active=placed.active,
+                failures=placed.failures,
+                state="abandoned" if placed.abandoned else "placed",
+                since_s=self.orchestrator.time.now_s(),
+            )
+            if replicas.get(replica.key) is None:
+                replicas.add(replica)
+
+    async def restart(self, job: LiveJob, command: Command) -> None:
+        """Start a failed replica anew, where its policy wants it, unless it has come back by itself."""
+        replica = self._dead(command)
+        if replica is None:
+            return
+        replica.due_s = None
+        here = self.orchestrator.resources.nodes.get(replica.node)
+        up = here is not None and here.takes_replicas
+        document = self.orchestrator.supervision.document_of(replica)
+        node = replica.node if up else None
+        if document.policy.restart != "here":
+            node = self.orchestrator.placement.another(replica, host=document.host) or node
+        if node is None:
+            return  # no room now: it is weighed again when there is some
+        await self._place_anew(replica, node, why=f"restarted after failure {replica.failures}")
+
+    async def move(self, job: LiveJob, command: Command) -> None:
+        """Take a replica off a node that is being drained."""
+        replica = self.orchestrator.replicas.get(command.event.data["key"])
+        if replica is None or not replica.wanted or replica.node != command.event.data["node"] or replica.state == "finished":
+            return
+        document = self.orchestrator.supervision.document_of(replica)
+        node = self.orchestrator.placement.another(replica, host=document.host)
+        if node is None:
+            text = f"cannot leave {replica.node}: no other node of kind '{document.host}' has room"
+            self.orchestrator.events.tell("decision", text, job=job.id, node=replica.node, replica=replica.key)
+            return
+        await self._place_anew(replica, node, why="its node is drained")
+
+    async def activate(self, job: LiveJob, command: Command) -> None:
+        """Wake and idle replicas: per task, those that should be active."""
+        wanted = command.event.data["active"]
+        changed = [
+            replica
+            for replica in self.orchestrator.replicas.of(job.id, wanted)
+            if replica.active != (replica.replica in wanted[replica.task_name])
+        ]
+        for replica in changed:
+            replica.active = not replica.active
+        await self.orchestrator.persistence.database.write(archive.replicas_placed([replica.placed() for replica in changed]))
+        self.touch({replica.node for replica in changed})
+        for replica in changed:
+            text = "activated" if replica.active else "idled"
+            self.orchestrator.events.tell("replica", text, job=job.id, node=replica.node, replica=replica.key)
+
+    async def stop(self, job: LiveJob, command: Command) -> None:
+        """Stop every replica that only this job uses; on to `stopped` when their nodes have said so."""
+        for replica in self._only_used_by(job):
+            node = self.orchestrator.resources.nodes.get(replica.node)
+            if replica.state in ("abandoned", "failed", "finished", "lost"):
+                replica.state = "stopped"
+            if replica.stopping is None:
+                replica.stopping = 1 if node is None else node.generation + 1
+        self.touch({replica.node for replica in self._only_used_by(job)})
+        self.orchestrator.post_status(job)
+
+    async def release(self, job: LiveJob, command: Command) -> None:
+        """Give the places of a job that has ended free."""
+        self.forget(job)
+
+    def forget(self, job: LiveJob) -> None:
+        """Remove every replica that only this job uses."""
+        gone = self._only_used_by(job)
+        for replica in gone:
+            self.orchestrator.replicas.remove(replica)
+        self.touch({replica.node for replica in gone})
+        self._settings.pop(job.id, None)
+        if gone:
+            self.orchestrator.resources.room_was_made()
+
+    def touch(self, nodes: Iterable[str]) -> None:
+        """The assignments of these nodes have changed."""
+        for name in nodes:
+            node = self.orchestrator.resources.nodes.get(name)
+            if node is not None:
+                node.touch()
+
+    def assignment(self, node: Node) -> Assignment:
+        """Everything that should be on a node."""
+        wanted = [replica for replica in self.orchestrator.replicas.at(node.name) if replica.wanted]
+        return Assignment(
+            term=self.orchestrator.term,
+            generation=node.generation,
+            replicas=tuple(replica.assigned() for replica in sorted(wanted, key=lambda replica: replica.key)),
+            jobs={job: self.settings_of(job) for job in sorted({replica.job for replica in wanted})},
+        )
+
+    def settings_of(self, job: int) -> dict[str, Any]:
+        """What the PE hosts need to know of a job: its layout's settings, and the numbers of the jobs it names."""
+        if job not in self._settings:
+            live = self.orchestrator.supervision.known(job)
+            settings = dict(live.layout.settings) if live is not None and live.layout is not None else {}
+            if live is not None and live.refs:
+                settings["refs"] = dict(live.refs)
+            self._settings[job] = settings
+        return self._settings[job]
+
+    async def _place_anew(self, replica: Replica, node: str, *, why: str) -> None:
+        """Write the replica's next incarnation on a node, then let the nodes know."""
+        was, incarnation = replica.node, replica.incarnation + 1
+        placed = Placed(replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures)
+        await self.orchestrator.persistence.database.write(archive.replicas_placed([placed]))
+        if self.orchestrator.replicas.get(replica.key) is not replica or replica.stopping is not None:
+            return
+        self.orchestrator.replicas.move(replica, node)
+        replica.incarnation, replica.state, replica.since_s = incarnation, "placed", self.orchestrator.time.now_s()
+        replica.error = replica.status = replica.ran_since_s = None
+        self.touch({was, node})
+        moved = f"moved from {was} to {node}" if node != was else f"started again on {node}"
+        self.orchestrator.events.tell(
+            "replica", f"{moved}: {why}", job=replica.job, node=node, replica=replica.key, data={"incarnation": incarnation}
+        )
+
+    def _dead(self, command: Command) -> Replica | None:
+        """The replica that a restart speaks of, if it is still the dead one."""
+        replica = self.orchestrator.replicas.get(command.event.data["key"])
+        same = replica is not None and replica.incarnation == command.event.data["incarnation"]
+        return replica if same and replica is not None and replica.state in DEAD and replica.stopping is None else None
+
+    def _only_used_by(self, job: LiveJob) -> list[Replica]:
+        graph = self.orchestrator.dataflow.graph
+        return [
+            replica for owner, tasks in graph.left_by(job.id).items() for replica in self.orchestrator.replicas.of(owner, tasks)
+        ]
+
+
+def living_beside(replica: Replica, peers: Iterable[Replica]) -> int:
+    """How many other replicas of the same task live or are about to be started."""
+    return sum(peer is not replica and (peer.state in LIVING or peer.due_s is not None) for peer in peers)

@@ -1,0 +1,58 @@
+"""A job that has not ended, as the orchestrator holds it: its document, its life, and the events that wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from holdfast.manage.archive import Placed
+from holdfast.manage.life import Event, Life
+from holdfast.manage.machine import Machine
+from holdfast.model.job import Job, Layout
+
+
+@dataclass(slots=True, eq=False)
+class LiveJob:
+    """A job that has not ended. `life` is what is durable of it; whoever reads it sees no state that a crash would take back.
+
+    `refs` are the jobs whose streams it reads or whose PEs it shares, name to number. `plan` is where its replicas shall go, until
+    that is written. `told` and `layout_told` say what of its story and layout the database has.
+    """
+
+    id: int
+    document: Job
+    machine: Machine
+    life: Life
+    submitted_s: float
+    layout: Layout | None = None
+    refs: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    broken: bool = False
+    plan: list[Placed] = field(default_factory=list)
+    told: int = 1
+    layout_told: bool = False
+    errors: int = 0
+    queue: deque[Event] = field(default_factory=deque)
+    worker: asyncio.Task[None] | None = None
+    work: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def ended(self) -> bool:
+        return self.machine.states[self.life.state].end
+
+    @property
+    def name(self) -> str:
+        return self.document.job
+
+    def begin_work(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that takes long and belongs to the present state: leaving the state ends it."""
+        task = asyncio.create_task(work)
+        self.work.add(task)
+        task.add_done_callback(self.work.discard)
+
+    def end_work(self) -> None:
+        for task in self.work:
+            task.cancel()

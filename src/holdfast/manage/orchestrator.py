@@ -1,0 +1,379 @@
+"""The orchestrator: owns every job, node and replica, in one event loop, and executes what the state machines command.
+
+Everything here runs in one thread; whoever changes state does so between two awaits. Each job's events are worked off one after
+another, different jobs' side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.clock import Clock
+from holdfast.manage.database import Fenced
+from holdfast.manage.events import Events
+from holdfast.manage.life import WRITE, Command, Event, IllegalTransition, Life, begin, is_stale, step
+from holdfast.manage.livejob import LiveJob
+from holdfast.manage.machine import Machine, read_machine, shipped_machines
+from holdfast.manage.plugins import ActionMethod, plugin_class, plugin_names
+from holdfast.manage.replicas import Replicas
+from holdfast.model.job import Job
+
+if TYPE_CHECKING:
+    from holdfast.manage.api import Api
+    from holdfast.manage.dataflow import Dataflow
+    from holdfast.manage.dispatch import Dispatch
+    from holdfast.manage.faults import Faults
+    from holdfast.manage.parser import Parser
+    from holdfast.manage.persistence import Persistence
+    from holdfast.manage.placing import Placing
+    from holdfast.manage.recovery import Recovery
+    from holdfast.manage.resources import Resources
+    from holdfast.manage.supervision import Supervision
+    from holdfast.manage.supervisors import Supervisors
+
+STATUS = "peStatusUpdate"
+
+
+class Conflict(HoldfastError):
+    """A call that the present state of things does not allow."""
+
+
+class NotThere(HoldfastError):
+    """A call about something that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an orchestrator is started with. Times that matter to others are told to them: a node learns how often to beat."""
+
+    work: Path
+    database: str
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    beat_s: float = 0.5
+    lost_after_s: float = 3.0
+    recovery_wait_s: float = 10.0
+    capacity_wait_s: float = 10.0
+    replicas_per_core: float = 32.0
+    machines: tuple[Path, ...] = ()
+    applications: Path | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    faults: bool = False
+
+
+class Orchestrator:
+    """The control plane's one owner of state. `run` serves until it is stopped or another orchestrator takes over."""
+
+    time: Clock
+    persistence: Persistence
+    resources: Resources
+    parser: Parser
+    dataflow: Dataflow
+    placement: Placing
+    dispatch: Dispatch
+    supervision: Supervision
+    supervisors: Supervisors
+    recovery: Recovery
+    faults: Faults
+    api: Api
+
+    def __init__(self, settings: Settings, *, say: Callable[[str], None]) -> None:
+        self.settings, self.say = settings, say
+        self.jobs: dict[int, LiveJob] = {}
+        self.names: dict[str, int] = {}
+        self.replicas = Replicas()
+        self.recovering = True
+        self.recovered = asyncio.Event()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._next_job = 1
+        self._event_ids = itertools.count(1)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.plugins: dict[str, Any] = {}
+        for name in plugin_names(settings.plugins):
+            made = plugin_class(name, settings.plugins)(self)
+            self.plugins[name] = made
+            setattr(self, name, made)
+            if name == "time":
+                self.events = Events(self.time.now_s)
+        self.actions = self._actions()
+        self.machines = self._machines()
+
+    @property
+    def stopping(self) -> bool:
+        return self.ended.done()
+
+    @property
+    def term(self) -> int:
+        return self.persistence.database.term
+
+    async def begin(self) -> None:
+        """Take the next term and read what the orchestrator before left; from then on nodes may register."""
+        await asyncio.to_thread(self.persistence.database.open)
+        self.events.begin(self.term)
+        self.recovery.begin()
+
+    async def run(self) -> None:
+        """Finish the recovery and work until stopped. Raises Fenced when another orchestrator has taken over."""
+        self.spawn(self.recovery.finish())
+        self.spawn(self.supervisors.run())
+        self.spawn(self.resources.watch())
+        self.spawn(self._watch_term())
+        try:
+            await self.ended
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            self.persistence.database.close()
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """End `run`, with an error where there is one."""
+        if not self.ended.done():
+            self.ended.set_exception(error) if error is not None else self.ended.set_result(None)
+        self.recovered.set()
+        self.dispatch.touch(self.resources.nodes)  # whoever waits for something is sent away
+        self.events.wake()
+
+    def spawn(self, work: Awaitable[Any]) -> None:
+        """Run something beside everything else; if it breaks, the orchestrator ends, because nothing else would notice."""
+
+        async def watched() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                self.stop(error)
+
+        task = asyncio.create_task(watched())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def submit(self, document: Job) -> int:
+        """Take a job: its number, once it cannot be lost any more. Raises Conflict, or HoldfastError for what cannot run here."""
+        self._check(document)
+        number = self._next_job
+        self._next_job += 1
+        machine = self.machines[document.type]
+        now_s = self.time.now_s()
+        job = LiveJob(number, document, machine, begin(machine, number, at_s=now_s), now_s)
+        self.names[document.job] = number  # before anything is awaited: no second job of that name comes between
+        try:
+            await self.persistence.submitted(job)
+        except BaseException:
+            self.names.pop(document.job, None)
+            raise
+        self.jobs[number] = job
+        self.events.tell("job", f"submitted: {document.job}", job=number, data={"state": job.life.state})
+        self.post(job, "parse")
+        return number
+
+    def adopt(self, job: LiveJob) -> None:
+        """Take a job that an orchestrator before this one had."""
+        self.jobs[job.id] = job
+        self.names[job.name] = job.id
+
+    def begin_numbers(self, last: int) -> None:
+        self._next_job = max(self._next_job, last + 1)
+
+    def cancel(self, number: int, *, cause: str = "canceled by a user") -> None:
+        """Ask for a job to be canceled. Raises NotThere, Conflict."""
+        job = self.job(number)
+        if job.life.state == "canceling":
+            return
+        if "cancel" not in job.machine.states[job.life.state].transitions:
+            raise Conflict(f"job {number} is {job.life.state} and cannot be canceled")
+        self.post(job, "cancel", cause=cause)
+
+    def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> None:
+        """Ask for exactly these replicas of some tasks to be active. Raises NotThere, Conflict."""
+        job = self.job(number)
+        if "activate" not in job.machine.states[job.life.state].transitions:
+            raise Conflict(f"job {number} is {job.life.state}; replicas are activated while it is dispatching or running")
+        problems = []
+        for task, replicas in active.items():
+            there = {replica.replica for replica in self.replicas.of(number, [task])}
+            if not there:
+                names = sorted({replica.task_name for replica in self.replicas.of(number)})
+                problems.append(f"task '{task}' is not one of job {number}'s; they are: {', '.join(names)}")
+            elif not replicas:
+                problems.append(f"task '{task}' would have no active replica; name at least one")
+            elif not set(replicas) <= there:
+                problems.append(f"task '{task}' has the replicas {sorted(there)}, got {sorted(set(replicas))}")
+        if problems:
+            raise HoldfastError("; ".join(problems))
+        self.post(job, "activate", data={"active": {task: tuple(replicas) for task, replicas in active.items()}}, cause=cause)
+
+    def job(self, number: int) -> LiveJob:
+        """A job that has not ended. Raises NotThere."""
+        try:
+            return self.jobs[number]
+        except KeyError:
+            raise NotThere(f"job {number} is not there or has ended; 'holdfast jobs' lists them") from None
+
+    def post(
+        self, job: LiveJob, name: str, *, cause: str = "", data: Mapping[str, Any] | None = None, since: int | None = None
+    ) -> None:
+        """Let an event happen to a job, after those that wait already."""
+        job.queue.append(Event(next(self._event_ids), name, self.time.now_s(), cause, data or {}, since))
+        self._work_on(job)
+
+    def post_status(self, job: LiveJob, key: str | None = None) -> None:
+        """Tell a job that replicas of it have changed; what waits to be told already is told with it."""
+        keys = () if key is None else (key,)
+        if job.queue and job.queue[-1].name == STATUS:
+            job.queue[-1] = replace(job.queue[-1], data={"keys": (*job.queue[-1].data["keys"], *keys)})
+            return
+        self.post(job, STATUS, data={"keys": keys})
+
+    def resume(self) -> None:
+        """Work off what has waited while recovering."""
+        self.recovering = False
+        self.recovered.set()
+        for job in list(self.jobs.values()):
+            self._work_on(job)
+
+    def _work_on(self, job: LiveJob) -> None:
+        if not self.recovering and job.queue and (job.worker is None or job.worker.done()):
+            job.worker = asyncio.create_task(self._work_off(job))
+            self._tasks.add(job.worker)
+            job.worker.add_done_callback(self._tasks.discard)
+
+    async def _work_off(self, job: LiveJob) -> None:
+        while job.queue and not job.ended:
+            event = job.queue.popleft()
+            if is_stale(job.life, event):
+                continue
+            try:
+                moved, commands = step(job.machine, job.life, event)
+            except IllegalTransition as error:
+                if event.name != STATUS:
+                    self.events.tell("job", str(error), job=job.id)
+                continue
+            try:
+                await self._execute(job, moved, commands, event)
+            except Fenced as error:
+                self.stop(error)
+                return
+        if job.ended:
+            self._forget(job)
+
+    async def _execute(self, job: LiveJob, moved: Life, commands: list[Command], event: Event) -> None:
+        """Run the commands of one event, in order; the life moves when the move is durable, before the first action."""
+        if event.name == "error":
+            job.broken = True
+        if event.name in ("error", "cancel", "gaveUp") and not job.reason:
+            job.reason, job.broken = event.cause, event.name != "cancel"
+        entered = moved is job.life
+        command: Command | None = None
+        try:
+            for command in commands:
+                if command.name == WRITE:
+                    await self.persistence.write(job, moved)
+                if not command.before and not entered:
+                    self._enter(job, moved, event)
+                    entered = True
+                if command.name != WRITE:
+                    await self.actions[command.name](job, command)
+        except (Fenced, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            if not isinstance(error, HoldfastError):
+                traceback.print_exception(error, file=sys.stderr)
+            self._went_wrong(job, command.name if command else event.name, error)
+            return
+        if not entered:
+            self._enter(job, moved, event)
+
+    def _enter(self, job: LiveJob, moved: Life, event: Event) -> None:
+        was = job.life.state
+        job.life, job.errors = moved, 0
+        job.end_work()
+        text = f"{was} -> {moved.state}" + (f": {event.cause}" if event.cause else "")
+        self.events.tell("job", text, job=job.id, data={"state": moved.state, "event": event.name})
+
+    def _went_wrong(self, job: LiveJob, what: str, error: Exception) -> None:
+        """Turn the failure of an action into an event; each in a row waits longer, in case its cure fails too."""
+        job.errors += 1
+        since = job.life.moves
+        cause = str(error) or type(error).__name__
+        self.events.tell("control", f"{what} failed: {cause}", job=job.id)
+        wait_s = 0.0 if job.errors == 1 else min(5.0, 0.1 * 2**job.errors)
+        asyncio.get_running_loop().call_later(wait_s, lambda: self.post(job, "error", cause=cause, since=since))
+
+    def _forget(self, job: LiveJob) -> None:
+        """Let go of a job that has ended, whatever its machine's actions did about it."""
+        self.dispatch.forget(job)
+        self.placement.forget(job.id)
+        owners = {owner for owner, _ in self.dataflow.graph.uses(job.id)}
+        self.dataflow.job_is_gone(job.id)
+        self.jobs.pop(job.id, None)
+        if self.names.get(job.name) == job.id:
+            del self.names[job.name]
+        if self.replicas.of(job.id):
+            self.supervision.ended[job.id] = job  # its PEs that others share live on
+        for owner in owners:
+            if not self.replicas.of(owner):
+                self.supervision.ended.pop(owner, None)
+
+    def _check(self, document: Job) -> None:
+        if document.job in self.names:
+            number = self.names[document.job]
+            state = self.jobs[number].life.state if number in self.jobs else "being submitted"
+            raise Conflict(f"job '{document.job}' is there already, as job {number} ({state}); cancel it or choose another name")
+        if document.type not in self.machines:
+            raise HoldfastError(
+                f"job '{document.job}': there is no type '{document.type}'; types are: {', '.join(sorted(self.machines))}"
+            )
+        if document.pes is not None and document.host != "light":
+            raise HoldfastError(
+                f"job '{document.job}': PEs that are written out run on a host of kind 'light', got '{document.host}'"
+            )
+        if document.application is not None:
+            self._check_application(document, Path(document.application))
+
+    def _check_application(self, document: Job, path: Path) -> None:
+        root = self.settings.applications
+        if root is not None and not path.resolve().is_relative_to(root.resolve()):
+            raise HoldfastError(
+                f"job '{document.job}': application '{path}' is not under '{root}', where this orchestrator takes them from"
+            )
+        if not (path.is_file() and os.access(path, os.R_OK)):
+            raise HoldfastError(f"job '{document.job}': application '{path}' is no file that the orchestrator can read")
+
+    def suspect_newer(self, term: int) -> None:
+        """A node has heard from a later orchestrator: look at the fence now."""
+        self.say(f"a node speaks of term {term}, and this orchestrator has {self.term}")
+        self.spawn(self.persistence.database.check_term())
+
+    async def _watch_term(self) -> None:
+        while True:
+            await self.time.sleep(1.0)
+            try:
+                await self.persistence.database.check_term()
+            except Fenced:
+                raise
+            except HoldfastError:
+                continue  # the database is away: whoever writes waits for it and says so
+
+    def _actions(self) -> dict[str, ActionMethod]:
+        found: dict[str, ActionMethod] = {}
+        for made in self.plugins.values():
+            found.update(made.actions() if hasattr(made, "actions") else {})
+        return found
+
+    def _machines(self) -> dict[str, Machine]:
+        machines = shipped_machines(self.actions)
+        for path in self.settings.machines:
+            machine = read_machine(path, actions=self.actions)
+            machines[machine.name] = machine
+        return machines

@@ -1,0 +1,113 @@
+"""Taking a job apart into tasks: light jobs here, all others in a process of their own that may import the application."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.model.document import parse_document
+from holdfast.model.job import Job, Layout, LightPe, Reading, Task
+from holdfast.model.order import in_order
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+
+PARSE_S = 180.0
+AT_ONCE = 2
+MAX_LAYOUT_BYTES = 16 * 1024 * 1024
+PARSER = (sys.executable, "-m", "holdfast.run.layout")
+"""The process that is given a job as JSON and answers with its layout: exit code 0, or 2 and what is wrong with the job."""
+
+
+def light_layout(job: Job) -> Layout:
+    """The layout of a job whose PEs are written out in it. Raises DocumentError with every stream that is not there."""
+    pes = job.pes or {}
+    makers: dict[str, str] = {}
+    problems = []
+    for name in sorted(pes):
+        for stream in pes[name].makes:
+            if stream in makers:
+                problems.append(f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own")
+            makers.setdefault(stream, name)
+    waits: dict[str, set[str]] = {name: set() for name in pes}
+    for name, pe in pes.items():
+        for stream in pe.reads:
+            if ":" not in stream and stream not in makers:
+                known = ", ".join(sorted(makers)) or "none"
+                problems.append(f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {known}")
+            elif stream in makers:
+                waits[name].add(makers[stream])
+    order, cycle = in_order(waits)
+    if cycle:
+        problems.append(f"the PEs {', '.join(cycle)} read one another's streams in a circle")
+    if problems:
+        raise DocumentError(f"job '{job.job}'", problems)
+    lives = {name: {"lives_s": pe.lives_s} for name, pe in pes.items() if pe.lives_s is not None}
+    return Layout(
+        application=job.job,
+        tasks=tuple(_light_task(name, pes[name], replicas=job.replicas.get(name, pes[name].replicas)) for name in order),
+        settings={"pes": lives} if lives else {},
+    )
+
+
+def _light_task(name: str, pe: LightPe, *, replicas: int) -> Task:
+    readings = []
+    for stream in pe.reads:
+        job, _, of = stream.rpartition(":")
+        readings.append(Reading(stream=of, job=job or None))
+    return Task(pe=name, kind="light", reads=tuple(readings), makes=pe.makes, replicas=replicas, shared=pe.shared)
+
+
+class Parser(Plugin):
+    """Parses jobs, at most a few applications at a time."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._turn = asyncio.Semaphore(AT_ONCE)
+
+    def actions(self) -> Mapping[str, ActionMethod]:
+        return {"parser.parse": self.parse}
+
+    async def parse(self, job: LiveJob, command: Command) -> None:
+        """Find the job's layout; on to `parsed`."""
+        if job.document.pes is not None:
+            job.layout = light_layout(job.document)
+            self.orchestrator.post(job, "parsed", since=job.life.moves)
+            return
+        job.begin_work(self._parse_application(job, job.life.moves))
+
+    async def _parse_application(self, job: LiveJob, moves: int) -> None:
+        try:
+            async with self._turn:
+                job.layout = await run_parser(job.document)
+        except HoldfastError as error:
+            self.orchestrator.post(job, "error", cause=str(error), since=moves)
+            return
+        self.orchestrator.post(job, "parsed", since=moves)
+
+
+async def run_parser(job: Job, *, limit_s: float = PARSE_S) -> Layout:
+    """The layout of a job's application, found by the parser's process. Raises HoldfastError with what that says."""
+    process = await asyncio.create_subprocess_exec(
+        *PARSER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    try:
+        async with asyncio.timeout(limit_s):
+            out, err = await process.communicate(job.model_dump_json().encode())
+    except TimeoutError:
+        raise HoldfastError(f"job '{job.job}': its application was not understood within {limit_s:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    said = err.decode(errors="replace").strip()
+    if process.returncode != 0:
+        raise HoldfastError(said[-4000:] or f"job '{job.job}': the parser ended with {process.returncode} and said nothing")
+    if len(out) > MAX_LAYOUT_BYTES:
+        raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got {len(out)}")
+    return parse_document(out.decode(errors="replace"), Layout, thing=f"layout of job '{job.job}'", json_text=True)

@@ -1,0 +1,85 @@
+"""Placement as a plug-in: a job that finds no room waits a while for nodes, and says what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.manage.archive import Placed
+from holdfast.manage.placement import NoCapacity, Room, place, place_one
+from holdfast.manage.plugins import ActionMethod, Plugin
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+    from holdfast.manage.replicas import Replica
+
+
+class Placing(Plugin):
+    """Finds nodes for replicas. What a job was promised is held for it until its replicas are there."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._promised: dict[int, Counter[str]] = {}
+        self._held: Counter[str] = Counter()
+
+    def actions(self) -> Mapping[str, ActionMethod]:
+        return {"placement.place": self.place}
+
+    async def place(self, job: LiveJob, command: Command) -> None:
+        """Find a node for every replica of the job; on to `optim`."""
+        try:
+            self._place(job)
+        except NoCapacity as lacking:
+            job.begin_work(self._wait_for_room(job, job.life.moves, str(lacking)))
+            return
+        self.orchestrator.post(job, "optim", since=job.life.moves)
+
+    async def _wait_for_room(self, job: LiveJob, moves: int, lacking: str) -> None:
+        clock = self.orchestrator.time
+        ends_s = clock.monotonic_s() + self.orchestrator.settings.capacity_wait_s
+        self.orchestrator.events.tell("decision", f"waits for room: {lacking}", job=job.id)
+        while (left_s := ends_s - clock.monotonic_s()) > 0:
+            await self.orchestrator.resources.changed(for_s=min(left_s, 1.0))
+            try:
+                self._place(job)
+            except NoCapacity as still:
+                lacking = str(still)
+                continue
+            self.orchestrator.post(job, "optim", since=moves)
+            return
+        self.orchestrator.post(job, "error", cause=lacking, since=moves)
+
+    def _place(self, job: LiveJob) -> None:
+        assert job.layout is not None
+        self.forget(job.id)
+        found = place(job.layout, self.rooms(), host=job.document.host)
+        job.plan = [Placed(job.id, task, replica, node) for task, on in found.items() for replica, node in enumerate(on)]
+        self._promised[job.id] = Counter(placed.node for placed in job.plan)
+        self._held.update(self._promised[job.id])
+
+    def forget(self, job: int) -> None:
+        """A job's replicas have their places now, or need none any more."""
+        self._held.subtract(self._promised.pop(job, {}))
+
+    def another(self, replica: Replica, *, host: str, also_here: bool = False) -> str | None:
+        """A node for a replica that cannot stay where it is; its own only when that is allowed."""
+        beside = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
+        not_on = beside if also_here else beside | {replica.node}
+        return place_one(self.rooms(), host=host, not_on=not_on, beside=beside)
+
+    def rooms(self) -> list[Room]:
+        """The nodes that can take replicas, with what they hold and have been promised."""
+        return [
+            Room(
+                node.name,
+                node.offer.host,
+                node.rack,
+                node.offer.cores,
+                node.slots,
+                self.orchestrator.replicas.load(node.name) + self._held[node.name],
+            )
+            for node in self.orchestrator.resources.nodes.values()
+            if node.takes_replicas
+        ]

@@ -1,0 +1,79 @@
+"""Plug-ins: the parts of an orchestrator, loaded by name. A package can replace or add one by an entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from holdfast.errors import MachineError
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+    from holdfast.manage.orchestrator import Orchestrator
+
+GROUP = "holdfast.plugins"
+
+ActionMethod: TypeAlias = "Callable[[LiveJob, Command], Awaitable[None]]"
+
+SHIPPED = {
+    "time": "holdfast.manage.clock:Clock",
+    "persistence": "holdfast.manage.persistence:Persistence",
+    "resources": "holdfast.manage.resources:Resources",
+    "parser": "holdfast.manage.parser:Parser",
+    "dataflow": "holdfast.manage.dataflow:Dataflow",
+    "placement": "holdfast.manage.placing:Placing",
+    "dispatch": "holdfast.manage.dispatch:Dispatch",
+    "supervision": "holdfast.manage.supervision:Supervision",
+    "supervisors": "holdfast.manage.supervisors:Supervisors",
+    "recovery": "holdfast.manage.recovery:Recovery",
+    "faults": "holdfast.manage.faults:Faults",
+    "api": "holdfast.manage.api:Api",
+}
+"""The plug-ins that every orchestrator has, in the order in which they are made."""
+
+
+class Plugin:
+    """A part of an orchestrator. `actions` are what machines can call it for, as `name.method`."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self.orchestrator = orchestrator
+
+    def actions(self) -> Mapping[str, ActionMethod]:
+        return {}
+
+
+def plugin_class(name: str, places: Mapping[str, str] | None = None) -> Callable[..., Any]:
+    """What makes the plug-in of a name: an entry point's where a package brings one, else the shipped one. Raises MachineError."""
+    brought = _brought()
+    if places and name in places:
+        place, whose = places[name], "--plugin"
+    elif name in brought:
+        package = brought[name].dist
+        place, whose = brought[name].value, f"package '{package.name}'" if package is not None else "an entry point"
+    elif name in SHIPPED:
+        place, whose = SHIPPED[name], "holdfast"
+    else:
+        known = ", ".join(sorted({*SHIPPED, *brought}))
+        raise MachineError(f"there is no plug-in '{name}'; plug-ins are: {known}")
+    module, _, attribute = place.partition(":")
+    try:
+        made = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise MachineError(
+            f"plug-in '{name}' of {whose} cannot be loaded from '{place}': {error}; mend or remove the package that brings it"
+        ) from error
+    if not callable(made):
+        raise MachineError(f"plug-in '{name}' of {whose}: wanted a class at '{place}', got {type(made).__name__}")
+    return made  # type: ignore[no-any-return]  # what an entry point names has no type that could be known here
+
+
+def plugin_names(places: Mapping[str, str] | None = None) -> list[str]:
+    """Every plug-in there is: the shipped ones in their order, then added ones by name."""
+    return [*SHIPPED, *sorted({*_brought(), *(places or {})} - set(SHIPPED))]
+
+
+def _brought() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}

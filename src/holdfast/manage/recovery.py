@@ -1,0 +1,136 @@
+"""Recovery of the orchestrator (System-S, sections 4.3 and 4.4): four phases, and no PE that runs is touched.
+
+1. Ask the database for jobs that have not ended. 2. Put those that were mapped on the dataflow graph again. 3. Wait for the nodes
+that have replicas to register, each with what it has, and hold that against what is stored. 4. Count those that did not come in
+time as lost, and let policy decide. Until then reports are refused, which keeps them in the nodes' lists. Then each job goes on by
+the transition `recover` of the state it is stored in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from holdfast.errors import HoldfastError
+from holdfast.manage import archive
+from holdfast.manage.archive import Kept, Placed
+from holdfast.manage.life import Life, Move
+from holdfast.manage.livejob import LiveJob
+from holdfast.manage.machine import RECOVER, Machine
+from holdfast.manage.plugins import Plugin
+from holdfast.model.job import Job, Layout
+
+
+class Recovery(Plugin):
+    """Brings an orchestrator to where the one before it was."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self.took_s: float | None = None
+        self._began_s = 0.0
+
+    def begin(self) -> None:
+        """Phases 1 and 2: what is stored. Waits while the database is away."""
+        self._began_s = self.orchestrator.time.monotonic_s()
+        stored = self.orchestrator.persistence.database.ask(_everything)
+        self.orchestrator.begin_numbers(stored.last_job)
+        self.orchestrator.resources.draining.update(stored.draining)
+        for job in stored.jobs:
+            self._adopt(job, stored.stories.get(job.id, []))
+        self._restore(stored.placed, stored.others)
+
+    async def finish(self) -> None:
+        """Phases 3 and 4: what the nodes have. Without jobs there is nothing to wait for."""
+        replicas = self.orchestrator.replicas
+        jobs, placed = len(self.orchestrator.jobs), len(replicas)
+        await self._await_nodes({replica.node for replica in replicas if replica.wanted})
+        self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
+        if jobs:
+            self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
+        self.orchestrator.events.tell("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
+        self.orchestrator.resume()
+
+    def _adopt(self, kept: Kept, story: Sequence[Move]) -> None:
+        """Phase 1 for one job: rebuilt from what is stored, its `recover` the first event that it will see."""
+        live = live_job(kept, story, self.orchestrator.machines)
+        self.orchestrator.adopt(live)
+        self.orchestrator.post(live, RECOVER, cause="the orchestrator was started again")
+
+    def _restore(self, placed: Sequence[Placed], others: Sequence[Kept]) -> None:
+        """Phase 2: jobs that have places are on the graph, and so are PEs of ended jobs that others still use."""
+        located = {each.job for each in placed}
+        for job in self.orchestrator.jobs.values():
+            if job.layout is not None and job.life.state not in ("submitted", "mapping"):
+                self.orchestrator.dataflow.rebuild(job)
+        for kept in others:
+            if kept.id in located:
+                self.orchestrator.supervision.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
+        self.orchestrator.dispatch.take_places(placed)
+
+    async def _await_nodes(self, names: set[str]) -> None:
+        """Phases 3 and 4."""
+        clock, resources = self.orchestrator.time, self.orchestrator.resources
+        ends_s = clock.monotonic_s() + self.orchestrator.settings.recovery_wait_s
+        missing = names - set(resources.nodes)
+        if missing:
+            self.orchestrator.say(f"recovering: waiting for {len(missing)} nodes to say what they have")
+        while missing and (left_s := ends_s - clock.monotonic_s()) > 0:
+            await resources.changed(for_s=left_s)
+            missing = names - set(resources.nodes)
+        for name in sorted(missing):
+            self.orchestrator.events.tell("node", f"node {name} is lost: it did not come back in time", node=name)
+            resources.lose_replicas(name, "it did not come back in time")
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """All that a database has to say to a new orchestrator. `others` are ended jobs whose PEs live on in jobs that share them."""
+
+    last_job: int
+    jobs: list[Kept]
+    stories: dict[int, list[Move]]
+    placed: list[Placed]
+    others: list[Kept]
+    draining: list[str]
+
+
+def live_job(kept: Kept, story: Sequence[Move], machines: Mapping[str, Machine]) -> LiveJob:
+    """A job as it is held, from what is stored of it."""
+    if kept.type not in machines:
+        raise HoldfastError(
+            f"job {kept.id} ('{kept.name}') has the type '{kept.type}', and there is no such machine; "
+            f"machines are: {', '.join(sorted(machines))}; give its document with --machine"
+        )
+    machine = machines[kept.type]
+    written = frozenset(move.state for move in story if move.state in machine.states and machine.states[move.state].persisted)
+    layout = Layout.model_validate_json(kept.layout) if kept.layout else None
+    return LiveJob(
+        kept.id,
+        Job.model_validate_json(kept.document),
+        machine,
+        Life(kept.id, kept.state, written | {kept.state}, len(story), tuple(story)),
+        kept.submitted_s,
+        layout=layout,
+        refs=dict(kept.refs),
+        reason=kept.reason,
+        broken=bool(story) and story[-1].event != "cancel",
+        told=len(story),
+        layout_told=layout is not None,
+    )
+
+
+def _everything(connection: Connection) -> Stored:
+    jobs, placed = archive.unended_jobs(connection), archive.all_placed(connection)
+    ended = sorted({each.job for each in placed} - {job.id for job in jobs})
+    others = [job for number in ended if (job := archive.job_by_id(connection, number)) is not None]
+    return Stored(
+        archive.last_job(connection),
+        jobs,
+        archive.stories_of_unended(connection),
+        placed,
+        others,
+        archive.draining_nodes(connection),
+    )

@@ -1,0 +1,271 @@
+"""The resource manager: nodes register, beat and are missed.
+
+A node is lost when several of its beats are missing, judged by a clock that stands still while the orchestrator itself was asleep:
+a busy machine must not look like a dead one, and our own sleep must not look like everybody's death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.archive import node_draining
+from holdfast.manage.placement import RACK
+from holdfast.manage.plugins import Plugin
+from holdfast.manage.protocol import Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+
+if TYPE_CHECKING:
+    from holdfast.manage.replicas import Replica
+
+SLOTS = "replicas"
+"""The label that says how many replicas a node takes; without it that follows from its cores."""
+
+TICK_S = 0.25
+
+
+class UnknownNode(HoldfastError):
+    """A node that is not registered with this orchestrator, or was lost: it must register again."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node as the orchestrator sees it. `seen_s` is its last sign of life, by the orchestrator's waking time."""
+
+    offer: Registration
+    seen_s: float
+    since_s: float
+    slots: int
+    state: Literal["up", "lost"] = "up"
+    draining: bool = False
+    acknowledged: int = 0
+    generation: int = 1
+    host: HostStatus | None = None
+    stalled_s: float = 0.0
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def name(self) -> str:
+        return self.offer.name
+
+    @property
+    def rack(self) -> str:
+        return self.offer.labels.get(RACK, "")
+
+    @property
+    def takes_replicas(self) -> bool:
+        return self.state == "up" and not self.draining
+
+    def touch(self) -> None:
+        """Its assignment has changed: wake whoever waits for that."""
+        self.generation += 1
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+@dataclass(slots=True)
+class WakingTime:
+    """Time since the start, less the time that this process slept longer than it meant to."""
+
+    last_s: float
+    slept_s: float = 0.0
+
+    def tick(self, now_s: float, *, meant_s: float) -> float:
+        """The waking time at `now_s`, when the tick before meant to sleep for `meant_s`.
+
+        >>> time = WakingTime(last_s=10.0)
+        >>> time.tick(10.25, meant_s=0.25), time.tick(40.0, meant_s=0.25), time.at(40.5)
+        (10.25, 10.5, 11.0)
+        """
+        late_s = now_s - self.last_s - meant_s
+        if late_s > meant_s:
+            self.slept_s += late_s
+        self.last_s = now_s
+        return self.at(now_s)
+
+    def at(self, now_s: float) -> float:
+        return now_s - self.slept_s
+
+
+def beat_every_s(nodes: int, *, least_s: float) -> float:
+    """How often each of so many nodes should beat, so that together they beat at most a hundred times a second.
+
+    >>> beat_every_s(10, least_s=0.5), beat_every_s(1000, least_s=0.5)
+    (0.5, 10.0)
+    """
+    return max(least_s, nodes / 100)
+
+
+class Resources(Plugin):
+    """The nodes there are."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self.nodes: dict[str, Node] = {}
+        self.draining: set[str] = set()
+        self._waking = WakingTime(orchestrator.time.monotonic_s())
+        self._news = asyncio.Event()
+
+    @property
+    def every_s(self) -> float:
+        return beat_every_s(len(self.nodes), least_s=self.orchestrator.settings.beat_s)
+
+    @property
+    def lost_after_s(self) -> float:
+        return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s)
+
+    def register(self, offer: Registration) -> Node:
+        """Take a node, or take it back, and hold what it has against what it should have."""
+        known = self.nodes.get(offer.name)
+        back = known is not None and known.state == "lost"
+        node = Node(
+            offer,
+            seen_s=self._now_s(),
+            since_s=self.orchestrator.time.now_s(),
+            slots=self._slots(offer),
+            draining=offer.name in self.draining,
+        )
+        if known is not None:
+            node.generation = known.generation + 1
+            known.changed.set()
+        self.nodes[offer.name] = node
+        if known is None or back:
+            self.orchestrator.events.tell("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
+        self._hold_against(node, offer.replicas)
+        self._tell_changed()
+        return node
+
+    def beat(self, name: str, beat: Beat) -> Beaten:
+        """Take a sign of life and the reports that come with it. Raises UnknownNode."""
+        node = self.nodes.get(name)
+        if node is None or node.state == "lost" or beat.term != self.orchestrator.term:
+            raise UnknownNode(
+                f"node '{name}' is not registered with the orchestrator of term {self.orchestrator.term}; register again"
+            )
+        node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
+        for report in sorted(beat.reports, key=lambda report: report.number):
+            if report.number > node.acknowledged:
+                self._observe(node, report.key, report.state, report.incarnation, report.error)
+                node.acknowledged = report.number
+        if beat.host is not None:
+            node.host = beat.host
+            self._take_status(node, beat.host)
+        return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=self.every_s)
+
+    async def assignment(self, name: str, *, term: int, generation: int, wait_s: float) -> Assignment | None:
+        """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
+        ends_s = self.orchestrator.time.monotonic_s() + wait_s
+        while True:
+            node = self.nodes.get(name)
+            if node is None or node.state == "lost":
+                raise UnknownNode(f"node '{name}' is not registered with the orchestrator of term {self.orchestrator.term}")
+            ready = not self.orchestrator.recovering
+            if ready and (term, generation) < (self.orchestrator.term, node.generation):
+                return self.orchestrator.dispatch.assignment(node)
+            left_s = ends_s - self.orchestrator.time.monotonic_s()
+            if left_s <= 0 or self.orchestrator.stopping:
+                return None
+            try:
+                async with asyncio.timeout(left_s):
+                    await (node.changed.wait() if ready else self.orchestrator.recovered.wait())
+            except TimeoutError:
+                return None
+
+    async def changed(self, *, for_s: float) -> None:
+        """Wait until nodes came or room was made, at most so long."""
+        try:
+            async with asyncio.timeout(for_s):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def room_was_made(self) -> None:
+        self._tell_changed()
+
+    async def drain(self, node: Node, draining: bool) -> None:
+        """Take every replica off a node and give it no new ones; or give it some again."""
+        await self.orchestrator.persistence.database.write(node_draining(node.name, draining))
+        (self.draining.add if draining else self.draining.discard)(node.name)
+        node.draining = draining
+        self.orchestrator.events.tell("node", f"node {node.name} is {'drained' if draining else 'used again'}", node=node.name)
+        self._tell_changed()
+
+    async def watch(self) -> None:
+        """Miss nodes, for ever."""
+        while True:
+            await self.orchestrator.time.sleep(TICK_S)
+            now_s = self._waking.tick(self.orchestrator.time.monotonic_s(), meant_s=TICK_S)
+            for node in list(self.nodes.values()):
+                if node.state == "up" and now_s - node.seen_s > self.lost_after_s:
+                    self.lose(node, f"no beat for {now_s - node.seen_s:.1f} s")
+
+    def lose(self, node: Node, why: str) -> None:
+        """Count a node as lost, and every replica on it as failed."""
+        node.state = "lost"
+        node.since_s = self.orchestrator.time.now_s()
+        self.orchestrator.events.tell("node", f"node {node.name} is lost: {why}", node=node.name)
+        self.lose_replicas(node.name, why)
+
+    def lose_replicas(self, name: str, why: str) -> None:
+        now_s = self.orchestrator.time.now_s()
+        for replica in self.orchestrator.replicas.at(name):
+            if replica.state in ("finished", "failed", "abandoned", "stopped"):
+                continue
+            replica.state = "stopped" if replica.stopping is not None else "lost"
+            replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"
+            self.orchestrator.supervision.replica_changed(replica)
+
+    def _hold_against(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
+        """Take a registration's list: what is not in it has not been started there, or is not there any more."""
+        said = {status.key: status for status in replicas}
+        for replica in self.orchestrator.replicas.at(node.name):
+            status = said.get(replica.key)
+            if status is not None and status.incarnation == replica.incarnation:
+                replica.status = status
+                self._observe(node, replica.key, status.state, status.incarnation, status.error)
+            elif replica.stopping is not None:
+                continue  # the node has yet to say that it carried out the assignment without it
+            elif replica.state not in ("finished", "failed", "abandoned", "stopped", "placed"):
+                replica.state, replica.since_s = "placed", self.orchestrator.time.now_s()
+                self.orchestrator.supervision.replica_changed(replica)
+
+    def _take_status(self, node: Node, host: HostStatus) -> None:
+        current = host.term == self.orchestrator.term
+        has = set()
+        for status in host.replicas:
+            has.add(status.key)
+            replica = self._of(node, status.key)
+            if replica is not None and replica.incarnation == status.incarnation:
+                replica.status = status
+                if current:
+                    self._observe(node, status.key, status.state, status.incarnation, status.error)
+        if not current:
+            return
+        for replica in self.orchestrator.replicas.at(node.name):
+            if replica.stopping is not None and replica.stopping <= host.generation and replica.key not in has:
+                self._observe(node, replica.key, "stopped", replica.incarnation, None)
+
+    def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:
+        replica = self._of(node, key)
+        now_s = self.orchestrator.time.now_s()
+        if replica is not None and replica.observe(state, incarnation=incarnation, error=error, at_s=now_s):
+            self.orchestrator.supervision.replica_changed(replica)
+
+    def _of(self, node: Node, key: str) -> Replica | None:
+        """The replica of that key, where its place is that node: no node speaks for another's replicas."""
+        replica = self.orchestrator.replicas.get(key)
+        return replica if replica is not None and replica.node == node.name else None
+
+    def _slots(self, offer: Registration) -> int:
+        label = offer.labels.get(SLOTS, "")
+        return int(label) if label.isdigit() else math.ceil(offer.cores * self.orchestrator.settings.replicas_per_core)
+
+    def _now_s(self) -> float:
+        return self._waking.at(self.orchestrator.time.monotonic_s())
+
+    def _tell_changed(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+        self.orchestrator.supervision.nodes_changed()

@@ -1,0 +1,97 @@
+"""The database's tables, and how a database of an earlier version becomes one of today's.
+
+Every version is a list of statements that SQLite and PostgreSQL both take; a new database gets all of them in order. A statement
+that was released is never changed: what comes later is a new version.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Column, Connection, Double, Integer, MetaData, Table, Text, inspect, text
+
+from holdfast.errors import HoldfastError
+
+metadata = MetaData()
+
+fence = Table("fence", metadata, Column("id", Integer, primary_key=True), Column("term", BigInteger), Column("owner", Text))
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", BigInteger, primary_key=True),
+    Column("name", Text),
+    Column("type", Text),
+    Column("host", Text),
+    Column("state", Text),
+    Column("ended", Integer),
+    Column("reason", Text),
+    Column("document", Text),
+    Column("layout", Text),
+    Column("refs", Text),
+    Column("submitted_s", Double),
+    Column("changed_s", Double),
+)
+story = Table(
+    "story",
+    metadata,
+    Column("job", BigInteger, primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("state", Text),
+    Column("at_s", Double),
+    Column("event", Text),
+    Column("cause", Text),
+)
+placement = Table(
+    "placement",
+    metadata,
+    Column("job", BigInteger, primary_key=True),
+    Column("task", Text, primary_key=True),
+    Column("replica", Integer, primary_key=True),
+    Column("node", Text),
+    Column("incarnation", Integer),
+    Column("active", Integer),
+    Column("failures", Integer),
+    Column("abandoned", Integer),
+)
+nodes = Table("nodes", metadata, Column("name", Text, primary_key=True), Column("draining", Integer))
+
+VERSIONS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE fence (id INTEGER PRIMARY KEY, term BIGINT NOT NULL, owner TEXT NOT NULL)",
+        "INSERT INTO fence (id, term, owner) VALUES (1, 0, '')",
+        "CREATE TABLE jobs (id BIGINT PRIMARY KEY, name TEXT NOT NULL, type TEXT NOT NULL, host TEXT NOT NULL, state TEXT NOT NULL,"
+        " ended INTEGER NOT NULL, reason TEXT NOT NULL, document TEXT NOT NULL, layout TEXT, refs TEXT NOT NULL,"
+        " submitted_s DOUBLE PRECISION NOT NULL, changed_s DOUBLE PRECISION NOT NULL)",
+        "CREATE TABLE story (job BIGINT NOT NULL, number INTEGER NOT NULL, state TEXT NOT NULL, at_s DOUBLE PRECISION NOT NULL,"
+        " event TEXT NOT NULL, cause TEXT NOT NULL, PRIMARY KEY (job, number))",
+        "CREATE TABLE placement (job BIGINT NOT NULL, task TEXT NOT NULL, replica INTEGER NOT NULL, node TEXT NOT NULL,"
+        " incarnation INTEGER NOT NULL, active INTEGER NOT NULL, failures INTEGER NOT NULL, abandoned INTEGER NOT NULL,"
+        " PRIMARY KEY (job, task, replica))",
+    ),
+    (
+        "CREATE INDEX jobs_by_state ON jobs (state, id)",
+        "CREATE INDEX jobs_unended ON jobs (id) WHERE ended = 0",
+        "CREATE TABLE nodes (name TEXT PRIMARY KEY, draining INTEGER NOT NULL)",
+    ),
+)
+"""Version 1: jobs, their stories and placement. Version 2: looked up fast when many have ended; nodes that are drained."""
+
+
+class NewerDatabase(HoldfastError):
+    """The database was written by a later holdfast."""
+
+
+def migrate(connection: Connection) -> int:
+    """Bring the database to today's version, in the caller's transaction; the version it had. Raises NewerDatabase."""
+    if not inspect(connection).has_table("holdfast_schema"):
+        connection.execute(text("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)"))
+        connection.execute(text("INSERT INTO holdfast_schema (version) VALUES (0)"))
+    had = int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
+    if had > len(VERSIONS):
+        raise NewerDatabase(
+            f"the database has version {had} and this holdfast knows versions up to {len(VERSIONS)}; "
+            "start the newer holdfast that wrote it, or give another --database"
+        )
+    for statements in VERSIONS[had:]:
+        for statement in statements:
+            connection.execute(text(statement))
+    connection.execute(text("UPDATE holdfast_schema SET version = :version"), {"version": len(VERSIONS)})
+    return had

@@ -1,0 +1,176 @@
+"""An orchestrator as a server: its work folder, tokens, socket and certificate."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import uvicorn
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.calls import Tokens
+from holdfast.manage.orchestrator import Orchestrator, Settings
+
+ADDRESS = "address"
+"""The file in the work folder that says where the orchestrator listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to listen. Port 0: a free one, and on the next start in the same folder the same again if it can be had."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise HoldfastError("TLS needs both --certificate and --key; give both or neither")
+
+
+async def serve(settings: Settings, listening: Listening, *, say: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
+    """Serve until stopped (SIGTERM, SIGINT or `stop`). Raises Fenced when another orchestrator has taken over."""
+    tokens = prepare_work(settings.work)
+    bound = bind(settings.work, listening)
+    try:
+        orchestrator = Orchestrator(settings, say=say)
+        await orchestrator.begin()
+        await _serve(orchestrator, bound, listening, tokens, say=say, stop=stop)
+    finally:
+        bound.close()
+
+
+async def _serve(
+    orchestrator: Orchestrator,
+    bound: socket.socket,
+    listening: Listening,
+    tokens: Tokens,
+    *,
+    say: Callable[[str], None],
+    stop: asyncio.Event | None,
+) -> None:
+    server = _Server(
+        uvicorn.Config(
+            orchestrator.api.application(tokens),
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=listening.certificate,
+            ssl_keyfile=listening.key,
+        )
+    )
+    work = orchestrator.settings.work
+    url = _url(bound, secure=listening.certificate is not None)
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    write_whole(work / ADDRESS, url + "\n")
+    say(f"serving at {url} (term {orchestrator.term}); tokens are in {work}")
+    with _signals(orchestrator.stop):
+        running = asyncio.create_task(orchestrator.run())
+        stopping = [asyncio.create_task(stop.wait())] if stop is not None else []
+        try:
+            await asyncio.wait([serving, running, *stopping], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            orchestrator.stop()
+            server.should_exit = True
+            for task in stopping:
+                task.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
+    await running
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the orchestrator."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    taken = []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with contextlib.suppress(ValueError, RuntimeError):  # only the main thread can take signals; elsewhere `stop` is given
+            loop.add_signal_handler(number, stop)
+            taken.append(number)
+    try:
+        yield
+    finally:
+        for number in taken:
+            loop.remove_signal_handler(number)
+
+
+def prepare_work(work: Path) -> Tokens:
+    """Make the work folder and its tokens, where they are not there yet."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        return Tokens(user=_token(work / "user.token"), node=_token(work / "node.token"))
+    except OSError as error:
+        raise HoldfastError(f"work folder '{work}' cannot be used: {error.strerror}; give another --work") from error
+
+
+def bind(work: Path, listening: Listening) -> socket.socket:
+    """A socket that listens. Raises HoldfastError where the port is taken."""
+    wanted = [listening.port] if listening.port else [*_last_port(work), 0]
+    for port in wanted:
+        family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+        bound = socket.socket(family)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((listening.host, port))
+            bound.listen(1024)
+            bound.set_inheritable(False)
+            return bound
+        except OSError as error:
+            bound.close()
+            if port == wanted[-1]:
+                raise HoldfastError(
+                    f"cannot listen at {listening.host}:{port}: {error.strerror}; "
+                    "another process has it: stop that one, or give another --port (0 for any that is free)"
+                ) from error
+    raise AssertionError("the last port either served or raised")
+
+
+def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Write a small file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _token(path: Path) -> str:
+    if not path.exists():
+        write_whole(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
+    text = path.read_text().strip()
+    if not text:
+        raise HoldfastError(f"token file '{path}' is empty; remove it to have a new one made")
+    return text
+
+
+def _last_port(work: Path) -> list[int]:
+    try:
+        port = urlsplit((work / ADDRESS).read_text().strip()).port
+    except (OSError, ValueError):
+        return []
+    return [port] if port else []
+
+
+def _url(bound: socket.socket, *, secure: bool) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"{'https' if secure else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,179 @@
+"""Watching over replicas: what their changes mean for their jobs, and what policy says about the dead ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from holdfast.manage.archive import replicas_placed
+from holdfast.manage.dispatch import living_beside
+from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide
+from holdfast.manage.replicas import DEAD, STARTED, Replica
+from holdfast.model.job import Job
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+
+
+class Supervision(Plugin):
+    """Weighs jobs when something about their replicas has changed."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self.ended: dict[int, LiveJob] = {}
+        self._dead: set[str] = set()
+        self._said: dict[str, str] = {}
+
+    def actions(self) -> Mapping[str, ActionMethod]:
+        return {"supervision.weigh": self.weigh}
+
+    def replica_changed(self, replica: Replica) -> None:
+        """Note a change of a replica, and tell every job that uses it."""
+        self._said.pop(replica.key, None)
+        if replica.state in DEAD:
+            self._dead.add(replica.key)
+            self._count_failure(replica)
+        else:
+            self._dead.discard(replica.key)
+        self.orchestrator.events.tell(
+            "replica",
+            f"{replica.state}: {replica.error}" if replica.error else replica.state,
+            job=replica.job,
+            node=replica.node,
+            replica=replica.key,
+            data={"state": replica.state, "incarnation": replica.incarnation},
+        )
+        for user in sorted(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)):
+            if user in self.orchestrator.jobs:
+                self.orchestrator.post_status(self.orchestrator.jobs[user], replica.key)
+
+    def nodes_changed(self) -> None:
+        """There may be room where there was none: weigh jobs that wait for it, and empty nodes that are drained."""
+        for key in sorted(self._dead):
+            replica = self.orchestrator.replicas.get(key)
+            if replica is None:
+                self._dead.discard(key)
+            elif replica.state in DEAD and replica.due_s is None:
+                job = self.orchestrator.jobs.get(self.responsible(replica))
+                if job is not None:
+                    self.orchestrator.post_status(job, replica.key)
+        for name in sorted(self.orchestrator.resources.draining):
+            self.empty(name)
+
+    def empty(self, node: str) -> None:
+        """Ask for every replica of a node to be moved off it."""
+        for replica in self.orchestrator.replicas.at(node):
+            job = self.orchestrator.jobs.get(self.responsible(replica))
+            if job is not None and replica.wanted and replica.state not in (*DEAD, "finished"):
+                self.orchestrator.post(job, "move", data={"key": replica.key, "node": node}, cause=f"node {node} is drained")
+
+    async def weigh(self, job: LiveJob, command: Command) -> None:
+        """See what is to be done about dead replicas, and whether the job has started, finished or stopped."""
+        self._see_to_dead(job)
+        verdict = self._verdict(job)
+        if verdict is not None and verdict in job.machine.states[job.life.state].transitions:
+            self.orchestrator.post(job, verdict, since=job.life.moves)
+
+    def responsible(self, replica: Replica) -> int:
+        """The job that sees to a replica: its own while that lives, else the oldest that shares it."""
+        if replica.job in self.orchestrator.jobs:
+            return replica.job
+        return min(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe), default=replica.job)
+
+    def known(self, job: int) -> LiveJob | None:
+        """A job that lives, or whose PEs live on in others."""
+        return self.orchestrator.jobs.get(job) or self.ended.get(job)
+
+    def document_of(self, replica: Replica) -> Job:
+        """The job whose policy holds for a replica."""
+        live = self.known(replica.job) or self.orchestrator.jobs[self.responsible(replica)]
+        return live.document
+
+    def used_by(self, job: LiveJob) -> Iterator[list[Replica]]:
+        """Per task that a job uses, its replicas."""
+        for owner, task in self.orchestrator.dataflow.graph.uses(job.id):
+            yield self.orchestrator.replicas.of(owner, [task.name])
+
+    def _verdict(self, job: LiveJob) -> str | None:
+        tasks = list(self.used_by(job))
+        if "stopped" in job.machine.states[job.life.state].transitions:
+            mine = self.orchestrator.dataflow.graph.left_by(job.id)
+            left = [r for owner, names in mine.items() for r in self.orchestrator.replicas.of(owner, names)]
+            return ("failed" if job.broken else "stopped") if all(replica.state == "stopped" for replica in left) else None
+        if all(any(replica.state == "finished" for replica in task) for task in tasks):
+            if "finished" in job.machine.states[job.life.state].transitions:
+                return "finished"
+            return "started"
+        if all(replica.state in STARTED or replica.state == "abandoned" for task in tasks for replica in task):
+            return "started"
+        return None
+
+    def _count_failure(self, replica: Replica) -> None:
+        ran_since_s = replica.ran_since_s
+        if ran_since_s is not None and self.orchestrator.time.now_s() - ran_since_s >= STEADY_S:
+            replica.failures = 0
+        replica.failures += 1
+        changed = self.orchestrator.replicas.demote(replica)
+        self.orchestrator.dispatch.touch({peer.node for peer in changed})
+
+    def _see_to_dead(self, job: LiveJob) -> None:
+        if "restart" not in job.machine.states[job.life.state].transitions:
+            return
+        for task in self.used_by(job):
+            for replica in task:
+                if replica.state in DEAD and replica.due_s is None and self.responsible(replica) == job.id:
+                    self._see_to(job, replica, task)
+        tasks = [task for task in self.used_by(job) if task]
+        if tasks and all(replica.state == "abandoned" for task in tasks for replica in task):
+            self.orchestrator.post(job, "error", cause="every PE of it was given up", since=job.life.moves)
+
+    def _see_to(self, job: LiveJob, replica: Replica, peers: list[Replica]) -> None:
+        document = self.document_of(replica)
+        node = self.orchestrator.resources.nodes.get(replica.node)
+        decision = decide(
+            document.policy,
+            Situation(
+                failures=replica.failures,
+                living=living_beside(replica, peers),
+                here=node is not None and node.takes_replicas,
+                elsewhere=self.orchestrator.placement.another(replica, host=document.host) is not None,
+            ),
+        )
+        match decision:
+            case Restart(after_s=after_s):
+                replica.due_s = self.orchestrator.time.now_s() + after_s
+                self._later(after_s, job, replica)
+            case GiveUp(cancel=cancel, why=why):
+                self._give_up(job, replica, why, cancel=cancel, alone=not living_beside(replica, peers))
+            case Leave():
+                pass
+            case Wait(why=why):
+                if self._said.get(replica.key) != why:
+                    self._said[replica.key] = why
+                    self.orchestrator.events.tell("decision", f"waits: {why}", job=job.id, replica=replica.key)
+
+    def _give_up(self, job: LiveJob, replica: Replica, why: str, *, cancel: bool, alone: bool) -> None:
+        replica.state = "abandoned"
+        self.orchestrator.dispatch.touch([replica.node])
+        cause = f"{replica.task_name} replica {replica.replica} is given up: {why}; last: {replica.error or 'no reason given'}"
+        self.orchestrator.events.tell("decision", cause, job=job.id, node=replica.node, replica=replica.key)
+        job.begin_work(self._keep(replica))
+        if cancel:
+            self.orchestrator.post(job, "error", cause=cause)
+        elif alone:
+            self.orchestrator.post(job, "gaveUp", cause=cause)
+
+    async def _keep(self, replica: Replica) -> None:
+        await self.orchestrator.persistence.database.write(replicas_placed([replica.placed()]))
+
+    def _later(self, after_s: float, job: LiveJob, replica: Replica) -> None:
+        data = {"key": replica.key, "incarnation": replica.incarnation}
+
+        def due() -> None:
+            if not job.ended:
+                self.orchestrator.post(job, "restart", data=data, cause=f"{replica.key}: {replica.error or replica.state}")
+
+        asyncio.get_running_loop().call_later(after_s, due)

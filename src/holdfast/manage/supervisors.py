@@ -1,0 +1,184 @@
+"""Supervisors: kinds of PE host may bring one that watches their running jobs and switches replicas.
+
+An entry point of the group `holdfast.supervisors`, named as the kind of host, names a class. One object of it is made per
+orchestrator; it is shown every running job of its kind several times a second. What it does with blocking calls it does in a
+thread (`asyncio.to_thread`): the view that it is given never changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from holdfast.errors import HoldfastError, MachineError
+from holdfast.manage.plugins import Plugin
+from holdfast.manage.protocol import ReplicaStatus
+from holdfast.manage.replicas import Doing
+from holdfast.model.job import Job, Layout
+
+if TYPE_CHECKING:
+    from holdfast.manage.livejob import LiveJob
+
+GROUP = "holdfast.supervisors"
+EVERY_S = 0.25
+WATCHED = ("dispatching", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One replica at a moment. `since_s` is when its present state began, `due_s` when it will be started again."""
+
+    key: str
+    task: str
+    replica: int
+    node: str
+    incarnation: int
+    rank: int
+    active: bool
+    state: Doing
+    since_s: float
+    due_s: float | None
+    error: str | None
+    status: ReplicaStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job at a moment. `lost` are the nodes that are silent."""
+
+    id: int
+    job: Job
+    layout: Layout
+    state: str
+    refs: Mapping[str, int]
+    replicas: tuple[ReplicaView, ...]
+    lost: frozenset[str]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """Let exactly these replicas of a task be active."""
+
+    task: str
+    replicas: tuple[int, ...]
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something to tell with the orchestrator's events."""
+
+    text: str
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+Decision: TypeAlias = Activate | Note
+
+
+class Supervisor(Protocol):
+    """Watches the jobs of one kind of PE host. Calls for one job never overlap."""
+
+    async def observe(self, view: JobView) -> list[Decision]:
+        """What to do about a job that looks like this."""
+        ...
+
+
+class Supervisors(Plugin):
+    """Shows running jobs to the supervisors of their kinds of host."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._made: dict[str, Supervisor | None] = {}
+        self._busy: set[int] = set()
+        self._failed: dict[int, str] = {}
+
+    def set(self, host: str, supervisor: Supervisor) -> None:
+        """Use a supervisor for a kind of host, whatever entry points say."""
+        self._made[host] = supervisor
+
+    async def run(self) -> None:
+        """Show every running job, for ever."""
+        while True:
+            await self.orchestrator.time.sleep(EVERY_S)
+            if self.orchestrator.recovering:
+                continue
+            for job in list(self.orchestrator.jobs.values()):
+                supervisor = self._of(job.document.host)
+                if supervisor is not None and job.life.state in WATCHED and job.id not in self._busy:
+                    self._busy.add(job.id)
+                    self.orchestrator.spawn(self._show(job, supervisor))
+
+    async def _show(self, job: LiveJob, supervisor: Supervisor) -> None:
+        try:
+            for decision in await supervisor.observe(self.view(job)):
+                self._carry_out(job, decision)
+            self._failed.pop(job.id, None)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # a supervisor's mistake must not end the control plane: it is told, once
+            text = f"supervisor of '{job.document.host}' failed: {type(error).__name__}: {error}"
+            if self._failed.get(job.id) != text:
+                self._failed[job.id] = text
+                self.orchestrator.events.tell("control", text, job=job.id)
+        finally:
+            self._busy.discard(job.id)
+
+    def view(self, job: LiveJob) -> JobView:
+        """The job as it is now."""
+        assert job.layout is not None
+        nodes = self.orchestrator.resources.nodes
+        return JobView(
+            job.id,
+            job.document,
+            job.layout,
+            job.life.state,
+            dict(job.refs),
+            tuple(
+                ReplicaView(
+                    replica.key,
+                    replica.task_name,
+                    replica.replica,
+                    replica.node,
+                    replica.incarnation,
+                    replica.rank,
+                    replica.active,
+                    replica.state,
+                    replica.since_s,
+                    replica.due_s,
+                    replica.error,
+                    replica.status,
+                )
+                for task in self.orchestrator.supervision.used_by(job)
+                for replica in task
+            ),
+            frozenset(name for name, node in nodes.items() if node.state == "lost"),
+            self.orchestrator.time.now_s(),
+        )
+
+    def _carry_out(self, job: LiveJob, decision: Decision) -> None:
+        match decision:
+            case Activate(task=task, replicas=replicas, why=why):
+                self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its supervisor asks for it")
+            case Note(text=text, data=data):
+                self.orchestrator.events.tell("decision", text, job=job.id, data=data)
+
+    def _of(self, host: str) -> Supervisor | None:
+        if host not in self._made:
+            self._made[host] = _brought(host)
+        return self._made[host]
+
+
+def _brought(host: str) -> Supervisor | None:
+    for entry in entry_points(group=GROUP, name=host):
+        try:
+            made: Supervisor = entry.load()()
+        except HoldfastError:
+            raise
+        except Exception as error:
+            raise MachineError(f"supervisor '{host}' cannot be loaded from '{entry.value}': {error}; mend its package") from error
+        return made
+    return None
