@@ -11,8 +11,8 @@ from holdfast.errors import DocumentError
 from holdfast.plan.ppa.curve import Knapsack
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.formula import Formula, build
-from holdfast.plan.ppa.frontier import REFILL, pruned
-from holdfast.plan.ppa.planner import SAME, Plan, Planner, by_name, made, numbers_of
+from holdfast.plan.ppa.frontier import REFILL
+from holdfast.plan.ppa.planner import SAME, Plan, Planner, by_name, made, numbers_of, pruned
 
 MOVE_WORTH = 0.005  # quality that starting one replica must bring: it costs a checkpoint's transfer and a catch-up
 

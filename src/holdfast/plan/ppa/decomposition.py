@@ -129,6 +129,8 @@ def _trees(measure: Measure, task: int, within: list[TaskStream]) -> Iterator[fr
     local = task - topology.spans[at].start
     groups = [topology.spans[edge.up].start + np.flatnonzero(edge.groups_up == edge.groups_down[local]) for edge in inputs]
     if not measure.edges[at][0].joined:
+        if len(inputs) < len(topology.streams[at]):
+            yield own  # any one input does, and one comes from another unit
         for group in groups:
             for one in group:
                 yield from (own | tree for tree in _trees(measure, int(one), within))

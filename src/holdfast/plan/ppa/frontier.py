@@ -12,7 +12,7 @@ from holdfast.plan.ppa.curve import EVALUATIONS, Knapsack, Paying
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.formula import Formula, build
 from holdfast.plan.ppa.greedy import Greedy
-from holdfast.plan.ppa.planner import SAME, Plan, check_budget, made, numbers_of
+from holdfast.plan.ppa.planner import SAME, Plan, check_budget, made, numbers_of, pruned
 from holdfast.plan.ppa.relaxation import relax
 from holdfast.plan.ppa.structure_aware import StructureAware
 
@@ -74,13 +74,6 @@ class Frontier:
         distinct = {frozenset(pruned(measure, sorted(start)[:budget])): None for start in starts}
         filled = [refilled(measure, formula, start, budget=budget) for start in distinct]
         return max(filled, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
-
-
-def pruned(measure: Measure, chosen: Iterable[int]) -> set[int]:
-    """The chosen tasks without those that no living MC-tree needs: they can all go at once and nothing is lost."""
-    alive = _mask(measure, chosen)
-    seen, worth = measure.slopes(alive)
-    return {int(task) for task in np.flatnonzero(alive * seen * worth > 0)}
 
 
 def refilled(measure: Measure, formula: Formula, chosen: Iterable[int], *, budget: int) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,17 +42,27 @@ def segments_of(measure: Measure) -> list[Segment]:
 
 
 class Pool:
-    """A growing plan and the candidates it can be expanded with.
+    """A growing plan and the candidates it can be expanded with. It grows from `start`, and never into `barred` tasks.
 
     The density of a candidate is its gain per missing replica, after completion to whole trees. It is kept from the
     step at which it was last worked out: an expansion changes the candidates near it, and scales the rest alike.
     """
 
-    def __init__(self, measure: Measure, candidates: Sequence[Segment]) -> None:
+    def __init__(
+        self,
+        measure: Measure,
+        candidates: Sequence[Segment],
+        *,
+        links: Links | None = None,
+        start: Iterable[int] = (),
+        barred: Iterable[int] = (),
+    ) -> None:
         self.measure = measure
         self.alive: Floats = np.zeros(len(measure.weights))
-        self.value = measure.of(())
-        self.links = Links(measure)
+        self.alive[list(start)] = 1.0
+        self.value = float(measure.values(self.alive[:, None])[0])
+        self.links = links or Links(measure)
+        self.barred = frozenset(barred)
         self.candidates: list[Segment] = []
         self.loose: list[tuple[list[int], list[int]]] = []  # of each candidate, the tasks to supply and to deliver
         self.density: list[float] = []
@@ -93,7 +103,7 @@ class Pool:
         for number in map(int, numbers):
             unsupplied, unread = self.loose[number]
             missing = completion.of(self.candidates[number], unsupplied=unsupplied, unread=unread)
-            if not missing:
+            if not missing or not self.barred.isdisjoint(missing):
                 self.density[number] = -np.inf
             elif len(missing) <= room:
                 sets[number] = missing
