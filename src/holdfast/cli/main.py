@@ -30,6 +30,7 @@ COMMANDS = {
 }
 REPRODUCE = {
     "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
+    "isorc16": ("holdfast.cli.reproduce_isorc16:isorc16", "Prediction algorithms: accuracy and time (ISORC'16)."),
     "laar-search": (
         "holdfast.cli.reproduce_laar_search:laar_search",
         "FT-Search over a corpus of applications (LAAR, Figures 4 to 6).",

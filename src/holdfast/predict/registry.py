@@ -12,6 +12,7 @@ from holdfast.errors import HoldfastError
 from holdfast.predict.autoregressive import Autoregressive
 from holdfast.predict.last_outcome import LastOutcome
 from holdfast.predict.markov import SimpleMarkov
+from holdfast.predict.mode import RecentMode
 from holdfast.predict.neighbours import NearestNeighbours
 from holdfast.predict.predictor import Predictor
 from holdfast.predict.smoothing import ExponentialSmoothing
@@ -27,7 +28,11 @@ PAPER: Mapping[str, Factory] = {
     "nearest-neighbours": NearestNeighbours,
 }
 """The algorithms of ISORC'16, section IV-A."""
-OURS: Mapping[str, Factory] = {"exponential-smoothing": ExponentialSmoothing, "autoregressive": Autoregressive}
+OURS: Mapping[str, Factory] = {
+    "exponential-smoothing": ExponentialSmoothing,
+    "autoregressive": Autoregressive,
+    "recent-mode": RecentMode,
+}
 
 
 def installed() -> dict[str, Factory]:

@@ -69,7 +69,28 @@ class StandIn:
         self.epoch: int | None = None
         self.predictions = 0
         self.learn_s = 0.0
+        self.last_used: dict[str, int] = {}
         self.use(default_predictors() if predictors is None else predictors)
+
+    @property
+    def standings(self) -> tuple[Standing, ...]:
+        """The algorithms in use, in their order."""
+        return self._standings
+
+    @property
+    def ranks(self) -> tuple[Rank, Rank]:
+        """How well the next epoch is predicted, and how well going on for longer is."""
+        return self._near, self._far
+
+    @property
+    def keys(self) -> int:
+        """How many keys are remembered."""
+        return len(self._census)
+
+    @property
+    def turns(self) -> int:
+        """How many epochs were observed."""
+        return self._census.turns
 
     def use(self, predictors: Sequence[Predictor]) -> None:
         """Go on with these algorithms; those that stay as they were keep what they learned and how they are ranked."""
@@ -171,6 +192,7 @@ class StandIn:
             _spread(advanced[:, self.columns.advancing.index(SEQ)], seqs)
         rows = written(self.columns, self._census.last_rows(expected.slots), epoch=epoch, numbers=values, advancing=advanced)
         self.predictions += 1
+        self.last_used = used
         ended = self._clock()
         self._assembly_s = max(ended - assembling, 0.9 * self._assembly_s)
         return Prediction(epoch, rows, used, short, why, ended - began)

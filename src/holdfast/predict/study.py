@@ -1,4 +1,4 @@
-"""How accurate each algorithm is on a recorded stream, alone and hot-swapped: measured from outside, through the agent's own call."""
+"""How accurate each algorithm is on a recorded stream, alone and hot-swapped, measured from outside as an agent would call it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ class Recording:
     name: str
     keys: tuple[str, ...]
     epochs: Sequence[pa.Table]
-    paper: Mapping[str, str]
-    """What the paper calls the attributes, where it has them."""
 
 
 @dataclass(frozen=True)
