@@ -17,7 +17,7 @@ class Best:
     """
 
     workers: int = 2
-    share: float = 0.05
+    share: float = 0.03
     name: str = field(default="best", init=False)
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
@@ -25,7 +25,7 @@ class Best:
         searched = FTSearch(workers=self.workers).solve(instance, seconds=self.share * seconds)
         if searched.outcome.decided:
             return searched
-        proved = Milp().solve(instance, seconds=max(0.0, seconds - (time.perf_counter() - started)))
+        proved = Milp(workers=min(2, self.workers)).solve(instance, seconds=max(0.0, seconds - (time.perf_counter() - started)))
         elapsed = time.perf_counter() - started
         if proved.outcome.decided:
             return replace(proved, seconds=elapsed, first=searched.first, last=searched.last)

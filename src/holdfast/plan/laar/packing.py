@@ -12,7 +12,6 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, csr_array, vstack
 
 from holdfast.plan.laar.instance import Active, Floats, Instance
-from holdfast.plan.laar.quiet import stdout_closed
 
 Full = NDArray[np.bool_]
 _FEASIBLE, _INFEASIBLE = 0, 2
@@ -115,14 +114,13 @@ def _put_exactly(instance: Instance, c: int, lone: NDArray[np.intp], room: Float
     low = np.concatenate([np.full(hosts, -np.inf), np.ones(count)])
     high = np.concatenate([room / instance.capacity, np.ones(count)])
     while True:
-        with stdout_closed():
-            result = milp(
-                np.zeros(len(columns)),
-                integrality=np.ones(len(columns)),
-                bounds=Bounds(0, 1),
-                constraints=LinearConstraint(matrix, low, high),
-                options={"time_limit": seconds},
-            )
+        result = milp(
+            np.zeros(len(columns)),
+            integrality=np.ones(len(columns)),
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(matrix, low, high),
+            options={"time_limit": seconds},
+        )
         if result.status == _INFEASIBLE:
             return None
         if result.x is None:

@@ -12,8 +12,10 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
+from holdfast.model.topology import Floats
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.planner import ranked
+from holdfast.plan.process import apart
 
 NODES = 200  # of the search tree: a limit on time would make plans depend on the machine
 MOST_INTEGER_TASKS = 150
@@ -46,17 +48,23 @@ def relax(measure: Measure, budget: int) -> Relaxed:
     whole = tasks <= MOST_INTEGER_TASKS
     cost = np.zeros(group)
     cost[tasks : 2 * tasks] = -measure.weights
+    integral = np.concatenate([np.full(tasks, int(whole)), np.zeros(group - tasks)])
+    bound, values = apart(_maximum, cost, integral, rows.matrix(group), np.array(rows.limits))
+    best = [task for task in ranked(measure, values[:tasks])[:budget] if values[task] > 1e-6]
+    return Relaxed(min(1.0, bound), tuple(best))
+
+
+def _maximum(cost: Floats, integral: Floats, matrix: csr_array, limits: Floats) -> tuple[float, Floats]:
+    """A bound on what the programme can reach, and the best solution that was found."""
     found = milp(
         cost,
-        integrality=np.concatenate([np.full(tasks, int(whole)), np.zeros(group - tasks)]),
+        integrality=integral,
         bounds=Bounds(0, 1),
-        constraints=LinearConstraint(rows.matrix(group), -np.inf, rows.limits),
+        constraints=LinearConstraint(matrix, -np.inf, limits),
         options={"node_limit": NODES, "mip_rel_gap": 0.0},
     )
     bound = -found.mip_dual_bound if found.mip_dual_bound is not None else 1.0
-    values = found.x[:tasks] if found.x is not None else np.zeros(tasks)
-    best = [task for task in ranked(measure, values)[:budget] if values[task] > 1e-6]
-    return Relaxed(min(1.0, float(bound)), tuple(best))
+    return float(bound), found.x if found.x is not None else np.zeros(len(cost))
 
 
 class _Rows:

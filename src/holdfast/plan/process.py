@@ -1,0 +1,172 @@
+"""Processes that solvers run in. There a solver can be ended at once, whatever it is doing, and what its library prints
+reaches nobody's standard output.
+
+A process is started when first needed and kept for the next call; one that is ended while it works is replaced.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, TypeVar
+
+from holdfast.errors import HoldfastError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A function of a module and its arguments, all of which can be pickled; `after_s` is when a race starts it."""
+
+    function: Callable[..., T]
+    arguments: tuple[object, ...]
+    after_s: float = 0.0
+
+
+def apart(function: Callable[..., T], *arguments: object) -> T:
+    """What the function returns, called in another process. An interrupt ends that process."""
+    (answer,) = race([Call(function, arguments)], settles=lambda _: True, until=float("inf"))
+    assert answer is not None
+    return answer
+
+
+def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float) -> list[T | None]:
+    """The answers of calls made side by side, None for those that were not waited for.
+
+    Waits for the first answer that settles the matter, else for all, and until `until` on `time.monotonic` at most. A
+    call that fails raises its HoldfastError here; a process that dies fails the race only if no other one answers.
+    """
+    started = time.monotonic()
+    answers: list[T | None] = [None] * len(calls)
+    running: dict[Connection[Any, Any], tuple[int, _Process]] = {}
+    waiting = sorted(range(len(calls)), key=lambda i: (calls[i].after_s, i))
+    died: list[HoldfastError] = []
+    try:
+        while waiting or running:
+            now = time.monotonic()
+            if now >= until:
+                break
+            # A call need not wait for its time when nothing else is being tried.
+            while waiting and (not running or started + calls[waiting[0]].after_s <= now):
+                index = waiting.pop(0)
+                process = _taken()
+                running[process.line] = index, process
+                process.line.send((calls[index].function, calls[index].arguments))
+            limit = min(until, started + calls[waiting[0]].after_s if waiting else until)
+            for line in wait(list(running), None if limit == float("inf") else max(0.0, limit - time.monotonic())):
+                assert isinstance(line, Connection)
+                index, process = running.pop(line)
+                try:
+                    answer: T = process.answer()
+                except _DiedError as error:
+                    died.append(error)
+                    continue
+                _IDLE.append(process)
+                answers[index] = answer
+                if settles(answer):
+                    return answers
+    finally:
+        for _, process in running.values():
+            process.end()
+    if died and all(answer is None for answer in answers):
+        raise died[0]
+    return answers
+
+
+class _DiedError(HoldfastError):
+    """A solver's process ended without an answer."""
+
+
+class _Process:
+    def __init__(self) -> None:
+        self.line, theirs = Pipe()
+        self.child = subprocess.Popen(
+            [sys.executable, "-m", "holdfast.plan.process", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,  # an interrupt at the terminal is the parent's to handle
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+        )
+        theirs.close()
+
+    def answer(self) -> Any:
+        try:
+            well, value = self.line.recv()
+        except (EOFError, OSError):
+            self.end()
+            raise _DiedError(
+                f"a solver's process ended with exit code {self.child.returncode} before it had an answer; "
+                "if the machine ran out of memory, plan a smaller problem"
+            ) from None
+        if not well:
+            _IDLE.append(self)
+            raise HoldfastError(value)
+        return value
+
+    def end(self) -> None:
+        self.child.kill()
+        self.child.wait()
+        self.line.close()
+
+
+_IDLE: list[_Process] = []  # list.append and list.pop are atomic: threads may take and give back as they like
+
+
+def _taken() -> _Process:
+    while True:
+        try:
+            process = _IDLE.pop()
+        except IndexError:
+            return _Process()
+        if process.child.poll() is None:
+            return process
+        process.end()
+
+
+@atexit.register
+def _end_all() -> None:
+    while _IDLE:
+        _IDLE.pop().end()
+
+
+# A forked child must not share its parent's processes.
+os.register_at_fork(after_in_child=_IDLE.clear)
+
+
+def serve(line: Connection[Any, Any]) -> None:
+    """Answer calls until the other end closes."""
+    while True:
+        try:
+            function, arguments = line.recv()
+        except EOFError:
+            return
+        try:
+            answer = True, function(*arguments)
+        except HoldfastError as error:
+            answer = False, str(error)
+        except Exception:  # told to the caller, who cannot see this process
+            answer = False, f"a solver failed: {traceback.format_exc()}"
+        line.send(answer)
+
+
+def _end_with_parent(parent: int) -> None:
+    """End this process, whatever it is doing, soon after its parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    serve(Connection(int(sys.argv[1])))
