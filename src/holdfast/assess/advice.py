@@ -41,10 +41,10 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     share = view.impact / most
     at_once = view.recovery <= view.outage_sections
     if at_once:
-        recovered = f"the output is right again as soon as it is back (after {view.recovery} sections)"
+        recovered = f"the output is right again as soon as it is back (after {_sections(view.recovery)})"
     else:
         worst = ", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""
-        recovered = f"the output is right again after {view.recovery} sections{worst}"
+        recovered = f"the output is right again after {_sections(view.recovery)}{worst}"
     reasons = [
         f"its quality impact of {view.impact:.2f} is {'the largest' if share == 1 else f'{share:.0%} of the largest'}",
         recovered,
@@ -54,9 +54,13 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
         reasons.append(f"what its loss does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # an output that is missing is off by 1 a section
-    if share >= CRITICAL and not (no_worse_than_silence and share < 1):
+    if share >= CRITICAL and not no_worse_than_silence:
         return Advice(view.case, "protect", tuple(reasons))
     return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
+
+
+def _sections(count: int) -> str:
+    return "1 section" if count == 1 else f"{count} sections"
 
 
 def _about_outages(view: CaseView) -> str:

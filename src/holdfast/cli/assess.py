@@ -1,6 +1,7 @@
 """holdfast assess: which operators need protection, measured by fault injection."""
 
 import hashlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,7 +52,7 @@ LINE_EVERY_S = 10.0
     multiple=True,
     type=int,
     metavar="TUPLES",
-    help="Source tuples before the fault. [default: five, spread over the trace]",
+    help="Source tuples before the fault. [default: five, spread over what leaves room for the longest outage]",
 )
 @click.option(
     "--outage", "outages", multiple=True, type=float, metavar="SECONDS", help="How long a fault lasts. [default: 0.5 1 2 4 8 16]"
@@ -224,12 +225,12 @@ def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> 
 def _campaign(setting: "Setting", cases: "Sequence[Case]", subject: dict[str, Any], options: dict[str, Any]) -> "Campaign":
     from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
 
-    count, repetitions = len(setting.rows.seq), options["repetitions"]
+    repetitions, outages_s = options["repetitions"], tuple(options["outages"]) or OUTAGES_S
     return Campaign(
         subject=subject,
         cases=tuple(cases),
-        offsets=tuple(options["offsets"]) or tuple(sorted({int(count * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)})),
-        outages_s=tuple(options["outages"]) or OUTAGES_S,
+        offsets=tuple(options["offsets"]) or _spread_offsets(setting, max(outages_s)),
+        outages_s=outages_s,
         paces=PACES if options["rate"] == "both" else (options["rate"],),
         repetitions=repetitions,
         golden_runs=options["golden_runs"] or repetitions,
@@ -243,6 +244,18 @@ def _campaign(setting: "Setting", cases: "Sequence[Case]", subject: dict[str, An
         seed=options["seed"],
         affected=options["affected"],
     )
+
+
+def _spread_offsets(setting: "Setting", longest_s: float) -> tuple[int, ...]:
+    """Five offsets spread over as much of the trace as leaves room for the longest outage; HoldfastError where none does."""
+    rows = setting.rows
+    room = len(rows.seq) - math.ceil(min(rows.tempo.peak * longest_s, sys.maxsize))
+    if room < 1:
+        raise HoldfastError(
+            f"an outage of {longest_s:g} s at the peak rate of {rows.tempo.peak:,.0f} tuples/s is longer than the trace, which has "
+            f"{len(rows.seq):,} source tuples; give shorter outages with --outage, or a longer trace"
+        )
+    return tuple(sorted({int(room * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)}))
 
 
 def _profiled(path: Path) -> "dict[str, Tempo]":

@@ -9,7 +9,7 @@ from holdfast.trace.popularity import Floats, Ints
 VOLATILITY = 4e-4  # of one second, of a ticker that trades often
 OFTEN_S = 5.0  # tickers that trade more rarely than this move less, by the power CALM of how much more rarely
 CALM = 0.75
-MARKET_VOLATILITY = 1e-4
+MARKET_VOLATILITY = 8e-5
 WIDTH, WIDENING = 1.0, 0.42  # half-spread over the price's move in a second: WIDTH * (seconds between trades)^WIDENING
 TICK = 1e-4  # least half-spread
 AVERAGE_LAG = 1.7  # trades by which the mean of the last five lags: 0.5 since the last, 1.2 among the five

@@ -22,7 +22,7 @@ def pages(path):
 
 
 def traffic(path):
-    write_traffic(path, events=3000, seed=1, users=500, segments=20, rate=100.0)
+    write_traffic(path, events=3000, seed=1, users=500, segments=20, rate=20.0)
 
 
 def servers(path):
@@ -30,14 +30,14 @@ def servers(path):
 
 
 @pytest.mark.parametrize(
-    ("example", "write", "target", "shares_jobs"),
+    ("example", "write", "target", "outage_s", "shares_jobs"),
     [
-        ("top_pages", pages, "requests", False),
-        ("traffic_incidents", traffic, "incidents", False),
-        ("datacenter_monitor", servers, "smooth_cpu", True),
+        ("top_pages", pages, "requests", 3.0, False),
+        ("traffic_incidents", traffic, "incidents", 30.0, False),
+        ("datacenter_monitor", servers, "smooth_cpu", 3.0, True),
     ],
 )
-def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, example, write, target, shares_jobs):
+def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, example, write, target, outage_s, shares_jobs):
     write(tmp_path / "trace.parquet")
     app = load_app(EXAMPLES / f"{example}.py")
     trace = open_trace(spark, app.graph(), str(tmp_path / "trace.parquet"))
@@ -46,7 +46,7 @@ def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, exam
         subject={"application": app.name},
         cases=(Case((target,)),),
         offsets=(1000,),
-        outages_s=(3.0,),
+        outages_s=(outage_s,),
         paces=("average",),
         repetitions=1,
         golden_runs=1,
