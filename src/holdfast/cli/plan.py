@@ -32,7 +32,11 @@ class _Heading(BaseModel):
     type=click.Choice(["of", "ic", "criticality"]),
     help="What a topology's plan is measured by: output fidelity (default), internal completeness, measured criticality.",
 )
-@click.option("--criticality", type=click.Path(path_type=Path), help="Document with each operator's quality impact.")
+@click.option(
+    "--criticality",
+    type=click.Path(path_type=Path),
+    help="What each operator's loss costs: report.json of holdfast assess, or a document with 'impact'.",
+)
 @click.option("--current", type=click.Path(path_type=Path), help="Plan in force: prefer few moves away from it.")
 @click.option(
     "--move-worth",
@@ -70,6 +74,7 @@ def plan(
       holdfast plan topology.yaml --budget 12 --out plan.json
       holdfast plan topology.yaml --budget 12 --planner all --plot quality.svg
       holdfast plan topology.yaml --budget 12 --current plan.json --out next.json
+      holdfast plan topology.yaml --budget 12 --criticality assessment/report.json
       holdfast plan descriptor.yaml --ic 0.7 --out strategy.json
     """
     if ic is not None and not 0 <= ic <= 1:

@@ -8,12 +8,13 @@ from pathlib import Path
 import click
 
 from holdfast.errors import HoldfastError
-from holdfast.model.document import document_text, read_document, write_document
+from holdfast.model.document import document_text, write_document
 from holdfast.model.topology import Topology
 from holdfast.plan.ppa import PLANNERS, Measure, internal_completeness, measured_criticality, output_fidelity
 from holdfast.plan.ppa.adapt import Adaptation, adapt
-from holdfast.plan.ppa.document import CriticalityDocument, PlanDocument, plan_document
+from holdfast.plan.ppa.document import PlanDocument, plan_document, read_plan
 from holdfast.plan.ppa.explain import OBJECTIVES, next_unit, reasons
+from holdfast.plan.ppa.impact import read_impact
 from holdfast.plan.ppa.planner import Plan, Planner
 from holdfast.plan.ppa.plot import check_path, curves, draw
 
@@ -82,9 +83,12 @@ def _measure(topology: Topology, *, objective: str | None, ic: float | None, cri
     if criticality is not None and objective not in (None, "criticality"):
         raise HoldfastError(f"--criticality goes with --objective criticality, not {objective}")
     if objective == "criticality" and criticality is None:
-        raise HoldfastError("--objective criticality wants --criticality FILE, a document with each operator's impact")
+        raise HoldfastError(
+            "--objective criticality wants --criticality FILE: the report.json of an assessment, or a document with "
+            "each operator's impact"
+        )
     if criticality is not None:
-        return measured_criticality(topology, read_document(criticality, CriticalityDocument).impact)
+        return measured_criticality(topology, read_impact(criticality))
     return internal_completeness(topology) if ic is not None or objective == "ic" else output_fidelity(topology)
 
 
@@ -109,13 +113,12 @@ def _planned(measure: Measure, planner: Planner, *, budget: int, current: Path |
     if current is None:
         plan: Plan = planner.plan(measure, budget)
     else:
-        held = read_document(current, PlanDocument)
-        if held.topology != measure.topology.topology:
-            raise HoldfastError(f"plan '{current}' is of topology '{held.topology}', not of '{measure.topology.topology}'")
+        held = read_plan(current, topology=measure.topology)
         adaptation = adapt(measure, held.tasks, budget=budget, planner=planner, move_worth=move_worth)
         plan = adaptation.plan
     return plan_document(
         plan,
+        measure.topology,
         reasons=reasons(measure, plan),
         next_unit=next_unit(measure, plan, planner),
         adaptation=adaptation,

@@ -99,7 +99,7 @@ def test_a_current_plan_is_kept_to_unless_moving_is_worth_it(topology, tmp_path)
     assert moves["changes"]["start"] == ["a/0", "b/0"]
     other = tmp_path / "other.json"
     other.write_text('{"topology": "else", "budget": 2, "replicated": []}')
-    assert "is of topology 'else', not of 'lanes'" in str(fails(topology, "--budget", 2, "--current", other))
+    assert "is a plan of topology 'else', not of 'lanes'" in str(fails(topology, "--budget", 2, "--current", other))
 
 
 def test_a_descriptor_is_planned_into_a_strategy(descriptor, tmp_path):

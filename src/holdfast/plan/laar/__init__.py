@@ -15,7 +15,7 @@ from holdfast.plan.laar.placement import place
 from holdfast.plan.laar.planner import SOLVERS, Planned, plan_strategy, solver_named
 from holdfast.plan.laar.rates import expected_rates, expected_work
 from holdfast.plan.laar.solver import Outcome, Pruning, Solution, Solver
-from holdfast.plan.laar.strategy import Activation, Match, Strategy
+from holdfast.plan.laar.strategy import Activation, Match, Strategy, read_strategy
 
 __all__ = [
     "BASELINES",
@@ -60,6 +60,7 @@ __all__ = [
     "non_replicated",
     "place",
     "plan_strategy",
+    "read_strategy",
     "reasons",
     "solver_named",
     "static_replication",

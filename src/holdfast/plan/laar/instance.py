@@ -32,6 +32,7 @@ class Instance:
 
     application: str
     pes: tuple[str, ...]
+    operators: tuple[tuple[str, ...], ...]  # that each PE runs
     configurations: tuple[Configuration, ...]
     hosts: tuple[str, ...]
     probability: Floats
@@ -91,6 +92,7 @@ class Instance:
         return cls(
             application=descriptor.application,
             pes=pes,
+            operators=tuple(descriptor.pes[pe].operators for pe in pes),
             configurations=configurations,
             hosts=hosts,
             probability=np.array([c.probability for c in configurations]),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from holdfast.errors import HoldfastError
-from holdfast.model.document import Document, Part, Problem, at_least, between
+from holdfast.model.document import Document, Part, Problem, at_least, between, read_document
 from holdfast.plan.laar.completeness import cost, internal_completeness
 from holdfast.plan.laar.instance import Active, Instance
 
@@ -44,7 +45,9 @@ class Match:
 class Strategy(Document):
     """A replica activation strategy s (LAAR Eq. 4) with what it promises.
 
-    `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least.
+    `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least. `placement` gives the host of
+    each replica of each PE, `operators` what the PE runs, so that who applies the strategy can tell one that was made
+    for something else.
     """
 
     application: str
@@ -57,6 +60,7 @@ class Strategy(Document):
     billing_period_s: float
     replicas: Annotated[int, Field(json_schema_extra={"minimum": 1})]
     placement: dict[str, tuple[str, ...]]
+    operators: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     configurations: tuple[Activation, ...]
 
     @classmethod
@@ -73,6 +77,7 @@ class Strategy(Document):
             billing_period_s=instance.billing_period_s,
             replicas=instance.shape[2],
             placement={pe: tuple(instance.hosts[h] for h in instance.host_of[i]) for i, pe in enumerate(instance.pes)},
+            operators=dict(zip(instance.pes, instance.operators, strict=True)),
             configurations=tuple(
                 Activation(
                     name=configuration.name,
@@ -112,6 +117,8 @@ class Strategy(Document):
                     yield Problem((*place, "active", pe), text)
                 if not replicas:
                     yield Problem((*place, "active", pe), "has no active replica; every PE needs one (LAAR Eq. 12)")
+        for pe in sorted(self.operators.keys() - self.placement.keys()):
+            yield Problem(("operators", pe), "is no PE of the placement")
         for pe, hosts in self.placement.items():
             if len(hosts) != self.replicas:
                 yield Problem(("placement", pe), f"wanted {self.replicas} hosts (one per replica), got {list(hosts)}")
@@ -148,3 +155,8 @@ class Strategy(Document):
             for i, pe in enumerate(instance.pes):
                 active[c, i, list(by_name[configuration.name].active[pe])] = True
         return active
+
+
+def read_strategy(path: str | Path) -> Strategy:
+    """The strategy at path; DocumentError with every problem if it is not one."""
+    return read_document(path, Strategy)

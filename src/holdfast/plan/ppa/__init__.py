@@ -2,11 +2,13 @@
 
 from holdfast.plan.ppa.completeness import internal_completeness
 from holdfast.plan.ppa.criticality import measured_criticality
+from holdfast.plan.ppa.document import PlanDocument, read_plan
 from holdfast.plan.ppa.dynamic import Dynamic
 from holdfast.plan.ppa.fidelity import Measure, output_fidelity
 from holdfast.plan.ppa.frontier import Frontier
 from holdfast.plan.ppa.full import Full
 from holdfast.plan.ppa.greedy import Greedy
+from holdfast.plan.ppa.impact import CriticalityDocument, read_impact
 from holdfast.plan.ppa.mctree import count_trees, trees
 from holdfast.plan.ppa.planner import Plan, Planner
 from holdfast.plan.ppa.structure_aware import StructureAware
@@ -18,12 +20,14 @@ PLANNERS: dict[str, Planner] = {
 
 __all__ = [
     "PLANNERS",
+    "CriticalityDocument",
     "Dynamic",
     "Frontier",
     "Full",
     "Greedy",
     "Measure",
     "Plan",
+    "PlanDocument",
     "Planner",
     "StructureAware",
     "Structured",
@@ -31,5 +35,7 @@ __all__ = [
     "internal_completeness",
     "measured_criticality",
     "output_fidelity",
+    "read_impact",
+    "read_plan",
     "trees",
 ]

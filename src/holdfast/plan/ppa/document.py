@@ -1,10 +1,15 @@
-"""Plans and criticalities as documents."""
+"""Plans as documents."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
-from holdfast.model.document import Document, Part, Problem, at_least, between
+from pydantic import Field
+
+from holdfast.errors import DocumentError
+from holdfast.model.document import Document, Part, Problem, at_least, between, read_document
+from holdfast.model.topology import Topology
 from holdfast.plan.ppa.adapt import Adaptation
 from holdfast.plan.ppa.explain import Next, Reason
 from holdfast.plan.ppa.planner import Plan
@@ -39,9 +44,14 @@ class Changes(Part):
 
 
 class PlanDocument(Document):
-    """A plan as `holdfast plan` writes it. `bound` is a quality that no plan of the budget can exceed."""
+    """A plan as `holdfast plan` writes it. `bound` is a quality that no plan of the budget can exceed.
+
+    `parallelism` gives the number of tasks of each operator that the plan was made for, so that a plan for another
+    topology can be told by `misfits`. A plan written by hand may leave it out.
+    """
 
     topology: str
+    parallelism: dict[str, int] = Field(default_factory=dict)
     planner: str = "given"
     objective: str = "of"
     budget: int
@@ -57,8 +67,12 @@ class PlanDocument(Document):
         yield from at_least(0, ("budget",), self.budget)
         if self.quality is not None:
             yield from between(0, 1, ("quality",), self.quality)
+        for name, tasks in self.parallelism.items():
+            yield from at_least(1, ("parallelism", name), tasks)
         seen: set[str] = set()
         for index, replica in enumerate(self.replicated):
+            if self.parallelism and not _is_task(replica.task, self.parallelism):
+                yield Problem(("replicated", index), f"'{replica.task}' is no task of the operators under 'parallelism'")
             if replica.task in seen:
                 yield Problem(("replicated", index), f"task '{replica.task}' stands twice; keep one")
             seen.add(replica.task)
@@ -70,20 +84,46 @@ class PlanDocument(Document):
         """The names of the replicated tasks."""
         return tuple(replica.task for replica in self.replicated)
 
+    def misfits(self, parallelism: Mapping[str, int]) -> list[str]:
+        """What keeps the plan from being applied to operators of these numbers of tasks, in words; empty if it fits."""
+        if not self.parallelism:
+            return [f"replicates '{task}', and there is no such task" for task in self.tasks if not _is_task(task, parallelism)]
+        found = []
+        for name in sorted(self.parallelism.keys() | parallelism.keys()):
+            planned, there = self.parallelism.get(name), parallelism.get(name)
+            if there is None:
+                found.append(f"plans operator '{name}', and there is none")
+            elif planned is None:
+                found.append(f"does not know operator '{name}'")
+            elif planned != there:
+                found.append(f"plans {planned} tasks of operator '{name}', and there are {there}")
+        return found
 
-class CriticalityDocument(Document):
-    """What an assessment found the loss of each operator to cost, in output quality."""
 
-    impact: dict[str, float]
+def read_plan(path: str | Path, *, topology: Topology | None = None) -> PlanDocument:
+    """The plan at path; DocumentError if it is not one, or not one of the topology."""
+    plan = read_document(path, PlanDocument)
+    if topology is not None:
+        problems = plan.misfits({name: operator.parallelism for name, operator in topology.operators.items()})
+        if plan.topology != topology.topology:
+            problems.insert(0, f"topology: is a plan of topology '{plan.topology}', not of '{topology.topology}'")
+        if problems:
+            raise DocumentError(str(path), problems)
+    return plan
 
-    def problems(self) -> Iterable[Problem]:
-        """Negative or infinite impacts."""
-        for name, value in self.impact.items():
-            yield from at_least(0, ("impact", name), value)
+
+def _is_task(task: str, parallelism: Mapping[str, int]) -> bool:
+    name, _, number = task.rpartition("/")
+    return number.isdecimal() and int(number) < parallelism.get(name, 0)
 
 
 def plan_document(
-    plan: Plan, *, reasons: Iterable[Reason] = (), next_unit: Next | None = None, adaptation: Adaptation | None = None
+    plan: Plan,
+    topology: Topology,
+    *,
+    reasons: Iterable[Reason] = (),
+    next_unit: Next | None = None,
+    adaptation: Adaptation | None = None,
 ) -> PlanDocument:
     """The document of a plan."""
     why = {reason.task: reason for reason in reasons}
@@ -98,6 +138,7 @@ def plan_document(
         )
     return PlanDocument(
         topology=plan.topology,
+        parallelism={name: topology.operators[name].parallelism for name in topology.order},
         planner=plan.planner,
         objective=plan.objective,
         budget=plan.budget,

@@ -52,7 +52,7 @@ def test_where_everything_is_replicated_there_is_no_next_unit():
 
 def test_a_plan_survives_as_a_document():
     plan = Frontier().plan(OF, 4)
-    document = plan_document(plan, reasons=reasons(OF, plan), next_unit=next_unit(OF, plan, Frontier()))
+    document = plan_document(plan, OF.topology, reasons=reasons(OF, plan), next_unit=next_unit(OF, plan, Frontier()))
     again = parse_document(document_text(document, json_text=True), PlanDocument, json_text=True)
     assert again == document
     assert again.tasks == plan.tasks
