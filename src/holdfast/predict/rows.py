@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.errors import HoldfastError
 from holdfast.predict.columns import EPOCH, SEQ, Columns
@@ -57,9 +56,11 @@ def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
         limits = np.iinfo(field.type.to_pandas_dtype())
         most = float(limits.max)
         values = np.clip(np.rint(values), float(limits.min), most if most <= limits.max else np.nextafter(most, 0))
+    if pa.types.is_decimal(field.type):
+        unit = 10.0**-field.type.scale
+        most = 10.0 ** (field.type.precision - field.type.scale) - unit
+        values = np.clip(np.round(values, field.type.scale), -most, most)
     if not field.nullable:
         values = np.nan_to_num(values)
     array = pa.array(values, from_pandas=True)
-    if pa.types.is_decimal(field.type):
-        return pc.round(array, field.type.scale).cast(field.type, safe=False)
     return array.cast(field.type, safe=False)

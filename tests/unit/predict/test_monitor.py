@@ -1,0 +1,126 @@
+"""Deadlines: which epochs are late, when, and when it is the recovery manager's turn."""
+
+import pytest
+
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.predict import Cover, Monitor
+
+COVER = Cover(deadline_s=2.0, epoch_s=1.0, lead_s=0.5, most_epochs=3)
+
+
+def monitor(cover=COVER, inputs=("cpu", "memory")):
+    return Monitor(cover, inputs)
+
+
+def fed(watch, epoch, at_s):
+    watch.input_committed("cpu", epoch, at_s=at_s - 0.3)
+    watch.input_committed("memory", epoch, at_s=at_s)
+
+
+def test_the_clock_starts_with_the_last_input():
+    watch = monitor()
+    watch.input_committed("cpu", 0, at_s=10.0)
+    assert watch.overdue(100.0) == ()
+    assert watch.next_s() is None
+    watch.input_committed("memory", 0, at_s=11.0)
+    assert watch.next_s() == 12.5
+    assert watch.overdue(12.4) == ()
+    late = watch.overdue(12.6)
+    assert [one.epoch for one in late] == [0]
+    assert late[0].left_s(12.6) == pytest.approx(0.4)
+    assert late[0].left_s(14.0) == 0.0
+
+
+def test_an_output_in_time_leaves_nothing_to_do():
+    watch = monitor()
+    fed(watch, 0, 10.0)
+    watch.output_committed(0, at_s=10.7)
+    assert watch.overdue(100.0) == ()
+    assert (watch.made, watch.misses) == (1, 0)
+    assert watch.slowest_s == pytest.approx(0.7)
+
+
+def test_late_epochs_come_oldest_first():
+    watch = monitor()
+    for epoch in (2, 0, 1):
+        fed(watch, epoch, 10.0 + epoch)
+    assert [one.epoch for one in watch.overdue(13.6)] == [0, 1, 2]
+    assert [one.epoch for one in watch.overdue(12.6)] == [0, 1]
+
+
+def test_a_commit_told_twice_counts_once():
+    watch = monitor()
+    fed(watch, 0, 10.0)
+    fed(watch, 0, 50.0)
+    assert watch.next_s() == 11.5
+    watch.output_committed(0, at_s=10.5)
+    watch.output_committed(0, at_s=99.0)
+    fed(watch, 0, 60.0)
+    assert watch.next_s() is None
+    assert (watch.made, watch.misses) == (1, 0)
+
+
+def test_prediction_is_bounded_and_then_handed_over():
+    watch = monitor()
+    for epoch in range(3):
+        fed(watch, epoch, 10.0 + epoch)
+        assert not watch.hand_over
+        watch.output_committed(epoch, at_s=12.0 + epoch, predicted=True)
+    fed(watch, 3, 13.0)
+    assert watch.hand_over
+    assert watch.overdue(100.0) == ()
+    assert watch.misses == 3
+
+
+def test_a_late_output_of_the_pe_itself_ends_the_row_of_predictions():
+    watch = monitor()
+    for epoch in range(3):
+        fed(watch, epoch, 10.0 + epoch)
+        watch.output_committed(epoch, at_s=12.0 + epoch, predicted=True)
+    watch.output_committed(1, at_s=30.0)
+    assert not watch.hand_over
+    fed(watch, 3, 31.0)
+    assert [one.epoch for one in watch.overdue(33.0)] == [3]
+
+
+def test_an_output_after_the_deadline_is_a_miss():
+    watch = monitor()
+    fed(watch, 0, 10.0)
+    watch.output_committed(0, at_s=12.5)
+    assert watch.misses == 1
+
+
+def test_memory_follows_what_is_under_way():
+    watch = monitor()
+    for epoch in range(1000):
+        fed(watch, epoch, float(epoch))
+        watch.output_committed(epoch, at_s=epoch + 0.5)
+    assert watch.next_s() is None
+    assert len(watch._began) == 0
+
+
+def test_a_stream_that_is_no_input_is_told():
+    with pytest.raises(HoldfastError, match="stream 'disk' is no input of the monitored PE; inputs are: cpu, memory"):
+        monitor().input_committed("disk", 0, at_s=1.0)
+    with pytest.raises(HoldfastError, match="reads at least one stream"):
+        Monitor(COVER, [])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"deadline_s": None}, "contract of prediction: no deadline set; give deadline_s"),
+        ({"deadline_s": 0.5}, "the deadline of 0.5 s is below the epoch length of 1 s; give a longer deadline or shorter epochs"),
+        ({"lead_s": 3.0}, "lead_s wants 0 or more and less than the deadline of 2 s, got 3"),
+        ({"most_epochs": 0}, "most_epochs wants a whole number of at least 1, got 0"),
+        ({"late": "ignore"}, "late wants correct or drop, got 'ignore'"),
+    ],
+)
+def test_a_contract_that_cannot_be_kept_is_refused(changes, said):
+    with pytest.raises(ProblemsError, match=said):
+        Cover(**({"deadline_s": 2.0, "epoch_s": 1.0} | changes))
+
+
+def test_all_problems_of_a_contract_come_at_once():
+    with pytest.raises(ProblemsError, match="has 3 problems"):
+        Cover(deadline_s=None, epoch_s=1.0, most_epochs=0, late="x")
