@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": ("holdfast.cli.demo:demo", "See it work on a generated market, in a few minutes."),
     "doctor": ("holdfast.cli.doctor:doctor", "Say what this machine has, what is missing and how to get it."),
     "drain": ("holdfast.cli.drain:drain", "Empty a node before it is taken away."),
+    "inject": ("holdfast.cli.inject:inject", "Strike a control plane at its transitions and see whether it heals."),
     "job": ("holdfast.cli.job:job", "Tell the story of one job."),
     "jobs": ("holdfast.cli.jobs:jobs", "List an orchestrator's jobs."),
     "node": ("holdfast.cli.node:node", "Offer this machine, or a part of it, to an orchestrator."),

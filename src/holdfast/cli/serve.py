@@ -33,6 +33,13 @@ from holdfast.cli.shared import say
               help="Replicas that a node takes per core, where its label 'replicas' does not say it.")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME=MODULE:CLASS", help="Replace or add a plug-in.")
 @click.option("--faults", is_flag=True, help="Allow fault injection by calls. Not for production.")
+@click.option(
+    "--inject",
+    "tests",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A document of fault injection tests. Not for production.",
+)
 def serve(
     work: Path,
     host: str,
@@ -49,6 +56,7 @@ def serve(
     replicas_per_core: float,
     plugins: tuple[str, ...],
     faults: bool,
+    tests: tuple[Path, ...],
 ) -> None:
     """Run the orchestrator: takes jobs, places them on nodes, and sees to it that they go on.
 
@@ -74,6 +82,7 @@ def serve(
         applications=applications,
         plugins=_plugins(plugins),
         faults=faults,
+        inject=tests,
     )
     asyncio.run(serve(settings, Listening(host, port, certificate, key), say=say))
 

@@ -18,6 +18,7 @@ from holdfast.manage import archive
 from holdfast.manage.calls import Answer, Asked, Call, Query, Refusal, Tokens, endpoint, refused
 from holdfast.manage.database import DatabaseAway, Fenced
 from holdfast.manage.guard import Guard
+from holdfast.manage.life import Event
 from holdfast.manage.openapi import openapi
 from holdfast.manage.orchestrator import Conflict, NotThere
 from holdfast.manage.plugins import Plugin
@@ -28,6 +29,7 @@ from holdfast.model.document import Part
 from holdfast.model.job import NAME, Job
 
 POLL_S = 20.0
+DONE_S = 15.0
 REPORTS_PER_BEAT = 10_000
 
 
@@ -96,7 +98,7 @@ class Api(Plugin):
             Call("GET", "/v1/jobs/{id}", "The story of a job", self.job, statuses=(404, 503)),
             Call(
                 "POST", "/v1/jobs/{id}/cancel", "Cancel a job", self.cancel, body=Cancel, strict=True, status=202,
-                statuses=(404, 409),
+                statuses=(404, 409, 503),
             ),
             Call(
                 "POST",
@@ -106,7 +108,7 @@ class Api(Plugin):
                 body=Activation,
                 strict=True,
                 status=202,
-                statuses=(404, 409),
+                statuses=(404, 409, 503),
             ),
             Call("GET", "/v1/nodes", "List nodes", self.nodes, tag="nodes"),
             Call(
@@ -182,18 +184,21 @@ class Api(Plugin):
         number = _number(asked)
         await self._living(number)
         try:
-            self.orchestrator.cancel(number, cause=asked.body.cause)
+            event = self.orchestrator.cancel(number, cause=asked.body.cause)
         except (Conflict, NotThere) as error:
             raise Refusal(409, str(error)) from None
-        return Answer({"id": number, "state": self.orchestrator.jobs[number].life.state}, status=202)
+        job = self.orchestrator.jobs[number]
+        await self._done(event)
+        return Answer({"id": number, "state": job.life.state}, status=202)
 
     async def activate(self, asked: Asked) -> Answer:
         number = _number(asked)
         await self._living(number)
         try:
-            self.orchestrator.activate(number, asked.body.active)
+            event = self.orchestrator.activate(number, asked.body.active)
         except (Conflict, NotThere) as error:
             raise Refusal(409, str(error)) from None
+        await self._done(event)
         return Answer({"id": number}, status=202)
 
     async def nodes(self, asked: Asked) -> Answer:
@@ -251,6 +256,11 @@ class Api(Plugin):
         except UnknownNode as error:
             raise Refusal(409, str(error)) from None
         return Answer(found)
+
+    async def _done(self, event: Event | None) -> None:
+        """Answer when what was asked for is durable: a caller that got no answer asks again, one that got it need not."""
+        if event is not None and not await self.orchestrator.done(event, within_s=DONE_S):
+            raise Refusal(503, "this waits behind other work; ask again", headers={"Retry-After": "2"})
 
     async def _living(self, number: int) -> None:
         """Refuse calls about jobs that have ended, or never were."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.plugins import Plugin
 from holdfast.model.job import Layout, Task
 
 if TYPE_CHECKING:
@@ -128,13 +128,16 @@ def named_jobs(layout: Layout) -> list[str]:
 class Dataflow(Plugin):
     """The dataflow graph manager. Mapping waits for jobs that are named and not yet mapped themselves."""
 
+    action_names = (
+        "dataflow.map",
+        "dataflow.unmap",
+        "dataflow.instantiate",
+    )
+
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self.graph = Graph()
         self._waiting: dict[int, tuple[LiveJob, int]] = {}
-
-    def actions(self) -> Mapping[str, ActionMethod]:
-        return {"dataflow.map": self.map, "dataflow.unmap": self.unmap, "dataflow.instantiate": self.instantiate}
 
     async def map(self, job: LiveJob, command: Command) -> None:
         """Find the makers of all streams that the job reads; on to `mapped`."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage import archive
 from holdfast.manage.archive import Placed
-from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import Assignment
 from holdfast.manage.replicas import DEAD, LIVING, Replica
 
@@ -20,19 +20,18 @@ if TYPE_CHECKING:
 class Dispatch(Plugin):
     """Keeps the nodes' assignments. A change of a replica's place is written before any node hears of it."""
 
+    action_names = (
+        "dispatch.assign",
+        "dispatch.restart",
+        "dispatch.move",
+        "dispatch.activate",
+        "dispatch.stop",
+        "dispatch.release",
+    )
+
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self._settings: dict[int, dict[str, Any]] = {}
-
-    def actions(self) -> Mapping[str, ActionMethod]:
-        return {
-            "dispatch.assign": self.assign,
-            "dispatch.restart": self.restart,
-            "dispatch.move": self.move,
-            "dispatch.activate": self.activate,
-            "dispatch.stop": self.stop,
-            "dispatch.release": self.release,
-        }
 
     async def assign(self, job: LiveJob, command: Command) -> None:
         """Give the job's replicas the places that were written for them."""

@@ -1,25 +1,186 @@
-"""Fault injection inside an orchestrator: a library of faults, brought about by machines' actions or by a call."""
+"""Fault injection inside an orchestrator: faults that machines' transitions strike with, faults by call, and disturbed messages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from pydantic import Field
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.manage.calls import Call
-from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.errors import HoldfastError
+from holdfast.manage.calls import Answer, Asked, Call, Refusal, refused
+from holdfast.manage.fault_library import Strike, all_faults
+from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, Trigger, check_tests, inject
+from holdfast.manage.plugins import Plugin
+from holdfast.manage.replicas import STARTED
+from holdfast.model.document import Part, read_document
+
+if TYPE_CHECKING:
+    from holdfast.manage.life import Command
+    from holdfast.manage.livejob import LiveJob
+    from holdfast.manage.machine import Machine
+
+Kind = Literal["drop", "delay", "duplicate", "cut"]
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What happens to messages of a node, or of all, until a moment."""
+
+    kind: Kind
+    node: str | None
+    until_s: float
+    by_s: float = 0.0
+
+
+class Injection(Part):
+    """A fault to bring about now."""
+
+    fault: str = Field(max_length=100)
+    node: str | None = Field(default=None, max_length=100)
+    pe: str | None = Field(default=None, max_length=300)
+    settings: dict[str, float] = Field(default_factory=dict, max_length=10)
 
 
 class Faults(Plugin):
+    """Brings faults about. Without tests and calls it does nothing, and costs next to nothing."""
+
+    action_names = (ACTION,)
+
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-
-    def actions(self) -> Mapping[str, ActionMethod]:
-        return {}
+        self.library = all_faults()
+        self._struck: Counter[str] = Counter()
+        self._disturbances: list[Disturbance] = []
+        self._rng = random.Random(0)
 
     def calls(self) -> list[Call]:
-        return []
+        return [
+            Call(
+                "POST", "/v1/faults", "Bring about a fault", self.inject, body=Injection, strict=True, status=202,
+                statuses=(403,), tag="control",
+            )
+        ]  # fmt: skip
+
+    def made_faulty(self, machines: Mapping[str, Machine], documents: Sequence[Any]) -> dict[str, Machine]:
+        """The machines with the faults of these test documents (paths). Raises DocumentError."""
+        tests: list[InjectionTest] = []
+        for path in documents:
+            document = read_document(path, InjectionTests)
+            self._rng.seed(document.seed)
+            tests.extend(document.tests)
+        check_tests(tests, machines, faults=self.library)
+        return {name: inject(machine, tests) for name, machine in machines.items()}
+
+    async def strike(self, job: LiveJob, command: Command) -> None:
+        """The action of faulty machines."""
+        test = InjectionTest.model_validate(dict(command.settings))
+        if not self._is_due(test.trigger, job, test.name):
+            return
+        self._struck[test.name] += 1
+        at = Strike(self.orchestrator, job, test.node, test.pe, test.settings)
+        text = f"fault {test.fault} at {test.state}.{test.transition} ({test.moment})"
+        self.orchestrator.events.tell("fault", text, job=job.id, data={"fault": test.fault, "test": test.name})
+        self.orchestrator.say(f"{text} of job {job.id}")
+        wait_s = self._rng.uniform(test.trigger.min_s, test.trigger.max_s)
+        if wait_s:
+            self.orchestrator.spawn(self._strike_later(at, test.fault, wait_s))
+        else:
+            await self._bring_about(test.fault, at)
+
+    async def inject(self, asked: Asked) -> Answer:
+        """The call: a fault, now."""
+        if not self.orchestrator.settings.faults:
+            raise Refusal(403, "fault injection is off; start the orchestrator with --faults to allow it")
+        wanted: Injection = asked.body
+        if wanted.fault not in self.library:
+            raise Refusal(422, f"there is no fault '{wanted.fault}'; faults are: {', '.join(sorted(self.library))}")
+        self.orchestrator.events.tell("fault", f"fault {wanted.fault}", node=wanted.node, data={"fault": wanted.fault})
+        self.orchestrator.say(f"fault {wanted.fault}")
+        await self.library[wanted.fault](Strike(self.orchestrator, None, wanted.node, wanted.pe, wanted.settings))
+        return Answer({"fault": wanted.fault}, status=202)
+
+    def disturb(self, kind: Kind, node: str | None, *, for_s: float, by_s: float = 0.0) -> None:
+        """Disturb messages from now on, for so long."""
+        self._disturbances.append(Disturbance(kind, node, self.orchestrator.time.monotonic_s() + for_s, by_s))
 
     async def pass_on(self, node: str | None, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        await app(scope, receive, send)
+        """Hand a call on, or do to it what is being done to messages. Calls of users (no `node`) are never touched."""
+        disturbance = self._disturbance(node) if self._disturbances and node is not None else None
+        if disturbance is None:
+            await app(scope, receive, send)
+            return
+        match disturbance.kind:
+            case "cut":
+                await _lose(scope, receive, send)
+            case "drop":
+                if self._rng.random() < 0.5:
+                    await app(scope, receive, _unheard)  # taken, and the answer is lost: the caller must send it again
+                await _lose(scope, receive, send)
+            case "delay":
+                await asyncio.sleep(self._rng.uniform(0, disturbance.by_s))
+                await app(scope, receive, send)
+            case "duplicate":
+                twice = await _repeatable(receive)
+                await app(dict(scope), twice(), _unheard)
+                await app(scope, twice(), send)
+
+    async def _strike_later(self, at: Strike, fault: str, wait_s: float) -> None:
+        await self.orchestrator.time.sleep(wait_s)
+        try:
+            await self._bring_about(fault, at)
+        except HoldfastError as error:
+            self.orchestrator.events.tell("fault", f"{fault}: {error}", job=at.job.id if at.job else None)
+
+    async def _bring_about(self, fault: str, at: Strike) -> None:
+        if fault in ("raise", "delay"):
+            await self.library[fault](at)
+            return
+        try:
+            await self.library[fault](at)
+        except HoldfastError as error:  # nobody there to strike is no failure of the transition
+            self.orchestrator.events.tell("fault", f"{fault}: {error}", job=at.job.id if at.job else None)
+
+    def _is_due(self, trigger: Trigger, job: LiveJob, name: str) -> bool:
+        if self._struck[name] >= trigger.times or (trigger.job is not None and trigger.job != job.id):
+            return False
+        started = sum(replica.state in STARTED for replica in self.orchestrator.replicas.of(job.id))
+        return started >= trigger.started
+
+    def _disturbance(self, node: str | None) -> Disturbance | None:
+        now_s = self.orchestrator.time.monotonic_s()
+        self._disturbances = [each for each in self._disturbances if each.until_s > now_s]
+        return next((each for each in self._disturbances if each.node in (None, node)), None)
+
+
+async def _lose(scope: Scope, receive: Receive, send: Send) -> None:
+    await refused(503, "this message was lost, by fault injection")(scope, receive, send)
+
+
+async def _unheard(message: Message) -> None:
+    """An answer that nobody gets."""
+
+
+async def _repeatable(receive: Receive) -> Any:
+    """A body that can be received more than once."""
+    parts: list[Message] = []
+    while True:
+        message = await receive()
+        parts.append(message)
+        if message["type"] != "http.request" or not message.get("more_body", False):
+            break
+
+    def again() -> Receive:
+        waiting = list(parts)
+
+        async def give() -> Message:
+            return waiting.pop(0) if waiting else await receive()
+
+        return give
+
+    return again

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.manage.calls import refused
 
@@ -77,7 +77,3 @@ class Guard:
 def _node(path: str) -> str | None:
     parts = path.split("/")
     return parts[3] if len(parts) == 5 and parts[1:3] == ["v1", "nodes"] and parts[4] in ("beat", "assignment") else None
-
-
-async def swallow(message: Message) -> None:
-    """An answer that nobody gets."""

@@ -68,6 +68,7 @@ class Settings:
     applications: Path | None = None
     plugins: Mapping[str, str] = field(default_factory=dict)
     faults: bool = False
+    inject: tuple[Path, ...] = ()
 
 
 class Orchestrator:
@@ -96,6 +97,7 @@ class Orchestrator:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next_job = 1
         self._event_ids = itertools.count(1)
+        self._awaited: dict[int, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.plugins: dict[str, Any] = {}
         for name in plugin_names(settings.plugins):
@@ -185,16 +187,16 @@ class Orchestrator:
     def begin_numbers(self, last: int) -> None:
         self._next_job = max(self._next_job, last + 1)
 
-    def cancel(self, number: int, *, cause: str = "canceled by a user") -> None:
-        """Ask for a job to be canceled. Raises NotThere, Conflict."""
+    def cancel(self, number: int, *, cause: str = "canceled by a user") -> Event | None:
+        """Ask for a job to be canceled, before anything else that waits to happen to it. Raises NotThere, Conflict."""
         job = self.job(number)
         if job.life.state == "canceling":
-            return
+            return None
         if "cancel" not in job.machine.states[job.life.state].transitions:
             raise Conflict(f"job {number} is {job.life.state} and cannot be canceled")
-        self.post(job, "cancel", cause=cause)
+        return self.post(job, "cancel", cause=cause, first=True)
 
-    def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> None:
+    def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> Event:
         """Ask for exactly these replicas of some tasks to be active. Raises NotThere, Conflict."""
         job = self.job(number)
         if "activate" not in job.machine.states[job.life.state].transitions:
@@ -211,7 +213,20 @@ class Orchestrator:
                 problems.append(f"task '{task}' has the replicas {sorted(there)}, got {sorted(set(replicas))}")
         if problems:
             raise HoldfastError("; ".join(problems))
-        self.post(job, "activate", data={"active": {task: tuple(replicas) for task, replicas in active.items()}}, cause=cause)
+        wanted = {task: tuple(replicas) for task, replicas in active.items()}
+        return self.post(job, "activate", data={"active": wanted}, cause=cause)
+
+    async def done(self, event: Event, *, within_s: float) -> bool:
+        """Whether an event has been worked off within so long: then nothing about it can be lost any more."""
+        done = self._awaited.setdefault(event.id, asyncio.Event())
+        try:
+            async with asyncio.timeout(within_s):
+                await done.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._awaited.pop(event.id, None)
+        return True
 
     def job(self, number: int) -> LiveJob:
         """A job that has not ended. Raises NotThere."""
@@ -221,11 +236,20 @@ class Orchestrator:
             raise NotThere(f"job {number} is not there or has ended; 'holdfast jobs' lists them") from None
 
     def post(
-        self, job: LiveJob, name: str, *, cause: str = "", data: Mapping[str, Any] | None = None, since: int | None = None
-    ) -> None:
-        """Let an event happen to a job, after those that wait already."""
-        job.queue.append(Event(next(self._event_ids), name, self.time.now_s(), cause, data or {}, since))
+        self,
+        job: LiveJob,
+        name: str,
+        *,
+        cause: str = "",
+        data: Mapping[str, Any] | None = None,
+        since: int | None = None,
+        first: bool = False,
+    ) -> Event:
+        """Let an event happen to a job, after those that wait already or before them."""
+        event = Event(next(self._event_ids), name, self.time.now_s(), cause, data or {}, since)
+        (job.queue.appendleft if first else job.queue.append)(event)
         self._work_on(job)
+        return event
 
     def post_status(self, job: LiveJob, key: str | None = None) -> None:
         """Tell a job that replicas of it have changed; what waits to be told already is told with it."""
@@ -251,21 +275,26 @@ class Orchestrator:
     async def _work_off(self, job: LiveJob) -> None:
         while job.queue and not job.ended:
             event = job.queue.popleft()
-            if is_stale(job.life, event):
-                continue
             try:
-                moved, commands = step(job.machine, job.life, event)
-            except IllegalTransition as error:
-                if event.name != STATUS:
-                    self.events.tell("job", str(error), job=job.id)
-                continue
-            try:
-                await self._execute(job, moved, commands, event)
+                await self._take(job, event)
             except Fenced as error:
                 self.stop(error)
                 return
+            if event.id in self._awaited:
+                self._awaited[event.id].set()
         if job.ended:
             self._forget(job)
+
+    async def _take(self, job: LiveJob, event: Event) -> None:
+        if is_stale(job.life, event):
+            return
+        try:
+            moved, commands = step(job.machine, job.life, event)
+        except IllegalTransition as error:
+            if event.name != STATUS:
+                self.events.tell("job", str(error), job=job.id)
+            return
+        await self._execute(job, moved, commands, event)
 
     async def _execute(self, job: LiveJob, moved: Life, commands: list[Command], event: Event) -> None:
         """Run the commands of one event, in order; the life moves when the move is durable, before the first action."""
@@ -376,4 +405,4 @@ class Orchestrator:
         for path in self.settings.machines:
             machine = read_machine(path, actions=self.actions)
             machines[machine.name] = machine
-        return machines
+        return self.faults.made_faulty(machines, self.settings.inject) if self.settings.inject else machines

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.plugins import Plugin
 from holdfast.model.document import parse_document
 from holdfast.model.job import Job, Layout, LightPe, Reading, Task
 from holdfast.model.order import in_order
@@ -66,12 +65,11 @@ def _light_task(name: str, pe: LightPe, *, replicas: int) -> Task:
 class Parser(Plugin):
     """Parses jobs, at most a few applications at a time."""
 
+    action_names = ("parser.parse",)
+
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self._turn = asyncio.Semaphore(AT_ONCE)
-
-    def actions(self) -> Mapping[str, ActionMethod]:
-        return {"parser.parse": self.parse}
 
     async def parse(self, job: LiveJob, command: Command) -> None:
         """Find the job's layout; on to `parsed`."""

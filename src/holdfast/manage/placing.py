@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.archive import Placed
 from holdfast.manage.placement import NoCapacity, Room, place, place_one
-from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.plugins import Plugin
 
 if TYPE_CHECKING:
     from holdfast.manage.life import Command
@@ -19,13 +18,12 @@ if TYPE_CHECKING:
 class Placing(Plugin):
     """Finds nodes for replicas. What a job was promised is held for it until its replicas are there."""
 
+    action_names = ("placement.place",)
+
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self._promised: dict[int, Counter[str]] = {}
         self._held: Counter[str] = Counter()
-
-    def actions(self) -> Mapping[str, ActionMethod]:
-        return {"placement.place": self.place}
 
     async def place(self, job: LiveJob, command: Command) -> None:
         """Find a node for every replica of the job; on to `optim`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from holdfast.errors import MachineError
 
@@ -36,13 +36,15 @@ SHIPPED = {
 
 
 class Plugin:
-    """A part of an orchestrator. `actions` are what machines can call it for, as `name.method`."""
+    """A part of an orchestrator. `action_names` are what machines can call it for, each as `plugin.method`."""
+
+    action_names: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         self.orchestrator = orchestrator
 
     def actions(self) -> Mapping[str, ActionMethod]:
-        return {}
+        return {name: getattr(self, name.partition(".")[2]) for name in self.action_names}
 
 
 def plugin_class(name: str, places: Mapping[str, str] | None = None) -> Callable[..., Any]:
@@ -68,6 +70,16 @@ def plugin_class(name: str, places: Mapping[str, str] | None = None) -> Callable
     if not callable(made):
         raise MachineError(f"plug-in '{name}' of {whose}: wanted a class at '{place}', got {type(made).__name__}")
     return made  # type: ignore[no-any-return]  # what an entry point names has no type that could be known here
+
+
+def shipped_actions() -> set[str]:
+    """The names of all actions that the shipped plug-ins bring, without an orchestrator to run them."""
+    names: set[str] = set()
+    for name in SHIPPED:
+        made = plugin_class(name, SHIPPED)
+        if isinstance(made, type) and issubclass(made, Plugin):
+            names.update(made.action_names)
+    return names
 
 
 def plugin_names(places: Mapping[str, str] | None = None) -> list[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.archive import replicas_placed
 from holdfast.manage.dispatch import living_beside
-from holdfast.manage.plugins import ActionMethod, Plugin
+from holdfast.manage.plugins import Plugin
 from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide
 from holdfast.manage.replicas import DEAD, STARTED, Replica
 from holdfast.model.job import Job
@@ -21,14 +21,13 @@ if TYPE_CHECKING:
 class Supervision(Plugin):
     """Weighs jobs when something about their replicas has changed."""
 
+    action_names = ("supervision.weigh",)
+
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self.ended: dict[int, LiveJob] = {}
         self._dead: set[str] = set()
         self._said: dict[str, str] = {}
-
-    def actions(self) -> Mapping[str, ActionMethod]:
-        return {"supervision.weigh": self.weigh}
 
     def replica_changed(self, replica: Replica) -> None:
         """Note a change of a replica, and tell every job that uses it."""

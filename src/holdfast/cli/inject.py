@@ -1,0 +1,175 @@
+"""holdfast inject: strike a control plane at every transition of its state machines, and see whether it heals."""
+
+import random
+import sys
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.shared import json_option, print_json, progress_bar, say
+
+if TYPE_CHECKING:
+    from holdfast.manage.campaign import Verdict
+    from holdfast.manage.injection import InjectionTest
+
+SETTINGS: dict[str, dict[str, float]] = {
+    "delay": {"by_s": 0.5},
+    "drop-messages": {"for_s": 2.0},
+    "delay-messages": {"for_s": 2.0, "by_s": 0.5},
+    "duplicate-messages": {"for_s": 2.0},
+    "database-away": {"for_s": 1.0},
+    "cut-node": {"for_s": 5.0},
+}
+
+
+@click.command()
+@click.argument("documents", metavar="[TESTS]...", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--machine", "machines", multiple=True, help="Generate tests for this machine.  [default: streaming and finite]")
+@click.option("--fault", "faults", multiple=True, help="Generate tests with this fault.  [default: crash-orchestrator]")
+@click.option("--all-faults", is_flag=True, help="Generate tests with every fault there is.")
+@click.option("--moment", "moments", multiple=True, type=click.Choice(["before", "after", "done"]), help="Only at these moments.")
+@click.option("--state", "states", multiple=True, help="Only transitions of these states.")
+@click.option("--transition", "transitions", multiple=True, help="Only transitions of this name.")
+@click.option("--sample", type=click.IntRange(1), help="Draw so many of the generated tests.")
+@click.option("--seed", default=0, show_default=True, help="Draws the sample.")
+@click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="Folder for all of it.  [default: a temporary one]")
+@click.option("--list", "only_list", is_flag=True, help="Write the tests as a document, and run none.")
+@json_option
+def inject(
+    documents: tuple[Path, ...],
+    machines: tuple[str, ...],
+    faults: tuple[str, ...],
+    all_faults: bool,
+    moments: tuple[str, ...],
+    states: tuple[str, ...],
+    transitions: tuple[str, ...],
+    sample: int | None,
+    seed: int,
+    work: Path | None,
+    only_list: bool,
+    as_json: bool,
+) -> None:
+    """Run fault injection tests against real processes: an orchestrator, three nodes and light PEs on this machine.
+
+    TESTS are documents that say at which state, transition and moment which fault strikes; without any they are generated for every
+    transition of the machines that ship. Exit code 1 if something did not heal.
+
+    \b
+    Example:
+      holdfast inject --sample 10
+      holdfast inject --state dispatching --fault crash-orchestrator --fault database-away
+      holdfast inject --list --machine finite > tests.yaml
+      holdfast inject tests.yaml --json
+    """
+    from holdfast.manage.injection import InjectionTests
+    from holdfast.model.document import document_text
+
+    tests, passed_over = _tests(documents, machines, faults, all_faults, moments, states, transitions)
+    if sample is not None and sample < len(tests):
+        tests = sorted(random.Random(seed).sample(tests, sample), key=tests.index)
+    if only_list:
+        click.echo(document_text(InjectionTests(seed=seed, tests=tuple(tests))), nl=False)
+        return
+    verdicts = _run(tests, work)
+    if as_json:
+        print_json(
+            {"healed": all(verdict.healed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
+             "tests": [verdict.document() for verdict in verdicts]}
+        )  # fmt: skip
+    else:
+        _show(verdicts, passed_over)
+    if not all(verdict.healed for verdict in verdicts):
+        sys.exit(1)
+
+
+def _tests(
+    documents: tuple[Path, ...],
+    machines: tuple[str, ...],
+    faults: tuple[str, ...],
+    all_faults: bool,
+    moments: tuple[str, ...],
+    states: tuple[str, ...],
+    transitions: tuple[str, ...],
+) -> tuple[list["InjectionTest"], list[str]]:
+    """The tests to run, and what is passed over because no script leads there."""
+    from holdfast.manage import fault_library
+    from holdfast.manage.injection import InjectionTests, check_tests, generate
+    from holdfast.manage.machine import shipped_machines
+    from holdfast.manage.scripts import NoScript, script_for
+    from holdfast.model.document import read_document
+
+    known = shipped_machines(shipped_actions())
+    library = fault_library.all_faults()
+    if documents:
+        found = [test for path in documents for test in read_document(path, InjectionTests).tests]
+    else:
+        for name in machines:
+            if name not in known:
+                raise click.BadParameter(f"there is no machine '{name}'; machines are: {', '.join(sorted(known))}")
+        names = sorted(library) if all_faults else faults or ("crash-orchestrator",)
+        settings = {name: SETTINGS.get(name, {}) for name in names}
+        chosen = [known[name] for name in machines or sorted(known, reverse=True)]
+        found = [test for machine in chosen for test in generate(machine, settings)]
+        found = [
+            test
+            for test in found
+            if (not moments or test.moment in moments)
+            and (not states or test.state in states)
+            and (not transitions or test.transition in transitions)
+        ]
+    check_tests(found, known, faults=library)
+    tests, passed_over = [], []
+    for test in found:
+        try:
+            script_for(test.machine, test.state, test.transition, name="trial", hold_s=1)
+        except NoScript as error:
+            passed_over.append(f"{test.name}: {error}")
+        else:
+            tests.append(test)
+    return tests, passed_over
+
+
+def shipped_actions() -> set[str]:
+    """The names of the actions that the shipped machines may use."""
+    from holdfast.manage.plugins import shipped_actions
+
+    return shipped_actions()
+
+
+def _run(tests: list["InjectionTest"], work: Path | None) -> list["Verdict"]:
+    from holdfast.manage.campaign import Campaign
+
+    verdicts = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
+        bar(0, len(tests))
+        for verdict in Campaign(work or Path(scratch)).run(tests):
+            verdicts.append(verdict)
+            if not verdict.healed:
+                say(f"{verdict.test.name}: {'; '.join(verdict.problems) or 'the fault did not strike'}")
+            bar(len(verdicts), len(tests))
+    return verdicts
+
+
+def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:
+    """Per transition: tests, how many struck, how many healed."""
+    rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "struck": 0, "healed": 0})
+    for verdict in verdicts:
+        row = rows[f"{verdict.test.machine}:{verdict.test.state}.{verdict.test.transition}"]
+        row["tests"] += 1
+        row["struck"] += verdict.struck
+        row["healed"] += verdict.healed
+    return dict(rows)
+
+
+def _show(verdicts: list["Verdict"], passed_over: list[str]) -> None:
+    table = Table("transition", "tests", "struck", "healed", box=None, pad_edge=False)
+    for name, row in _coverage(verdicts).items():
+        table.add_row(name, str(row["tests"]), str(row["struck"]), str(row["healed"]))
+    Console().print(table, markup=False)
+    healed = sum(verdict.healed for verdict in verdicts)
+    click.echo(f"{healed} of {len(verdicts)} tests healed" + (f"; {len(passed_over)} passed over" if passed_over else ""))

@@ -1,0 +1,170 @@
+"""The faults that can be injected, by name. A package adds its own by an entry point of the group `holdfast.faults`.
+
+A fault is called with where it strikes. One that takes time or raises does so to whoever called it: as an action, to the
+transition.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import psutil
+
+from holdfast.errors import HoldfastError, MachineError
+from holdfast.manage.files import Fail, ask_to_fail
+
+if TYPE_CHECKING:
+    from holdfast.manage.livejob import LiveJob
+    from holdfast.manage.orchestrator import Orchestrator
+    from holdfast.manage.replicas import Replica
+
+GROUP = "holdfast.faults"
+
+
+class Injected(HoldfastError):
+    """An action that failed because it was told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """Where a fault strikes. `node` and `pe` name whom, where it matters; `job` is whose transition it is, if it is one's."""
+
+    orchestrator: Orchestrator
+    job: LiveJob | None = None
+    node: str | None = None
+    pe: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self.settings.get(name, default)
+        if not isinstance(value, int | float) or not 0 <= value <= 3600:
+            raise HoldfastError(f"setting '{name}': wanted seconds from 0 to 3600, got {value!r}")
+        return float(value)
+
+    def replica(self) -> Replica:
+        """The replica that is struck: of the PE and node named, else the first of the job. Raises HoldfastError."""
+        replicas = self.orchestrator.replicas
+        among = replicas if self.job is None else replicas.of(self.job.id)
+        fitting = [
+            replica
+            for replica in among
+            if (
+                self.pe is None or self.pe in (replica.pe, replica.task_name, f"{replica.task_name}.{replica.replica}", replica.key)
+            )
+            and (self.node is None or replica.node == self.node)
+        ]
+        if not fitting:
+            raise HoldfastError(f"no replica to strike: wanted PE {self.pe or 'any'} on node {self.node or 'any'}")
+        return min(fitting, key=lambda replica: replica.key)
+
+    def host_process(self) -> psutil.Process:
+        """The PE host of the node that is struck, if it runs on this machine. Raises HoldfastError."""
+        name = self.node if self.node is not None and self.pe is None else self.replica().node
+        node = self.orchestrator.resources.nodes.get(name)
+        if node is None or node.host is None:
+            raise HoldfastError(f"node '{name}' has not said which process its PE host is")
+        try:
+            process = psutil.Process(node.host.pid)
+            if abs(process.create_time() - node.host.started_s) > 60 or "--work" not in process.cmdline():
+                raise HoldfastError(f"node '{name}': its PE host does not run on the orchestrator's machine; strike it there")
+        except psutil.NoSuchProcess:
+            raise HoldfastError(f"node '{name}': its PE host is not there") from None
+        return process
+
+
+Fault: TypeAlias = Callable[[Strike], Awaitable[None]]
+
+
+async def crash_orchestrator(strike: Strike) -> None:
+    """The orchestrator dies at once."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def crash_pe(strike: Strike) -> None:
+    """One replica fails, as one does that gives up."""
+    arguments = strike.host_process().cmdline()
+    work = Path(arguments[arguments.index("--work") + 1])
+    ask_to_fail(work, Fail(keys=(strike.replica().key,)))
+
+
+async def crash_host(strike: Strike) -> None:
+    """A PE host dies, and all replicas on it."""
+    os.killpg(strike.host_process().pid, signal.SIGKILL)
+
+
+async def crash_controller(strike: Strike) -> None:
+    """A node controller dies; its PE host goes on."""
+    parent = strike.host_process().parent()
+    if parent is None or parent.pid == 1:
+        raise HoldfastError("the controller of that PE host was started anew after it, and is not known")
+    parent.kill()
+
+
+async def delay(strike: Strike) -> None:
+    """The transition takes `by_s` longer."""
+    await asyncio.sleep(strike.seconds("by_s", 1.0))
+
+
+async def fail(strike: Strike) -> None:
+    """The action fails."""
+    raise Injected("a fault was injected")
+
+
+async def drop_messages(strike: Strike) -> None:
+    """For `for_s`, messages of nodes are lost, or the answers to them."""
+    strike.orchestrator.faults.disturb("drop", strike.node, for_s=strike.seconds("for_s", 2.0))
+
+
+async def delay_messages(strike: Strike) -> None:
+    """For `for_s`, messages of nodes and the answers to them are up to `by_s` late."""
+    disturb = strike.orchestrator.faults.disturb
+    disturb("delay", strike.node, for_s=strike.seconds("for_s", 2.0), by_s=strike.seconds("by_s", 0.5))
+
+
+async def duplicate_messages(strike: Strike) -> None:
+    """For `for_s`, messages of nodes come twice."""
+    strike.orchestrator.faults.disturb("duplicate", strike.node, for_s=strike.seconds("for_s", 2.0))
+
+
+async def cut_node(strike: Strike) -> None:
+    """For `for_s`, no message of a node comes through."""
+    node = strike.node or strike.replica().node
+    strike.orchestrator.faults.disturb("cut", node, for_s=strike.seconds("for_s", 5.0))
+
+
+async def database_away(strike: Strike) -> None:
+    """For `for_s`, the database does not answer."""
+    strike.orchestrator.persistence.database.cut(strike.seconds("for_s", 2.0))
+
+
+LIBRARY: dict[str, Fault] = {
+    "crash-orchestrator": crash_orchestrator,
+    "crash-pe": crash_pe,
+    "crash-host": crash_host,
+    "crash-controller": crash_controller,
+    "delay": delay,
+    "raise": fail,
+    "drop-messages": drop_messages,
+    "delay-messages": delay_messages,
+    "duplicate-messages": duplicate_messages,
+    "cut-node": cut_node,
+    "database-away": database_away,
+}
+
+
+def all_faults() -> dict[str, Fault]:
+    """The library, and what packages add to it or replace. Raises MachineError for one that cannot be loaded."""
+    found = dict(LIBRARY)
+    for entry in entry_points(group=GROUP):
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:
+            raise MachineError(f"fault '{entry.name}' cannot be loaded from '{entry.value}': {error}; mend its package") from error
+    return found
