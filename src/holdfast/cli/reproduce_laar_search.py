@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.study import (
     CONSTRAINTS,
@@ -136,15 +136,10 @@ def _in_processes(tasks: list[Task], workers: int) -> Iterator[Run]:
 
 
 def _on_spark(tasks: list[Task], master: str) -> Iterator[Run]:
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.builder.master(master).appName("laar-search").getOrCreate()
-    try:
-        context = session.sparkContext
+    with spark_session(master, "2g", name="holdfast-laar-search") as spark:
+        context = spark.sparkContext
         spread = context.parallelize(tasks, min(len(tasks), 4 * context.defaultParallelism))
         yield from spread.map(evaluate).toLocalIterator(prefetchPartitions=True)
-    finally:
-        session.stop()
 
 
 class _Kept:

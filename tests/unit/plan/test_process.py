@@ -1,0 +1,65 @@
+"""Functions called in processes of their own."""
+
+import math
+import os
+import signal
+import time
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.plan.laar import FTSearch, HostCrash
+from holdfast.plan.process import Call, apart, race
+
+FOREVER = 3600.0
+
+
+def test_a_call_is_made_in_another_process_which_is_kept_for_the_next():
+    first = apart(os.getpid)
+    assert first != os.getpid()
+    assert apart(os.getpid) == first
+
+
+def test_the_first_answer_that_settles_the_matter_ends_the_others():
+    calls = [Call(time.sleep, (FOREVER,)), Call(math.sqrt, (9.0,))]
+    assert race(calls, settles=lambda answer: answer is not None, until=float("inf")) == [None, 3.0]
+
+
+def test_without_a_settling_answer_all_are_waited_for():
+    calls = [Call(math.sqrt, (4.0,)), Call(math.sqrt, (9.0,))]
+    assert race(calls, settles=lambda answer: False, until=float("inf")) == [2.0, 3.0]
+
+
+def test_a_later_call_is_not_made_once_the_matter_is_settled():
+    calls = [Call(math.sqrt, (4.0,)), Call(time.sleep, (FOREVER,), after_s=FOREVER)]
+    assert race(calls, settles=lambda answer: True, until=float("inf")) == [2.0, None]
+
+
+def test_a_later_call_need_not_wait_when_nothing_else_is_tried():
+    calls = [Call(math.sqrt, (4.0,)), Call(math.sqrt, (9.0,), after_s=FOREVER)]
+    assert race(calls, settles=lambda answer: False, until=float("inf")) == [2.0, 3.0]
+
+
+def test_a_race_ends_in_time():
+    assert race([Call(time.sleep, (FOREVER,))], settles=lambda _: True, until=time.monotonic() + 0.05) == [None]
+
+
+def test_a_mistake_is_told_as_it_would_be_here():
+    with pytest.raises(HoldfastError, match="FT-Search wants at least 1 worker, got 0"):
+        apart(FTSearch, 0)
+
+
+def test_a_failure_carries_its_story():
+    with pytest.raises(HoldfastError, match=r"a solver failed: Traceback[\s\S]*math domain error"):
+        apart(math.sqrt, -1.0)
+
+
+def test_a_process_that_dies_is_told_and_replaced():
+    with pytest.raises(HoldfastError, match=r"ended with exit code -9 before it had an answer"):
+        apart(os.kill, apart(os.getpid), signal.SIGKILL)
+    assert apart(math.sqrt, 4.0) == 2.0
+
+
+def test_one_death_does_not_fail_the_race():
+    calls = [Call(os._exit, (3,)), Call(HostCrash, ("h1",))]
+    assert race(calls, settles=lambda answer: answer is not None, until=float("inf"))[1] == HostCrash("h1")
