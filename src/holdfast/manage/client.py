@@ -163,7 +163,7 @@ class Client:
             ) from error
         if answer.status_code >= 300:
             hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
-            text = f"{error_text(answer)}{hint if answer.status_code in (401, 403) else ''}"
+            text = f"{error_text(answer.content)}{hint if answer.status_code in (401, 403) else ''}"
             raise ClientError(text, status=answer.status_code)
         found: dict[str, Any] = answer.json() if answer.content else {}
         return found

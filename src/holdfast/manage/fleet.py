@@ -2,8 +2,8 @@
 
     python -m holdfast.manage.fleet --orchestrator DIR --nodes 90 --work DIR
 
-It stands for a cluster that no machine here has. What differs from real nodes: the controllers share a process, a network
-address and an HTTP client, and a PE host is an object here and no process. Controllers and protocol are the real ones.
+It stands for a cluster that no machine here has. What differs from real nodes: the controllers share a process and a
+network address, and a PE host is an object here and no process. Controllers and protocol are the real ones.
 """
 
 from __future__ import annotations
@@ -18,17 +18,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
-
 from holdfast.manage.controller import Controller, Node
-from holdfast.manage.files import replace_file
-from holdfast.manage.light import LightPes
+from holdfast.manage.light import STARTS, LightPes
 from holdfast.manage.link import Link, Place, place_at
 from holdfast.manage.protocol import Assigned, Assignment, HostStatus
 from holdfast.manage.reports import Reports
-
-STARTS = "starts.log"
-READY = "ready"
+from holdfast.manage.wire import Wire
 
 
 class InnerHost:
@@ -93,7 +88,7 @@ class InnerHost:
 class Fleet:
     """So many nodes, n0001 onwards, in racks of `rack` nodes. `starts` counts how often each replica was started."""
 
-    def __init__(self, nodes: int, find: Callable[[], Place], http: httpx.AsyncClient, *, work: Path, rack: int = 10) -> None:
+    def __init__(self, nodes: int, find: Callable[[], Place], *, work: Path, rack: int = 10) -> None:
         self.starts: list[tuple[str, int]] = []
         self.hosts: dict[str, InnerHost] = {}
         self.controllers: list[Controller] = []
@@ -103,7 +98,7 @@ class Fleet:
             self.controllers.append(
                 Controller(
                     Node(name, cores=64, memory_bytes=2**36, host="light", labels={"rack": f"r{number // rack:03}"}),
-                    Link(name, find, http),
+                    Link(name, find, Wire()),
                     self.hosts[name],
                     reports=Reports(work / f"{name}.db", clock=time.time, synced=False),  # one disk here stands for many
                     log=lambda text, name=name: print(f"{name}: {text}", file=sys.stderr),  # type: ignore[misc]  # name is bound
@@ -114,6 +109,7 @@ class Fleet:
 
     async def run(self, stop: asyncio.Event) -> None:
         await asyncio.gather(*(controller.run(stop) for controller in self.controllers))
+        await asyncio.gather(*(controller.link.close() for controller in self.controllers))
 
 
 async def serve(nodes: int, orchestrator: str, *, token: Path | None, work: Path) -> None:
@@ -121,15 +117,12 @@ async def serve(nodes: int, orchestrator: str, *, token: Path | None, work: Path
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-    async with httpx.AsyncClient(verify=False, limits=limits) as http:  # one machine, loopback
-        fleet = Fleet(nodes, place_at(orchestrator, token), http, work=work)
-        replace_file(work / READY, f"{os.getpid()}\n")
-        writing = asyncio.create_task(_write_starts(fleet, work / STARTS))
-        try:
-            await fleet.run(stop)
-        finally:
-            writing.cancel()
+    fleet = Fleet(nodes, place_at(orchestrator, token), work=work)
+    writing = asyncio.create_task(_write_starts(fleet, work / STARTS))
+    try:
+        await fleet.run(stop)
+    finally:
+        writing.cancel()
 
 
 async def _write_starts(fleet: Fleet, path: Path) -> None:

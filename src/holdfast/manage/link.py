@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import httpx
 from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
+from holdfast.manage.wire import Answer, Caller, WireError
 from holdfast.model.document import Part
 
 POLL_S = 20.0
@@ -86,10 +87,10 @@ def _text(path: Path) -> str:
 
 
 class Link:
-    """Calls of one node. Many may share an HTTP client."""
+    """Calls of one node."""
 
-    def __init__(self, name: str, find: Callable[[], Place], http: httpx.AsyncClient) -> None:
-        self.name, self._find, self._http = name, find, http
+    def __init__(self, name: str, find: Callable[[], Place], wire: Caller) -> None:
+        self.name, self._find, self._wire = name, find, wire
         self._place: Place | None = None
 
     async def register(self, registration: Registration) -> Registered:
@@ -104,36 +105,39 @@ class Link:
         """The newest assignment once it is newer than this, or None after a while of nothing newer."""
         path = f"/v1/nodes/{self.name}/assignment?term={term}&generation={generation}"
         answer = await self._call("GET", path, None, limit_s=POLL_S + CALL_S)
-        return None if answer.status_code == 204 else _read(answer, Assignment)
+        return None if answer.status == 204 else _read(answer, Assignment)
 
-    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> httpx.Response:
+    async def close(self) -> None:
+        await self._wire.close()
+
+    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> Answer:
         place = self._place = self._place or self._find()
         try:
-            answer = await self._http.request(
+            answer = await self._wire.call(
                 method,
                 place.url + path,
-                content=None if body is None else body.model_dump_json(exclude_defaults=True),
                 headers={"authorization": f"Bearer {place.token}", "content-type": "application/json"},
-                timeout=limit_s,
+                body=None if body is None else body.model_dump_json(exclude_defaults=True).encode(),
+                limit_s=limit_s,
             )
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise Away(f"orchestrator at {place.url} is away: {error or type(error).__name__}") from error
-        if answer.status_code < 300:
+        except WireError as error:
+            raise Away(f"orchestrator at {place.url} is away: {error}") from error
+        if answer.status < 300:
             return answer
-        kind = {409: Outdated, 429: Busy, 503: Busy}.get(answer.status_code, Refused)
-        raise kind(f"orchestrator at {place.url} answered {answer.status_code}: {error_text(answer)}")
+        kind = {409: Outdated, 429: Busy, 503: Busy}.get(answer.status, Refused)
+        raise kind(f"orchestrator at {place.url} answered {answer.status}: {error_text(answer.content)}")
 
 
-def error_text(answer: httpx.Response) -> str:
+def error_text(content: bytes) -> str:
     """What the orchestrator said of its refusal."""
     try:
-        return str(answer.json()["error"])
+        return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
-        return answer.text[:200] or "nothing more"
+        return content[:200].decode(errors="replace") or "nothing more"
 
 
-def _read(answer: httpx.Response, model: type[M]) -> M:
+def _read(answer: Answer, model: type[M]) -> M:
     try:
         return model.model_validate_json(answer.content)
     except ValidationError as error:
-        raise Refused(f"orchestrator at {answer.url} answered something else than a {model.__name__}: {error}") from error
+        raise Refused(f"the orchestrator answered something else than a {model.__name__}: {error}") from error

@@ -13,13 +13,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
-
 from holdfast.errors import HoldfastError
 from holdfast.manage.controller import Controller, Node
 from holdfast.manage.hosts import HostProcess, host_command
 from holdfast.manage.link import Link, Place, place_at
 from holdfast.manage.reports import Reports
+from holdfast.manage.wire import Wire
 
 REPORTS = "reports.db"
 CONTROLLER_LOCK = "node.lock"
@@ -72,24 +71,29 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with httpx.AsyncClient(verify=_trust(certificate)) as http:
-        controller = Controller(
-            node,
-            Link(node.name, find, http),
-            host,
-            reports=reports,
-            log=_say,
-            rng=random.Random(),  # only spreads retries in time
-            monotonic=time.monotonic,
-        )
-        if metrics_port is not None:
-            from holdfast.manage.node_metrics import serve_metrics
+    link = Link(node.name, find, Wire(_trust(certificate)))
+    controller = Controller(
+        node,
+        link,
+        host,
+        reports=reports,
+        log=_say,
+        rng=random.Random(),  # only spreads retries in time
+        monotonic=time.monotonic,
+    )
+    if metrics_port is not None:
+        from holdfast.manage.node_metrics import serve_metrics
 
-            controller.node = replace(node, metrics=serve_metrics(controller, metrics_port))
+        controller.node = replace(node, metrics=serve_metrics(controller, metrics_port))
+    try:
         await controller.run(stop)
+    finally:
+        await link.close()
 
 
-def _trust(certificate: Path | None) -> ssl.SSLContext:
+def _trust(certificate: Path | None) -> ssl.SSLContext | None:
+    if certificate is None:
+        return None
     try:
         return ssl.create_default_context(cafile=certificate)
     except (OSError, ssl.SSLError) as error:

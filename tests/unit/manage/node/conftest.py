@@ -1,12 +1,13 @@
 """An orchestrator for node controllers to talk to: in memory, obedient, and away whenever a test wants it so."""
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
-import httpx
 import pytest
 
 from holdfast.manage.controller import Controller, Node
@@ -14,9 +15,10 @@ from holdfast.manage.fleet import InnerHost
 from holdfast.manage.link import Link, Place
 from holdfast.manage.protocol import Assigned, Assignment, Beat, Beaten, Registration, Report
 from holdfast.manage.reports import Reports
+from holdfast.manage.wire import Answer, WireError
 
 
-class Orchestrator(httpx.AsyncBaseTransport):
+class Orchestrator:
     """Answers the three calls of a node. `reports` is all that it has taken, in the order in which it took it."""
 
     def __init__(self) -> None:
@@ -41,44 +43,51 @@ class Orchestrator(httpx.AsyncBaseTransport):
         self.known = False
         self.assignment = self.assignment.model_copy(update={"term": self.term, "generation": 1})
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def call(self, method, url, *, headers, body=None, limit_s) -> Answer:
         if self.away:
             self.refused += 1
-            raise httpx.ConnectError("connection refused")
-        body = await request.aread()
-        if request.headers["authorization"] != "Bearer secret":
-            return httpx.Response(401, json={"error": "wrong token"})
-        if request.url.path == "/v1/nodes":
+            raise WireError("connection refused")
+        if headers["authorization"] != "Bearer secret":
+            return said(401, error="wrong token")
+        split = urlsplit(url)
+        if split.path == "/v1/nodes":
             self.registrations.append(Registration.model_validate_json(body))
             self.known = True
-            answer = {"term": self.term, "generation": 0, "every_s": 0.05, "acknowledged": self.acknowledged}
-            return httpx.Response(200, json=answer)
+            return said(200, term=self.term, generation=0, every_s=0.05, acknowledged=self.acknowledged)
         if not self.known:
-            return httpx.Response(409, json={"error": "not registered"})
-        if request.url.path.endswith("/beat"):
+            return said(409, error="not registered")
+        if split.path.endswith("/beat"):
             return self.beaten(Beat.model_validate_json(body))
-        return await self.held(int(request.url.params["term"]), int(request.url.params["generation"]))
+        query = parse_qs(split.query)
+        return await self.held(int(query["term"][0]), int(query["generation"][0]))
 
-    def beaten(self, beat: Beat) -> httpx.Response:
+    async def close(self) -> None:
+        pass
+
+    def beaten(self, beat: Beat) -> Answer:
         if beat.term != self.term:
-            return httpx.Response(409, json={"error": f"term {self.term} now"})
+            return said(409, error=f"term {self.term} now")
         if self.recovering and beat.reports:
-            return httpx.Response(503, json={"error": "recovering"})
+            return said(503, error="recovering")
         self.beats.append(beat)
         self.reports += [report for report in beat.reports if report.number > self.acknowledged]
         self.acknowledged = max([self.acknowledged, *(report.number for report in beat.reports)])
         if self.lose_answers and beat.reports:
             self.lose_answers -= 1
-            raise httpx.ReadError("connection reset")
+            raise WireError("connection reset")
         beaten = Beaten(term=self.term, acknowledged=self.acknowledged, generation=0, every_s=0.05)
-        return httpx.Response(200, content=beaten.model_dump_json())
+        return Answer(200, beaten.model_dump_json().encode())
 
-    async def held(self, term: int, generation: int) -> httpx.Response:
+    async def held(self, term: int, generation: int) -> Answer:
         while not self.known or (self.assignment.term, self.assignment.generation) <= (term, generation):
             await asyncio.sleep(0.01)
             if self.away or not self.known:
-                raise httpx.ReadError("connection reset")
-        return httpx.Response(200, content=self.assignment.model_dump_json())
+                raise WireError("connection reset")
+        return Answer(200, self.assignment.model_dump_json().encode())
+
+
+def said(status: int, **document: object) -> Answer:
+    return Answer(status, json.dumps(document).encode())
 
 
 class Bench:
@@ -96,24 +105,23 @@ class Bench:
         """Run the controller while a story, an async function of this bench, plays."""
 
         async def scene() -> None:
-            async with httpx.AsyncClient(transport=self.orchestrator) as http:
-                self.controller = self.made(http, host)
-                stop = asyncio.Event()
-                self.running = asyncio.create_task(self.controller.run(stop))
-                try:
-                    async with asyncio.timeout(20):
-                        await story(self)  # type: ignore[misc]
-                finally:
-                    stop.set()
-                    await asyncio.wait_for(self.running, 20)
+            self.controller = self.made(host)
+            stop = asyncio.Event()
+            self.running = asyncio.create_task(self.controller.run(stop))
+            try:
+                async with asyncio.timeout(20):
+                    await story(self)  # type: ignore[misc]
+            finally:
+                stop.set()
+                await asyncio.wait_for(self.running, 20)
 
         asyncio.run(scene())
         self.controller.reports.close()
 
-    def made(self, http: httpx.AsyncClient, host: object = None) -> Controller:
+    def made(self, host: object = None) -> Controller:
         return Controller(
             Node("n1", cores=2, memory_bytes=2**30, host="light"),
-            Link("n1", lambda: Place("http://orchestrator", self.token), http),
+            Link("n1", lambda: Place("http://orchestrator", self.token), self.orchestrator),
             host or self.host,  # type: ignore[arg-type]
             reports=Reports(self.work / "reports.db", clock=time.time),
             log=self.log.append,

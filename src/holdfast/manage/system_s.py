@@ -1,0 +1,186 @@
+"""System-S's experiments (section 6): the orchestrator is killed, and what it takes to recover is held against starting anew."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from holdfast.manage.client import Client
+from holdfast.manage.cluster import Cluster
+from holdfast.manage.workload import own_pes, realistic, uniform
+from holdfast.model.job import Job
+
+PROCESSES = 10
+"""Up to so many nodes are processes of their own; more are many controllers in one process."""
+LIMIT_S = 600.0
+POLL_S = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of Figure 8, with the paper's seconds; or one of ours beyond it, without."""
+
+    name: str
+    nodes: int
+    jobs: int
+    realistic: bool = False
+    paper_start_s: float | None = None
+    paper_recover_s: float | None = None
+
+    def workload(self, seed: int) -> list[Job]:
+        return realistic(random.Random(seed)) if self.realistic else uniform(self.jobs)
+
+
+FIGURE_8 = (
+    Row("1", 10, 1, paper_start_s=2.0, paper_recover_s=7.6),
+    Row("2", 10, 10, paper_start_s=9.1, paper_recover_s=8.8),
+    Row("3", 30, 10, paper_start_s=9.1, paper_recover_s=8.0),
+    Row("4", 30, 30, paper_start_s=26.3, paper_recover_s=15.1),
+    Row("5", 90, 30, paper_start_s=33.9, paper_recover_s=16.2),
+    Row("6 (RWS)", 90, 104, realistic=True, paper_start_s=27.0, paper_recover_s=15.4),
+)
+BEYOND = (Row("300 nodes", 300, 97), Row("1,000 nodes", 1000, 323))
+"""About 3,000 and 10,000 PEs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a row. `start_s` from the first submission until all jobs run; `again_s` the same after all were canceled.
+
+    `recover_s` is from starting the orchestrator's process, after it was killed, until every job and every PE is known to run.
+    `boot_s` of that passed until it answered. `restarted`: PEs that were started more than once, or anew. `lost`: jobs or PEs that
+    were not running afterwards.
+    """
+
+    row: str
+    nodes: int
+    jobs: int
+    pes: int
+    processes: bool
+    start_s: float
+    again_s: float
+    recover_s: float
+    boot_s: float
+    restarted: int
+    lost: int
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(row: Row, work: Path, *, seed: int = 1, processes: int = PROCESSES) -> Run:
+    """Start a row's jobs, kill the orchestrator in steady state, recover, cancel all, and start them again."""
+    jobs = row.workload(seed)
+    with Cluster(work) as cluster:
+        own = row.nodes <= processes
+        start_nodes(cluster, row.nodes, own=own)
+        client = cluster.client
+        start_s = submit_all(client, jobs)
+        cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
+        before = cluster.starts()
+        cluster.kill_orchestrator()
+        recover_s, boot_s = recover(cluster, len(jobs))
+        lost = len(jobs) - len(running(client)) + unsettled(client)
+        after = cluster.starts()
+        cancel_all(client)
+        again_s = submit_all(client, jobs)
+        return Run(
+            row=row.name,
+            nodes=row.nodes,
+            jobs=len(jobs),
+            pes=own_pes(jobs),
+            processes=own,
+            start_s=start_s,
+            again_s=again_s,
+            recover_s=recover_s,
+            boot_s=boot_s,
+            restarted=sum((after - before).values()) + sum(count > 1 for count in before.values()),
+            lost=lost,
+        )
+
+
+def start_nodes(cluster: Cluster, nodes: int, *, own: bool) -> None:
+    """Start an orchestrator and nodes, and wait until all are up."""
+    cluster.start_orchestrator()
+    if own:
+        for number in range(1, nodes + 1):
+            cluster.start_node(f"n{number:04}", "--cores", "64", "--label", f"rack=r{number // 10:03}")
+    else:
+        cluster.start_fleet(nodes)
+    cluster.wait_for_nodes(nodes, limit_s=LIMIT_S)
+
+
+def submit_all(client: Client, jobs: Sequence[Job]) -> float:
+    """Seconds from the first submission until all of them run."""
+    began = time.monotonic()
+    for job in jobs:
+        client.submit(job)
+    _until(lambda: len(running(client)) >= len(jobs), what=f"{len(jobs)} jobs running")
+    return time.monotonic() - began
+
+
+def cancel_all(client: Client) -> None:
+    """Cancel every job, and wait until all have ended; jobs that others name end as well as the others."""
+    for line in living(client):
+        client.cancel(line["id"])
+    _until(lambda: not any(True for _ in living(client)), what="all jobs canceled")
+
+
+def recover(cluster: Cluster, jobs: int) -> tuple[float, float]:
+    """Start the orchestrator again: seconds until every job and PE is known to run, and of these until it answered."""
+    client = cluster.client
+    began = time.monotonic()
+    cluster.start_orchestrator()
+    cluster.wait_until(lambda: client.health(), limit_s=LIMIT_S, what="an answer")
+    boot_s = time.monotonic() - began
+    cluster.wait_until(
+        lambda: client.health()["state"] == "serving" and len(running(client)) >= jobs, limit_s=LIMIT_S, what="recovery"
+    )
+    recover_s = time.monotonic() - began
+    if unsettled(client):  # only then does waiting for the last PE count
+        cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
+        recover_s = time.monotonic() - began
+    return recover_s, boot_s
+
+
+def living(client: Client) -> Iterator[dict[str, Any]]:
+    """Every job that has not ended."""
+    return client.all_jobs(state="living")
+
+
+def running(client: Client) -> list[dict[str, Any]]:
+    return [line for line in living(client) if line["state"] == "running"]
+
+
+def unsettled(client: Client) -> int:
+    """How many PEs of living jobs do not run."""
+    return sum(
+        replica["state"] != "running"
+        for line in list(living(client))
+        for task in client.job(line["id"])["tasks"]
+        for replica in task["replicas"]
+    )
+
+
+def _until(condition: Callable[[], object], *, what: str) -> None:
+    from holdfast.manage.client import NotReached
+
+    ends = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > ends:
+            raise NotReached(f"not within {LIMIT_S:g} s: {what}")
+        time.sleep(POLL_S)
+
+
+def averaged(runs: Sequence[Run]) -> dict[str, float]:
+    """The means of a row's runs: seconds to start (both times), to recover, to answer."""
+    return {
+        "start_s": mean([seconds for run in runs for seconds in (run.start_s, run.again_s)]),
+        "recover_s": mean(run.recover_s for run in runs),
+        "boot_s": mean(run.boot_s for run in runs),
+    }
