@@ -1,5 +1,6 @@
 """holdfast plan: which replicas are worth their price."""
 
+from math import isfinite
 from pathlib import Path
 
 import click
@@ -20,6 +21,8 @@ class _Heading(BaseModel):
 
     topology: object = None
     application: object = None
+    replicated: object = None
+    solver: object = None
 
 
 @click.command()
@@ -79,7 +82,14 @@ def plan(
     """
     if ic is not None and not 0 <= ic <= 1:
         raise HoldfastError(f"--ic wants a number from 0 to 1, got {ic:g}")
+    if not (isfinite(seconds) and seconds > 0):
+        raise HoldfastError(f"--seconds wants a number above 0, got {seconds:g}")
+    if not 0 <= move_worth <= 1:
+        raise HoldfastError(f"--move-worth wants a number from 0 to 1, got {move_worth:g}")
     heading = read_document(document, _Heading)
+    if heading.replicated is not None or heading.solver is not None:
+        made, wanted = ("plan", "task topology") if heading.replicated is not None else ("strategy", "application descriptor")
+        raise DocumentError(str(document), [f"is a {made}, which is what this command makes; give the {wanted} to plan for"])
     if heading.topology is not None:
         topology = read_document(document, Topology)
         plan_topology(

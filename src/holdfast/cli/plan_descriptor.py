@@ -19,6 +19,7 @@ from holdfast.plan.laar import (
     baseline,
     plan_strategy,
     reasons,
+    violations,
 )
 from holdfast.plan.ppa.plot import check_path
 
@@ -53,9 +54,13 @@ def plan_descriptor(
         click.echo(json.dumps(whole, indent=2))
         return
     if len(found) > 1:
-        click.echo(f"{'solver':12} {'IC':>7} {'cost':>14}")
+        click.echo(f"{'solver':12} {'IC':>7} {'cost':>14}  hosts")
         for one, _ in found:
-            click.echo(f"{one.solver:12} {one.internal_completeness:7.4f} {one.cost:14.6g}")
+            instance = Instance.of(descriptor, sla=ic, placement=one.placement)
+            fits = not any(violations(instance, one.array(instance), sla=False))
+            click.echo(
+                f"{one.solver:12} {one.internal_completeness:7.4f} {one.cost:14.6g}  {'carry it' if fits else 'are overloaded'}"
+            )
         click.echo()
     for line in lines:
         click.echo(line)
@@ -94,8 +99,10 @@ def _draw(path: Path, descriptor: Descriptor, *, seconds: float) -> None:
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3.5, label="best")
     instance = Instance.of(descriptor)
     for name, marker in zip(BASELINES, "sv^Dx" * len(BASELINES), strict=False):
-        strategy = Strategy.of(instance, baseline(name, instance), solver=name)
-        axes.plot([strategy.cost], [strategy.internal_completeness], marker=marker, linestyle="", label=name)
+        active = baseline(name, instance)
+        strategy = Strategy.of(instance, active, solver=name)
+        label = f"{name}, overloads hosts" if any(violations(instance, active, sla=False)) else name
+        axes.plot([strategy.cost], [strategy.internal_completeness], marker=marker, linestyle="", label=label)
     axes.set_xlabel("CPU seconds per billing period")
     axes.set_ylabel("internal completeness")
     axes.set_title(descriptor.application)

@@ -88,7 +88,7 @@ def _measure(topology: Topology, *, objective: str | None, ic: float | None, cri
             "each operator's impact"
         )
     if criticality is not None:
-        return measured_criticality(topology, read_impact(criticality))
+        return measured_criticality(topology, read_impact(criticality), thing=str(criticality))
     return internal_completeness(topology) if ic is not None or objective == "ic" else output_fidelity(topology)
 
 

@@ -126,6 +126,8 @@ def test_solvers_and_baselines_of_a_descriptor_are_compared_and_drawn(descriptor
         (["--ic", 1.5], "--ic wants a number from 0 to 1, got 1.5"),
         (["--ic", 0.5, "--objective", "of"], "--ic asks for internal completeness, --objective for of"),
         (["--budget", 2, "--objective", "criticality"], "wants --criticality FILE"),
+        (["--budget", 2, "--seconds", "nan"], "--seconds wants a number above 0, got nan"),
+        (["--budget", 2, "--move-worth", "nan"], "--move-worth wants a number from 0 to 1, got nan"),
         (["--budget", 2, "--plot", "p.bmp"], "wants a suffix of .svg, .png, .pdf"),
     ],
 )
@@ -144,6 +146,29 @@ def test_a_document_that_is_neither_is_refused(tmp_path):
     error = fails(path, "--budget", 1)
     assert isinstance(error, DocumentError)
     assert "is neither a task topology (field 'topology') nor an application descriptor" in str(error)
+
+
+def test_what_the_command_made_is_no_document_to_plan_for(topology, descriptor, tmp_path):
+    run(topology, "--budget", 2, "--out", tmp_path / "plan.json")
+    run(descriptor, "--ic", 0.6, "--out", tmp_path / "strategy.json")
+    assert "is a plan, which is what this command makes; give the task topology" in str(
+        fails(tmp_path / "plan.json", "--budget", 2)
+    )
+    assert "is a strategy, which is what this command makes" in str(fails(tmp_path / "strategy.json"))
+
+
+def test_a_comparison_says_which_strategies_hosts_cannot_carry(descriptor):
+    lines = run(descriptor, "--ic", 0.6, "--planner", "all").stdout.splitlines()
+    assert next(line for line in lines if line.startswith("sr ")).endswith("are overloaded")
+    assert next(line for line in lines if line.startswith("grd ")).endswith("carry it")
+
+
+def test_an_assessments_report_for_other_operators_is_refused_by_name(topology, tmp_path):
+    path = tmp_path / "impact.yaml"
+    path.write_text("impact: {a: 1, c: 1}\n")
+    text = str(fails(topology, "--budget", 2, "--criticality", path))
+    assert f"{path} has 2 problems" in text
+    assert "b: gives no quality impact" in text and "c: is no operator of topology 'lanes'" in text
 
 
 def test_help_has_an_example():

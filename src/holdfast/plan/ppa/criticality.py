@@ -9,11 +9,11 @@ from holdfast.model.topology import Topology
 from holdfast.plan.ppa.fidelity import Measure
 
 
-def measured_criticality(topology: Topology, impact: Mapping[str, float]) -> Measure:
+def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thing: str = "criticality") -> Measure:
     """The mean fidelity of the operators, each weighed by its measured quality impact in place of its rate.
 
     Within an operator tasks still weigh by rate, and joins multiply as in output fidelity. `impact` names every
-    operator; 0 says that losing it does no harm of its own.
+    operator; 0 says that losing it does no harm of its own. `thing` is what errors call it.
 
     >>> from holdfast.model.topology import TaskOperator
     >>> pair = Topology(topology="pair", operators={
@@ -34,7 +34,7 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float]) -> Mea
     if not problems and not sum(impact.values()) > 0:
         problems.append("all impacts are 0; at least one operator's loss must cost something")
     if problems:
-        raise DocumentError("criticality", problems)
+        raise DocumentError(thing, problems)
     weights = np.zeros(len(topology.tasks))
     for name, span in zip(topology.order, topology.spans, strict=True):
         rates = topology.rates[span]

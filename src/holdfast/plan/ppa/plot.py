@@ -46,9 +46,17 @@ def draw(path: Path, measure: Measure, plans: Mapping[str, Sequence[Plan]]) -> N
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for (name, line), marker in zip(plans.items(), "osv^Dx*+" * len(plans), strict=False):
+    for n, ((name, line), marker) in enumerate(zip(plans.items(), "osv^Dx*+" * len(plans), strict=False)):
         if line:
-            axes.plot([p.budget for p in line], [p.quality for p in line], marker=marker, markersize=3.5, label=name)
+            width = max(1.0, 4.0 - n)  # equal lines lie on one another: the later, the thinner
+            axes.plot(
+                [p.budget for p in line],
+                [p.quality for p in line],
+                marker=marker,
+                markersize=3 + width,
+                linewidth=width,
+                label=name,
+            )
     bounded = [p for line in plans.values() for p in line if p.bound < 1.0 and p.planner == "frontier"]
     if bounded:
         bounded.sort(key=lambda p: p.budget)
