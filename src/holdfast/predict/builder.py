@@ -11,6 +11,7 @@ import numpy as np
 from holdfast.predict import guard
 from holdfast.predict.hotswap import Cost
 from holdfast.predict.predictor import Bools, Floats, Ints, Predictor
+from holdfast.predict.range import within
 
 Clock = Callable[[], float]
 FALL = 0.9  # a cost that was measured once is forgotten by a tenth a round: quick to rise, slow to fall
@@ -70,7 +71,7 @@ class Work:
     generation: int
     turn: int
     every: int
-    numbers: int
+    whole: tuple[bool, ...]
     history: Floats
     counts: Ints
     rows: Ints
@@ -93,8 +94,8 @@ class Work:
         return Done(self, tuple(standings), _paths(near), None if self.far_steps is None else _paths(far), self.clock() - began)
 
     def _tried(self, standing: Standing) -> tuple[Standing, Floats, Floats]:
-        silent_near = np.full((len(self.rows), self.numbers, self.near_steps), np.nan)
-        silent_far = np.full((len(self.rows), self.numbers, self.far_steps or 0), np.nan)
+        silent_near = np.full((len(self.rows), len(self.whole), self.near_steps), np.nan)
+        silent_far = np.full((len(self.rows), len(self.whole), self.far_steps or 0), np.nan)
         if standing.out_until > self.turn or not len(self.history):
             return standing, silent_near, silent_far
         began = self.clock()
@@ -148,7 +149,8 @@ class Work:
         if before is not None:
             cost = Cost(max(cost.call_s, FALL * before.call_s), max(cost.series_s, FALL * before.series_s))
         paths = np.where(ready[:, np.newaxis], paths, np.nan)
-        return paths.reshape(len(self.rows), self.numbers, steps), cost
+        paths = within(paths, self.history, whole=np.tile(self.whole, len(self.rows)))
+        return paths.reshape(len(self.rows), len(self.whole), steps), cost
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,8 @@ TOLERANCE = 0.05
 MEMORY = 50  # outcomes: as many as the cache holds
 PRIOR = 20.0  # outcomes of the whole column that weigh as much as the series' own
 
+CLOSER = 1e-6  # of two that are within the tolerance equally often, the one with the smaller error is more accurate
+
 
 @dataclass(frozen=True)
 class Accuracy:
@@ -74,8 +76,10 @@ class Rank:
         sums = self._sums[: self.keys]
         place = {"within": 1, "mae": 2, "rmse": 3, "mse": 3}[self.measure]
         found = sums[..., place]
-        if self.measure != "within":
-            size = np.maximum(self._size[: self.keys, :, np.newaxis], 1e-300)
+        size = np.maximum(self._size[: self.keys, :, np.newaxis], 1e-300)
+        if self.measure == "within":
+            found = found - CLOSER * np.minimum(sums[..., 2] / size, sums[..., 0])
+        else:
             found = -found / (size if self.measure == "mae" else size**2)
         total = sums[..., 0].sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -126,7 +126,7 @@ def read_servers(folder: Path, *, epochs: int) -> list[Recording]:
 
 def _read(path: Path) -> Any:
     try:
-        return pd.read_csv(path)
+        return pd.read_csv(path, low_memory=False)
     except (OSError, ValueError) as error:
         raise TraceError(f"'{path}' cannot be read as CSV: {error}") from error
 

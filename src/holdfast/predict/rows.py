@@ -50,6 +50,13 @@ def written(columns: Columns, last: pa.Table, *, epoch: int, numbers: Floats, ad
     return table.take(pa.array(order))
 
 
+def spread(seq: Ints, seqs: tuple[int, int]) -> None:
+    """Put a column of seqs evenly over a range, in the order it had."""
+    order = np.argsort(seq, kind="stable")
+    first, last = seqs
+    seq[order] = first + (np.arange(len(seq)) + 1) * (last - first) // max(1, len(seq))
+
+
 def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
     """The values in the column's own type: whole where it is, in its range, null where there is none and there may be."""
     if whole:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,29 +16,16 @@ from holdfast.predict.cache import Cache
 from holdfast.predict.census import Census, Expected
 from holdfast.predict.columns import SEQ, Columns
 from holdfast.predict.hotswap import NONE, Cost, assign
+from holdfast.predict.prediction import Prediction
 from holdfast.predict.predictor import Floats, Ints, Predictor, counts
+from holdfast.predict.range import within
 from holdfast.predict.rank import Rank
 from holdfast.predict.registry import default_predictors
-from holdfast.predict.rows import numbers_of, ordered, written
+from holdfast.predict.rows import numbers_of, ordered, spread, written
 from holdfast.predict.settings import Settings
 from holdfast.predict.trial import Trial
 
 LAST = "last-outcome"
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """A predicted epoch. `rows` have the stream's schema, in order of seq; None: the stand-in abstains, and `why` says why.
-
-    `used` counts the series that each algorithm answered for; `short` the keys with too little history.
-    """
-
-    epoch: int
-    rows: pa.Table | None
-    used: dict[str, int]
-    short: int
-    why: str
-    took_s: float
 
 
 class StandIn:
@@ -141,7 +128,7 @@ class StandIn:
             generation=self._generation,
             turn=self._census.turns,
             every=self.settings.train_every,
-            numbers=len(self.columns.numbers),
+            whole=self.columns.whole,
             history=history,
             counts=counts(history),
             rows=self._census.rows.copy(),
@@ -189,7 +176,7 @@ class StandIn:
             return Prediction(epoch, None, {}, short, why, self._clock() - began)
         advanced = self._census.advanced(expected, ahead)
         if seqs is not None and SEQ in self.columns.advancing:
-            _spread(advanced[:, self.columns.advancing.index(SEQ)], seqs)
+            spread(advanced[:, self.columns.advancing.index(SEQ)], seqs)
         rows = written(self.columns, self._census.last_rows(expected.slots), epoch=epoch, numbers=values, advancing=advanced)
         self.predictions += 1
         self.last_used = used
@@ -233,7 +220,7 @@ class StandIn:
         rest = len(series) - sum(used.values())
         if rest:
             used[LAST] = used.get(LAST, 0) + rest
-        paths = _bounded(paths, history)
+        paths = within(paths, history, whole=np.tile(self.columns.whole, len(keys)))
         row = np.searchsorted(keys, expected.slots)
         values = paths.reshape(len(keys), numbers, steps)[row, :, expected.step - 1]
         return np.where(self._cache.mostly_null[expected.slots], np.nan, values), used
@@ -303,20 +290,3 @@ class StandIn:
 
     def _new_rank(self) -> Rank:
         return Rank(len(self.columns.numbers), 0, measure=self.settings.measure, tolerance=self.settings.tolerance)
-
-
-def _bounded(paths: Floats, history: Floats) -> Floats:
-    """The paths within what a series can plausibly do: at most its whole range beyond what it was, and not below zero if it
-    never was."""
-    with np.errstate(invalid="ignore"):
-        low, high = np.fmin.reduce(history, axis=1), np.fmax.reduce(history, axis=1)
-    reach = high - low
-    floor = np.where(low >= 0, np.maximum(low - reach, 0.0), low - reach)
-    return np.clip(paths, floor[:, np.newaxis], (high + reach)[:, np.newaxis])
-
-
-def _spread(column: Ints, seqs: tuple[int, int]) -> None:
-    """Put a column of seqs evenly over a range, in the order it had."""
-    order = np.argsort(column, kind="stable")
-    first, last = seqs
-    column[order] = first + (np.arange(len(column)) + 1) * (last - first) // max(1, len(column))
