@@ -85,6 +85,15 @@ class EpochLog:
             low, high = (middle, high) if self.first(stream, task, epoch=after + middle) is not None else (low, middle)
         return after + low
 
+    def exact_head(self, stream: str, task: int, *, after: int) -> int:
+        """The last epoch past `after` up to which every epoch is exact: from there a producer has something to make good.
+
+        Looks at every epoch up to the head; producers ask it once, when they start behind their checkpoint.
+        """
+        while self.final(stream, task, epoch=after + 1) is not None:
+            after += 1
+        return after
+
     def oldest(self, stream: str, task: int) -> int | None:
         """The oldest epoch that has not been trimmed, found by listing the names; None where there is none."""
         names = self._store.names(f"records/{quote(stream, safe='')}/{task}/")

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +36,9 @@ from holdfast.run.trace_source import TraceSource, trace_spans, trace_timeline
 from holdfast.run.trimmer import Trimmer, leave_mark
 
 WAIT_S = 0.05
+READY = "ready"
+READY_S = 60.0
+"""How long a trace waits for its readers before it begins without them."""
 
 
 class RunningJob:
@@ -63,14 +67,19 @@ class RunningJob:
         if task is None:
             raise HoldfastError(f"job '{self.job.job}' has no task '{assigned.pe}/{assigned.task}'")
         if task.kind == "source":
-            return self._source(task, assigned)
+            return self._source(task, assigned, stopped)
+        compute = self._compute(task) if task.kind == "operators" else None
         timeline = timeline_of(self._timeline_store())
+        if timeline is None:
+            if compute is not None:
+                compute.warm(self.schemas)
+            self.store.create(f"{READY}/{quote(task.name, safe='')}", b"")
         while timeline is None:
             if stopped():
                 return None
             time.sleep(WAIT_S)
             timeline = timeline_of(self._timeline_store())
-        return (self._sink(task, timeline) if task.kind == "sink" else self._pe(task, timeline, assigned)), timeline
+        return (self._sink(task, timeline) if compute is None else self._pe(task, timeline, assigned, compute)), timeline
 
     def ranked(self, worker: Worker, rank: int) -> None:
         """Apply a replica's rank: the primary writes and saves at once, a quiet secondary when the primary is late."""
@@ -81,21 +90,23 @@ class RunningJob:
             every = self.job.contract_of(worker.task.pe).checkpoint_epochs
             worker.saves_every = every if rank == 0 else 2 * every
 
-    def _pe(self, task: Task, timeline: Timeline, assigned: Assigned) -> Replica:
-        name = f"{self.job.job}: {task.name}"
+    def _compute(self, task: Task) -> PeCompute:
+        return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=f"{self.job.job}: {task.name}")
+
+    def _pe(self, task: Task, timeline: Timeline, assigned: Assigned, compute: PeCompute) -> Replica:
         return Replica(
             task,
             self.job.contract_of(task.pe),
             inbox=self._inbox(task),
             outbox=self._outbox(task, timeline, assigned),
-            compute=PeCompute(self._spark, self.graph, task.operators, self.schemas, name=name),
+            compute=compute,
             checkpoints=self.checkpoints,
             timeline=timeline,
             fades=fades_after(self.graph, task.operators),
             checkpointed=lambda epoch: self._trim(task, epoch),
         )
 
-    def _source(self, task: Task, assigned: Assigned) -> tuple[Worker, Timeline]:
+    def _source(self, task: Task, assigned: Assigned, stopped: Callable[[], bool]) -> tuple[Worker, Timeline]:
         source = self.graph.nodes[task.pe]
         assert isinstance(source, Source)
         if self.job.feed.trace is None:
@@ -114,6 +125,7 @@ class RunningJob:
             )
             return made, timeline
         frames, spans = self._open_trace()
+        self._await_readers(stopped)
         timeline = trace_timeline(self.store, spans, epoch_s=self.app.epoch_s, speed=self.job.feed.speed)
         worker = TraceSource(
             task,
@@ -128,6 +140,15 @@ class RunningJob:
             checkpointed=lambda epoch: self._trim(task, epoch),
         )
         return worker, timeline
+
+    def _await_readers(self, stopped: Callable[[], bool]) -> None:
+        """Let a trace begin when all that reads it is there: what came before would only be caught up with."""
+        wanted = {f"{READY}/{quote(task.name, safe='')}" for task in self.tasks if task.kind != "source"}
+        ends = time.monotonic() + READY_S
+        while timeline_of(self.store) is None and not stopped() and time.monotonic() < ends:
+            if wanted <= set(self.store.names(f"{READY}/")):
+                return
+            time.sleep(WAIT_S)
 
     def _place(self, task: Task) -> tuple[int, int]:
         """Where a source's task stands among all tasks of all sources, and how many there are."""

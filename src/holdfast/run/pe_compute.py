@@ -24,6 +24,11 @@ class PeCompute:
         # Without input nothing comes out, unless a window still holds rows or a state table has a mind of its own.
         self._restless = any(o.state is not None or o.windowed for o in operators)
 
+    def warm(self, schemas: Schemas) -> None:
+        """Run once over nothing, so that the first epoch need not wait for Spark to load and compile what every epoch needs."""
+        nothing = {stream: arrow_schema(schemas[stream]).empty_table() for stream in self._pe.reads}
+        self._pe.run(nothing, Span(0, 0, 0, 0))
+
     def run(self, new: dict[str, pa.Table], head: Head, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
         if not self._restless and not any(table.num_rows for table in new.values()):
             return dict(self._empty), head.kept

@@ -62,9 +62,9 @@ class StreamSource:
         self._staged = f"staged/{quote(task.pe, safe='')}/{task.task}"
         saved = checkpoints.latest(task.name) or Head(timeline.first - 1)
         self._saved = saved.epoch
-        head = outbox.log.head(task.pe, task.task, after=saved.epoch)
-        self.clean = self.live = Head(head)
-        self._taken = self._last_taken(head)
+        self.clean = self.live = Head(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
+        self._missed = outbox.log.head(task.pe, task.task, after=saved.epoch)
+        self._taken = self._last_taken(self._missed)
         self.rows_read = 0
         self._query = self._start(spark)
 
@@ -75,7 +75,8 @@ class StreamSource:
         epoch = self.clean.epoch + 1
         if self._timeline.closes_s(epoch) > time.time():
             return False
-        batches = sorted(self._batches())
+        # Where something stood in for this source, its rows are in later epochs: they are counted by arrival here.
+        batches = sorted(self._batches()) if epoch > self._missed else []
         rows = self._rows(batches, epoch)
         taken = max([self._taken, *batches])
         self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT, lineage=(f"{UP_TO}{taken}",))
@@ -152,9 +153,15 @@ class StreamSource:
         return made.sort_by("seq")
 
     def _last_taken(self, head: int) -> int:
-        record = self._outbox.log.first(self.task.pe, self.task.task, epoch=head)
-        found = [int(line.removeprefix(UP_TO)) for line in (record.lineage if record else ()) if line.startswith(UP_TO)]
-        return max(found, default=-1)
+        """The last batch that a record names: the newest record of this source's own making says it."""
+        for epoch in range(head, self._timeline.first - 1, -1):
+            record = self._outbox.log.newest(self.task.pe, self.task.task, epoch=epoch)
+            for line in record.lineage if record else ():
+                if line.startswith(UP_TO):
+                    return int(line.removeprefix(UP_TO))
+            if record is None:
+                break
+        return -1
 
     def _who(self) -> str:
         return f"the reader of source '{self._source.name}' ({self._source.origin})"

@@ -33,7 +33,8 @@ def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed
 
 
 class TraceSource:
-    """One task of a source. It can replay, so it loses nothing: after a restart it goes on behind its last record."""
+    """One task of a source. It can replay, so it loses nothing: after a restart it goes on behind its last exact record, and makes
+    good what was stood in for meanwhile."""
 
     quality = Quality.EXACT
 
@@ -61,7 +62,7 @@ class TraceSource:
         self._ahead: list[tuple[Span, pa.Table]] = []
         saved = checkpoints.latest(task.name) or Head(timeline.first - 1)
         self._saved = saved.epoch
-        self.clean = self.live = Head(outbox.log.head(task.pe, task.task, after=saved.epoch))
+        self.clean = self.live = Head(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
         self.rows_read = 0
 
     @property

@@ -1,0 +1,105 @@
+"""The second law on real Spark: tasks die and come back in any order, with absent epochs in between, and end as one plan does."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from holdfast.execute.trace import open_trace
+from holdfast.log import EpochLog, Quality, Record
+from holdfast.manage.protocol import Assigned
+from holdfast.model.job import Contract, Feed, Job
+from holdfast.run.job import RunningJob
+from holdfast.run.layout import layout_of
+from holdfast.run.output import read_output
+from holdfast.run.proof import differences
+from holdfast.run.timeline import timeline_of
+from holdfast.trace import write_market, write_servers, write_traffic
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TRACES = {
+    "bargain_discovery": lambda path: write_market(path, events=1500, seed=1, tickers=20, rate=150.0, peak=300.0),
+    "datacenter_monitor": lambda path: write_servers(path, events=240, seed=1, servers=6, rack_size=3),
+    "traffic_incidents": lambda path: write_traffic(path, events=400, seed=1, users=40, segments=4, rate=8.0, every_s=4.0),
+}
+
+
+class Driven:
+    """A job whose workers are stepped by hand, in whatever order a test wants."""
+
+    def __init__(self, spark, name, tmp_path, *, rng, contract):
+        self.rng, self.told = rng, []
+        trace = tmp_path / ("trace" if name == "traffic_incidents" else "trace.parquet")
+        TRACES[name](trace)
+        self.job = Job(
+            job=name,
+            application=str(EXAMPLES / f"{name}.py"),
+            feed=Feed(trace=str(trace), speed=1e9),
+            log=str(tmp_path / "log"),
+            out=str(tmp_path / "out"),
+            contract=contract,
+        )
+        layout = layout_of(self.job)
+        self.tasks = layout.tasks
+        self.running = RunningJob(
+            spark,
+            1,
+            layout.settings,
+            node="n",
+            tell=lambda kind, about: self.told.append((kind, about)),
+            scratch=tmp_path / "scratch",
+        )
+        self.running._await_readers = lambda stopped: None
+        self.workers = {task.name: self.start(task) for task in self.tasks}
+        self.timeline = timeline_of(self.running.store)
+
+    def tell(self, kind, about):
+        self.told.append((kind, about))
+
+    def start(self, task):
+        return self.running.worker(Assigned(job=1, pe=task.pe, task=task.task, replica=0), lambda: False)[0]
+
+    def absent(self, task):
+        """Stand in for the next epoch of a task, as the recovery manager would."""
+        log = EpochLog(self.running.store)
+        for stream in task.makes:
+            after = self.running.checkpoints.epoch(task.name) or self.timeline.first - 1
+            epoch = log.head(stream, task.task, after=after) + 1
+            if epoch <= self.timeline.last:
+                log.offer(Record(stream, task.task, epoch, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
+
+    def play(self, steps):
+        alive = set(self.workers)
+        for _ in range(steps):
+            task = self.rng.choice(self.tasks)
+            act = self.rng.random()
+            if act < 0.1 and task.makes:
+                alive.discard(task.name)
+                self.absent(task)
+            elif act < 0.2 and task.name not in alive:
+                self.workers[task.name] = self.start(task)
+                alive.add(task.name)
+            elif task.name in alive:
+                self.workers[task.name].step()
+        for task in self.tasks:
+            if task.name not in alive:
+                self.workers[task.name] = self.start(task)
+
+    def settle(self):
+        while not all(worker.finished for worker in self.workers.values()):
+            assert sum(worker.step() for worker in self.workers.values()), "nothing can be done, yet not all is done"
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_the_newest_output_equals_one_plan_whatever_died_on_the_way(spark, tmp_path, name):
+    driven = Driven(spark, name, tmp_path, rng=random.Random(7), contract=Contract(checkpoint_epochs=3, catch_up_rows=400))
+    driven.play(60)
+    driven.settle()
+    sources = open_trace(spark, driven.running.graph, driven.job.feed.trace)
+    apart = differences(spark, driven.running.app, sources, out=driven.running.out, timeline=driven.timeline)
+    assert apart == dict.fromkeys(apart)
+    assert not [about for kind, about in driven.told if kind == "divergence"]
+    sink = next(task.pe for task in driven.tasks if task.kind == "sink")
+    assert read_output(driven.job.out, sink).num_rows > 0
+    corrected = [about for kind, about in driven.told if kind == "output" and about["as"] == "final"]
+    assert corrected, "nothing died where it mattered: the schedule tests nothing"
