@@ -49,6 +49,11 @@ class _Heading(BaseModel):
     help="With --current: the quality that starting one replica must bring.",
 )
 @click.option("--seconds", type=float, default=60.0, show_default=True, help="Time limit of a descriptor's solver.")
+@click.option(
+    "--by-contract",
+    is_flag=True,
+    help="Of a descriptor: least running cost plus expected penalty under its prices, even if that breaks the SLA.",
+)
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw quality against budget (.svg, .png or .pdf).")
 @click.option("--out", type=click.Path(path_type=Path), help="Write the plan or strategy here (JSON, or YAML by suffix).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
@@ -62,6 +67,7 @@ def plan(
     current: Path | None,
     move_worth: float,
     seconds: float,
+    by_contract: bool,
     plot: Path | None,
     out: Path | None,
     as_json: bool,
@@ -79,6 +85,7 @@ def plan(
       holdfast plan topology.yaml --budget 12 --current plan.json --out next.json
       holdfast plan topology.yaml --budget 12 --criticality assessment/report.json
       holdfast plan descriptor.yaml --ic 0.7 --out strategy.json
+      holdfast plan descriptor.yaml --by-contract --out strategy.json
     """
     if ic is not None and not 0 <= ic <= 1:
         raise HoldfastError(f"--ic wants a number from 0 to 1, got {ic:g}")
@@ -91,6 +98,8 @@ def plan(
         made, wanted = ("plan", "task topology") if heading.replicated is not None else ("strategy", "application descriptor")
         raise DocumentError(str(document), [f"is a {made}, which is what this command makes; give the {wanted} to plan for"])
     if heading.topology is not None:
+        if by_contract:
+            raise HoldfastError(f"--by-contract: for application descriptors only, and '{document}' is a task topology")
         topology = read_document(document, Topology)
         plan_topology(
             topology,
@@ -119,7 +128,16 @@ def plan(
                 " its strategy is the cheapest that reaches --ic"
             )
         descriptor = read_document(document, Descriptor)
-        plan_descriptor(descriptor, ic=ic, solver=planner or "best", seconds=seconds, plot=plot, out=out, as_json=as_json)
+        plan_descriptor(
+            descriptor,
+            ic=ic,
+            solver=planner or "best",
+            by_contract=by_contract,
+            seconds=seconds,
+            plot=plot,
+            out=out,
+            as_json=as_json,
+        )
     else:
         raise DocumentError(
             str(document),

@@ -13,10 +13,14 @@ from holdfast.model.document import document_text, write_document
 from holdfast.plan.laar import (
     BASELINES,
     SOLVERS,
+    Account,
     InfeasibleError,
     Instance,
+    Outcome,
     Strategy,
+    account,
     baseline,
+    negotiate,
     plan_strategy,
     reasons,
     violations,
@@ -32,6 +36,7 @@ def plan_descriptor(
     *,
     ic: float | None,
     solver: str,
+    by_contract: bool,
     seconds: float,
     plot: Path | None,
     out: Path | None,
@@ -41,7 +46,12 @@ def plan_descriptor(
     if plot is not None:
         check_path(plot)
     names = COMPARED if solver == "all" else (SAME_AS.get(solver, solver),)
-    found = [_strategy(descriptor, name, ic=ic, seconds=seconds) for name in names]
+    if by_contract and solver != "best":
+        raise HoldfastError(f"--by-contract has a solver of its own, so it cannot go with --planner {solver}")
+    if by_contract:
+        found = [_bargain(descriptor, ic=ic, seconds=seconds)]
+    else:
+        found = [_strategy(descriptor, name, ic=ic, seconds=seconds) for name in names]
     strategy, lines = found[0]
     if out is not None:
         write_document(out, strategy)
@@ -64,6 +74,41 @@ def plan_descriptor(
         click.echo()
     for line in lines:
         click.echo(line)
+    if _has_prices(descriptor):
+        instance = Instance.of(descriptor, sla=ic, placement=strategy.placement)
+        click.echo(_money(account(instance, strategy.array(instance), descriptor.contract.pricing)))
+
+
+def _has_prices(descriptor: Descriptor) -> bool:
+    pricing = descriptor.contract.pricing
+    return max(pricing.fare, pricing.cpu_second, pricing.penalty) > 0
+
+
+def _money(found: Account) -> str:
+    return (
+        f"contract: running cost {found.running:.6g}, expected penalty {found.penalty:.6g}, fare {found.fare:.6g}; "
+        f"profit {found.profit:.6g} per billing period"
+    )
+
+
+def _bargain(descriptor: Descriptor, *, ic: float | None, seconds: float) -> tuple[Strategy, list[str]]:
+    """The strategy of least running cost plus expected penalty, and its words."""
+    pricing = descriptor.contract.pricing
+    if pricing.cpu_second <= 0 and pricing.penalty <= 0:
+        raise HoldfastError(
+            f"--by-contract wants prices, and the contract of '{descriptor.application}' has none; "
+            "give contract.pricing.cpu_second, penalty or both"
+        )
+    instance = Instance.of(descriptor, sla=ic)
+    deal = negotiate(instance, pricing, seconds=seconds)
+    outcome = Outcome.BST if deal.optimal else Outcome.SOL
+    kept = "keeps" if deal.meets_sla else "breaks"
+    head = (
+        f"IC {deal.ic:.4f} {kept} the SLA of {instance.sla:.4g}: running cost plus expected penalty is {deal.account.spending:.6g}"
+        f" ({'no strategy has less' if deal.optimal else 'the least that was found'})"
+    )
+    strategy = Strategy.of(instance, deal.active, solver="contract", outcome=outcome.value)
+    return strategy, [head, *reasons(instance, deal.active)]
 
 
 def _strategy(descriptor: Descriptor, name: str, *, ic: float | None, seconds: float) -> tuple[Strategy, list[str]]:

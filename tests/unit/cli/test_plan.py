@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 from holdfast.cli.plan import plan
 from holdfast.errors import DocumentError, HoldfastError
+from holdfast.model.descriptor import Pricing
 from holdfast.model.document import read_document, write_document
 from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.laar import Strategy
@@ -169,6 +170,34 @@ def test_an_assessments_report_for_other_operators_is_refused_by_name(topology, 
     text = str(fails(topology, "--budget", 2, "--criticality", path))
     assert f"{path} has 2 problems" in text
     assert "b: gives no quality impact" in text and "c: is no operator of topology 'lanes'" in text
+
+
+def priced(tmp_path: Path, *, penalty: float) -> Path:
+    path = tmp_path / "priced.yaml"
+    bare = figure_1(sla=0.6)
+    pricing = Pricing(fare=90_000, cpu_second=0.01, penalty=penalty)
+    write_document(path, bare.model_copy(update={"contract": bare.contract.model_copy(update={"pricing": pricing})}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("penalty", "says"),
+    [
+        (1_000, "IC 0.0000 breaks the SLA of 0.6: running cost plus expected penalty is 25883.2 (no strategy has less)"),
+        (50_000, "IC 0.6667 keeps the SLA of 0.6: running cost plus expected penalty is 41472 (no strategy has less)"),
+    ],
+)
+def test_a_contract_decides_whether_keeping_the_sla_is_worth_it(tmp_path, penalty, says):
+    result = run(priced(tmp_path, penalty=penalty), "--by-contract")
+    assert result.exit_code == 0, result.output
+    assert says in result.stdout
+    assert "contract: running cost " in result.stdout and "profit " in result.stdout
+
+
+def test_a_contract_without_prices_or_of_a_topology_is_refused(descriptor, topology):
+    assert "--by-contract wants prices" in str(fails(descriptor, "--by-contract"))
+    assert "cannot go with --planner milp" in str(fails(descriptor, "--by-contract", "--planner", "milp"))
+    assert "--by-contract: for application descriptors only" in str(fails(topology, "--budget", 2, "--by-contract"))
 
 
 def test_help_has_an_example():
