@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from holdfast.predict import guard
 from holdfast.predict.hotswap import Cost
 from holdfast.predict.predictor import Bools, Floats, Ints, Predictor
-from holdfast.predict.range import within
+from holdfast.predict.range import Range, plausible
 
 Clock = Callable[[], float]
 FALL = 0.9  # a cost that was measured once is forgotten by a tenth a round: quick to rise, slow to fall
@@ -93,6 +94,10 @@ class Work:
             far.append(later_path)
         return Done(self, tuple(standings), _paths(near), None if self.far_steps is None else _paths(far), self.clock() - began)
 
+    @cached_property
+    def _range(self) -> Range:
+        return plausible(self.history, self.whole)
+
     def _tried(self, standing: Standing) -> tuple[Standing, Floats, Floats]:
         silent_near = np.full((len(self.rows), len(self.whole), self.near_steps), np.nan)
         silent_far = np.full((len(self.rows), len(self.whole), self.far_steps or 0), np.nan)
@@ -149,7 +154,7 @@ class Work:
         if before is not None:
             cost = Cost(max(cost.call_s, FALL * before.call_s), max(cost.series_s, FALL * before.series_s))
         paths = np.where(ready[:, np.newaxis], paths, np.nan)
-        paths = within(paths, self.history, whole=np.tile(self.whole, len(self.rows)))
+        paths = self._range.hold(paths)
         return paths.reshape(len(self.rows), len(self.whole), steps), cost
 
 

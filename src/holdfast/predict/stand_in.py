@@ -18,7 +18,7 @@ from holdfast.predict.columns import SEQ, Columns
 from holdfast.predict.hotswap import NONE, Cost, assign
 from holdfast.predict.prediction import Prediction
 from holdfast.predict.predictor import Floats, Ints, Predictor, counts
-from holdfast.predict.range import within
+from holdfast.predict.range import plausible
 from holdfast.predict.rank import Rank
 from holdfast.predict.registry import default_predictors
 from holdfast.predict.rows import numbers_of, ordered, spread, written
@@ -220,7 +220,7 @@ class StandIn:
         rest = len(series) - sum(used.values())
         if rest:
             used[LAST] = used.get(LAST, 0) + rest
-        paths = within(paths, history, whole=np.tile(self.columns.whole, len(keys)))
+        paths = plausible(history, self.columns.whole).hold(paths)
         row = np.searchsorted(keys, expected.slots)
         values = paths.reshape(len(keys), numbers, steps)[row, :, expected.step - 1]
         return np.where(self._cache.mostly_null[expected.slots], np.nan, values), used
@@ -236,13 +236,13 @@ class StandIn:
             later = self._far.accuracies()[keys].reshape(shape)
             judged = ~np.isneginf(later).all(axis=1, keepdims=True)
             accuracy = np.where(judged, later, accuracy)
+        more = max(1.0, steps / self._steps(1 if near else self.settings.reach))  # times were measured on so many steps
         costs = []
         for number, standing in enumerate(self._standings):
             cost = standing.near if near else standing.far or standing.near
             out = standing.out_until > self._census.turns or cost is None
             ready = np.zeros(len(series), dtype=np.bool_) if out else self._ready(standing, series, had)
             accuracy[~ready, number] = -np.inf
-            more = 1.0 if cost is None else max(1.0, steps / self._steps(1 if near else self.settings.reach))
             costs.append(Cost(0.0, 0.0) if cost is None else Cost(cost.call_s * more, cost.series_s * more))
         enough = np.repeat(self._census.rows[keys] >= self.settings.least_outputs, len(self.columns.numbers))
         accuracy[~enough] = -np.inf  # too little history: the last outcome
