@@ -1,8 +1,11 @@
 """The second law on real Spark: tasks die and come back in any order, with absent epochs in between, and end as one plan does."""
 
 import random
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from holdfast.execute.trace import open_trace
@@ -14,13 +17,67 @@ from holdfast.run.layout import layout_of
 from holdfast.run.output import read_output
 from holdfast.run.proof import differences
 from holdfast.run.timeline import timeline_of
-from holdfast.trace import write_market, write_servers, write_traffic
+from holdfast.trace import write_market, write_servers
+
+PARALLEL = """
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from holdfast import App, last_epochs, last_rows
+
+app = App("parallel")
+orders = app.source("orders", "seq long, time timestamp, user int, shop int, amount double", key="user", parallelism=2)
+
+
+@app.operator(inputs=orders, keep=last_rows(2, by="user"), key="user", parallelism=2)
+def recent(orders):
+    last = Window.partitionBy("user").orderBy("seq").rowsBetween(-2, 0)
+    return orders.select("seq", "epoch", "user", "shop", F.sum("amount").over(last).alias("amount"))
+
+
+@app.operator(inputs=recent, keep=last_epochs(2), key="shop", parallelism=3)
+def totals(recent):
+    spread = recent.select("seq", "shop", "amount", F.explode(F.expr("sequence(epoch, epoch + 2)")).alias("epoch"))
+    return spread.groupBy("epoch", "shop").agg(F.max("seq").alias("seq"), F.sum("amount").alias("amount"))
+
+
+@app.operator(inputs=recent, key="user", parallelism=4, partitioning="split")
+def large(recent):
+    return recent.where("amount > 5")
+
+
+@app.operator(inputs=large, key="user", parallelism=2, partitioning="merge")
+def users(large):
+    return large.select("seq", "user")
+
+
+app.sink("by_shop", totals)
+app.sink("large_users", users)
+"""
+
+
+def write_orders(path):
+    rng = random.Random(3)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        {
+            "seq": number + 1,
+            "time": start + timedelta(seconds=number / 40),
+            "user": rng.randrange(12),
+            "shop": rng.randrange(5),
+            "amount": rng.random() * 4,
+        }
+        for number in range(400)
+    ]
+    types = {"seq": pa.int64(), "time": pa.timestamp("us", "UTC"), "user": pa.int32(), "shop": pa.int32(), "amount": pa.float64()}
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(types)), path)
+
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TRACES = {
     "bargain_discovery": lambda path: write_market(path, events=1500, seed=1, tickers=20, rate=150.0, peak=300.0),
     "datacenter_monitor": lambda path: write_servers(path, events=240, seed=1, servers=6, rack_size=3),
-    "traffic_incidents": lambda path: write_traffic(path, events=400, seed=1, users=40, segments=4, rate=8.0, every_s=4.0),
+    "parallel": write_orders,
 }
 
 
@@ -29,11 +86,15 @@ class Driven:
 
     def __init__(self, spark, name, tmp_path, *, rng, contract):
         self.rng, self.told = rng, []
-        trace = tmp_path / ("trace" if name == "traffic_incidents" else "trace.parquet")
+        trace = tmp_path / "trace.parquet"
         TRACES[name](trace)
+        application = EXAMPLES / f"{name}.py"
+        if name == "parallel":
+            application = tmp_path / "parallel.py"
+            application.write_text(PARALLEL)
         self.job = Job(
             job=name,
-            application=str(EXAMPLES / f"{name}.py"),
+            application=str(application),
             feed=Feed(trace=str(trace), speed=1e9),
             log=str(tmp_path / "log"),
             out=str(tmp_path / "out"),
