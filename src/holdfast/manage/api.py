@@ -239,9 +239,12 @@ class Api(Plugin):
         beat: Beat = asked.body
         if len(beat.reports) > REPORTS_PER_BEAT:
             raise Refusal(422, f"a beat carries at most {REPORTS_PER_BEAT} reports, got {len(beat.reports)}")
-        if beat.reports and self.orchestrator.recovering:
-            raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
         try:
+            self.orchestrator.resources.known(asked.path["name"], beat.term)
+            if beat.reports and self.orchestrator.recovering:
+                raise Refusal(
+                    503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"}
+                )
             return Answer(self.orchestrator.resources.beat(asked.path["name"], beat))
         except UnknownNode as error:
             if beat.term > self.orchestrator.term:

@@ -137,13 +137,18 @@ class Resources(Plugin):
         self._tell_changed()
         return node
 
-    def beat(self, name: str, beat: Beat) -> Beaten:
-        """Take a sign of life and the reports that come with it. Raises UnknownNode."""
+    def known(self, name: str, term: int) -> Node:
+        """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator."""
         node = self.nodes.get(name)
-        if node is None or node.state == "lost" or beat.term != self.orchestrator.term:
+        if node is None or node.state == "lost" or term != self.orchestrator.term:
             raise UnknownNode(
                 f"node '{name}' is not registered with the orchestrator of term {self.orchestrator.term}; register again"
             )
+        return node
+
+    def beat(self, name: str, beat: Beat) -> Beaten:
+        """Take a sign of life and the reports that come with it. Raises UnknownNode."""
+        node = self.known(name, beat.term)
         node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:

@@ -1,0 +1,179 @@
+"""The database: one writer at a time, versions, waiting while it is away, and pages that stay small."""
+
+import asyncio
+import sqlite3
+import threading
+from dataclasses import asdict
+
+import pytest
+from sqlalchemy import insert, select, text
+
+from holdfast.errors import HoldfastError, MachineError
+from holdfast.manage import archive, schema
+from holdfast.manage.archive import Kept, Placed
+from holdfast.manage.database import Change, Database, Fenced
+from holdfast.manage.life import Move
+from holdfast.manage.schema import VERSIONS, NewerDatabase
+
+
+def opened(path, told=None) -> Database:
+    database = Database(f"sqlite:///{path}", tell=(told if told is not None else []).append)
+    database.open()
+    return database
+
+
+def kept(number: int, state: str = "submitted", *, ended: bool = False) -> Kept:
+    return Kept(number, f"job-{number}", "streaming", "light", state, ended, "", "{}", None, {}, 1.0, 1.0)
+
+
+def submitted(number: int, **more) -> list[Change]:
+    return archive.job_submitted(kept(number, **more), Move("submitted", 1.0, "submit"))
+
+
+def test_each_orchestrator_takes_the_next_term_and_only_the_last_can_write(tmp_path):
+    first, second = opened(tmp_path / "d.db"), opened(tmp_path / "d.db")
+    assert (first.term, second.term) == (1, 2)
+
+    async def play():
+        await second.write(submitted(1))
+        with pytest.raises(Fenced, match=r"another orchestrator has taken over \(term 2, this one has 1\)"):
+            await first.write(submitted(2))
+        with pytest.raises(Fenced):
+            await first.check_term()
+
+    asyncio.run(play())
+    assert [job.id for job in second.ask(archive.unended_jobs)] == [1]
+    first.close()
+    second.close()
+
+
+def test_orchestrators_that_start_at_once_get_different_terms(tmp_path):
+    opened(tmp_path / "d.db").close()
+    terms = []
+
+    def take():
+        database = opened(tmp_path / "d.db")
+        terms.append(database.term)
+        database.close()
+
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(terms) == [2, 3, 4, 5, 6, 7]
+
+
+def test_of_writes_that_share_a_commit_only_the_impossible_one_fails(tmp_path):
+    database = opened(tmp_path / "d.db")
+
+    async def play():
+        await database.write(submitted(1))
+        return await asyncio.gather(*(database.write(submitted(n)) for n in (2, 1, 3)), return_exceptions=True)
+
+    outcomes = asyncio.run(play())
+    assert [type(outcome).__name__ for outcome in outcomes] == ["NoneType", "IntegrityError", "NoneType"]
+    assert [job.id for job in database.ask(archive.unended_jobs)] == [1, 2, 3]
+    database.close()
+
+
+def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
+    told = []
+    database = opened(tmp_path / "d.db", told)
+
+    async def play():
+        database.cut(0.5)
+        await asyncio.gather(database.write(submitted(1)), database.write(submitted(2)))
+
+    asyncio.run(play())
+    assert len(told) == 2
+    assert told[0].endswith("is away: cut off by fault injection; waiting for it")
+    assert told[1].endswith("is back")
+    assert len(database.ask(archive.unended_jobs)) == 2
+    database.close()
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds(tmp_path):
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as old:
+        old.execute("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)")
+        old.execute("INSERT INTO holdfast_schema VALUES (1)")
+        for statement in VERSIONS[0]:
+            old.execute(statement)
+        old.execute("INSERT INTO jobs VALUES (7, 'a', 'streaming', 'light', 'running', 0, '', '{}', NULL, '{}', 1, 2)")
+    old.close()
+    database = opened(path)
+    assert [job.id for job in database.ask(archive.unended_jobs)] == [7]
+    assert database.ask(archive.draining_nodes) == []
+    assert database.ask(lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()) == len(
+        VERSIONS
+    )
+    database.close()
+
+
+def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
+    path = tmp_path / "new.db"
+    opened(path).close()
+    with sqlite3.connect(path) as new:
+        new.execute("UPDATE holdfast_schema SET version = 99")
+    new.close()
+    with pytest.raises(
+        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 2; start the newer"
+    ):
+        opened(path)
+    with sqlite3.connect(path) as new:
+        assert new.execute("SELECT term FROM fence").fetchone() == (1,)
+    new.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "words"),
+    [("nonsense", HoldfastError, "wanted a URL such as sqlite:///jobs.db"), ("oddsql://x/y", MachineError, "needs a driver")],
+)
+def test_a_database_that_cannot_be_used_is_told_in_words(url, error, words):
+    with pytest.raises(error, match=words):
+        Database(url, tell=print)
+
+
+def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path):
+    database = opened(tmp_path / "d.db")
+    rows = [{**asdict(kept(n, "completed" if n % 100 else "running", ended=n % 100 != 0)), "refs": "{}"} for n in range(1, 10_001)]
+    asyncio.run(database.write([Change(insert(schema.jobs), rows)]))
+    first = database.ask(lambda c: archive.jobs_page(c, state="running", limit=10, after=None))
+    second = database.ask(lambda c: archive.jobs_page(c, state="running", limit=10, after=first[-1]["id"]))
+    assert [row["id"] for row in first + second] == list(range(10_000, 8_000, -100))
+    assert len(database.ask(archive.unended_jobs)) == 100
+
+    def plan(statement):
+        compiled = statement.compile(compile_kwargs={"literal_binds": True})
+        return database.ask(lambda c: " ".join(row[3] for row in c.execute(text(f"EXPLAIN QUERY PLAN {compiled}"))))
+
+    jobs = schema.jobs
+    for question in (
+        select(jobs.c.id).where(jobs.c.state == "running", jobs.c.id < 500).order_by(jobs.c.id.desc()).limit(10),
+        select(jobs.c.id).where(jobs.c.ended == 0).order_by(jobs.c.id),
+        select(jobs.c.id).where(jobs.c.id == 7),
+    ):
+        assert "SCAN jobs" not in plan(question).replace("SCAN jobs USING INDEX jobs_unended", "").replace(
+            "SCAN jobs USING COVERING INDEX jobs_unended", ""
+        )
+        assert "TEMP B-TREE" not in plan(question)
+    database.close()
+
+
+def test_places_are_replaced_and_removed_by_task(tmp_path):
+    database = opened(tmp_path / "d.db")
+
+    async def play():
+        await database.write(
+            archive.replicas_added([Placed(1, "x/0", 0, "n1"), Placed(1, "x/0", 1, "n2"), Placed(1, "y/0", 0, "n1")])
+        )
+        await database.write(archive.replicas_placed([Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)]))
+        await database.write(archive.replicas_gone(1, ["y/0"]))
+
+    asyncio.run(play())
+    assert database.ask(archive.all_placed) == [
+        Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),
+        Placed(1, "x/0", 1, "n2"),
+    ]
+    database.close()

@@ -1,0 +1,67 @@
+"""The graph of streams over jobs, and PEs that live while anybody uses them."""
+
+import pytest
+
+from holdfast.errors import DocumentError
+from holdfast.manage.dataflow import Connection, Graph, Unmappable, named_jobs
+from holdfast.manage.parser import light_layout
+from holdfast.model.job import Job
+
+
+def layout(name: str, **pes: dict):
+    return light_layout(Job(job=name, host="light", pes=pes))
+
+
+MAKER = layout("maker", source={"makes": ["rows"]}, filter={"reads": ["rows"], "makes": ["few"]})
+READER = layout("reader", shared={"shared": "maker:filter"}, sink={"reads": ["maker:few"]})
+
+
+def test_readers_of_other_jobs_are_connected_to_their_makers():
+    graph = Graph()
+    graph.add(1, MAKER, {})
+    graph.add(2, READER, {"maker": 1})
+    assert named_jobs(READER) == ["maker"]
+    assert list(graph.connections(2)) == [Connection("few", (1, "filter/0"), (2, "sink/0"))]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
+def test_a_shared_pe_lives_while_any_job_uses_it(first, second):
+    graph = Graph()
+    graph.add(1, MAKER, {})
+    graph.add(2, READER, {"maker": 1})
+    own = {1: {1: ["source/0"]}, 2: {2: ["sink/0"]}}
+    assert graph.left_by(first) == own[first]
+    graph.remove(first)
+    left = graph.left_by(second)
+    assert "filter/0" in left[1]
+    graph.remove(second)
+    assert not graph.users
+
+
+def test_streams_and_pes_that_are_not_there_are_all_told():
+    graph = Graph()
+    graph.add(1, MAKER, {})
+    wrong = layout("wrong", a={"reads": ["maker:many"]}, b={"shared": "maker:nobody"})
+    with pytest.raises(Unmappable) as told:
+        graph.add(3, wrong, {"maker": 1})
+    assert told.value.problems == (
+        "task 'a/0' reads stream 'maker:many', which that job does not make; it makes: few, rows",
+        "task 'b/0' shares PE 'maker:nobody', which is not there; its PEs are: filter, source",
+    )
+
+
+def test_light_pes_stand_after_those_they_read_and_every_mistake_is_told():
+    assert [task.name for task in layout("a", z={"makes": ["s"]}, a={"reads": ["s"]}).tasks] == ["z/0", "a/0"]
+    with pytest.raises(DocumentError) as told:
+        layout(
+            "a",
+            x={"reads": ["none"], "makes": ["s"]},
+            y={"makes": ["s"]},
+            u={"reads": ["w"], "makes": ["v"]},
+            w={"reads": ["v"], "makes": ["w"]},
+        )
+    assert told.value.problems == (
+        "stream 's' is made by both 'x' and 'y'; give each its own",
+        "PE 'x' reads stream 'none', which does not exist; streams are: s, v, w",
+        "the PEs u, w read one another's streams in a circle",
+    )

@@ -1,0 +1,36 @@
+"""What stands before the API: one caller's flood is refused before anything of it is read."""
+
+import asyncio
+
+from holdfast.manage.guard import BURST, RATE, Guard
+
+
+class NoFaults:
+    async def pass_on(self, node, app, scope, receive, send):
+        await app(scope, receive, send)
+
+
+def test_a_node_that_calls_too_often_is_sent_away_and_no_other_is():
+    reached, answers, now_s = [], [], [0.0]
+
+    async def app(scope, receive, send):
+        reached.append(scope["path"])
+
+    async def send(message):
+        answers.append(message)
+
+    async def play():
+        guard = Guard(app, faults=NoFaults(), clock=lambda: now_s[0])
+        for _ in range(int(BURST) + 50):
+            await guard({"type": "http", "path": "/v1/nodes/bad/beat"}, None, send)
+        assert len(reached) == BURST
+        assert [message["status"] for message in answers if message["type"] == "http.response.start"] == [429] * 50
+        for path in ("/v1/nodes/good/beat", "/v1/nodes/good/assignment", "/v1/jobs", "/v1/nodes"):
+            await guard({"type": "http", "path": path}, None, send)
+        assert len(reached) == BURST + 4
+        now_s[0] = 1.0
+        for _ in range(int(RATE) + 50):
+            await guard({"type": "http", "path": "/v1/nodes/bad/beat"}, None, send)
+        assert len(reached) == BURST + 4 + RATE
+
+    asyncio.run(play())

@@ -1,0 +1,67 @@
+"""Fault injection tests as documents: machines made faulty, originals untouched, tests for every transition."""
+
+import pytest
+
+from holdfast.errors import DocumentError
+from holdfast.manage.fault_library import LIBRARY
+from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject
+from holdfast.manage.machine import shipped_machines
+from holdfast.manage.plugins import shipped_actions
+from holdfast.manage.scripts import NoScript, script_for
+from holdfast.model.document import document_text, parse_document
+
+MACHINES = shipped_machines(shipped_actions())
+
+
+def test_a_faulty_machine_strikes_at_its_moment_and_the_original_does_not():
+    machine = MACHINES["streaming"]
+    tests = [
+        InjectionTest(state="running", transition="cancel", fault="raise", moment=moment) for moment in ("before", "after", "done")
+    ]
+    faulty = inject(machine, tests).states["running"].transitions["cancel"]
+    assert [action.name for action in faulty.before] == [ACTION]
+    assert [action.name for action in faulty.do] == [ACTION, "dispatch.stop", ACTION]
+    assert faulty.do[0].settings["fault"] == "raise"
+    assert machine.states["running"].transitions["cancel"].before == ()
+    assert inject(MACHINES["finite"], tests) == MACHINES["finite"]
+
+
+def test_tests_are_generated_for_every_transition_moment_and_fault_and_survive_their_document():
+    machine = MACHINES["streaming"]
+    tests = list(generate(machine, {"raise": {}, "delay": {"by_s": 1.0}}))
+    rows = list(machine.transitions())
+    idle = sum(not row.do for _, row in rows)
+    assert len(tests) == len({test.name for test in tests}) == 2 * (3 * len(rows) - idle)
+    document = InjectionTests(seed=3, tests=tuple(tests))
+    assert parse_document(document_text(document), InjectionTests) == document
+
+
+def test_everything_wrong_with_tests_is_told_at_once():
+    tests = [
+        InjectionTest(state="runing", transition="cancel", fault="raise"),
+        InjectionTest(state="running", transition="parsed", fault="rais"),
+        InjectionTest(machine="other", state="running", transition="parsed", fault="raise"),
+    ]
+    with pytest.raises(DocumentError) as told:
+        check_tests(tests, MACHINES, faults=LIBRARY)
+    assert len(told.value.problems) == 4
+    assert "tests[0].state: machine 'streaming' has no state 'runing'; states are: submitted, parsing" in str(told.value)
+    assert "tests[1].fault: there is no fault 'rais'; faults are: crash-controller, crash-host" in str(told.value)
+    assert "tests[1].transition: state 'running' has no transition 'parsed'; transitions are: activate, cancel" in str(told.value)
+    assert "tests[2].machine: there is no machine 'other'; machines are: finite, streaming" in str(told.value)
+    with pytest.raises(DocumentError, match=r"tests\[0\].trigger.max_s \(line 1\): wanted a number of at least 3, got 1"):
+        parse_document("tests: [{state: a, transition: b, fault: c, trigger: {min_s: 3, max_s: 1}}]", InjectionTests)
+
+
+def test_a_script_leads_to_every_transition_but_one():
+    without = set()
+    for machine in MACHINES.values():
+        for state, row in machine.transitions():
+            try:
+                script = script_for(machine.name, state.name, row.name, name="t", hold_s=1.0)
+            except NoScript:
+                without.add((state.name, row.name))
+            else:
+                assert script.ends <= machine.ends() | {"running"}
+                check_tests([*script.helpers, *script.stages], MACHINES, faults=LIBRARY)
+    assert without == {("submitted", "cancel")}

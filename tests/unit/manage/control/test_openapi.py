@@ -1,0 +1,104 @@
+"""The OpenAPI document: complete, and whatever fits it or does not, no call makes the server fail."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
+
+from holdfast.manage.openapi import openapi
+from holdfast.manage.orchestrator import Orchestrator
+from holdfast.manage.serving import Listening, bind
+
+from .conftest import TOKENS
+
+
+@contextmanager
+def served(settings):
+    """A real server in a thread."""
+    bound = bind(settings.work, Listening())
+    ready, done = threading.Event(), threading.Event()
+
+    async def serve():
+        orchestrator = Orchestrator(settings, say=lambda text: None)
+        await orchestrator.begin()
+        server = uvicorn.Server(
+            uvicorn.Config(orchestrator.api.application(TOKENS), lifespan="off", log_level="critical", timeout_graceful_shutdown=1)
+        )
+        server.capture_signals = no_signals
+        tasks = [asyncio.create_task(orchestrator.run()), asyncio.create_task(server.serve(sockets=[bound]))]
+        ready.set()
+        while not done.is_set():
+            await asyncio.sleep(0.05)
+        orchestrator.stop()
+        server.should_exit = True
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    ready.wait()
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        done.set()
+        thread.join()
+        bound.close()
+
+
+@contextmanager
+def no_signals():
+    yield
+
+
+def test_no_call_makes_the_server_fail_and_every_answer_is_one_that_the_document_names(settings):
+    with served(settings) as url:
+        schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+        tried = sum(tried_out(found.ok()) for found in schema.get_all_operations())
+        assert tried >= 70
+
+
+def tried_out(operation) -> int:
+    """Call one operation with what fits its description and what does not; how often."""
+    if operation.path == "/v1/faults" or operation.path.endswith("/assignment"):
+        return 0  # faults do what they should; an assignment is waited for
+    token = "node" if operation.definition.raw["security"] == [{"node": []}] else "user"
+    fitting = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
+    other = operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE) if _can_be_wrong(operation) else fitting
+    tried = 0
+
+    @examples(max_examples=8, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=fitting | other)
+    def check(case):
+        nonlocal tried
+        tried += 1
+        if case.query and "wait_s" in case.query:
+            case.query["wait_s"] = 0
+        answer = case.call(headers={"authorization": f"Bearer {token}-secret"})
+        assert answer.status_code < 500 or answer.status_code == 503, (operation.label, answer.text)
+        if "{" not in operation.path:  # a '/' in a name makes another path of the others
+            assert str(answer.status_code) in operation.definition.raw["responses"], (operation.label, answer.status_code)
+
+    check()
+    return tried
+
+
+def _can_be_wrong(operation) -> bool:
+    return bool(operation.definition.raw["parameters"]) or "requestBody" in operation.definition.raw
+
+
+def test_the_document_names_every_call_with_its_token(settings):
+    async def calls():
+        orchestrator = Orchestrator(settings, say=lambda text: None)
+        made = orchestrator.api.calls()
+        orchestrator.persistence.database.close()
+        return made
+
+    made = asyncio.run(calls())
+    document = openapi(made, version="1")
+    assert {(call.path, call.method.lower()) for call in made} == {
+        (path, method) for path, row in document["paths"].items() for method in row
+    }
+    assert [call.path for call in made if call.token == "none"] == ["/v1/health"]

@@ -1,0 +1,403 @@
+"""The orchestrator over its API, with nodes that are played: lives of jobs, recovery, supervision, and refusals."""
+
+import asyncio
+from dataclasses import replace
+from importlib.resources import files
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.database import Fenced
+from holdfast.manage.supervisors import Activate, JobView, Note
+
+from .conftest import PlayedNode, alive, running
+
+TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
+
+
+def nodes(control, *names):
+    return [PlayedNode(control, name) for name in names]
+
+
+def test_a_job_runs_and_is_canceled_and_its_story_says_so(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes=TWICE)
+                story = await control.reaches(number, "running")
+                places = [replica["node"] for replica in story["tasks"][0]["replicas"]]
+                assert sorted(places) == ["n1", "n2"]
+                await control.until(lambda: _agree(control, number))
+                assert (await control.call("POST", f"/v1/jobs/{number}/cancel")).status_code == 202
+                story = await control.reaches(number, "canceled")
+                assert " ".join(move["state"] for move in story["story"]) == (
+                    "submitted parsing mapping optimizing instantiating dispatching running canceling canceled"
+                )
+                await control.until(lambda: _empty(n1))
+                await control.until(lambda: _empty(n2))
+                assert len(n1.starts + n2.starts) == 3
+
+    asyncio.run(play())
+
+
+async def _agree(control, number):
+    story = await control.job(number)
+    return all(replica["state"] == "running" for task in story["tasks"] for replica in task["replicas"])
+
+
+def test_a_new_orchestrator_touches_nothing_that_runs_and_takes_the_reports_that_waited(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit(pes={"x": {}, "y": {}})
+                await control.reaches(number, "running")
+        n1.report(f"{number}:y/0.0", "finished")
+        async with running(settings) as control:
+            n1.control = control
+            assert (await n1.beat()).status_code == 409
+            assert control.orchestrator.recovering
+            n1.has[f"{number}:y/0.0"]["state"] = "running"
+            async with alive(n1):
+                n1.has[f"{number}:y/0.0"]["state"] = "finished"
+                await control.until(lambda: _state(control, number, 1, "finished"))
+                story = await control.job(number)
+                assert story["state"] == "running"
+                assert [start for _, start in n1.starts] == [1, 1]
+                assert story["story"][-1]["event"] == "started"
+
+    asyncio.run(play())
+
+
+async def _state(control, number, task, state):
+    story = await control.job(number)
+    return story["tasks"][task]["replicas"][0]["state"] == state
+
+
+def test_reports_are_refused_while_recovering_and_a_silent_node_counts_as_lost(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes=TWICE)
+                await control.reaches(number, "running")
+                gone = list(n2.has)
+        async with running(replace(settings, recovery_wait_s=0.5)) as control:
+            n1.control = control
+            await n1.register()
+            failed = next(iter(n1.has))
+            n1.report(failed, "failed", "boom")
+            refused = await n1.beat()
+            assert refused.status_code == 503
+            assert "recovering" in refused.json()["error"]
+            async with alive(n1):
+                await control.until(lambda: _told(control, "node n2 is lost: it did not come back in time"))
+                await control.until(lambda: _acknowledged(n1))
+                story = await control.job(number)
+                states = {replica["key"]: replica["state"] for task in story["tasks"] for replica in task["replicas"]}
+                assert states[failed] in ("failed", "placed", "running")  # by policy, and with a wait before
+                assert all(states[key] == "lost" for key in gone if ":x/" in key)
+
+    asyncio.run(play())
+
+
+async def _acknowledged(node):
+    return not node.unacknowledged
+
+
+async def _told(control, text):
+    return any(text in told for told in await control.events())
+
+
+def test_a_failed_replica_is_started_anew_elsewhere_and_given_up_in_the_end(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                policy = {"backoff_s": 0.01, "backoff_max_s": 0.02, "give_up_after": 3}
+                number = await control.submit(pes={"x": {}, "y": {}}, policy=policy)
+                await control.reaches(number, "running")
+                for _ in range(3):
+                    await control.until(lambda: _state(control, number, 0, "running"))
+                    (node,) = [node for node in (n1, n2) if f"{number}:x/0.0" in node.has]
+                    node.report(f"{number}:x/0.0", "failed", "boom")
+                    await control.until(lambda node=node: _without(node, f"{number}:x/0.0"))
+                await control.until(lambda: _state(control, number, 0, "abandoned"))
+                assert (await control.job(number))["state"] == "running"
+                starts = [start for start in n1.starts + n2.starts if start[0] == f"{number}:x/0.0"]
+                assert sorted(starts) == [(f"{number}:x/0.0", n) for n in (1, 2, 3)]
+                assert any("is given up: it failed 3 times in a row; last: boom" in text for text in await control.events())
+
+    asyncio.run(play())
+
+
+async def _without(node, key):
+    return key not in node.has
+
+
+def test_a_finite_job_whose_pe_is_given_up_has_failed_and_one_that_is_done_has_completed(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            n1.state_of = lambda key: "failed" if key.startswith("1:") else "finished"
+            async with alive(n1):
+                bad = await control.submit("bad", type="finite", policy={"give_up_after": 1})
+                story = await control.reaches(bad, "failed")
+                assert "x/0 replica 0 is given up: it failed once" in story["reason"]
+                good = await control.submit("good", type="finite", pes={"x": {}, "y": {}})
+                await control.reaches(good, "completed")
+                await control.until(lambda: _empty(n1))
+
+    asyncio.run(play())
+
+
+def test_a_shared_pe_outlives_its_own_job_and_a_crash_after_that(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                one = await control.submit("one", pes={"x": {"makes": ["s"]}, "z": {}})
+                two = await control.submit("two", pes={"mine": {"reads": ["one:s"]}, "theirs": {"shared": "one:x"}})
+                await control.reaches(two, "running")
+                await control.call("POST", f"/v1/jobs/{one}/cancel")
+                await control.reaches(one, "canceled")
+                await control.until(lambda: _has(n1, 2))
+                assert set(n1.has) == {f"{one}:x/0.0", f"{two}:mine/0.0"}
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                await control.until(lambda: _state(control, two, 0, "running"))
+                assert set(n1.has) == {f"{one}:x/0.0", f"{two}:mine/0.0"}
+                assert len(n1.starts) == 3
+                await control.call("POST", f"/v1/jobs/{two}/cancel")
+                await control.reaches(two, "canceled")
+                await control.until(lambda: _empty(n1))
+
+    asyncio.run(play())
+
+
+async def _empty(node):
+    return not node.has
+
+
+async def _has(node, count):
+    return len(node.has) == count
+
+
+def test_a_drained_node_is_emptied_and_stays_so_after_a_restart(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes={"x": {}, "y": {}})
+                await control.reaches(number, "running")
+                assert (await control.call("POST", "/v1/nodes/n1/drain", json={})).status_code == 202
+                await control.until(lambda: _empty(n1))
+                await control.until(lambda: _has(n2, 2))
+        async with running(settings) as control:
+            n1.control = n2.control = control
+            async with alive(n1, n2):
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "drained", "n2": "up"}
+                wrong = await control.call("POST", "/v1/nodes/n9/drain", json={})
+                assert (wrong.status_code, wrong.json()["error"]) == (404, "node 'n9' does not exist; nodes are: n1, n2")
+
+    asyncio.run(play())
+
+
+def test_replicas_are_idled_and_woken_and_a_supervisor_may_do_so(settings):
+    class Supervisor:
+        seen: list[JobView]
+
+        def __init__(self):
+            self.seen = []
+
+        async def observe(self, view):
+            self.seen.append(view)
+            return [Note("looked"), Activate("x/0", (1,))] if len(self.seen) == 1 else []
+
+    async def play():
+        async with running(settings) as control:
+            supervisor = Supervisor()
+            control.orchestrator.supervisors.set("light", supervisor)
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes=TWICE)
+                await control.reaches(number, "running")
+                await control.until(lambda: _active(control, number, [False, True]))
+                answer = await control.call("POST", f"/v1/jobs/{number}/activation", json={"active": {"x/0": [0, 1]}})
+                assert answer.status_code == 202
+                assert await _active(control, number, [True, True])
+                assert supervisor.seen[0].job.job == "a"
+                assert "looked" in await control.events()
+                wrong = await control.call(
+                    "POST", f"/v1/jobs/{number}/activation", json={"active": {"x/0": [], "q/0": [1], "y/0": [4]}}
+                )
+                assert wrong.status_code == 422
+                assert wrong.json()["error"] == (
+                    "task 'x/0' would have no active replica; name at least one; task 'q/0' is not one of job 1's; "
+                    "they are: x/0, y/0; task 'y/0' has the replicas [0], got [4]"
+                )
+
+    asyncio.run(play())
+
+
+async def _active(control, number, wanted):
+    story = await control.job(number)
+    return [replica["active"] for replica in story["tasks"][0]["replicas"]] == wanted
+
+
+def test_mistakes_are_answered_with_their_status_and_text(settings):
+    async def play():
+        async with running(settings) as control:
+            call = control.call
+            job = {"job": "a", "host": "light", "pes": {"x": {}}}
+            no_room = await control.submit("full")
+            story = await control.reaches(no_room, "failed")
+            assert story["reason"].startswith("no capacity: task 'x/0' wants 1 nodes for its replicas and 0 of kind 'light' are up")
+            stranger = {"authorization": "Bearer x"}
+
+            def submit(**more):
+                return call("POST", "/v1/jobs", json={**job, **more})
+
+            def register(**offer):
+                return call("POST", "/v1/nodes", token="node", json={"cores": 1, "memory_bytes": 1, **offer})
+
+            application = {"pes": None, "application": "/no/such.py", "host": "spark"}
+            for status, text, asked in [
+                (401, "a user token is missing", control.http.get("/v1/jobs")),
+                (401, "the token is not this orchestrator's user token", call("GET", "/v1/jobs", headers=stranger)),
+                (403, "this call wants the user token, and got the other one", call("GET", "/v1/jobs", token="node")),
+                (403, "this call wants the node token", call("POST", "/v1/nodes", json={})),
+                (404, "there is no GET /v2; /openapi.json lists the calls", call("GET", "/v2")),
+                (405, "there is no DELETE /v1/jobs", call("DELETE", "/v1/jobs")),
+                (404, "job 99 does not exist; 'holdfast jobs' lists them", call("GET", "/v1/jobs/99")),
+                (404, "job 'seven' does not exist: jobs have numbers", call("GET", "/v1/jobs/seven")),
+                (409, "job 1 is failed: it has ended", call("POST", "/v1/jobs/1/cancel")),
+                (400, "the body is not JSON", call("POST", "/v1/jobs", content=b"{")),
+                (413, "the body is too long; wanted at most 8388608 bytes", call("POST", "/v1/jobs", content=b" " * 9_000_000)),
+                (422, "there is no type 'forever'; types are: finite, streaming", submit(type="forever")),
+                (422, "PEs that are written out run on a host of kind 'light'", submit(host="spark")),
+                (422, "application '/no/such.py' is no file that the orchestrator can read", submit(**application)),
+                (422, "job has 2 problems", submit(job="a b", policy={"give_up_after": 0})),
+                (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),
+                (422, "there is no parameter 'x'; parameters are: after, limit, state", call("GET", "/v1/jobs?x=0")),
+                (422, "there is no fault 'flood'; faults are: crash-", call("POST", "/v1/faults", json={"fault": "flood"})),
+                (422, "wanted a name of letters", register(name="a b")),
+                (422, "wanted cores above 0, got -1", register(name="a", cores=-1)),
+                (409, "node 'n7' is not registered", call("POST", "/v1/nodes/n7/beat", token="node", json={"term": 1})),
+            ]:
+                answer = await asked
+                assert (answer.status_code, text in answer.json()["error"]) == (status, True), (answer.status_code, answer.text)
+
+    asyncio.run(play())
+
+
+def test_a_name_is_taken_while_its_job_lives_and_free_after(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit("a")
+                await control.reaches(number, "running")
+                again = await control.call("POST", "/v1/jobs", json={"job": "a", "host": "light", "pes": {"x": {}}})
+                assert again.status_code == 409
+                assert again.json()["error"] == "job 'a' is there already, as job 1 (running); cancel it or choose another name"
+                await control.call("POST", f"/v1/jobs/{number}/cancel")
+                await control.reaches(number, "canceled")
+                assert await control.submit("a") == 2
+
+    asyncio.run(play())
+
+
+def test_jobs_that_name_one_another_are_told_so_and_one_that_names_nobody_too(settings):
+    async def play():
+        async with running(settings) as control:
+            lonely = await control.submit("lonely", pes={"x": {"reads": ["nobody:s"]}})
+            story = await control.reaches(lonely, "failed")
+            assert story["reason"] == f"job {lonely}: names job 'nobody', which is not there; jobs are: none"
+
+    asyncio.run(play())
+
+
+def test_a_thousand_submissions_at_once_are_all_taken_and_running_jobs_are_not_starved(settings):
+    async def play():
+        async with running(replace(settings, replicas_per_core=1000)) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                first = await control.submit("first", policy={"backoff_s": 0.0, "restart": "here"})
+                await control.reaches(first, "running")
+                burst = asyncio.gather(*(control.submit(f"b{n}") for n in range(1000)))
+                (node,) = [node for node in (n1, n2) if f"{first}:x/0.0" in node.has]
+                node.report(f"{first}:x/0.0", "failed", "boom")
+                await control.until(lambda: _incarnation(control, first, 2))
+                numbers = await burst
+                assert len(set(numbers)) == 1000
+
+                async def all_run():
+                    page = (await control.call("GET", "/v1/jobs?state=running&limit=1000")).json()["jobs"]
+                    return len(page) >= 1000
+
+                await control.until(all_run, limit_s=120)
+                assert all(node.state == "up" for node in control.orchestrator.resources.nodes.values())
+
+    asyncio.run(play())
+
+
+async def _incarnation(control, number, wanted):
+    story = await control.job(number)
+    replica = story["tasks"][0]["replicas"][0]
+    return replica["incarnation"] == wanted and replica["state"] == "running"
+
+
+def test_a_node_that_floods_or_talks_nonsense_hurts_nobody_else(settings):
+    async def play():
+        async with running(settings) as control:
+            good, bad = nodes(control, "good", "bad")
+            async with alive(good):
+                number = await control.submit("a")
+                await control.reaches(number, "running")
+                await bad.register()
+                for nonsense in (b"\xff{]", b"[]", b"null", b'{"term": "x"}', b'{"term": 1, "reports": 7}', b"9" * 1000):
+                    answer = await control.call("POST", "/v1/nodes/bad/beat", token="node", content=nonsense)
+                    assert answer.status_code == 422
+                lies = [{"number": 1, "at_s": 0, "key": f"{number}:x/0.0", "incarnation": 1, "state": "failed"}]
+                assert (await bad.beat(reports=lies)).status_code == 200
+                flood = [control.call("POST", "/v1/nodes/bad/beat", token="node", content=b"[]") for _ in range(300)]
+                assert {answer.status_code for answer in await asyncio.gather(*flood)} <= {422, 429}
+                story = await control.job(number)
+                assert story["tasks"][0]["replicas"][0]["state"] == "running"
+                assert control.orchestrator.resources.nodes["good"].state == "up"
+
+    asyncio.run(play())
+
+
+def test_an_orchestrator_that_was_replaced_ends_and_writes_nothing(settings):
+    async def play():
+        async with running(settings) as old:
+            task = next(task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "Orchestrator.run")
+            async with running(settings) as new:
+                answer = await old.call("POST", "/v1/jobs", json={"job": "late", "host": "light", "pes": {"x": {}}})
+                assert answer.status_code == 503
+                assert answer.json()["error"].startswith("another orchestrator has taken over (term 2, this one has 1)")
+                assert (await new.call("GET", "/v1/jobs")).json()["jobs"] == []
+                with pytest.raises(Fenced, match="this one ends and touches nothing"):
+                    await task
+
+    asyncio.run(play())
+
+
+def test_a_type_whose_machine_is_gone_is_told_at_the_start(settings, tmp_path):
+    text = tmp_path / "mine.toml"
+    shipped = (files("holdfast.manage") / "machines" / "streaming.toml").read_text()
+    text.write_text(shipped.replace('machine = "streaming"', 'machine = "mine"'))
+
+    async def play():
+        async with running(replace(settings, machines=(text,), capacity_wait_s=60)) as control:
+            await control.submit("a", type="mine")
+        with pytest.raises(HoldfastError, match="job 1 \\('a'\\) has the type 'mine', and there is no such machine"):
+            async with running(settings):
+                pass
+
+    asyncio.run(play())
