@@ -59,14 +59,26 @@ class CaseView:
         return max(self.offsets, key=lambda view: (view.impact, -view.offset))
 
     @property
+    def turning(self) -> OffsetView | None:
+        """An offset at which short outages overestimate and long ones underestimate, or else one at which they do the reverse."""
+        turns = [view for view in self.offsets if {1.0, -1.0} <= set(np.sign(self._apart(view)))]
+        return min(turns, key=lambda view: (-self._sign_of_shortest(view), view.offset), default=None)
+
+    @property
     def changes_sign(self) -> bool:
-        """Whether at some offset short outages overestimate and long ones underestimate, or the other way round."""
-        for view in self.offsets:
-            quality = np.array(view.quality)[np.argsort(self.tuples, kind="stable")]
-            above, below = quality > 1 + 1e-9, quality < 1 - 1e-9
-            if above.any() and below.any():
-                return True
-        return False
+        return self.turning is not None
+
+    def by_outage(self, view: OffsetView) -> list[float]:
+        """The quality at an offset, from the shortest outage to the longest."""
+        return [view.quality[at] for at in np.argsort(self.tuples, kind="stable")]
+
+    def _apart(self, view: OffsetView) -> Floats:
+        apart = np.nan_to_num(np.array(self.by_outage(view)) - 1)
+        return np.where(np.abs(apart) > 1e-9, apart, 0.0)
+
+    def _sign_of_shortest(self, view: OffsetView) -> float:
+        apart = self._apart(view)
+        return float(np.sign(apart[np.flatnonzero(apart)[0]]))
 
 
 @dataclass(frozen=True)

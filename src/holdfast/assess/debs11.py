@@ -86,7 +86,7 @@ def _about_impact(view: Mapping[str, CaseView]) -> list[Finding]:
 
 def _about_prediction(view: Mapping[str, CaseView]) -> list[Finding]:
     quote, trade, vwap, source = (view[name] for name in ("quote_filter", "trade_filter", "vwap", "market"))
-    worst = source.worst
+    shown = source.turning or source.worst
     return [
         Finding("QuoteFilter's correlation is -1.00", round(quote.outage_impact, 2) == -1.0, f"{quote.outage_impact:.2f}"),
         Finding(
@@ -100,17 +100,12 @@ def _about_prediction(view: Mapping[str, CaseView]) -> list[Finding]:
             f"TradeFilter {trade.outage_impact:.2f}, VWAP {vwap.outage_impact:.2f}",
         ),
         Finding(
-            "Source changes from over- to underestimation with longer outages",
+            "Source changes sign with the outage",
             source.changes_sign,
-            f"quality at offset {worst.offset:,}: {', '.join(f'{q:.2f}' for q in sorted_quality(source))}",
+            f"quality at offset {shown.offset:,}, from the shortest outage to the longest: "
+            f"{', '.join(f'{quality:.3f}' for quality in source.by_outage(shown))}",
         ),
     ]
-
-
-def sorted_quality(view: CaseView) -> list[float]:
-    """The quality at the worst offset, from the shortest outage to the longest."""
-    pairs = sorted(zip(view.tuples, view.worst.quality, strict=True))
-    return [quality for _, quality in pairs]
 
 
 def _about_recovery(view: Mapping[str, CaseView]) -> list[Finding]:

@@ -106,6 +106,19 @@ def test_recovery_times_are_shared_when_a_few_trades_more_or_less_explain_them(g
     assert found["Source and TradeFilter share the longest recovery time"] is shared
 
 
+def test_an_offset_where_overestimation_turns_into_underestimation_is_shown_before_one_that_does_the_reverse(graph):
+    first, *others = paper()
+    source = first.case("market")
+    rising, falling = (replace(source.offsets[0], offset=offset, quality=q) for offset, q in ((1, (0.9, 1.2)), (2, (1.1, 0.7))))
+    cases = tuple(replace(v, offsets=(rising, falling)) if v.case == "market" else v for v in first.cases)
+    found = {finding.name: finding for finding in findings([replace(first, cases=cases), *others], graph, "protected")}
+    assert found["Source changes sign with the outage"].holds
+    assert (
+        "quality at offset 2, from the shortest outage to the longest: 1.100, 0.700"
+        in found["Source changes sign with the outage"].found
+    )
+
+
 def test_the_table_has_the_papers_figures_beside_ours():
     row = next(row for row in table_rows(paper()[0]) if row[0].startswith("VWAP"))
     assert row == ("VWAP (vwap)", "0.99", "0.99", "(0.14, R)", "(0.14, R)", "73", "73", "30.87", "30.87")
