@@ -1,0 +1,46 @@
+"""A planner that is stopped while its solver works leaves no process behind, and stops at once."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+LIMIT_S = 60.0
+WORKING = """
+import os, time
+from holdfast.plan.process import apart
+print(apart(os.getpid), flush=True)
+apart(time.sleep, 3600.0)
+"""
+
+
+@pytest.fixture
+def planner():
+    process = subprocess.Popen([sys.executable, "-c", WORKING], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def gone(pid: int) -> bool:
+    """Whether the process is gone, waiting for that with a limit."""
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        try:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return True
+        except psutil.NoSuchProcess:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGKILL])
+def test_a_solver_ends_with_its_planner(planner, by):
+    solver = int(planner.stdout.readline())
+    planner.send_signal(by)
+    assert planner.wait(LIMIT_S) == -by
+    assert gone(solver)
