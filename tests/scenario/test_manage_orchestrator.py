@@ -1,0 +1,126 @@
+"""The orchestrator as a real process: killed, stopped, replaced, cut off from its database, and started wrongly."""
+
+import os
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.manage.campaign import Campaign
+from holdfast.manage.client import Client
+from holdfast.manage.cluster import HOLDFAST, Cluster
+from holdfast.manage.injection import InjectionTest
+from holdfast.model.job import Job
+
+JOB = Job.model_validate(
+    {"job": "a", "host": "light", "pes": {"x": {"makes": ["s"], "replicas": 2}, "y": {"reads": ["s"]}, "z": {"reads": ["s"]}}}
+)
+
+
+def test_killed_at_transitions_before_and_after_persisting_the_control_plane_heals(tmp_path):
+    struck = [
+        ("submitted", "parse", "before", "crash-orchestrator"),
+        ("parsing", "parsed", "after", "crash-orchestrator"),
+        ("dispatching", "peStatusUpdate", "done", "crash-orchestrator"),
+        ("running", "recover", "after", "crash-orchestrator"),
+        ("running", "cancel", "before", "crash-orchestrator"),
+        ("instantiating", "instantiated", "after", "database-away"),
+        ("running", "restart", "after", "drop-messages"),
+    ]
+    tests = [
+        InjectionTest(state=state, transition=transition, moment=moment, fault=fault) for state, transition, moment, fault in struck
+    ]
+    verdicts = list(Campaign(tmp_path).run(tests))
+    assert [(verdict.test.name, verdict.struck, verdict.problems) for verdict in verdicts] == [
+        (test.name, True, ()) for test in tests
+    ]
+
+
+def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(tmp_path):
+    with Cluster(tmp_path, serve_options=("--beat", "0.1", "--lost-after", "0.5")) as cluster:
+        cluster.start_orchestrator()
+        cluster.start_node("n1")
+        cluster.start_node("n2")
+        cluster.wait_for_nodes(2)
+        number = cluster.client.submit(JOB)
+        cluster.client.wait_for(number, ("running",), limit_s=60)
+        pid = cluster.pid("orchestrator")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            time.sleep(2.0)  # the fault itself: four times as long as a node may be silent
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        last = cluster.client.events()["last"]
+        cluster.wait_until(lambda: cluster.client.health()["nodes"] == 2, limit_s=30)
+        texts = [event["text"] for event in cluster.client.events(after=0)["events"]]
+        assert last > 0
+        assert not [text for text in texts if "lost" in text]
+        assert set(cluster.starts().values()) == {1}
+
+
+def test_an_orchestrator_that_is_replaced_while_it_sleeps_ends_by_itself_when_it_wakes(tmp_path):
+    with Cluster(tmp_path / "one") as old, Cluster(tmp_path / "two") as new:
+        old.start_orchestrator()
+        assert old.client.health()["term"] == 1
+        os.kill(old.pid("orchestrator"), signal.SIGSTOP)
+        database = f"sqlite:///{tmp_path / 'one' / 'orchestrator' / 'jobs.db'}"
+        new.start_orchestrator("--database", database)
+        assert new.client.health()["term"] == 2
+        os.kill(old.pid("orchestrator"), signal.SIGCONT)
+        new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
+        assert old.exit_code("orchestrator") == 2
+        assert "another orchestrator has taken over (term 2, this one has 1)" in old.said("orchestrator")
+
+
+def serve(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*HOLDFAST, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = serve("--work", tmp_path / "w", "--port", port)
+    assert done.returncode == 2
+    assert f"holdfast: cannot listen at 127.0.0.1:{port}: Address already in use; another process has it" in done.stderr
+    assert "Traceback" not in done.stderr
+    with sqlite3.connect(tmp_path / "new.db") as new:
+        new.execute("CREATE TABLE holdfast_schema (version INTEGER)")
+        new.execute("INSERT INTO holdfast_schema VALUES (99)")
+    new.close()
+    done = serve("--work", tmp_path / "w", "--port", 0, "--database", f"sqlite:///{tmp_path / 'new.db'}")
+    assert (done.returncode, "the database has version 99 and this holdfast knows versions up to" in done.stderr) == (2, True)
+    done = serve("--work", tmp_path / "w", "--port", 0, "--plugin", "dataflow=nowhere:Graph")
+    assert done.returncode == 2
+    assert "plug-in 'dataflow' of --plugin cannot be loaded from 'nowhere:Graph': No module named 'nowhere'" in done.stderr
+    (tmp_path / "odd.toml").write_text('machine = "odd"\nbegins = "x"\n[states.y]\nnumber = 1\n')
+    done = serve("--work", tmp_path / "w", "--port", 0, "--machine", tmp_path / "odd.toml")
+    assert (done.returncode, "odd.toml has 2 problems" in done.stderr) == (2, True), done.stderr
+
+
+def test_tokens_are_secret_and_with_a_certificate_nobody_listens_in(tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("needs openssl to make a certificate: apt-get install openssl")
+    with Cluster(tmp_path, serve_options=("--certificate", str(certificate), "--key", str(key))) as cluster:
+        cluster.start_orchestrator()
+        folder: Path = cluster.folder
+        cluster.wait_until(lambda: (folder / "address").exists(), limit_s=60)
+        modes = [stat.S_IMODE((folder / name).stat().st_mode) for name in ("user.token", "node.token")]
+        assert modes == [0o600, 0o600]
+        url = (folder / "address").read_text().strip()
+        assert url.startswith("https://127.0.0.1:")
+        with Client(url, (folder / "user.token").read_text().strip(), certificate=certificate) as client:
+            cluster.wait_until(lambda: client.health()["state"] == "serving", limit_s=30)
+            assert client.jobs() == []
