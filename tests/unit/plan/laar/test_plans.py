@@ -194,3 +194,18 @@ def test_duals_cut_the_paper_s_tree():
     plain, sharp = (FTSearch(workers=1, bounds=bounds).solve(instance) for bounds in ("paper", "dual"))
     assert plain.cost == pytest.approx(sharp.cost)
     assert sharp.nodes < plain.nodes
+
+
+@pytest.mark.parametrize("application", [3, 8, 12])
+def test_one_process_and_two_find_the_same_optimum(application):
+    ranges = Ranges(hosts=(3, 3), pes_per_host=(4, 4))
+    instance = Instance.of(generate(np.random.default_rng(application), ranges=ranges), sla=0.5)
+    one, two = Milp(workers=1).solve(instance), Milp(workers=2).solve(instance)
+    assert one.outcome is two.outcome
+    assert one.outcome.decided
+    assert one.cost == (two.cost if two.cost is None else pytest.approx(two.cost, rel=1e-6))
+
+
+def test_the_exact_solver_refuses_a_number_of_processes_it_has_no_use_for():
+    with pytest.raises(HoldfastError, match="runs in 1 or 2 processes, got 3"):
+        Milp(workers=3)
