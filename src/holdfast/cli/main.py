@@ -36,6 +36,10 @@ REPRODUCE = {
         "holdfast.cli.reproduce_laar_search:laar_search",
         "FT-Search over a corpus of applications (LAAR, Figures 4 to 6).",
     ),
+    "system-s": (
+        "holdfast.cli.reproduce_system_s:system_s",
+        "Recovery of a killed orchestrator against starting anew (System-S, Figure 8).",
+    ),
     "ppa-plans": ("holdfast.cli.reproduce_ppa_plans:ppa_plans", "Planners over random topologies (PPA, Figure 14)."),
 }
 

@@ -64,6 +64,6 @@ def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Ca
         away = False
         for event in found["events"] if number is not None else ():
             seen(event)
-        number = found["last"]
+        number = found["newest"] if number is None else found["last"]
         if over():
             return

@@ -41,7 +41,7 @@ def submit(
     if name is not None:
         job = Job.model_validate({**job.model_dump(), "job": name})
     with find_client(orchestrator, token_file, certificate=certificate) as client:
-        last = client.events()["last"]
+        last = client.events()["newest"]
         number = client.submit(job)
         say(f"job {number} ({job.job}) is submitted")
         reached = True

@@ -160,13 +160,13 @@ class Api(Plugin):
     async def jobs(self, asked: Asked) -> Answer:
         state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]
         live = self.orchestrator.jobs
-        if state == "living":
-            numbers = sorted((number for number in live if after is None or number < after), reverse=True)[:limit]
-            return Answer(
-                {"jobs": [job_line(live[number]) for number in numbers], "next": numbers[-1] if len(numbers) == limit else None}
-            )
+        ends = {end for machine in self.orchestrator.machines.values() for end in machine.ends()}
+        if state is not None and state not in ends:  # every job that has not ended is here, in states that are not all written
+            fitting = (n for n, job in live.items() if state in ("living", job.life.state) and (after is None or n < after))
+            numbers = sorted(fitting, reverse=True)[:limit]
+            return Answer({"jobs": [job_line(live[n]) for n in numbers], "next": numbers[-1] if len(numbers) == limit else None})
         rows = await self._read(lambda connection: archive.jobs_page(connection, state=state, limit=limit, after=after))
-        lines = [job_line(live[row["id"]]) if row["id"] in live and state is None else row for row in rows]
+        lines = [job_line(live[row["id"]]) if row["id"] in live else row for row in rows]
         return Answer({"jobs": lines, "next": rows[-1]["id"] if len(rows) == limit else None})
 
     async def job(self, asked: Asked) -> Answer:
@@ -217,7 +217,8 @@ class Api(Plugin):
     async def events(self, asked: Asked) -> Answer:
         found = await self.orchestrator.events.wait(asked.query["after"], for_s=asked.query["wait_s"])
         last = found[-1].number if found else max(asked.query["after"], 0)
-        return Answer({"events": [each.document() for each in found], "last": last})
+        document = {"events": [each.document() for each in found], "last": last, "newest": self.orchestrator.events.last}
+        return Answer(document)
 
     async def register(self, asked: Asked) -> Answer:
         offer: Registration = asked.body

@@ -57,6 +57,8 @@ def script_for(machine: str, state: str, transition: str, *, name: str, hold_s: 
         return base.recovered(state)
     if state == "canceling":
         return base.canceling(transition)
+    if (state, transition) == ("running", "peStatusUpdate"):
+        return base.disturbed(state, "restart")  # a job that runs undisturbed hears nothing new
     if transition in STRAIGHT:
         return base.straight()
     if transition == "cancel":

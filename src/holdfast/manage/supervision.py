@@ -37,6 +37,7 @@ class Supervision(Plugin):
             self._count_failure(replica)
         else:
             self._dead.discard(replica.key)
+            replica.due_s = None  # it came back by itself
         self.orchestrator.events.tell(
             "replica",
             f"{replica.state}: {replica.error}" if replica.error else replica.state,

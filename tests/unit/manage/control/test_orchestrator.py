@@ -136,6 +136,27 @@ async def _without(node, key):
     return key not in node.has
 
 
+def test_a_node_that_was_silent_and_comes_back_keeps_what_is_still_its_own_and_later_failures_count(settings):
+    async def play():
+        async with running(replace(settings, beat_s=0.05, lost_after_s=0.3)) as control:
+            (n1,) = nodes(control, "n1")
+            policy = {"restart": "here", "backoff_s": 0.05}
+            async with alive(n1):
+                number = await control.submit(policy=policy)
+                await control.reaches(number, "running")
+            await control.until(lambda: _state(control, number, 0, "lost"))
+            async with alive(n1):
+                await control.until(lambda: _state(control, number, 0, "running"))
+                assert n1.starts == [(f"{number}:x/0.0", 1)]
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                await control.until(lambda: _incarnation(control, number, 2))
+                texts = await control.events()
+                assert any(text.startswith("node n1 is lost: no beat for") for text in texts)
+                assert "node n1 is back" in texts
+
+    asyncio.run(play())
+
+
 def test_a_finite_job_whose_pe_is_given_up_has_failed_and_one_that_is_done_has_completed(settings):
     async def play():
         async with running(settings) as control:
