@@ -109,14 +109,18 @@ class Dispatch(Plugin):
 
     async def stop(self, job: LiveJob, command: Command) -> None:
         """Stop every replica that only this job uses; on to `stopped` when their nodes have said so."""
+        self.mark_stopping(job)
+        self.touch({replica.node for replica in self._only_used_by(job)})
+        self.orchestrator.post_status(job)
+
+    def mark_stopping(self, job: LiveJob) -> None:
+        """From the next assignments on, no node has what only this job uses."""
         for replica in self._only_used_by(job):
             node = self.orchestrator.resources.nodes.get(replica.node)
             if replica.state in ("abandoned", "failed", "finished", "lost"):
                 replica.state = "stopped"
             if replica.stopping is None:
                 replica.stopping = 1 if node is None else node.generation + 1
-        self.touch({replica.node for replica in self._only_used_by(job)})
-        self.orchestrator.post_status(job)
 
     async def release(self, job: LiveJob, command: Command) -> None:
         """Give the places of a job that has ended free."""

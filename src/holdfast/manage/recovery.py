@@ -46,7 +46,7 @@ class Recovery(Plugin):
         """Phases 3 and 4: what the nodes have. Without jobs there is nothing to wait for."""
         replicas = self.orchestrator.replicas
         jobs, placed = len(self.orchestrator.jobs), len(replicas)
-        await self._await_nodes({replica.node for replica in replicas if replica.wanted})
+        await self._await_nodes({replica.node for replica in replicas if replica.state != "abandoned"})
         self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
         if jobs:
             self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
@@ -69,6 +69,9 @@ class Recovery(Plugin):
             if kept.id in located:
                 self.orchestrator.supervision.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
         self.orchestrator.dispatch.take_places(placed)
+        for job in self.orchestrator.jobs.values():
+            if "stopped" in job.machine.states[job.life.state].transitions:
+                self.orchestrator.dispatch.mark_stopping(job)  # no node may be told to start again what was being stopped
 
     async def _await_nodes(self, names: set[str]) -> None:
         """Phases 3 and 4."""

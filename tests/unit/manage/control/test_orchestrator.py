@@ -75,6 +75,27 @@ async def _state(control, number, task, state):
     return story["tasks"][task]["replicas"][0]["state"] == state
 
 
+def test_what_was_being_stopped_when_the_orchestrator_died_is_not_started_again(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit(pes={"x": {}, "y": {}})
+                await control.reaches(number, "running")
+            await control.call("POST", f"/v1/jobs/{number}/cancel")
+            await control.reaches(number, "canceling")
+            await n1.fetch()
+            assert not n1.has
+            n1.unacknowledged.clear()
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                await control.reaches(number, "canceled")
+                assert len(n1.starts) == 2
+
+    asyncio.run(play())
+
+
 def test_reports_are_refused_while_recovering_and_a_silent_node_counts_as_lost(settings):
     async def play():
         async with running(settings) as control:
