@@ -146,7 +146,7 @@ class Dataflow(Plugin):
 
     async def unmap(self, job: LiveJob, command: Command) -> None:
         self._waiting.pop(job.id, None)
-        self.graph.remove(job.id)
+        self._take_off(job.id)
 
     async def instantiate(self, job: LiveJob, command: Command) -> None:
         """Note where the job's tasks are going to be; on to `instantiated`."""
@@ -160,8 +160,15 @@ class Dataflow(Plugin):
     def job_is_gone(self, job: int) -> None:
         """Forget an ended job, and look again at those that waited for it."""
         self._waiting.pop(job, None)
-        self.graph.remove(job)
+        self._take_off(job)
         self._try_waiting()
+
+    def _take_off(self, job: int) -> None:
+        """Remove a job from the graph, and have those that shared PEs with it weighed: one may be the last to use them now."""
+        sharers = {user for owner, task in self.graph.uses(job) for user in self.graph.users_of(owner, task.pe)} - {job}
+        self.graph.remove(job)
+        for user in sorted(sharers & set(self.orchestrator.jobs)):
+            self.orchestrator.post_status(self.orchestrator.jobs[user])
 
     def _try_waiting(self) -> None:
         for waiting, moves in list(self._waiting.values()):

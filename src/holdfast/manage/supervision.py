@@ -102,6 +102,9 @@ class Supervision(Plugin):
         if "stopped" in job.machine.states[job.life.state].transitions:
             mine = self.orchestrator.dataflow.graph.left_by(job.id)
             left = [r for owner, names in mine.items() for r in self.orchestrator.replicas.of(owner, names)]
+            if any(replica.stopping is None for replica in left):  # others used them when it was canceled, and do no more
+                self.orchestrator.dispatch.mark_stopping(job)
+                self.orchestrator.dispatch.touch({replica.node for replica in left})
             return ("failed" if job.broken else "stopped") if all(replica.state == "stopped" for replica in left) else None
         if all(any(replica.state == "finished" for replica in task) for task in tasks):
             if "finished" in job.machine.states[job.life.state].transitions:
