@@ -10,9 +10,11 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from holdfast.manage.client import Client
+from holdfast.manage.client import Client, NotReached
 from holdfast.manage.cluster import Cluster
-from holdfast.manage.workload import own_pes, realistic, uniform
+from holdfast.manage.injection import InjectionTest, InjectionTests, Trigger
+from holdfast.manage.workload import fan_out, own_pes, realistic, uniform
+from holdfast.model.document import write_document
 from holdfast.model.job import Job
 
 PROCESSES = 10
@@ -104,9 +106,9 @@ def measure(row: Row, work: Path, *, seed: int = 1, processes: int = PROCESSES) 
         )
 
 
-def start_nodes(cluster: Cluster, nodes: int, *, own: bool) -> None:
+def start_nodes(cluster: Cluster, nodes: int, *, own: bool, options: Sequence[str] = ()) -> None:
     """Start an orchestrator and nodes, and wait until all are up."""
-    cluster.start_orchestrator()
+    cluster.start_orchestrator(*options)
     if own:
         for number in range(1, nodes + 1):
             cluster.start_node(f"n{number:04}", "--cores", "64", "--label", f"rack=r{number // 10:03}")
@@ -168,8 +170,6 @@ def unsettled(client: Client) -> int:
 
 
 def _until(condition: Callable[[], object], *, what: str) -> None:
-    from holdfast.manage.client import NotReached
-
     ends = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > ends:
@@ -177,10 +177,116 @@ def _until(condition: Callable[[], object], *, what: str) -> None:
         time.sleep(POLL_S)
 
 
+@dataclass(frozen=True, slots=True)
+class DispatchRun:
+    """The orchestrator was killed while it dispatched its third job, after half of that job's PEs had started (section 6.2)."""
+
+    pes: int
+    started: int
+    recover_s: float
+    restarted: int
+    lost: int
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def crash_in_dispatch(work: Path, *, nodes: int = 10) -> DispatchRun:
+    """Section 6.2: three jobs of 9, 32 and 32 PEs; the orchestrator kills itself half-way through the third and is started again.
+
+    The crash is brought about by state-machine fault injection, in the transition that the third job's status reports cause.
+    """
+    jobs = [fan_out("small", pes=9, sinks=4), fan_out("second", pes=32), fan_out("third", pes=32)]
+    half = 16
+    strike = InjectionTest(
+        state="dispatching",
+        transition="peStatusUpdate",
+        fault="crash-orchestrator",
+        trigger=Trigger(job=3, started=half),
+    )
+    work.mkdir(parents=True, exist_ok=True)
+    write_document(work / "crash.yaml", InjectionTests(tests=(strike,)))
+    with Cluster(work) as cluster:
+        start_nodes(cluster, nodes, own=False, options=("--inject", str(work / "crash.yaml")))
+        for job in jobs:
+            cluster.client.submit(job)
+        _until(lambda: cluster.exit_code("orchestrator") is not None, what="the injected crash")
+        before = cluster.starts()
+        recover_s, _ = recover(cluster, len(jobs))
+        after = cluster.starts()
+        return DispatchRun(
+            pes=own_pes(jobs),
+            started=sum(before.values()),
+            recover_s=recover_s,
+            restarted=sum(count > 1 for count in after.values()) + sum(incarnation > 1 for _, incarnation in after),
+            lost=own_pes(jobs) - len(after) + unsettled(cluster.client),
+        )
+
+
 def averaged(runs: Sequence[Run]) -> dict[str, float]:
-    """The means of a row's runs: seconds to start (both times), to recover, to answer."""
+    """The means of a row's runs: seconds to start (both times), to recover, and of these until it answered."""
     return {
-        "start_s": mean([seconds for run in runs for seconds in (run.start_s, run.again_s)]),
+        "start_s": mean(seconds for run in runs for seconds in (run.start_s, run.again_s)),
         "recover_s": mean(run.recover_s for run in runs),
         "boot_s": mean(run.boot_s for run in runs),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that the paper found or that we claim, and whether our runs show it."""
+
+    text: str
+    figures: str
+    holds: bool
+
+
+def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | None) -> list[Finding]:
+    """Each finding for which the runs have the rows that it needs."""
+    by_row = {row.name: [run for run in runs if run.row == row.name] for row in rows}
+    means = {name: averaged(found) for name, found in by_row.items() if found}
+    found = [_untouched(runs, dispatch)]
+    if dispatch is not None:
+        text = "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice"
+        figures = f"{dispatch.started} of {dispatch.pes} PEs had started; {dispatch.recover_s:.1f} s to recover"
+        found.append(Finding(text, figures, not dispatch.restarted and not dispatch.lost))
+    if {"1", "5"} <= means.keys():
+        found.extend(_growing(means["1"], means["5"]))
+    for few, many in (("2", "3"), ("4", "5")):
+        if {few, many} <= means.keys():
+            a, b = means[few]["recover_s"], means[many]["recover_s"]
+            text = f"three times as many nodes change little (rows {few} and {many}; the paper: -9 % and +7 %)"
+            found.append(Finding(text, f"{a:.1f} s and {b:.1f} s", b < 1.5 * a))
+    if "5" in means:
+        ratio = means["5"]["recover_s"] / means["5"]["start_s"]
+        text = "930 PEs on 90 nodes are recovered in less than a third of the time to start them (the paper: about a half)"
+        found.append(Finding(text, f"ratio {ratio:.2f}; the paper's {16.2 / 33.9:.2f}", ratio < 1 / 3))
+    found.extend(_scaling(by_row, means))
+    return found
+
+
+def _untouched(runs: Sequence[Run], dispatch: DispatchRun | None) -> Finding:
+    restarted = sum(run.restarted for run in runs) + (dispatch.restarted if dispatch else 0)
+    lost = sum(run.lost for run in runs) + (dispatch.lost if dispatch else 0)
+    crashes = len(runs) + (dispatch is not None)
+    figures = f"{crashes} crashes, {restarted} PEs restarted, {lost} lost"
+    return Finding("no PE is restarted and none is lost when the orchestrator is killed", figures, not restarted and not lost)
+
+
+def _growing(small: dict[str, float], large: dict[str, float]) -> Iterator[Finding]:
+    start, recovery = large["start_s"] / small["start_s"], large["recover_s"] / small["recover_s"]
+    text = "recovery grows more slowly with the PEs than starting does (row 1 to row 5; the paper: 2.1-fold against 17-fold)"
+    yield Finding(text, f"{recovery:.1f}-fold against {start:.1f}-fold", recovery < start)
+    text = "with very few PEs, recovery takes longer than starting (row 1)"
+    yield Finding(text, f"{small['recover_s']:.1f} s against {small['start_s']:.1f} s", small["recover_s"] > small["start_s"])
+
+
+def _scaling(by_row: dict[str, list[Run]], means: dict[str, dict[str, float]]) -> Iterator[Finding]:
+    beyond = [row.name for row in BEYOND if row.name in means]
+    if "5" not in means or not beyond:
+        return
+    for name in beyond:
+        pes = by_row[name][0].pes / by_row["5"][0].pes
+        slower = means[name]["recover_s"] / means["5"]["recover_s"]
+        text = f"recovery grows at most linearly from 930 PEs on 90 nodes to {by_row[name][0].pes:,} on {by_row[name][0].nodes:,}"
+        yield Finding(text, f"{pes:.1f} times the PEs, {slower:.1f} times the seconds", slower <= pes)
