@@ -11,7 +11,6 @@ from pathlib import Path
 from uuid import uuid4
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.client import Client
 from holdfast.model.job import Task
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.run.cluster import LocalCluster
@@ -186,8 +185,3 @@ def check_targets(schedule: Schedule, tasks: Sequence[Task], nodes: Sequence[str
                 raise HoldfastError(f"a fault strikes PE '{target}'; the job has: {', '.join(sorted(known))}")
             if fault.what in ("host", "node", "controller") and "=" not in target and target not in nodes:
                 raise HoldfastError(f"a fault strikes node '{target}'; nodes are: {', '.join(nodes)}")
-
-
-def hosts_of(client: Client, job: int) -> dict[str, set[str]]:
-    """Per task the nodes that have a replica of it."""
-    return {task["task"]: {replica["node"] for replica in task["replicas"]} for task in client.job(job)["tasks"]}

@@ -12,7 +12,7 @@ from holdfast.log import Store
 from holdfast.manage.client import Client, ClientError, OrchestratorAway
 from holdfast.model.job import Job, Layout, Task
 from holdfast.model.schedule import Schedule
-from holdfast.run.chaos import Chaos, check_targets, hosts_of
+from holdfast.run.chaos import Chaos, check_targets
 from holdfast.run.cluster import LocalCluster
 from holdfast.run.history import Event, History, read_history
 from holdfast.run.timeline import Timeline, timeline_of
@@ -59,10 +59,11 @@ def run_job(
         number = client.submit(job)
         listener = _Listener(cluster, history)
         faults = schedule.drawn(tasks=[task.name for task in layout.tasks], nodes=cluster.names)
-        chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=lambda: hosts_of(client, number))
+        seen = _Seen()
+        chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
         begun = time.monotonic()
         try:
-            story, timeline = _follow(client, number, Store(job.log), chaos, for_s=for_s, settle_s=settle_s, show=show)
+            story, timeline = _follow(client, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, show=show)
         finally:
             chaos.stop()
             listener.stop()
@@ -78,6 +79,7 @@ def _follow(
     number: int,
     store: Store,
     chaos: Chaos,
+    seen: "_Seen",
     *,
     for_s: float | None,
     settle_s: float,
@@ -97,6 +99,7 @@ def _follow(
                 raise
             time.sleep(LOOK_S)
             continue
+        seen.story = story
         if timeline is None:
             timeline = timeline_of(store)
             if timeline is not None:
@@ -117,6 +120,18 @@ def _follow(
             )
             raise HoldfastError(f"job '{story['name']}' has not moved for {settle_s:g} s (it is {story['state']}): {stuck}")
         time.sleep(LOOK_S)
+
+
+@dataclass
+class _Seen:
+    """The job as it was last seen: the orchestrator may be away when someone asks."""
+
+    story: dict[str, Any] | None = None
+
+    def hosts(self) -> dict[str, set[str]]:
+        """Per task the nodes that have a replica of it."""
+        tasks = self.story["tasks"] if self.story else []
+        return {task["task"]: {replica["node"] for replica in task["replicas"]} for task in tasks}
 
 
 class _Listener:

@@ -1,0 +1,107 @@
+"""Applications that run while their parts are killed: real Spark, real processes, SIGKILL."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from holdfast.trace import write_market
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
+HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
+LIMIT_S = 420
+
+
+def wait_until(condition, *, limit_s):
+    ends = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < ends, f"not within {limit_s} s"
+        os.sched_yield()
+
+
+@contextmanager
+def object_store(tmp_path):
+    """An object store behind HTTP, with conditional puts, as a process of its own; gives the URL of a log in it."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
+    with (tmp_path / "store.log").open("wb") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log)
+    endpoint = f"http://127.0.0.1:{port}"
+
+    def answers():
+        try:
+            return httpx.put(f"{endpoint}/logs").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    try:
+        wait_until(answers, limit_s=60)
+        yield {
+            "AWS_ENDPOINT": endpoint,
+            "AWS_ALLOW_HTTP": "true",
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_REGION": "us-east-1",
+        }
+    finally:
+        server.kill()
+        server.wait()
+
+
+def run(tmp_path, *, faults, options=(), environment=None):
+    market, schedule = tmp_path / "market.parquet", tmp_path / "faults.yaml"
+    write_market(market, events=5000, seed=1, tickers=50, rate=200.0, peak=400.0)
+    schedule.write_text(json.dumps(faults))
+    command = ["run", str(EXAMPLE), "--trace", str(market), "--faults", str(schedule), "--work", str(tmp_path / "run"), "--json"]
+    process = subprocess.run(
+        [*HOLDFAST, *command, *options], capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **(environment or {})}
+    )
+    assert process.stdout, process.stderr[-3000:]
+    return json.loads(process.stdout), process
+
+
+def left_behind(tmp_path):
+    """Processes that still work in the run's folder."""
+    lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if any(str(tmp_path) in word for word in line)]
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_the_output_is_whole_after_pes_hosts_nodes_and_the_orchestrator_were_killed_at_random(tmp_path, seed):
+    faults = {
+        "seed": seed,
+        "random": {"count": 3, "from_s": 3, "to_s": 16, "what": ["pe", "host", "node"], "back_after_s": 2},
+        "faults": [{"at_s": 8, "kind": "crash", "what": "orchestrator"}],
+    }
+    document, process = run(tmp_path, faults=faults, options=["--nodes", "2", "--tentative-after", "1", "--checkpoint-epochs", "5"])
+    assert document["state"] == "completed", (document, process.stderr[-3000:])
+    assert {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]} == {
+        "nothing lost": True,
+        "nothing duplicated": True,
+        "replicas agree": True,
+        "every tentative result corrected": True,
+        "second law at 'bargains'": True,
+    }
+    assert len(document["faults"]) == 4
+    assert process.returncode == 0
+    assert not left_behind(tmp_path)
+
+
+def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):
+    faults = {"faults": [{"at_s": 8, "kind": "crash", "what": "node", "target": ["n2"]}]}
+    with object_store(tmp_path) as environment:
+        options = ["--nodes", "2", "--log", "s3://logs/log", "--out", "s3://logs/out", "--checkpoint-epochs", "5"]
+        document, process = run(tmp_path, faults=faults, options=options, environment=environment)
+    assert document["state"] == "completed", (document, process.stderr[-3000:])
+    assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
+    assert len(document["verdicts"]) == 5
