@@ -7,6 +7,9 @@ the orchestrator believes, and when the job is gone nothing of it is left.
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +22,7 @@ from holdfast.manage.cluster import Cluster
 from holdfast.manage.files import STATUS, Fail, Watched, ask_to_fail
 from holdfast.manage.injection import InjectionTest, InjectionTests
 from holdfast.manage.protocol import HostStatus
-from holdfast.manage.scripts import Script, script_for
+from holdfast.manage.scripts import Script, job_on_every_node, script_for
 from holdfast.model.document import write_document
 
 NODES = ("i1", "i2", "i3")
@@ -97,7 +100,7 @@ class _Trial:
 
     def __init__(self, cluster: Cluster, test: InjectionTest, script: Script, path: Path) -> None:
         self.cluster, self.test, self.script, self.path = cluster, test, script, path
-        self.job = 0
+        self.job = self.other = 0
         self.struck = False
         self.before = cluster.starts()
         self.pids = self._pids()
@@ -107,6 +110,8 @@ class _Trial:
         problems: list[str] = []
         state = "unknown"
         try:
+            if self.script.while_recovering:
+                self._hold_up_recovery()
             for stage in self.script.stages:
                 self._start_orchestrator((stage,))
                 self._drive(until_dead=True)
@@ -118,8 +123,20 @@ class _Trial:
             problems.extend(self._problems(state))
         except HoldfastError as error:
             problems.append(str(error))
+        finally:
+            self._let_recover()
         problems.extend(self._clear())
         return Verdict(self.test, self.struck, tuple(problems), state, time.monotonic() - began_s)
+
+    def _hold_up_recovery(self) -> None:
+        """Let a node that the next orchestrator will wait for say nothing."""
+        self.other = self.cluster.client.submit(job_on_every_node(f"{self.script.job.job}-other", len(NODES)))
+        self.cluster.client.wait_for(self.other, ("running",), limit_s=LIMIT_S)
+        os.kill(self.cluster.pid(NODES[0]), signal.SIGSTOP)
+
+    def _let_recover(self) -> None:
+        if self.other:
+            os.kill(self.cluster.pid(NODES[0]), signal.SIGCONT)
 
     def _start_orchestrator(self, tests: Sequence[InjectionTest]) -> None:
         self._stop_orchestrator()
@@ -171,6 +188,7 @@ class _Trial:
         replicas = [replica for task in story["tasks"] for replica in task["replicas"]]
         match self.script.act:
             case "cancel":
+                threading.Timer(0.5, self._let_recover).start()  # the call is answered when the job is canceled
                 self.cluster.client.cancel(self.job)
             case "fail":
                 first = min(replicas, key=lambda replica: str(replica["key"]))
@@ -222,7 +240,7 @@ class _Trial:
             if not self.job:
                 self._submit()
             if self.script.act == "cancel" and not self._is_canceled(story):
-                self._cancel()
+                self._cancel(self.job)
             story = self.cluster.client.job(self.job)
             return story["state"] in wanted and (story["ended"] or self._agrees(story))
 
@@ -232,9 +250,9 @@ class _Trial:
     def _is_canceled(self, story: dict[str, Any]) -> bool:
         return story["state"] == "canceling" or bool(story.get("ended"))
 
-    def _cancel(self) -> None:
+    def _cancel(self, job: int) -> None:
         try:
-            self.cluster.client.cancel(self.job)
+            self.cluster.client.cancel(job)
         except ClientError as error:
             if error.status not in (409, 503):
                 raise
@@ -281,11 +299,12 @@ class _Trial:
         if self._is_dead():
             self._stop_orchestrator()
             self.cluster.start_orchestrator()
+        for job in filter(None, (self.job, self.other)):
+            if not self.cluster.client.job(job)["ended"]:
+                self._cancel(job)
+                return False
         if not self.job:
             return True
-        if not self.cluster.client.job(self.job)["ended"]:
-            self._cancel()
-            return False
         return not any(status.key.startswith(f"{self.job}:") for name in NODES for status in self._host(name))
 
     def _wait(self, condition: Callable[[], bool], *, what: str, shown: Callable[[], str] = lambda: "") -> None:

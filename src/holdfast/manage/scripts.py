@@ -38,7 +38,8 @@ class Script:
     """A way to a transition. `helpers` are faults that hold the job up or push it; `act` is done once the job is held in state `at`
     (or, without a helper, has come there); it ends in one of `ends`. `stages` are faults of orchestrators before the one that is
     to be struck. `restarts` is how many incarnations beyond the first the script itself asks for. `also` are ends that are right
-    after a crash: what had gone wrong and was not yet written is not known to the next orchestrator."""
+    after a crash: what had gone wrong and was not yet written is not known to the next orchestrator. `while_recovering`: the
+    job must be submitted while the orchestrator still waits for a node."""
 
     job: Job
     ends: frozenset[str]
@@ -48,6 +49,7 @@ class Script:
     stages: tuple[InjectionTest, ...] = ()
     restarts: int = 0
     also: frozenset[str] = frozenset()
+    while_recovering: bool = False
 
 
 def script_for(machine: str, state: str, transition: str, *, name: str, hold_s: float) -> Script:
@@ -83,9 +85,7 @@ class _Base:
 
     def canceled(self, state: str) -> Script:
         if state == "submitted":
-            raise NoScript(
-                "a job is canceled while it is submitted only if that happens during a recovery: no script brings it about"
-            )
+            return Script(self.job(), frozenset({"canceled"}), at="submitted", act="cancel", while_recovering=True)
         held = () if state == "running" else (self.hold(*ENTERED_BY[state]),)
         return Script(self.job(), frozenset({"canceled"}), held, at=state, act="cancel")
 
@@ -157,3 +157,8 @@ class _Base:
                 "policy": policy or {},
             }
         )
+
+
+def job_on_every_node(name: str, nodes: int) -> Job:
+    """A job with a replica on each of so many nodes: an orchestrator that starts anew waits for all of them."""
+    return Job.model_validate({"job": name, "host": "light", "pes": {"everywhere": {"replicas": nodes}}})

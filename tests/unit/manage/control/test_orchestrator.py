@@ -90,6 +90,9 @@ def test_what_was_being_stopped_when_the_orchestrator_died_is_not_started_again(
         async with running(settings) as control:
             n1.control = control
             async with alive(n1):
+                node = control.orchestrator.resources.nodes["n1"]
+                assert control.orchestrator.recovering
+                assert control.orchestrator.dispatch.assignment(node).replicas == ()
                 await control.reaches(number, "canceled")
                 assert len(n1.starts) == 2
 
