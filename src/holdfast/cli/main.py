@@ -2,7 +2,6 @@
 
 import sys
 from importlib import import_module
-from importlib.metadata import version
 
 import click
 
@@ -68,7 +67,7 @@ class Commands(click.Group):
 
 
 @click.command(cls=Commands, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(version("holdfast"), prog_name="holdfast")
+@click.version_option(package_name="holdfast", prog_name="holdfast")
 def root() -> None:
     """Keep the output of streaming applications on Spark useful while parts of them fail.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -87,5 +88,6 @@ def plugin_names(places: Mapping[str, str] | None = None) -> list[str]:
     return [*SHIPPED, *sorted({*_brought(), *(places or {})} - set(SHIPPED))]
 
 
+@cache  # the question goes through every package installed, and an orchestrator asks it for each plug-in
 def _brought() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in entry_points(group=GROUP)}
