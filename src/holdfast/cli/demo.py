@@ -1,112 +1,124 @@
-"""holdfast demo: Bargain Discovery on a generated market, told for a newcomer."""
+"""holdfast demo: replicas planned, a node killed half-way, output that goes on, and the proof that it is complete."""
 
+import json
 import tempfile
-from datetime import datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, say, spark_options, spark_session
+from holdfast.cli.run import run_in
+from holdfast.cli.shared import json_option, print_json, say
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from holdfast.plan.ppa import PlanDocument
 
 APPLICATION = "bargain_discovery.py"
+KILLED = "n2"
 
 
 @click.command()
-@click.option("--events", default=300_000, show_default=True, help="How many trades and quotes to generate.")
+@click.option("--seconds", default=40, show_default=True, help="Seconds of a generated market to run through.")
+@click.option("--budget", default=4, show_default=True, help="How many of the application's seven tasks may have a replica.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the generated market.")
-@spark_options
 @json_option
-def demo(events: int, seed: int, master: str, memory: str, as_json: bool) -> None:
-    """Run Bargain Discovery on Spark over a generated market and show what it found.
+def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
+    """Run Bargain Discovery on three local nodes, kill one of them half-way, and prove that nothing was lost.
 
     \b
     Example:
       holdfast demo
     """
-    if events < 10_000:
-        raise HoldfastError(f"the demo needs at least 10,000 events to have something to show, got {events}")
-    from pyspark.sql import functions as F
-
-    from holdfast.execute.batch import run_batch
-    from holdfast.execute.compare import first_difference
-    from holdfast.execute.cut import ByTime, with_epochs
-    from holdfast.execute.replay import replay_by_epoch, replay_whole
-    from holdfast.execute.trace import open_trace
+    if seconds < 20:
+        raise HoldfastError(f"the demo needs at least 20 seconds of market to show a failure and its repair, got {seconds}")
     from holdfast.trace import write_market
 
-    app = load_app(example())
-    graph = app.graph()
-    cut = ByTime(app.epoch_s)
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder, spark_session(master, memory, name="demo") as spark:
-        market = Path(folder) / "market.parquet"
-        say(f"generating {events:,} trades and quotes ...")
-        write_market(market, events=events, seed=seed)
-        sources = open_trace(spark, graph, str(market))
-        say("looking for bargains in the whole trace, as one Spark plan ...")
-        whole = replay_whole(spark, app, sources, cut=cut)
-        best = (
-            run_batch(graph, with_epochs(sources, cut))["bargain_index"]
-            .groupBy("ticker")
-            .agg(F.count("*").alias("bargains"), F.sum("gain").alias("gain"))
-            .orderBy(F.desc("gain"), "ticker")
-            .limit(5)
-            .collect()
+    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
+        market, plan_path, faults = (Path(folder) / name for name in ("market.parquet", "plan.json", "faults.yaml"))
+        say(f"generating {seconds} seconds of trades and quotes ...")
+        write_market(market, events=500 * seconds, seed=seed)
+        plan = _planned(plan_path, budget)
+        say(f"planned {len(plan.replicated)} replicas; the other tasks have checkpoints only:")
+        for replica in plan.replicated:
+            say(f"  {replica.why}")
+        faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
+        say(f"node {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
+        document = run_in(
+            Path(folder) / "run",
+            str(example()),
+            trace=str(market),
+            columns=None,
+            speed=1.0,
+            plan=str(plan_path),
+            strategy=None,
+            replicas=(),
+            faults=str(faults),
+            nodes=3,
+            racks=0,
+            cores=1.0,
+            memory="1g",
+            master=None,
+            checkpoint_epochs=5,
+            tentative_after_s=1.0,
+            correction=True,
+            secondary="quiet",
+            for_s=None,
+            log_root=None,
+            out=None,
+            verify=True,
         )
-        say("and now the way a stream arrives, second by second: 20 epochs of it ...")
-        start = sources["market"].where(F.col("time") < F.lit(_after(sources["market"], seconds=20)))
-        slow = replay_by_epoch(spark, app, {"market": start}, cut=cut, epoch_s=app.epoch_s, out=Path(folder) / "epochs")
-        replay_whole(spark, app, {"market": start}, cut=cut, out=Path(folder) / "whole")
-        apart = first_difference(
-            spark.read.parquet(f"{folder}/whole/bargains.parquet").toArrow(),
-            spark.read.parquet(f"{folder}/epochs/bargains.parquet").toArrow(),
-        )
+    document["out"] = document["log"] = None
+    broken = [verdict["said"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if as_json:
-        print_json(
-            {
-                "events": whole.events,
-                "bargains": whole.rows["bargains"],
-                "gain": whole.scores["sum(gain) of bargains"],
-                "seconds": whole.seconds,
-                "best": [row.asDict() for row in best],
-                "epochs": slow.epochs,
-                "same_by_epoch": apart is None,
-            }
-        )
-        return
-    gain = whole.scores["sum(gain) of bargains"] or 0.0
+        print_json({**document, "plan": [replica.task for replica in plan.replicated]})
+    else:
+        _tell(document)
+    if broken or document["state"] != "completed":
+        raise HoldfastError(f"the run ended as {document['state']}; {'; '.join(broken) or document['reason']}; please report it")
+
+
+def _planned(path: Path, budget: int) -> "PlanDocument":
+    """A plan for the example: the replicas that keep most of its tuples flowing when everything else fails."""
+    from holdfast.model.document import write_document
+    from holdfast.model.tasks import topology_of
+    from holdfast.plan.ppa import Frontier, internal_completeness
+    from holdfast.plan.ppa.document import plan_document
+    from holdfast.plan.ppa.explain import reasons
+
+    app = load_app(example())
+    topology = topology_of(app.graph(), name=app.name)
+    if not 1 <= budget <= len(topology.tasks):
+        raise HoldfastError(f"--budget: wanted 1 to {len(topology.tasks)} replicas, got {budget}")
+    measure = internal_completeness(topology)
+    plan = Frontier().plan(measure, budget)
+    document = plan_document(plan, topology, reasons=reasons(measure, plan))
+    write_document(path, document)
+    return document
+
+
+def _tell(document: dict[str, Any]) -> None:
+    struck = document["faults"][0]["tasks"] if document["faults"] else []
+    tentative = next(
+        v["figures"].get("inexact", 0) for v in document["verdicts"] if v["name"] == "every tentative result corrected"
+    )
+    gap = document["gap_s"]["bargains"]
     click.echo(f"""
-Bargain Discovery read {whole.events:,} trades and quotes in {whole.seconds:.1f} s. Of the quotes,
-{whole.rows["bargains"]:,} asked less than the stock's average price over its last five trades;
-buying them all would have gained {gain:,.2f}. The best tickers:
+{document["rows"]["bargains"]:,} bargains in {document["epochs"]} epochs of one second.
+Node {KILLED} died with {", ".join(struck) or "nothing"} on it.
+The longest silence of the output was {gap:.1f} s (an epoch is 1 s); {tentative} epochs left as tentative or absent
+and were corrected.
 """)
-    for row in best:
-        click.echo(f"  {row['ticker']:<8} {row['bargains']:>7,} bargains  {row['gain']:>14,.2f}")
-    verdict = "gave exactly the same rows" if apart is None else f"DIFFERED, first at seq {apart.seq}"
-    click.echo(f"""
-The same functions, run on {slow.epochs} one-second epochs with only the rows they must remember
-between them, {verdict} (median {1000 * (slow.median_epoch_s or 0):.0f} ms per epoch).
-That equality is what lets holdfast checkpoint, replicate and replay any part of an application.
-
+    for each in document["recoveries"]:
+        click.echo(f"  {each['task']} was where it had been {each['recovered_s'] - each['failed_s']:.1f} s after the kill")
+    for verdict in document["verdicts"]:
+        click.echo(f"  {'holds ' if verdict['holds'] else 'BROKEN'} {verdict['name']}: {verdict['said']}")
+    click.echo("""
 Next:  holdfast assess --help     which operators matter, by injecting faults
-       holdfast plan --help       which replicas are worth their price""")
-    if apart is not None:
-        raise HoldfastError(f"the first law was broken at seq {apart.seq}; please report it with the seed {seed}")
-
-
-def _after(rows: "DataFrame", *, seconds: int) -> datetime:
-    """The time so many seconds after the second in which the rows begin."""
-    from pyspark.sql import functions as F
-
-    first = rows.agg(F.date_trunc("second", F.min("time")).alias("first")).collect()[0]["first"]
-    assert isinstance(first, datetime)
-    return first + timedelta(seconds=seconds)
+       holdfast plan --help       which replicas are worth their price
+       holdfast run --help        your own application, your own faults""")
 
 
 def example() -> Path:

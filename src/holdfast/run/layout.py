@@ -31,7 +31,8 @@ def layout_of(job: Job) -> Layout:
     for sink in graph.sinks:
         producers = [task for task in tasks if sink.input in task.makes]
         reading = _named(job, sink.input).model_copy(update={"tasks": tuple(range(len(producers))) or (0,)})
-        copies = max((task.replicas for task in producers), default=1)
+        # A sink is cheap and writes each epoch once, however many replicas it has: it is never what stops a protected output.
+        copies = max((task.replicas for task in tasks if task.kind != "sink"), default=1)
         tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
     unknown = sorted(set(job.contracts) - {task.pe for task in tasks})
     if unknown:

@@ -47,7 +47,7 @@ class View:
             self._live.update(Group(tasks_table(story, timeline), self._nodes_table(nodes)))
         elif time.monotonic() - self._said >= self.EVERY_S:
             self._said = time.monotonic()
-            self._console.print(one_line(story, nodes, timeline), highlight=False)
+            self._console.print(one_line(story, nodes, timeline), highlight=False, soft_wrap=True)
 
     def _nodes_table(self, nodes: list[dict[str, Any]]) -> Table:
         table = Table("node", "state", "replicas", "CPU", "memory", box=None, pad_edge=False)
