@@ -19,7 +19,7 @@ class LiveJob:
     """A job that has not ended. `life` is what is durable of it; whoever reads it sees no state that a crash would take back.
 
     `refs` are the jobs whose streams it reads or whose PEs it shares, name to number. `plan` is where its replicas shall go, until
-    that is written. `told` and `layout_told` say what of its story and layout the database has.
+    that is done. `told`, `layout_told` and `plan_told` say what of its story, layout and plan the database has.
     """
 
     id: int
@@ -34,6 +34,7 @@ class LiveJob:
     plan: list[Placed] = field(default_factory=list)
     told: int = 1
     layout_told: bool = False
+    plan_told: bool = False
     errors: int = 0
     queue: deque[Event] = field(default_factory=deque)
     worker: asyncio.Task[None] | None = None

@@ -58,9 +58,10 @@ class Persistence(Plugin):
         if state.end:
             for owner, tasks in self.orchestrator.dataflow.graph.left_by(job.id).items():
                 changes.extend(archive.replicas_gone(owner, tasks))
-        else:
+        elif not job.plan_told:
             changes.extend(archive.replicas_added(job.plan))
         await self.database.write(changes)
+        job.plan_told = job.plan_told or bool(job.plan)
         job.told = len(moved.story)
         job.layout_told = job.layout_told or layout is not None
 

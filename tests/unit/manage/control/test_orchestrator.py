@@ -7,6 +7,7 @@ from importlib.resources import files
 import pytest
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.archive import all_placed
 from holdfast.manage.database import Fenced
 from holdfast.manage.supervisors import Activate, JobView, Note
 
@@ -444,5 +445,23 @@ def test_a_type_whose_machine_is_gone_is_told_at_the_start(settings, tmp_path):
         with pytest.raises(HoldfastError, match="job 1 \\('a'\\) has the type 'mine', and there is no such machine"):
             async with running(settings):
                 pass
+
+    asyncio.run(play())
+
+
+def test_a_dispatch_that_fails_after_it_was_written_leaves_nothing_behind(settings, tmp_path):
+    tests = tmp_path / "tests.yaml"
+    tests.write_text("tests: [{state: instantiating, transition: instantiated, fault: raise}]")
+
+    async def play():
+        async with running(replace(settings, inject=(tests,))) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                story = await control.reaches(number, "failed")
+                assert story["reason"] == "a fault was injected"
+                assert [move["state"] for move in story["story"]][-3:] == ["dispatching", "canceling", "failed"]
+                assert not n1.starts
+                assert await control.orchestrator.persistence.database.read(all_placed) == []
 
     asyncio.run(play())
