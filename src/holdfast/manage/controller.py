@@ -22,7 +22,8 @@ from holdfast.manage.protocol import Assignment, Beat, HostStatus, Registration,
 from holdfast.manage.reports import Change, Reports
 
 REPORTS_A_BEAT = 500
-RETRY_S, RETRY_MAX_S = 0.1, 1.0
+RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.05, 3.0, 0.1
+"""The orchestrator is tried again after a tenth of the time that it has been away, so one that is back soon is found soon."""
 HOST_RETRY_S, HOST_RETRY_MAX_S = 0.5, 30.0
 PROVEN_S = 60.0
 """A PE host that was ready for so long has shown that it can run here: its next death is the first again."""
@@ -64,6 +65,7 @@ class Controller:
         self._turn = asyncio.Lock()  # one at a time: an assignment accepted, or changes found and recorded
         self._news = asyncio.Event()
         self._term = 0
+        self._every_s = 1.0
         self._supervision = Supervision()
         self._away: str | None = None
 
@@ -138,19 +140,21 @@ class Controller:
             self._news.set()
 
     async def _talk(self) -> None:
-        retry_s = RETRY_S
+        since_s = self._now()
         while True:
             try:
                 await self._register()
-                retry_s = RETRY_S
-                await _first_of(self._beats(), self._fetches())
+                try:
+                    await _first_of(self._beats(), self._fetches())
+                finally:
+                    since_s = self._now()
             except LinkError as error:
                 self._tell(error)
                 if isinstance(error, Refused) and not self._term:
                     raise  # never yet accepted: a mistake of whoever started it
-                pause_s = RETRY_MAX_S if isinstance(error, Refused) else retry_s
+                away_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, Refused) else self._now() - since_s
+                pause_s = min(max(RETRY_S, RETRY_SHARE * away_s), RETRY_MAX_S)
                 await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
-                retry_s = min(retry_s * 1.5, RETRY_MAX_S)
             except sqlite3.Error as error:
                 self._log(f"cannot keep what the orchestrator said: {error}; trying again")
                 await asyncio.sleep(RETRY_MAX_S)
@@ -184,7 +188,7 @@ class Controller:
             )
         if self._away is not None or registered.term != self._term:
             self._log(f"registered as {self.node.name} with the orchestrator of term {registered.term}")
-        self._term, self._away = registered.term, None
+        self._term, self._away, self._every_s = registered.term, None, registered.every_s
         await asyncio.to_thread(self.reports.acknowledge, registered.acknowledged)
 
     def _replicas(self) -> tuple[ReplicaStatus, ...]:
@@ -204,19 +208,25 @@ class Controller:
         return (*told.values(), *ended)
 
     async def _beats(self) -> None:
-        every_s = 1.0
+        every_s = self._every_s
+        if not len(self.reports):  # the registration has just said all there is: the first beat need not follow at once
+            await self._pause(every_s * self._rng.random())
         while True:
             self._news.clear()
             try:
                 every_s, again = await self._beat()
             except Busy as error:
                 self._tell(error)
-                await asyncio.sleep(min(every_s, RETRY_MAX_S) * self._rng.uniform(0.2, 0.4))
+                await asyncio.sleep(min(every_s, 1.0) * self._rng.uniform(0.2, 0.4))
                 continue
             if not again:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(every_s):
-                        await self._news.wait()
+                await self._pause(every_s)
+
+    async def _pause(self, for_s: float) -> None:
+        """Wait so long, or until there is something to report."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(for_s):
+                await self._news.wait()
 
     async def _beat(self) -> tuple[float, bool]:
         """Beat once: how long until the next, and whether there is more to say at once."""

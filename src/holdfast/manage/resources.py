@@ -25,6 +25,9 @@ SLOTS = "replicas"
 
 TICK_S = 0.25
 
+GATHER_S = 0.02
+"""An assignment that has changed waits so long for further changes: many jobs at once touch every node many times."""
+
 
 class UnknownNode(HoldfastError):
     """A node that is not registered with this orchestrator, or was lost: it must register again."""
@@ -175,6 +178,7 @@ class Resources(Plugin):
             try:
                 async with asyncio.timeout(left_s):
                     await (node.changed.wait() if ready else self.orchestrator.recovered.wait())
+                    await asyncio.sleep(GATHER_S)
             except TimeoutError:
                 return None
 
