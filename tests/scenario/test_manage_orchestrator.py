@@ -25,12 +25,10 @@ JOB = Job.model_validate(
 def test_killed_at_transitions_before_and_after_persisting_the_control_plane_heals(tmp_path):
     struck = [
         ("submitted", "parse", "before", "crash-orchestrator"),
-        ("parsing", "parsed", "after", "crash-orchestrator"),
         ("dispatching", "peStatusUpdate", "done", "crash-orchestrator"),
         ("running", "recover", "after", "crash-orchestrator"),
-        ("running", "cancel", "before", "crash-orchestrator"),
+        ("canceling", "stopped", "before", "crash-orchestrator"),
         ("instantiating", "instantiated", "after", "database-away"),
-        ("running", "restart", "after", "drop-messages"),
     ]
     tests = [
         InjectionTest(state=state, transition=transition, moment=moment, fault=fault) for state, transition, moment, fault in struck
