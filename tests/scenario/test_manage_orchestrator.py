@@ -102,6 +102,26 @@ def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
     assert (done.returncode, "odd.toml has 2 problems" in done.stderr) == (2, True), done.stderr
 
 
+def test_while_its_database_is_away_it_says_so_and_can_be_stopped(tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
+        url = f"postgresql://nobody@127.0.0.1:{closed.getsockname()[1]}/none"
+        words = ["serve", "--work", str(tmp_path), "--port", "0", "--database", url]
+        process = subprocess.Popen([*HOLDFAST, *words], stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert "is away: connection" in said
+            assert said.endswith("waiting for it\n")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
 def test_tokens_are_secret_and_with_a_certificate_nobody_listens_in(tmp_path):
     key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
     made = subprocess.run(

@@ -43,7 +43,11 @@ async def serve(settings: Settings, listening: Listening, *, say: Callable[[str]
     bound = bind(settings.work, listening)
     try:
         orchestrator = Orchestrator(settings, say=say)
-        await orchestrator.begin()
+        try:
+            await orchestrator.begin()
+        except BaseException:
+            orchestrator.persistence.database.close()  # whoever waits for a database that is away waits no longer
+            raise
         await _serve(orchestrator, bound, listening, tokens, say=say, stop=stop)
     finally:
         bound.close()
