@@ -116,10 +116,12 @@ class Chaos:
         cluster = self._cluster
         match fault.kind, fault.what:
             case "crash", "orchestrator":
-                cluster.kill("orchestrator")
+                if cluster.exists("orchestrator"):
+                    cluster.kill("orchestrator")
                 return cluster.start_orchestrator
             case "crash", "controller":
-                cluster.kill(target)
+                if cluster.exists(target):
+                    cluster.kill(target)
                 return lambda: cluster.start_node(target)
             case "crash", "node":
                 cluster.kill_node(target)
@@ -134,8 +136,7 @@ class Chaos:
                 cluster.signal(target, signal.SIGSTOP)
                 return lambda: cluster.signal(target, signal.SIGCONT)
             case "cut", _:
-                with cluster.client() as client:
-                    client.inject({"fault": "cut", "node": target, "for_s": fault.for_s})
+                cluster.client.inject({"fault": "cut-node", "node": target, "settings": {"for_s": fault.for_s}})
                 return None
             case "fill", _:
                 return _filled(Path(self._log))
@@ -147,7 +148,7 @@ class Chaos:
         """Faults of single replicas: every PE host is told, the one that has it obeys."""
         order = {"kind": fault.kind, "target": target, "for_s": fault.for_s, "by_s": fault.by_s}
         for node in self._cluster.names:
-            folder = self._cluster.folder(node) / "faults"
+            folder = self._cluster.node_work(node) / "faults"
             folder.mkdir(parents=True, exist_ok=True)
             temporary = folder / f".{uuid4().hex}.tmp"
             temporary.write_text(json.dumps(order))

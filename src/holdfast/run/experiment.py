@@ -55,19 +55,19 @@ def run_job(
     schedule = schedule or Schedule()
     check_targets(schedule, layout.tasks, cluster.names)
     history = History(cluster.work / "history-run.jsonl", "run")
-    with cluster.client() as client:
-        number = client.submit(job)
-        listener = _Listener(cluster, history)
-        faults = schedule.drawn(tasks=[task.name for task in layout.tasks], nodes=cluster.names)
-        seen = _Seen()
-        chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
-        begun = time.monotonic()
-        try:
-            story, timeline = _follow(client, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, show=show)
-        finally:
-            chaos.stop()
-            listener.stop()
-            history.close()
+    client = cluster.client
+    number = client.submit(job)
+    listener = _Listener(cluster, history)
+    faults = schedule.drawn(tasks=[task.name for task in layout.tasks], nodes=cluster.names)
+    seen = _Seen()
+    chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
+    begun = time.monotonic()
+    try:
+        story, timeline = _follow(client, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, show=show)
+    finally:
+        chaos.stop()
+        listener.stop()
+        history.close()
     if chaos.error is not None:
         raise HoldfastError(f"the fault schedule could not be brought about: {chaos.error}") from chaos.error
     events = read_history(cluster.work)
@@ -151,11 +151,9 @@ class _Listener:
         after = 0
         while not self._stopping.is_set():
             try:
-                with self._cluster.client() as client:
-                    while not self._stopping.is_set():
-                        for happened in client.events(after=after, wait_s=1.0)["events"]:
-                            after = happened["number"]
-                            self._note(happened)
+                for happened in self._cluster.client.events(after=after, wait_s=1.0)["events"]:
+                    after = happened["number"]
+                    self._note(happened)
             except (HoldfastError, OSError):
                 self._stopping.wait(LOOK_S)
 

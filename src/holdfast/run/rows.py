@@ -86,11 +86,14 @@ def _hashes(column: pa.ChunkedArray) -> Hashes:
 def _of_floats(values: NDArray[np.float64]) -> Hashes:
     """Equal for numbers that agree in the digits that count; zeros are one, whatever their sign."""
     safe = np.where(np.isfinite(values) & (values != 0), values, 1.0)
-    scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(safe))))
-    rounded = np.where(np.isfinite(scale) & (scale > 0), np.round(safe * scale) / scale, safe)
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers too small to be scaled up are taken as they are
+        scale = 10.0 ** (DIGITS - 1 - np.floor(np.log10(np.abs(safe))))
+        scaled = np.round(safe * scale) / scale
+    rounded = np.where(np.isfinite(scaled), scaled, safe)
     found = np.where(np.isfinite(values), np.where(values == 0, 0.0, rounded), values)
     # Rounding by a power of ten leaves noise in the last bits: only the ones above it name the number.
-    bits: Hashes = found.astype(np.float32).view(np.uint32).astype(np.uint64)
+    with np.errstate(over="ignore", under="ignore"):
+        bits: Hashes = found.astype(np.float32).view(np.uint32).astype(np.uint64)
     return bits
 
 

@@ -1,0 +1,152 @@
+"""Jobs taken apart into tasks, and every way in which a job, a plan or a strategy does not fit its application."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.errors import ApplicationError, HoldfastError
+from holdfast.model.document import write_document
+from holdfast.model.job import Contract, Job
+from holdfast.plan.laar.strategy import Activation, Strategy
+from holdfast.plan.ppa.document import PlanDocument, Replica
+from holdfast.run.layout import layout_of
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
+
+PARALLEL = """
+from holdfast import App
+
+app = App("parallel")
+orders = app.source("orders", "seq long, user int", key="user", parallelism=2)
+one = app.operator(inputs=orders, key="user", parallelism=2, name="one")(lambda rows: rows)
+split = app.operator(inputs=one, key="user", parallelism=4, partitioning="split", name="split")(lambda rows: rows)
+merge = app.operator(inputs=split, key="user", parallelism=2, partitioning="merge", name="merge")(lambda rows: rows)
+full = app.operator(inputs=merge, key="user", parallelism=3, name="full")(lambda rows: rows)
+app.sink("out", full)
+"""
+
+
+def job(**changes):
+    return Job(**{"job": "j", "application": str(EXAMPLE), "log": "log", **changes})
+
+
+def plan(tmp_path, *tasks, topology="bargain-discovery"):
+    path = tmp_path / "plan.json"
+    write_document(path, PlanDocument(topology=topology, budget=9, replicated=tuple(Replica(task=task) for task in tasks)))
+    return str(path)
+
+
+def replicas(layout):
+    return {task.name: task.replicas for task in layout.tasks}
+
+
+def test_a_job_has_a_task_per_source_pe_and_sink_each_after_those_it_reads():
+    tasks = layout_of(job()).tasks
+    assert [task.name for task in tasks] == [
+        "market/0", "trade_quote/0", "quote_filter/0", "trade_filter/0", "aggregator/0", "vwap/0", "bargain_index/0", "bargains/0",
+    ]  # fmt: skip
+    assert {task.kind for task in tasks} == {"source", "operators", "sink"}
+
+
+def test_tasks_read_their_group_of_upstream_tasks_and_their_share_of_the_rows(tmp_path):
+    path = tmp_path / "parallel.py"
+    path.write_text(PARALLEL)
+    reads = {task.name: task.reads[0] for task in layout_of(job(application=str(path))).tasks if task.reads}
+    assert reads["one/1"].tasks == (1,)
+    assert (reads["split/3"].tasks, reads["split/3"].share, reads["split/3"].of) == ((1,), 1, 2)
+    assert reads["merge/1"].tasks == (2, 3)
+    assert (reads["full/2"].tasks, reads["full/2"].share, reads["full/2"].of, reads["full/2"].key) == ((0, 1), 2, 3, ("user",))
+    assert reads["out/0"].tasks == (0, 1, 2)
+
+
+def test_a_plan_replicates_the_tasks_it_names_and_the_sinks_with_them(tmp_path):
+    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"))))
+    assert {name for name, count in found.items() if count == 2} == {"vwap/0", "market/0", "bargains/0"}
+
+
+def test_a_plan_for_fused_operators_replicates_their_pe(tmp_path):
+    path = tmp_path / "fused.py"
+    path.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
+    found = replicas(layout_of(job(application=str(path), plan=plan(tmp_path, "vwap/0"))))
+    assert found == {"market/0": 1, "all/0": 2, "bargains/0": 2}
+
+
+def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
+    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0"), replicas={"vwap": 3, "aggregator/0": 2})))
+    assert (found["vwap/0"], found["aggregator/0"]) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"log": None}, "has no log; give a folder or an object store's URL"),
+        ({"application": None, "pes": {"a": {}}}, "names no application"),
+        ({"application": "nowhere.py"}, "application file 'nowhere.py' does not exist"),
+        ({"replicas": {"wvap": 2}}, "wants replicas of 'wvap'; its PEs and tasks are: aggregator,"),
+        ({"contracts": {"wvap": Contract()}}, "has a contract for 'wvap'; its PEs are: aggregator,"),
+        ({"streams": {"markt": "other:x"}}, "takes source 'markt' from another job; its sources are: market"),
+    ],
+)
+def test_a_job_that_does_not_fit_its_application_is_told_what_there_is(changes, said):
+    with pytest.raises(HoldfastError, match=said.replace("(", r"\(")):
+        layout_of(job(**changes))
+
+
+def test_a_plan_for_another_application_is_refused(tmp_path):
+    with pytest.raises(HoldfastError, match="is for application 'clicks', but this one is 'bargain-discovery'"):
+        layout_of(job(plan=plan(tmp_path, topology="clicks")))
+
+
+def test_a_plan_with_a_task_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(HoldfastError, match="replicates task 'vwap/1', which the application lacks; it has: aggregator/0,"):
+        layout_of(job(plan=plan(tmp_path, "vwap/1")))
+
+
+def strategy(tmp_path, pes):
+    active = dict.fromkeys(pes, (0,))
+    document = Strategy(
+        application="bargain-discovery",
+        solver="given",
+        outcome="SOL",
+        sla=0.5,
+        internal_completeness=0.5,
+        cost=1.0,
+        billing_period_s=1.0,
+        replicas=2,
+        placement=dict.fromkeys(pes, ("n1", "n2")),
+        configurations=(Activation(name="c", rates={"market": 1.0}, probability=1.0, active=active),),
+    )
+    path = tmp_path / "strategy.json"
+    write_document(path, document)
+    return str(path)
+
+
+PES = ["trade_quote", "quote_filter", "trade_filter", "aggregator", "vwap", "bargain_index"]
+
+
+def test_a_strategy_says_how_many_replicas_there_are_and_where(tmp_path):
+    layout = layout_of(job(strategy=strategy(tmp_path, PES)))
+    assert replicas(layout)["vwap/0"] == 2
+    assert layout.hosts["vwap/0"] == ("n1", "n2")
+
+
+def test_a_strategy_that_lacks_a_pe_is_refused(tmp_path):
+    with pytest.raises(HoldfastError, match="and the application differ in PE 'vwap'"):
+        layout_of(job(strategy=strategy(tmp_path, [pe for pe in PES if pe != "vwap"])))
+
+
+def test_fused_operators_that_divide_their_rows_differently_are_refused(tmp_path):
+    path = tmp_path / "parallel.py"
+    path.write_text(PARALLEL.replace('name="one"', 'name="one", pe="p"').replace('name="split"', 'name="split", pe="p"'))
+    with pytest.raises(ApplicationError, match="PE 'p' fuses one, split, which divide their rows differently"):
+        layout_of(job(application=str(path)))
+
+
+def test_the_parser_process_tells_a_mistake_on_stderr_and_ends_with_2():
+    document = json.dumps({"job": "j", "application": "nowhere.py", "log": "log"})
+    done = subprocess.run([sys.executable, "-m", "holdfast.run.layout"], input=document, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "application file 'nowhere.py' does not exist" in done.stderr and "Traceback" not in done.stderr
