@@ -20,11 +20,11 @@ from holdfast.manage.database import DatabaseAway, Fenced
 from holdfast.manage.guard import Guard
 from holdfast.manage.life import Event
 from holdfast.manage.openapi import openapi
-from holdfast.manage.orchestrator import Conflict, NotThere
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
 from holdfast.manage.resources import UnknownNode
 from holdfast.manage.stories import ended_story, job_line, live_story, node_line
+from holdfast.manage.submission import Conflict, NotThere
 from holdfast.model.document import Part
 from holdfast.model.job import NAME, Job
 

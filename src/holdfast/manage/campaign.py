@@ -147,7 +147,11 @@ class _Trial:
         self.cluster.start_orchestrator("--inject", str(self.path))
 
     def _stop_orchestrator(self) -> None:
-        self.cluster.kill_orchestrator()
+        """End the orchestrator, or bury it."""
+        if self._is_dead():
+            self.cluster.kill("orchestrator")
+        else:
+            self.cluster.kill_orchestrator()
 
     def _drive(self) -> None:
         """Submit the job, where it is not there yet, and do what the script says; until the fault has struck and the script is

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import socket
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
@@ -26,6 +23,8 @@ from holdfast.manage.livejob import LiveJob
 from holdfast.manage.machine import Machine, read_machine, shipped_machines
 from holdfast.manage.plugins import ActionMethod, plugin_class, plugin_names
 from holdfast.manage.replicas import Replicas
+from holdfast.manage.settings import Settings
+from holdfast.manage.submission import Conflict, NotThere, check_activation, check_job
 from holdfast.model.job import Job
 
 if TYPE_CHECKING:
@@ -42,33 +41,6 @@ if TYPE_CHECKING:
     from holdfast.manage.supervisors import Supervisors
 
 STATUS = "peStatusUpdate"
-
-
-class Conflict(HoldfastError):
-    """A call that the present state of things does not allow."""
-
-
-class NotThere(HoldfastError):
-    """A call about something that does not exist."""
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What an orchestrator is started with. Times that matter to others are told to them: a node learns how often to beat."""
-
-    work: Path
-    database: str
-    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
-    beat_s: float = 0.5
-    lost_after_s: float = 3.0
-    recovery_wait_s: float = 10.0
-    capacity_wait_s: float = 10.0
-    replicas_per_core: float = 32.0
-    machines: tuple[Path, ...] = ()
-    applications: Path | None = None
-    plugins: Mapping[str, str] = field(default_factory=dict)
-    faults: bool = False
-    inject: tuple[Path, ...] = ()
 
 
 class Orchestrator:
@@ -162,7 +134,8 @@ class Orchestrator:
 
     async def submit(self, document: Job) -> int:
         """Take a job: its number, once it cannot be lost any more. Raises Conflict, or HoldfastError for what cannot run here."""
-        self._check(document)
+        self._check_name(document.job)
+        check_job(document, types=self.machines, applications=self.settings.applications)
         number = self._next_job
         self._next_job += 1
         machine = self.machines[document.type]
@@ -201,18 +174,7 @@ class Orchestrator:
         job = self.job(number)
         if "activate" not in job.machine.states[job.life.state].transitions:
             raise Conflict(f"job {number} is {job.life.state}; replicas are activated while it is dispatching or running")
-        problems = []
-        for task, replicas in active.items():
-            there = {replica.replica for replica in self.replicas.of(number, [task])}
-            if not there:
-                names = sorted({replica.task_name for replica in self.replicas.of(number)})
-                problems.append(f"task '{task}' is not one of job {number}'s; they are: {', '.join(names)}")
-            elif not replicas:
-                problems.append(f"task '{task}' would have no active replica; name at least one")
-            elif not set(replicas) <= there:
-                problems.append(f"task '{task}' has the replicas {sorted(there)}, got {sorted(set(replicas))}")
-        if problems:
-            raise HoldfastError("; ".join(problems))
+        check_activation(number, active, self.replicas.of(number))
         wanted = {task: tuple(replicas) for task, replicas in active.items()}
         return self.post(job, "activate", data={"active": wanted}, cause=cause)
 
@@ -354,30 +316,11 @@ class Orchestrator:
             if not self.replicas.of(owner):
                 self.supervision.ended.pop(owner, None)
 
-    def _check(self, document: Job) -> None:
-        if document.job in self.names:
-            number = self.names[document.job]
+    def _check_name(self, name: str) -> None:
+        if name in self.names:
+            number = self.names[name]
             state = self.jobs[number].life.state if number in self.jobs else "being submitted"
-            raise Conflict(f"job '{document.job}' is there already, as job {number} ({state}); cancel it or choose another name")
-        if document.type not in self.machines:
-            raise HoldfastError(
-                f"job '{document.job}': there is no type '{document.type}'; types are: {', '.join(sorted(self.machines))}"
-            )
-        if document.pes is not None and document.host != "light":
-            raise HoldfastError(
-                f"job '{document.job}': PEs that are written out run on a host of kind 'light', got '{document.host}'"
-            )
-        if document.application is not None:
-            self._check_application(document, Path(document.application))
-
-    def _check_application(self, document: Job, path: Path) -> None:
-        root = self.settings.applications
-        if root is not None and not path.resolve().is_relative_to(root.resolve()):
-            raise HoldfastError(
-                f"job '{document.job}': application '{path}' is not under '{root}', where this orchestrator takes them from"
-            )
-        if not (path.is_file() and os.access(path, os.R_OK)):
-            raise HoldfastError(f"job '{document.job}': application '{path}' is no file that the orchestrator can read")
+            raise Conflict(f"job '{name}' is there already, as job {number} ({state}); cancel it or choose another name")
 
     def suspect_newer(self, term: int) -> None:
         """A node has heard from a later orchestrator: look at the fence now."""

@@ -17,7 +17,8 @@ import uvicorn
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.calls import Tokens
-from holdfast.manage.orchestrator import Orchestrator, Settings
+from holdfast.manage.orchestrator import Orchestrator
+from holdfast.manage.settings import Settings
 
 ADDRESS = "address"
 """The file in the work folder that says where the orchestrator listens."""

@@ -10,7 +10,8 @@ import httpx
 import pytest
 
 from holdfast.manage.calls import Tokens
-from holdfast.manage.orchestrator import Orchestrator, Settings
+from holdfast.manage.orchestrator import Orchestrator
+from holdfast.manage.settings import Settings
 
 TOKENS = Tokens(user="user-secret", node="node-secret")
 

@@ -1,0 +1,28 @@
+"""What an orchestrator is started with."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an orchestrator is started with. Times that matter to others are told to them: a node learns how often to beat."""
+
+    work: Path
+    database: str
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    beat_s: float = 0.5
+    lost_after_s: float = 3.0
+    recovery_wait_s: float = 10.0
+    capacity_wait_s: float = 10.0
+    replicas_per_core: float = 32.0
+    machines: tuple[Path, ...] = ()
+    applications: Path | None = None
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    faults: bool = False
+    inject: tuple[Path, ...] = ()
