@@ -1,6 +1,10 @@
 """Controllers, PE hosts and the orchestrator killed at random moments, as real processes with light PEs."""
 
+import os
 import random
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +13,7 @@ import pytest
 
 from holdfast.manage.cluster import Cluster
 from holdfast.manage.files import Fail, ask_to_fail
-from holdfast.manage.system_s import recover, running, unsettled
+from holdfast.manage.system_s import recover, revive, running, unsettled
 from holdfast.model.job import Job, LightPe, Policy
 
 LIMIT_S = 90
@@ -127,3 +131,43 @@ def test_an_orchestrator_killed_in_steady_state_touches_no_pe(cluster):
         recover(cluster, 1)
     assert settled(cluster, 1)
     assert cluster.starts() == before
+
+
+def test_an_orchestrator_with_a_parent_is_back_by_itself_and_ends_when_told(tmp_path):
+    with Cluster(tmp_path, serve_options=("--revive", "--lost-after", "20")) as cluster:
+        cluster.start_orchestrator()
+        cluster.start_node("n1")
+        cluster.wait_for_nodes(1)
+        cluster.client.submit(job("steady", 3))
+        cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+        before = cluster.starts()
+        for _ in range(2):
+            revive(cluster, 1)
+        assert cluster.client.health()["term"] == 3
+        assert cluster.starts() == before
+        assert "the orchestrator was killed by SIGKILL; starting it again in 0 s" in cluster.said("orchestrator")
+        os.kill(cluster.pid("orchestrator"), signal.SIGTERM)
+        ends = time.monotonic() + LIMIT_S
+        while cluster.exit_code("orchestrator") is None:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        assert cluster.exit_code("orchestrator") == 0
+
+
+def test_an_orchestrator_that_cannot_run_is_not_started_again(tmp_path):
+    (tmp_path / "file").write_text("")
+    command = [
+        sys.executable,
+        "-m",
+        "holdfast.cli.main",
+        "serve",
+        "--revive",
+        "--work",
+        str(tmp_path / "file" / "work"),
+        "--port",
+        "0",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 2
+    assert "cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr

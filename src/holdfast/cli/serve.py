@@ -1,6 +1,7 @@
 """holdfast serve: the orchestrator."""
 
 import asyncio
+import sys
 from pathlib import Path
 
 import click
@@ -40,6 +41,7 @@ from holdfast.cli.shared import say
     type=click.Path(path_type=Path),
     help="A document of fault injection tests. Not for production.",
 )
+@click.option("--revive", is_flag=True, help="Start the orchestrator again at once whenever it is killed.")
 def serve(
     work: Path,
     host: str,
@@ -57,6 +59,7 @@ def serve(
     plugins: tuple[str, ...],
     faults: bool,
     tests: tuple[Path, ...],
+    revive: bool,
 ) -> None:
     """Run the orchestrator: takes jobs, places them on nodes, and sees to it that they go on.
 
@@ -67,24 +70,35 @@ def serve(
       holdfast serve --work cluster
       holdfast serve --work cluster --port 0 --database postgresql://me@db/holdfast
     """
-    from holdfast.manage.orchestrator import Settings
     from holdfast.manage.serving import Listening, serve
+    from holdfast.manage.settings import Settings
 
-    settings = Settings(
-        work=work,
-        database=database or f"sqlite:///{work / 'jobs.db'}",
-        beat_s=beat_s,
-        lost_after_s=lost_after_s,
-        recovery_wait_s=recovery_wait_s,
-        capacity_wait_s=capacity_wait_s,
-        replicas_per_core=replicas_per_core,
-        machines=machines,
-        applications=applications,
-        plugins=_plugins(plugins),
-        faults=faults,
-        inject=tests,
-    )
-    asyncio.run(serve(settings, Listening(host, port, certificate, key), say=say))
+    named = _plugins(plugins)
+
+    def run() -> None:
+        settings = Settings(
+            work=work,
+            database=database or f"sqlite:///{work / 'jobs.db'}",
+            beat_s=beat_s,
+            lost_after_s=lost_after_s,
+            recovery_wait_s=recovery_wait_s,
+            capacity_wait_s=capacity_wait_s,
+            replicas_per_core=replicas_per_core,
+            machines=machines,
+            applications=applications,
+            plugins=named,
+            faults=faults,
+            inject=tests,
+        )
+        asyncio.run(serve(settings, Listening(host, port, certificate, key), say=say))
+
+    if not revive:
+        run()
+        return
+    from holdfast.manage.revival import preload, revived
+
+    preload(named)
+    sys.exit(revived(run, say=say))
 
 
 def _plugins(given: tuple[str, ...]) -> dict[str, str]:

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from holdfast.errors import HoldfastError
 from holdfast.manage.client import Client, OrchestratorAway, find_client
 from holdfast.manage.hosts import living_host
@@ -52,7 +54,17 @@ class Cluster:
         self._start("orchestrator", [*HOLDFAST, "serve", "--work", str(self.folder), "--port", port, *self._options, *options])
 
     def kill_orchestrator(self) -> None:
+        """SIGKILL the orchestrator, and the parent that would start it again, if it has one."""
+        children = psutil.Process(self.pid("orchestrator")).children()
         self.kill("orchestrator")
+        for child in children:
+            child.kill()
+
+    def kill_revived_orchestrator(self) -> None:
+        """SIGKILL the orchestrator and leave it to its parent to start it again (`serve --revive`)."""
+        (child,) = psutil.Process(self.pid("orchestrator")).children()
+        child.kill()
+        child.wait(STOP_S)
 
     def start_fleet(self, nodes: int) -> None:
         """Start so many light nodes in one process."""
@@ -138,8 +150,10 @@ class Cluster:
         """End everything that was started here."""
         if self._client is not None:
             self._client.close()
+        if "orchestrator" in self._processes and self.exit_code("orchestrator") is None:
+            self.kill_orchestrator()
         for name, process in self._processes.items():
-            process.kill() if name in ("orchestrator", "fleet") else process.terminate()
+            process.kill() if name == "fleet" else process.terminate()
         for process in self._processes.values():
             try:
                 process.wait(STOP_S)

@@ -1,0 +1,87 @@
+"""An orchestrator that is started again by itself when it dies: a parent that has everything loaded, and forks.
+
+The parent holds no state, opens nothing and runs no thread, so that a fork of it is a fresh orchestrator in a few milliseconds; a
+new process would first spend most of a second on loading code. It ends when the orchestrator ends of its own accord: told to
+stop, fenced by another, or with a mistake that starting again does not mend.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import FrameType
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.plugins import plugin_class, plugin_names
+
+NEEDED = ("holdfast.manage.serving", "uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.off", "sqlalchemy.dialects.sqlite")
+BACKOFF_S, BACKOFF_MAX_S = 0.1, 10.0
+STEADY_S = 30.0
+"""An orchestrator that lived for so long is started again at once."""
+
+
+def preload(plugins: Mapping[str, str]) -> None:
+    """Load all that an orchestrator needs."""
+    for module in NEEDED:
+        import_module(module)
+    for name in plugin_names(plugins):
+        plugin_class(name, plugins)
+
+
+def revived(run: Callable[[], None], *, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> int:
+    """Run something in a child process, again and again for as long as it is killed; its exit code when it ends by itself.
+
+    SIGTERM and SIGINT are passed on to the child. If this process is killed, the child goes on.
+    """
+    child = 0
+    stopping = False
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        nonlocal stopping
+        stopping = True
+        if child:
+            os.kill(child, number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, pass_on)
+    wait_s = 0.0
+    while True:
+        began = time.monotonic()
+        child = _forked(run)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        child = 0
+        if status >= 0 or stopping:
+            return max(0, status)
+        steady = time.monotonic() - began >= STEADY_S
+        wait_s = 0.0 if steady else wait_s
+        say(f"the orchestrator was killed by {signal.Signals(-status).name}; starting it again in {wait_s:g} s")
+        sleep(wait_s)
+        wait_s = min(max(BACKOFF_S, 2 * wait_s), BACKOFF_MAX_S)
+
+
+def _forked(run: Callable[[], None]) -> int:
+    """Run something in a child, which ends with it: 0, or 2 for a mistake that is told in words."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
+        run()
+        code = 0
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        code = 2
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # the parent's own cleaning up is not the child's to do
