@@ -93,13 +93,12 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
         racks=options["racks"],
     )
     try:
-        say(f"starting an orchestrator and {cluster.nodes} nodes ...")
-        cluster.start().close()
-        cluster.wait_ready()
+        say(f"starting an orchestrator and {len(cluster.names)} nodes ...")
+        cluster.start()
         with View(Console(file=sys.stderr)) as view:
             ran = run_job(job, layout, cluster, schedule=schedule, for_s=options["for_s"], show=view.show)
     finally:
-        cluster.stop()
+        cluster.close()
     return _document(job, ran, options)
 
 
