@@ -17,7 +17,7 @@ from holdfast.run.layout import layout_of
 from holdfast.run.output import read_output
 from holdfast.run.proof import differences
 from holdfast.run.timeline import timeline_of
-from holdfast.trace import write_market, write_servers
+from holdfast.trace import write_market
 
 PARALLEL = """
 from pyspark.sql import Window
@@ -76,7 +76,6 @@ def write_orders(path):
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TRACES = {
     "bargain_discovery": lambda path: write_market(path, events=1500, seed=1, tickers=20, rate=150.0, peak=300.0),
-    "datacenter_monitor": lambda path: write_servers(path, events=240, seed=1, servers=6, rack_size=3),
     "parallel": write_orders,
 }
 
