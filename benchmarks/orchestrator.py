@@ -8,6 +8,7 @@ process). Recovery is timed twice: from starting a new process (cold), and from 
 
 import argparse
 import json
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -41,6 +42,7 @@ def main() -> None:
     parser.add_argument("--beyond", action=argparse.BooleanOptionalAction, default=True, help="also 3,000 and 10,000 PEs")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
     runs = {FIVE.name: measured(FIVE, given.runs)}
     for row in BEYOND if given.beyond else ():
         runs[row.name] = measured(row, 1)

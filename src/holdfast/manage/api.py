@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any
@@ -143,6 +144,7 @@ class Api(Plugin):
                 "jobs": len(orchestrator.jobs),
                 "nodes": sum(node.state == "up" for node in orchestrator.resources.nodes.values()),
                 "replicas": len(orchestrator.replicas),
+                "replica_states": dict(Counter(replica.state for replica in orchestrator.replicas)),
                 "recovery_s": orchestrator.recovery.took_s,
                 "version": version("holdfast"),
             }

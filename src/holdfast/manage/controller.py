@@ -22,7 +22,7 @@ from holdfast.manage.protocol import Assignment, Beat, HostStatus, Registration,
 from holdfast.manage.reports import Change, Reports
 
 REPORTS_A_BEAT = 500
-RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.05, 3.0, 0.1
+RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.1, 3.0, 0.1
 """The orchestrator is tried again after a tenth of the time that it has been away, so one that is back soon is found soon."""
 HOST_RETRY_S, HOST_RETRY_MAX_S = 0.5, 30.0
 PROVEN_S = 60.0
