@@ -186,8 +186,8 @@ def running(client: Client) -> list[dict[str, Any]]:
 
 def unsettled(client: Client) -> int:
     """How many PEs do not run, as far as the orchestrator knows."""
-    states = client.health()["replica_states"]
-    return sum(states.values()) - int(states.get("running", 0))
+    states: dict[str, int] = client.health()["replica_states"]
+    return sum(states.values()) - states.get("running", 0)
 
 
 def _until(condition: Callable[[], object], *, what: str) -> None:

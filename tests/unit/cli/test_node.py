@@ -1,0 +1,47 @@
+"""The commands of nodes: their mistakes in words."""
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.drain import drain
+from holdfast.cli.node import node
+from holdfast.cli.nodes import nodes
+from holdfast.cli.reproduce_system_s import system_s
+from holdfast.errors import HoldfastError
+
+
+def refused(command, *arguments: str) -> str:
+    done = CliRunner().invoke(command, arguments)
+    assert isinstance(done.exception, HoldfastError), done.output
+    return str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--name", "a b"], "--name: wanted letters, digits, '_', '.', '-' (at most 100), got 'a b'"),
+        (["--memory", "much"], "--memory: wanted a size such as 512m or 4g, got 'much'"),
+        (["--label", "rack"], "--label: wanted KEY=VALUE such as rack=r1, got 'rack'"),
+        (["--host", "none"], "PE host 'none' is not known; kinds are: light, spark"),
+    ],
+)
+def test_a_mistake_of_a_node_is_told(tmp_path, arguments, text):
+    assert refused(node, "--orchestrator", str(tmp_path), "--name", "n1", "--work", str(tmp_path / "n1"), *arguments) == text
+
+
+def test_a_url_needs_a_token(tmp_path):
+    assert "needs a token: give --token-file with its node.token" in refused(node, "--orchestrator", "http://127.0.0.1:1")
+
+
+def test_commands_without_an_orchestrator_say_how_to_start_one(tmp_path):
+    for command, arguments in ((nodes, []), (drain, ["n1"])):
+        assert "start one with 'holdfast serve" in refused(command, *arguments, "--orchestrator", str(tmp_path))
+
+
+def test_options_that_exclude_one_another_are_told(tmp_path):
+    assert "leave out --watch" in refused(nodes, "--watch", "--json")
+    assert "leave it out with --undo" in refused(drain, "n1", "--undo", "--wait", "3")
+
+
+def test_a_row_that_the_paper_does_not_have_is_told():
+    assert refused(system_s, "--rows", "7") == "--rows: there is no row 7; rows are: 1, 2, 3, 4, 5, 6, 300, 1000, dispatch"

@@ -1,0 +1,95 @@
+"""The user's client, against a server that answers as told."""
+
+import json
+
+import httpx
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.client import Client, ClientError, NotReached, OrchestratorAway, find_client
+from holdfast.model.job import Job, LightPe
+
+JOB = Job(job="a", host="light", pes={"x": LightPe()})
+
+
+def client(answer) -> Client:
+    made = Client("http://orchestrator", "secret")
+    made._http.close()
+    made._http = httpx.Client(transport=httpx.MockTransport(answer), headers={"authorization": "Bearer secret"})
+    return made
+
+
+def test_a_job_is_handed_in_as_its_document():
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert (request.method, request.url.path, request.headers["authorization"]) == ("POST", "/v1/jobs", "Bearer secret")
+        assert json.loads(request.content) == {"job": "a", "host": "light", "pes": {"x": {}}}
+        return httpx.Response(201, json={"id": 7})
+
+    with client(answer) as made:
+        assert made.submit(JOB) == 7
+
+
+def test_a_refusal_is_told_in_the_orchestrators_words_and_a_wrong_token_with_where_to_find_it():
+    with client(lambda request: httpx.Response(404, json={"error": "job 9 does not exist"})) as made:
+        with pytest.raises(ClientError, match=r"^job 9 does not exist$") as caught:
+            made.job(9)
+        assert caught.value.status == 404
+    with (
+        client(lambda request: httpx.Response(401, json={"error": "wrong token"})) as made,
+        pytest.raises(ClientError, match=r"wrong token; the user token is in user.token of the orchestrator's --work folder"),
+    ):
+        made.nodes()
+
+
+def test_an_orchestrator_that_is_away_is_told_with_what_to_do():
+    with Client("http://127.0.0.1:1", "secret") as made, pytest.raises(OrchestratorAway, match=r"start one with 'holdfast serve'"):
+        made.health()
+
+
+def test_all_jobs_are_listed_page_by_page():
+    pages = {None: [5, 4], "4": [3], "3": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"jobs": [{"id": n} for n in pages[request.url.params.get("after")]]})
+
+    with client(answer) as made:
+        assert [job["id"] for job in made.all_jobs()] == [5, 4, 3]
+
+
+def waiting(states: list[str]) -> Client:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/events":
+            return httpx.Response(200, json={"events": [], "last": 3})
+        state = states.pop(0) if len(states) > 1 else states[0]
+        if state == "away":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json={"state": state, "ended": state == "failed", "reason": "no room"})
+
+    return client(answer)
+
+
+def test_waiting_for_a_state_outlives_an_orchestrator_that_is_away():
+    with waiting(["mapping", "away", "away", "running"]) as made:
+        assert made.wait_for(1, ["running"], limit_s=10)["state"] == "running"
+
+
+def test_waiting_ends_when_the_job_has_ended_otherwise_or_time_is_up():
+    with waiting(["mapping", "failed"]) as made, pytest.raises(NotReached, match=r"job 1 is failed, not running: no room"):
+        made.wait_for(1, ["running"], limit_s=10)
+    with waiting(["mapping"]) as made, pytest.raises(NotReached, match=r"job 1 is mapping after 0 s, not running or completed"):
+        made.wait_for(1, ["running", "completed"], limit_s=0)
+
+
+def test_a_client_is_found_by_folder_by_environment_or_not_at_all(tmp_path, monkeypatch):
+    with pytest.raises(OrchestratorAway, match=r"no orchestrator has run in '.*'; start one with 'holdfast serve --work"):
+        find_client(str(tmp_path))
+    (tmp_path / "address").write_text("http://127.0.0.1:5\n")
+    (tmp_path / "user.token").write_text("secret\n")
+    with find_client(str(tmp_path)) as made:
+        assert made.url == "http://127.0.0.1:5"
+    monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1:6/")
+    with pytest.raises(HoldfastError, match=r"needs a token: give --token-file with its user.token, or set HOLDFAST_TOKEN"):
+        find_client(None)
+    monkeypatch.setenv("HOLDFAST_TOKEN", "secret")
+    with find_client(None) as made:
+        assert made.url == "http://127.0.0.1:6"
