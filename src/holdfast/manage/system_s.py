@@ -289,7 +289,7 @@ def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | N
 def _untouched(runs: Sequence[Run], dispatch: DispatchRun | None) -> Finding:
     restarted = sum(run.restarted for run in runs) + (dispatch.restarted if dispatch else 0)
     lost = sum(run.lost for run in runs) + (dispatch.lost if dispatch else 0)
-    crashes = len(runs) + (dispatch is not None)
+    crashes = 2 * len(runs) + (dispatch is not None)  # each run has one from which it is started cold, and one revived
     figures = f"{crashes} crashes, {restarted} PEs restarted, {lost} lost"
     return Finding("no PE is restarted and none is lost when the orchestrator is killed", figures, not restarted and not lost)
 
