@@ -49,6 +49,7 @@ class Host:
         self._jobs: dict[int, RunningJob] = {}
         self._loops: dict[str, Loop] = {}
         self._refused: dict[str, ReplicaStatus] = {}
+        self._carried_out = 0, 0
         self._spark: SparkSession | None = None
         self._error: str | None = None
         self._process = psutil.Process()
@@ -85,17 +86,23 @@ class Host:
         self._seen = found.st_mtime_ns, found.st_ino
         self._assignment = Assignment.model_validate_json(path.read_text())
         self._apply()
+        self._carried_out = self._assignment.term, self._assignment.generation
         self._write_status()
 
     def _apply(self) -> None:
         wanted = {assigned.key: assigned for assigned in self._assignment.replicas}
         for key in [key for key, loop in self._loops.items() if self._outdated(loop, wanted.get(key))]:
             self._loops.pop(key).stop()
-        self._refused = {key: status for key, status in self._refused.items() if key in wanted}
+        self._refused = {
+            key: status for key, status in self._refused.items() if key in wanted and wanted[key].incarnation == status.incarnation
+        }
+        for key, assigned in wanted.items():  # told before it is begun: loading an application may take a while
+            if key not in self._loops and key not in self._refused:
+                self._refused[key] = ReplicaStatus(key=key, incarnation=assigned.incarnation, state="starting")
         for key, assigned in wanted.items():
             if key in self._loops:
                 self._loops[key].assign(assigned)
-            else:
+            elif self._refused[key].state == "starting":
                 self._start(assigned)
         for number in set(self._jobs) - {assigned.job for assigned in wanted.values()}:
             del self._jobs[number]
@@ -113,10 +120,10 @@ class Host:
             status = ReplicaStatus(key=assigned.key, incarnation=assigned.incarnation, state="failed", error=said)
             self._refused[assigned.key] = status
             return
-        self._refused.pop(assigned.key, None)
         group = f"{job.job.job}: {assigned.pe}/{assigned.task}"
         cancel = self._spark.sparkContext.cancelJobGroup
         self._loops[assigned.key] = Loop(assigned, job.worker, ranked=job.ranked, cancel=lambda: cancel(group))
+        self._refused.pop(assigned.key, None)
         self._history.tell("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})
 
     def _job(self, number: int) -> RunningJob:
@@ -155,7 +162,9 @@ class Host:
             time.sleep(BEAT_S)
 
     def _write_status(self) -> None:
-        replicas = [loop.status() for loop in list(self._loops.values())] + list(self._refused.values())
+        loops = dict(self._loops)
+        replicas = [loop.status() for loop in loops.values()]
+        replicas += [status for key, status in list(self._refused.items()) if key not in loops]
         with self._process.oneshot():
             family = [self._process, *self._process.children(recursive=True)]
         status = HostStatus(
@@ -164,8 +173,8 @@ class Host:
             beat_s=time.time(),
             ready=self._spark is not None,
             error=self._error,
-            term=self._assignment.term,
-            generation=self._assignment.generation,
+            term=self._carried_out[0],
+            generation=self._carried_out[1],
             replicas=tuple(replicas),
             cpu_s=_total(family, lambda p: sum(p.cpu_times()[:2])),
             memory_bytes=int(_total(family, lambda p: p.memory_info().rss)),

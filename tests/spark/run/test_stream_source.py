@@ -98,8 +98,13 @@ def test_a_batch_that_was_staged_but_not_committed_is_in_a_later_epoch(fed):
     source.close()
     again = fed.start()
     fed.step_until(again, "a")
+    ends = time.monotonic() + LIMIT_S
+    while list(fed.store.names("staged/")):  # Spark may deliver the batch once more, since it was stopped in the middle of it
+        assert time.monotonic() < ends
+        again.step()
+        os.sched_yield()
     again.close()
-    assert not list(fed.store.names("staged/"))
+    assert fed.pages() == ["a"]
 
 
 def test_an_epoch_that_was_stood_in_for_is_made_good_as_empty(fed):
