@@ -38,6 +38,17 @@ if TYPE_CHECKING:
     "--correction/--no-correction", default=True, show_default=True, help="Make tentative results again once they can be exact."
 )
 @click.option(
+    "--protection",
+    type=click.Choice(["none", "upstream", "prediction"]),
+    default="none",
+    show_default=True,
+    help="What is done about PEs that are merely late.",
+)
+@click.option("--deadline", "deadline_s", type=float, help="Predict an epoch that is not there so many seconds after its input.")
+@click.option(
+    "--reroute-after", "reroute_after_s", default=30.0, show_default=True, help="Re-route an epoch overdue for so many seconds."
+)
+@click.option(
     "--secondary", type=click.Choice(["quiet", "eager"]), default="quiet", show_default=True, help="When a secondary writes."
 )
 @click.option("--for", "for_s", type=float, help="Cancel the job after so many seconds (for sources without an end).")
@@ -131,6 +142,9 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
             tentative_after_s=options["tentative_after_s"],
             correction=options["correction"],
             secondary=options["secondary"],
+            protection=options["protection"],
+            deadline_s=options["deadline_s"],
+            reroute_after_s=options["reroute_after_s"],
         ),
     )
 

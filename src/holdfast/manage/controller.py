@@ -13,13 +13,16 @@ import random
 import sqlite3
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.changes import bereaved, order, runnable, seen
 from holdfast.manage.hosts import Host
 from holdfast.manage.link import Busy, Link, LinkError, Outdated, Refused, Superseded
 from holdfast.manage.protocol import Assignment, Beat, HostStatus, Registration, ReplicaStatus
 from holdfast.manage.reports import Change, Reports
+
+if TYPE_CHECKING:
+    from holdfast.manage.agent_processes import AgentProcesses
 
 REPORTS_A_BEAT = 500
 RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.1, 3.0, 0.1
@@ -59,8 +62,9 @@ class Controller:
         log: Callable[[str], None],
         rng: random.Random,
         monotonic: Callable[[], float],
+        agents: AgentProcesses | None = None,
     ) -> None:
-        self.node, self.link, self.host, self.reports = node, link, host, reports
+        self.node, self.link, self.host, self.reports, self.agents = node, link, host, reports, agents
         self._log, self._rng, self._now = log, rng, monotonic
         self._turn = asyncio.Lock()  # one at a time: an assignment accepted, or changes found and recorded
         self._news = asyncio.Event()
@@ -80,6 +84,9 @@ class Controller:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until told to stop; then end the PE host, and say what became of its replicas if the orchestrator listens."""
+        if self.agents is not None:
+            self.agents.assign(self.assignment)
+            self.agents.adopt()
         tasks = [asyncio.create_task(loop) for loop in (self._watch(), self._talk(), _wait(stop))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -94,6 +101,8 @@ class Controller:
             raise failure  # the PE host goes on, and is found again by the next controller
 
     async def _farewell(self) -> None:
+        if self.agents is not None:
+            await self.agents.stop()
         await self.host.stop(GRACE_S)
         async with self._turn:
             await self._record(bereaved(self.reports.known, self.assignment, cause=f"node {self.node.name} was stopped"))
@@ -108,6 +117,8 @@ class Controller:
             async with self._turn:
                 try:
                     await self._look()
+                    if self.agents is not None:
+                        self.agents.look()
                 except (sqlite3.Error, OSError) as error:  # a full disk, say: nothing is known that was not recorded, so look again
                     self._log(f"cannot keep reports: {error}; trying again")
                     await asyncio.sleep(1.0)
@@ -232,7 +243,9 @@ class Controller:
         """Beat once: how long until the next, and whether there is more to say at once."""
         reports = self.reports.waiting(REPORTS_A_BEAT)
         status = self.host.status() if self.host.alive() else None
-        beaten = await self.link.beat(Beat(term=self._term, reports=reports, host=status, stalled_s=self.stalled_s))
+        agents = () if self.agents is None else self.agents.statuses()
+        beat = Beat(term=self._term, reports=reports, host=status, stalled_s=self.stalled_s, agents=agents)
+        beaten = await self.link.beat(beat)
         if beaten.term != self._term:
             raise Outdated(f"the orchestrator is of term {beaten.term}, not {self._term}")
         if reports:
@@ -251,6 +264,8 @@ class Controller:
         async with self._turn:
             await asyncio.to_thread(self.reports.expect, assignment)
             self.host.assign(runnable(assignment, self.reports.known))
+            if self.agents is not None:
+                self.agents.assign(assignment)
 
 
 class Supervision:

@@ -79,7 +79,7 @@ class Dispatch(Plugin):
         await self._place_anew(replica, node, why=f"restarted after failure {replica.failures}")
 
     async def move(self, job: LiveJob, command: Command) -> None:
-        """Take a replica off a node that is being drained."""
+        """Take a replica off a node that is being drained, or where it does not get on."""
         replica = self.orchestrator.replicas.get(command.event.data["key"])
         if replica is None or not replica.wanted or replica.node != command.event.data["node"] or replica.state == "finished":
             return
@@ -89,7 +89,7 @@ class Dispatch(Plugin):
             text = f"cannot leave {replica.node}: no other node of kind '{document.host}' has room"
             self.orchestrator.events.tell("decision", text, job=job.id, node=replica.node, replica=replica.key)
             return
-        await self._place_anew(replica, node, why="its node is drained")
+        await self._place_anew(replica, node, why=command.event.cause or "its node is drained")
 
     async def activate(self, job: LiveJob, command: Command) -> None:
         """Wake and idle replicas: per task, those that should be active."""
@@ -146,11 +146,13 @@ class Dispatch(Plugin):
     def assignment(self, node: Node) -> Assignment:
         """Everything that should be on a node."""
         wanted = [replica for replica in self.orchestrator.replicas.at(node.name) if replica.wanted]
+        agents = self.orchestrator.agents.at(node.name)
         return Assignment(
             term=self.orchestrator.term,
             generation=node.generation,
             replicas=tuple(replica.assigned() for replica in sorted(wanted, key=lambda replica: replica.key)),
-            jobs={job: self.settings_of(job) for job in sorted({replica.job for replica in wanted})},
+            agents=agents,
+            jobs={job: self.settings_of(job) for job in sorted({r.job for r in wanted} | {a.job for a in agents})},
         )
 
     def settings_of(self, job: int) -> dict[str, Any]:

@@ -29,6 +29,8 @@ KINDS: dict[str, tuple[str, ...]] = {
     "spark": (sys.executable, "-m", "holdfast.run.host"),
     "light": (sys.executable, "-m", "holdfast.manage.light"),
 }
+AGENTS: dict[str, tuple[str, ...]] = {"spark": (sys.executable, "-m", "holdfast.run.agent")}
+"""How a prediction agent is started, per kind of PE host that has them."""
 LOG_BYTES = 16 * 2**20
 POLL_S = 0.1
 NOTE_AND_BECOME = 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat" 2>/dev/null)" >"$0"; exec "$@"'

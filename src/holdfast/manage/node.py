@@ -14,8 +14,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.agent_processes import AgentProcesses
 from holdfast.manage.controller import Controller, Node
-from holdfast.manage.hosts import HostProcess, host_command
+from holdfast.manage.hosts import AGENTS, HostProcess, host_command
 from holdfast.manage.link import Link, Place, place_at
 from holdfast.manage.reports import Reports
 from holdfast.manage.wire import Wire
@@ -80,6 +81,7 @@ async def _serve(
         log=_say,
         rng=random.Random(),  # only spreads retries in time
         monotonic=time.monotonic,
+        agents=_agents(node, host.work),
     )
     if metrics_port is not None:
         from holdfast.manage.node_metrics import serve_metrics
@@ -89,6 +91,12 @@ async def _serve(
         await controller.run(stop)
     finally:
         await link.close()
+
+
+def _agents(node: Node, work: Path) -> AgentProcesses | None:
+    """The prediction agents of a node, for a kind of PE host that has them."""
+    command = AGENTS.get(node.host)
+    return None if command is None else AgentProcesses(work, command, node=node.name, log=_say, monotonic=time.monotonic)
 
 
 def _trust(certificate: Path | None) -> ssl.SSLContext | None:

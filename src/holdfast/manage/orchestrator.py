@@ -28,6 +28,7 @@ from holdfast.manage.submission import Conflict, NotThere, check_activation, che
 from holdfast.model.job import Job
 
 if TYPE_CHECKING:
+    from holdfast.manage.agents import Agents
     from holdfast.manage.api import Api
     from holdfast.manage.dataflow import Dataflow
     from holdfast.manage.dispatch import Dispatch
@@ -55,6 +56,7 @@ class Orchestrator:
     dispatch: Dispatch
     supervision: Supervision
     supervisors: Supervisors
+    agents: Agents
     recovery: Recovery
     faults: Faults
     api: Api
@@ -99,6 +101,7 @@ class Orchestrator:
         """Finish the recovery and work until stopped. Raises Fenced when another orchestrator has taken over."""
         self.spawn(self.recovery.finish())
         self.spawn(self.supervisors.run())
+        self.spawn(self.agents.run())
         self.spawn(self.resources.watch())
         self.spawn(self._watch_term())
         try:

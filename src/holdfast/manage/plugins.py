@@ -29,6 +29,7 @@ SHIPPED = {
     "dispatch": "holdfast.manage.dispatch:Dispatch",
     "supervision": "holdfast.manage.supervision:Supervision",
     "supervisors": "holdfast.manage.supervisors:Supervisors",
+    "agents": "holdfast.manage.agents:Agents",
     "recovery": "holdfast.manage.recovery:Recovery",
     "faults": "holdfast.manage.faults:Faults",
     "api": "holdfast.manage.api:Api",

@@ -37,6 +37,22 @@ class Assigned(Part):
         return f"{self.job}:{self.pe}/{self.task}.{self.replica}"
 
 
+class AssignedAgent(Part):
+    """A prediction agent that should be on a node: it watches one task of a job, from a process of its own.
+
+    `orders` change what it was set up with, unread by the control plane; `revision` grows with every change.
+    """
+
+    job: int
+    task: str
+    revision: int = 0
+    orders: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        return f"{self.job}:{self.task}"
+
+
 class Assignment(Part):
     """Everything that should run on a node. `jobs` holds, per job, the settings that its PE host needs, unread by the control
     plane. `term` and `generation` order assignments: a later term outranks any generation of an earlier one."""
@@ -44,6 +60,7 @@ class Assignment(Part):
     term: int = 0
     generation: int = 0
     replicas: tuple[Assigned, ...] = ()
+    agents: tuple[AssignedAgent, ...] = ()
     jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -68,7 +85,10 @@ class ReplicaStatus(Part):
 
 
 class HostStatus(Part):
-    """What a PE host writes about itself, several times a second: its beat is apart from any replica's progress."""
+    """What a PE host or a prediction agent writes about itself, several times a second: its beat is apart from any progress.
+
+    `about` is what else there is to say of it, passed on unread.
+    """
 
     pid: int
     started_s: float
@@ -82,6 +102,18 @@ class HostStatus(Part):
     memory_bytes: int = 0
     threads: int = 0
     files: int = 0
+    about: dict[str, Any] = Field(default_factory=dict)
+
+
+class AgentStatus(Part):
+    """A prediction agent of a node: whether it lives, how often it was started, what it was told and what it said last."""
+
+    key: str
+    alive: bool
+    starts: int = 1
+    revision: int = 0
+    orders: dict[str, Any] = Field(default_factory=dict)
+    status: HostStatus | None = None
 
 
 class Report(Part):
@@ -117,6 +149,7 @@ class Beat(Part):
     reports: tuple[Report, ...] = ()
     host: HostStatus | None = None
     stalled_s: float = 0.0
+    agents: tuple[AgentStatus, ...] = ()
 
 
 class Beaten(Part):

@@ -157,6 +157,7 @@ class Resources(Plugin):
             if report.number > node.acknowledged:
                 self._observe(node, report.key, report.state, report.incarnation, report.error)
                 node.acknowledged = report.number
+        self.orchestrator.agents.heard(name, beat.agents)
         if beat.host is not None:
             node.host = beat.host
             self._take_status(node, beat.host)

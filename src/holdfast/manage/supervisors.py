@@ -47,7 +47,7 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job at a moment. `lost` are the nodes that are silent."""
+    """A job at a moment. `lost` are the nodes that are silent; `agents` is per task what its prediction agent says of itself."""
 
     id: int
     job: Job
@@ -57,6 +57,7 @@ class JobView:
     replicas: tuple[ReplicaView, ...]
     lost: frozenset[str]
     now_s: float
+    agents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,15 @@ class Activate:
 
 
 @dataclass(frozen=True, slots=True)
+class Move:
+    """Start a replica anew on another node, where there is one."""
+
+    key: str
+    node: str
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something to tell with the orchestrator's events."""
 
@@ -76,7 +86,7 @@ class Note:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-Decision: TypeAlias = Activate | Note
+Decision: TypeAlias = Activate | Move | Note
 
 
 class Supervisor(Protocol):
@@ -157,12 +167,21 @@ class Supervisors(Plugin):
             ),
             frozenset(name for name, node in nodes.items() if node.state == "lost"),
             self.orchestrator.time.now_s(),
+            {agent.task: agent.about for agent in self.orchestrator.agents.of(job.id)},
         )
+
+    def check_orders(self, job: LiveJob, task: str, orders: Mapping[str, Any]) -> None:
+        """Raise HoldfastError for a change of an agent that its kind of host would refuse; one that does not say takes any."""
+        check = getattr(self._of(job.document.host), "check_orders", None)
+        if check is not None:
+            check(self.view(job), task, orders)
 
     def _carry_out(self, job: LiveJob, decision: Decision) -> None:
         match decision:
             case Activate(task=task, replicas=replicas, why=why):
                 self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its supervisor asks for it")
+            case Move(key=key, node=node, why=why):
+                self.orchestrator.post(job, "move", data={"key": key, "node": node}, cause=why)
             case Note(text=text, data=data):
                 self.orchestrator.events.tell("decision", text, job=job.id, data=data)
 

@@ -14,8 +14,35 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """What a job or node may be called: its name becomes part of paths and addresses."""
 
 
+class Predicting(Part):
+    """How the output of a late PE is predicted (ISORC'16, section IV-B).
+
+    `keys` say whose row a row is: those of the operator that makes the stream, unless they are given. Numbers are predicted, but
+    for columns to `carry` from the key's last row or to leave `blank`. A prediction begins `lead_s` before the deadline; after
+    `most_epochs` in a row it is the recovery manager's turn. A key with fewer than `least_outputs` outputs is stood in for by its
+    last outcome or left out (`short`). `depth` values are cached per key and number, and trained again every `train_every` epochs.
+    `algorithms` are names of installed ones with their parameters; none: all that come with holdfast.
+    """
+
+    keys: tuple[str, ...] | None = None
+    carry: tuple[str, ...] = ()
+    blank: tuple[str, ...] = ()
+    lead_s: float = 0.2
+    most_epochs: int = 30
+    short: Literal["last-outcome", "abstain"] = "last-outcome"
+    least_outputs: int = 8
+    depth: int = 50
+    train_every: int = 10
+    algorithms: dict[str, dict[str, Any]] = Field(default_factory=dict)
+
+
 class Contract(Part):
     """What is promised of a PE: how much is replayed after a failure, and what happens until then.
+
+    `protection` is what is done about a PE that is merely late. `none`: it is waited for. `upstream`: when an epoch has been
+    overdue for `reroute_after_s`, its input is re-routed to a replica that was idle until then. `prediction`: an epoch whose
+    output is not there `deadline_s` after its last input (by the wall clock, at least an epoch's length) is predicted, as
+    `predicting` says.
 
     `tentative_after_s`: how long consumers wait for a dead producer before they go on without it; None: for ever. `correction`:
     whether what was made without it is made again when it is back. A `quiet` secondary writes only when the primary has been
@@ -26,6 +53,10 @@ class Contract(Part):
     checkpoint_epochs: int = 10
     tentative_after_s: float | None = None
     correction: bool = True
+    protection: Literal["none", "upstream", "prediction"] = "none"
+    deadline_s: float | None = None
+    reroute_after_s: float = 30.0
+    predicting: Predicting = Field(default_factory=Predicting)
     secondary: Literal["quiet", "eager"] = "quiet"
     patience_s: float = 0.5
     retries: int = 2
@@ -35,6 +66,12 @@ class Contract(Part):
         yield from at_least(1, (*place, "checkpoint_epochs"), self.checkpoint_epochs)
         if self.tentative_after_s is not None:
             yield from at_least(0, (*place, "tentative_after_s"), self.tentative_after_s)
+        if self.deadline_s is not None:
+            yield from above(0, (*place, "deadline_s"), self.deadline_s)
+        elif self.protection == "prediction":
+            said = "is missing; prediction needs the seconds after its last input by which an epoch's output is due"
+            yield Problem((*place, "deadline_s"), said)
+        yield from above(0, (*place, "reroute_after_s"), self.reroute_after_s)
         yield from at_least(0, (*place, "patience_s"), self.patience_s)
         yield from at_least(0, (*place, "retries"), self.retries)
         yield from at_least(1, (*place, "catch_up_rows"), self.catch_up_rows)

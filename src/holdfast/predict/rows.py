@@ -51,10 +51,11 @@ def written(columns: Columns, last: pa.Table, *, epoch: int, numbers: Floats, ad
 
 
 def spread(seq: Ints, seqs: tuple[int, int]) -> None:
-    """Put a column of seqs evenly over a range, in the order it had."""
+    """Put a column of seqs evenly over a range, in the order it had: after its first and up to its last."""
     order = np.argsort(seq, kind="stable")
-    first, last = seqs
-    seq[order] = first + (np.arange(len(seq)) + 1) * (last - first) // max(1, len(seq))
+    after, last = seqs
+    count = max(1, len(seq))
+    seq[order] = after + ((np.arange(len(seq)) + 1) * (last - after) + count - 1) // count
 
 
 def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:

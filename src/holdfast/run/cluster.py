@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.agent_processes import FOLDER
 from holdfast.manage.client import Client
 from holdfast.manage.cluster import HOLDFAST, Cluster
 from holdfast.manage.hosts import living_host
@@ -68,6 +69,20 @@ class LocalCluster(Cluster):
         if self.exists(name):
             self.kill(name)
         self.kill_host(name)
+        for pid in self.agents(name):
+            os.killpg(pid, signal.SIGKILL)
+
+    def agents(self, name: str) -> list[int]:
+        """The process numbers of a node's prediction agents that live."""
+        found = (living_host(folder) for folder in sorted((self.node_work(name) / FOLDER).glob("*")))
+        return [pid for pid in found if pid is not None]
+
+    def close(self) -> None:
+        """End everything that was started here."""
+        super().close()
+        for name in self.names:
+            for pid in self.agents(name):
+                os.killpg(pid, signal.SIGKILL)
 
     def signal_host(self, name: str, what: signal.Signals) -> None:
         """A signal to a node's PE host, its JVM and its workers."""

@@ -15,6 +15,7 @@ from holdfast.model.job import Job, Layout, Reading, Task
 from holdfast.model.load import load_app
 from holdfast.plan.laar.strategy import Strategy
 from holdfast.plan.ppa.document import PlanDocument
+from holdfast.run.agent_terms import check_protection, keys_of
 
 
 def layout_of(job: Job) -> Layout:
@@ -37,7 +38,12 @@ def layout_of(job: Job) -> Layout:
     unknown = sorted(set(job.contracts) - {task.pe for task in tasks})
     if unknown:
         raise HoldfastError(f"job '{job.job}' has a contract for '{unknown[0]}'; its PEs are: {_list(t.pe for t in tasks)}")
-    settings = {"job": job.model_dump(mode="json"), "tasks": [task.model_dump(mode="json") for task in tasks]}
+    check_protection(job, tasks, epoch_s=app.epoch_s)
+    settings = {
+        "job": job.model_dump(mode="json"),
+        "tasks": [task.model_dump(mode="json") for task in tasks],
+        "keys": {stream: list(keys_of(graph, stream)) for task in tasks if task.kind == "operators" for stream in task.makes},
+    }
     return Layout(application=app.name, tasks=tuple(tasks), hosts=wanted.hosts, settings=settings)
 
 
@@ -142,7 +148,8 @@ class _Replicas:
                 return self._job.replicas[name]
         if task.name in self.hosts:
             return self._count
-        return 2 if task.name in self._planned else 1
+        spare = task.kind == "operators" and self._job.contract_of(task.pe).protection == "upstream"
+        return 2 if spare or task.name in self._planned else 1
 
     def _from_plan(self, plan: PlanDocument, application: str, tasks: list[Task], path: str) -> set[str]:
         """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""

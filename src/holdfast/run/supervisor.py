@@ -1,22 +1,29 @@
-"""What the orchestrator does for jobs on Spark beyond restarting them: stands in for dead producers and follows the load."""
+"""What the orchestrator does for jobs on Spark beyond restarting them: stands in for dead producers, wakes the replicas of late
+ones, takes over from prediction agents, and follows the load."""
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
+from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.manage.supervisors import Decision, JobView
+from holdfast.manage.supervisors import Decision, JobView, Move
 from holdfast.model.document import read_document
 from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
 from holdfast.run.stand_in import StandIn
 from holdfast.run.timeline import timeline_of
+from holdfast.run.upstream import UpstreamBackup
 
 
 @dataclass
 class _Watched:
     stand_in: StandIn
+    upstream: UpstreamBackup
     monitor: RateMonitor
     controller: Controller | None
+    moved: dict[str, int] = field(default_factory=dict)
 
 
 class SparkSupervisor:
@@ -33,11 +40,38 @@ class SparkSupervisor:
         watched = self._watched.get(view.id) or self._watch(view)
         if watched is None:
             return []
-        decisions: list[Decision] = [*watched.stand_in.look(view.replicas, view.now_s)]
+        handed_over = {task for task, about in view.agents.items() if about.get("state") == "handed over"}
+        decisions: list[Decision] = [*watched.stand_in.look(view.replicas, view.now_s, handed_over=handed_over)]
+        decisions += watched.upstream.look(view.replicas, view.now_s)
+        decisions += self._take_over(watched, view, handed_over)
         if watched.controller is not None:
             measured = watched.monitor.rates(view.now_s)
             if measured is not None:
                 decisions += watched.controller.follow(*measured, view.replicas)
+        return decisions
+
+    def check_orders(self, view: JobView, task: str, orders: Mapping[str, Any]) -> None:
+        """Raise HoldfastError for a change of a prediction agent that it would refuse."""
+        from holdfast.run.agent_terms import check_orders
+
+        watched = self._watched.get(view.id) or self._watch(view)
+        if watched is None:
+            raise HoldfastError(f"job {view.id} has not begun; its agents can be changed when its first epoch has")
+        timeline = watched.stand_in.timeline
+        check_orders(orders, view.job.contract_of(task.rpartition("/")[0]), epoch_s=timeline.epoch_s / timeline.speed)
+
+    @staticmethod
+    def _take_over(watched: _Watched, view: JobView, handed_over: set[str]) -> list[Decision]:
+        """Start anew, elsewhere, what an agent has covered for as long as it may; once per incarnation, where policy allows it."""
+        decisions: list[Decision] = []
+        if view.job.policy.restart not in ("elsewhere", "missing"):
+            return decisions
+        for replica in view.replicas:
+            stuck = replica.task in handed_over and replica.active and replica.state == "running"
+            if stuck and watched.moved.get(replica.key) != replica.incarnation:
+                watched.moved[replica.key] = replica.incarnation
+                why = f"{replica.task} was covered for by prediction as long as its contract allows, and is not back"
+                decisions.append(Move(replica.key, replica.node, why=why))
         return decisions
 
     def _watch(self, view: JobView) -> _Watched | None:
@@ -52,6 +86,7 @@ class SparkSupervisor:
         strategy = read_document(view.job.strategy, Strategy) if view.job.strategy else None
         made = _Watched(
             StandIn(view.job, tasks, store, timeline),
+            UpstreamBackup(view.job, tasks, store, timeline),
             RateMonitor(store, timeline, sources),
             Controller(strategy, tasks) if strategy is not None else None,
         )

@@ -43,7 +43,7 @@ def test_a_plugin_is_replaced_and_another_added_with_actions_for_machines(settin
 
 
 def test_what_cannot_be_loaded_is_told(settings, tmp_path):
-    with pytest.raises(MachineError, match="there is no plug-in 'nothing'; plug-ins are: api, dataflow"):
+    with pytest.raises(MachineError, match="there is no plug-in 'nothing'; plug-ins are: agents, api, dataflow"):
         plugin_class("nothing")
     with pytest.raises(MachineError, match="plug-in 'x' of --plugin: wanted a class at 'sys:path', got list"):
         plugin_class("x", {"x": "sys:path"})

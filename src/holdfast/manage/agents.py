@@ -1,0 +1,152 @@
+"""The agent manager (ISORC'16, section IV-C): places a prediction agent for every protected task, hears how each is doing, and
+passes on what a user changes. Losing it loses nothing: agents watch and predict without it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from holdfast.manage.plugins import Plugin
+from holdfast.manage.protocol import AgentStatus, AssignedAgent
+from holdfast.manage.replicas import LIVING
+from holdfast.manage.submission import NotThere
+
+if TYPE_CHECKING:
+    from holdfast.manage.livejob import LiveJob
+    from holdfast.model.job import Task
+
+EVERY_S = 0.25
+WATCHED = ("dispatching", "running")
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """One agent: its place, what was ordered of it, and what its node said of it last, at `heard_s`."""
+
+    job: int
+    task: str
+    node: str
+    revision: int = 0
+    orders: dict[str, Any] = field(default_factory=dict)
+    status: AgentStatus | None = None
+    heard_s: float | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.job}:{self.task}"
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the agent says of itself; nothing before it has spoken."""
+        return self.status.status.about if self.status is not None and self.status.status is not None else {}
+
+
+class Agents(Plugin):
+    """The agents there should be. Where they are follows from where replicas are, so nothing of it is kept in the database."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._agents: dict[str, Agent] = {}
+
+    async def run(self) -> None:
+        """Place agents, for ever."""
+        while True:
+            await self.orchestrator.time.sleep(EVERY_S)
+            if not self.orchestrator.recovering:
+                self.place()
+
+    def place(self) -> None:
+        """Give every protected task an agent, on another node than its primary where there is one; take back what is not needed."""
+        wanted = {f"{job.id}:{task.name}": (job, task) for job in self.orchestrator.jobs.values() for task in _protected(job)}
+        changed = {self._agents.pop(key).node for key in list(self._agents) if key not in wanted}
+        for key, (job, task) in sorted(wanted.items()):
+            changed |= self._place(key, job, task)
+        self.orchestrator.dispatch.touch(changed)
+
+    def at(self, node: str) -> tuple[AssignedAgent, ...]:
+        """The agents whose place is on a node."""
+        here = sorted((agent for agent in self._agents.values() if agent.node == node), key=lambda agent: agent.key)
+        return tuple(AssignedAgent(job=a.job, task=a.task, revision=a.revision, orders=a.orders) for a in here)
+
+    def heard(self, node: str, statuses: Iterable[AgentStatus]) -> None:
+        """Take what a node says of its agents; an order that an orchestrator before this one gave still stands."""
+        for status in statuses:
+            agent = self._agents.get(status.key)
+            if agent is None or agent.node != node:
+                continue
+            agent.status, agent.heard_s = status, self.orchestrator.time.now_s()
+            if status.revision > agent.revision:
+                agent.revision, agent.orders = status.revision, dict(status.orders)
+                self.orchestrator.dispatch.touch([node])
+
+    def of(self, job: int) -> list[Agent]:
+        """The agents of a job, by task."""
+        return sorted((agent for agent in self._agents.values() if agent.job == job), key=lambda agent: agent.task)
+
+    def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
+        """Change an agent while it runs; what is not named stays as it was. Raises NotThere, and HoldfastError for a bad order."""
+        agent = self._agents.get(f"{job}:{task}")
+        if agent is None:
+            have = ", ".join(each.task for each in self.of(job)) or "none"
+            raise NotThere(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
+        merged = {**agent.orders, **orders}
+        self.orchestrator.supervisors.check_orders(self.orchestrator.job(job), task, merged)
+        agent.revision, agent.orders = agent.revision + 1, merged
+        self.orchestrator.dispatch.touch([agent.node])
+        self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
+        return agent
+
+    def _place(self, key: str, job: LiveJob, task: Task) -> set[str]:
+        """See to one agent's place; the nodes that this concerns."""
+        agent = self._agents.get(key)
+        nodes = self.orchestrator.resources.nodes
+        rooms = {name for name, node in nodes.items() if node.takes_replicas and node.offer.host == job.document.host}
+        living = [r for r in self.orchestrator.replicas.of(job.id, [task.name]) if r.state in LIVING and r.active]
+        primary = min(living, key=lambda replica: (replica.state != "running", replica.rank), default=None)
+        apart = rooms - ({primary.node} if primary is not None else set())
+        if agent is not None and (agent.node in apart or (agent.node in rooms and not apart)):
+            return set()
+        held = Counter(each.node for each in self._agents.values())
+        node = min(apart or rooms, key=lambda name: (held[name], name), default=None)
+        if node is None:
+            return {self._agents.pop(key).node} if agent is not None else set()
+        was = {agent.node} if agent is not None else set()
+        if agent is None:
+            self._agents[key] = Agent(job.id, task.name, node)
+        else:
+            agent.node, agent.status = node, None
+        self.orchestrator.events.tell("decision", f"agent of {task.name} watches from {node}", job=job.id, node=node)
+        return {*was, node}
+
+
+def agent_line(agent: Agent) -> dict[str, Any]:
+    """An agent as users see it."""
+    status = agent.status
+    host = status.status if status is not None else None
+    return {
+        "task": agent.task,
+        "node": agent.node,
+        "alive": status is not None and status.alive,
+        "starts": 0 if status is None else status.starts,
+        "heard_s": agent.heard_s,
+        "pid": None if host is None else host.pid,
+        "cpu_s": None if host is None else host.cpu_s,
+        "memory_bytes": None if host is None else host.memory_bytes,
+        "error": None if host is None else host.error,
+        "orders": agent.orders,
+        "revision": agent.revision,
+        "about": dict(agent.about),
+    }
+
+
+def _protected(job: LiveJob) -> list[Task]:
+    """The tasks of a job that want an agent."""
+    if job.layout is None or job.life.state not in WATCHED:
+        return []
+    return [
+        task
+        for task in job.layout.tasks
+        if task.kind == "operators" and task.shared is None and job.document.contract_of(task.pe).protection == "prediction"
+    ]

@@ -1,0 +1,150 @@
+"""The process of a prediction agent: finds its task's log, watches it, and says several times a second how it goes. No JVM.
+
+Its node controller speaks to it as to a PE host: by files in its work folder, each replaced whole, so that either can be killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from argparse import ArgumentParser
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+
+from holdfast.errors import HoldfastError
+from holdfast.log import Store
+from holdfast.manage.files import ASSIGNMENT, Watched, write_status
+from holdfast.manage.protocol import AssignedAgent, Assignment, HostStatus
+from holdfast.model.document import check_document
+from holdfast.model.job import Job, Task
+from holdfast.run.agent_terms import check_orders
+from holdfast.run.agent_watch import POLL_S, PredictionAgent, stores_of
+from holdfast.run.history import History
+from holdfast.run.outbox import Outbox
+from holdfast.run.timeline import timeline_of
+
+BEAT_S = 0.25
+AGAIN_S = 1.0
+"""How long an agent that cannot read its log waits before it tries again."""
+
+
+class AgentProcess:
+    """One agent, from its assignment to its end."""
+
+    def __init__(self, work: Path, node: str) -> None:
+        self._work, self._node = work, node
+        self._history = History(work / f"history-{os.getpid()}.jsonl", f"agent on {node}")
+        self._file = Watched(work / ASSIGNMENT, Assignment)
+        self._started_s = time.time()
+        self._agent: PredictionAgent | None = None
+        self._revision = 0
+        self._refused: str | None = None
+        self._error: str | None = None
+        self._process = psutil.Process()
+        self._lock = threading.Lock()
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """Watch until told to stop. A log that cannot be read is tried again; what is wrong with the contract is told."""
+        threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as learner:
+            while not self.stopping.is_set():
+                try:
+                    pause_s = self._step(learner)
+                    self._error = None
+                except HoldfastError as error:
+                    self._error, pause_s = str(error), AGAIN_S
+                self.stopping.wait(pause_s)
+            learner.shutdown(wait=False, cancel_futures=True)
+        self._write_status()
+
+    def _step(self, learner: ThreadPoolExecutor) -> float:
+        assignment = self._file.read()
+        if assignment is None or not assignment.agents:
+            return 4 * POLL_S
+        (assigned,) = assignment.agents
+        with self._lock:
+            if self._agent is None:
+                self._agent = self._made(assigned, assignment, learner)
+            if self._agent is None:
+                return 4 * POLL_S
+            if assigned.revision != self._revision:
+                self._obey(self._agent, assigned)
+            return self._agent.step()
+
+    def _made(self, assigned: AssignedAgent, assignment: Assignment, learner: ThreadPoolExecutor) -> PredictionAgent | None:
+        """The agent of a task, once the job's first source has begun."""
+        settings = assignment.jobs.get(assigned.job)
+        if settings is None:
+            raise HoldfastError(f"its assignment does not describe job {assigned.job}")
+        job = check_document(settings["job"], Job, thing=f"job {assigned.job}")
+        tasks = [check_document(task, Task, thing=f"task of job {assigned.job}") for task in settings["tasks"]]
+        task = next((task for task in tasks if task.name == assigned.task), None)
+        if task is None or job.log is None:
+            raise HoldfastError(f"job '{job.job}' has no task '{assigned.task}' with a log to watch")
+        store, logs = Store(job.log), settings.get("logs", {})
+        stores = stores_of(task, store, logs)
+        own = any(each.kind == "source" for each in tasks)
+        timeline = timeline_of(store if own else stores[0])
+        if timeline is None:
+            return None
+        outbox = Outbox(store, task.task, f"agent of {task.name} on {self._node}", timeline, self._history.tell)
+        keys = settings.get("keys", {})
+        made = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, learner=learner)
+        self._history.tell("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})
+        return made
+
+    def _obey(self, agent: PredictionAgent, assigned: AssignedAgent) -> None:
+        """Take an order once; one that cannot be carried out is told and changes nothing."""
+        self._revision = assigned.revision
+        try:
+            epoch_s = agent.timeline.epoch_s / agent.timeline.speed
+            agent.change(check_orders(assigned.orders, agent.contract, epoch_s=epoch_s).applied_to(agent.contract))
+            self._refused = None
+            self._history.tell("agent", {"task": agent.task.name, "what": "changed", "orders": assigned.orders})
+        except HoldfastError as error:
+            self._refused = str(error)
+
+    def _beat(self) -> None:
+        while not self.stopping.is_set():
+            self._write_status()
+            time.sleep(BEAT_S)
+
+    def _write_status(self) -> None:
+        with self._lock:
+            about = self._agent.view() if self._agent is not None else {"state": "waiting"}
+        with self._process.oneshot():
+            cpu, memory = self._process.cpu_times(), self._process.memory_info()
+            status = HostStatus(
+                pid=os.getpid(),
+                started_s=self._started_s,
+                beat_s=time.time(),
+                ready=self._agent is not None,
+                error=self._error,
+                cpu_s=cpu.user + cpu.system,
+                memory_bytes=memory.rss,
+                threads=self._process.num_threads(),
+                about={**about, "node": self._node, "revision": self._revision, "refused": self._refused},
+            )
+        write_status(self._work, status)
+
+
+def main() -> None:
+    parser = ArgumentParser(prog="python -m holdfast.run.agent", description=__doc__)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--node", required=True)
+    arguments = parser.parse_args()
+    process = AgentProcess(arguments.work, arguments.node)
+    signal.signal(signal.SIGTERM, lambda *_: process.stopping.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    process.run()
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""One stream of a watched PE as its agent knows it: learned from exact epochs, predicted when one is late."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
+from typing import Any
+
+import pyarrow as pa
+
+from holdfast.log import EpochLog, Record, Store
+from holdfast.model.job import Contract
+from holdfast.predict import Prediction, StandIn, columns_of, view
+from holdfast.predict.builder import Done
+from holdfast.run.agent_scores import Scores
+from holdfast.run.agent_terms import predictors_of, settings_of
+from holdfast.run.rows import read_rows
+
+
+class WatchedStream:
+    """What is known of a stream. Its columns are those of its first rows, so nothing is known before there are any.
+
+    Learning runs in `learner`, a thread apart; what it came to is taken up between two steps.
+    """
+
+    def __init__(self, name: str, task: int, *, store: Store, keys: Sequence[str], contract: Contract, learner: Executor) -> None:
+        self.name, self._task, self._store, self._keys, self._contract = name, task, store, keys, contract
+        self._log, self._learner = EpochLog(store), learner
+        self._learning: Future[Done] | None = None
+        self._due = False
+        self.stand_in: StandIn | None = None
+        self.scores: Scores | None = None
+        self.learned = -1
+
+    def learn(self, *, until: int, exact: int) -> list[Record]:
+        """Take in every exact epoch before `until` that is new, and return those records, oldest first.
+
+        An epoch that is not exact is waited for, unless a later one, up to `exact`, already is: then it will never be.
+        """
+        taken: list[Record] = []
+        while self.learned + 1 < until:
+            record = self._log.final(self.name, self._task, epoch=self.learned + 1)
+            if record is None and self.learned + 1 >= exact:
+                break
+            self.learned += 1
+            if record is not None:
+                taken.append(record)
+                self._take(record)
+        self._go_on_learning()
+        return taken
+
+    def skip_to(self, epoch: int) -> None:
+        """Begin with this epoch; those before are gone."""
+        self.learned = max(self.learned, epoch - 1)
+
+    def predict(self, epoch: int, *, time_left_s: float, seqs: tuple[int, int] | None) -> Prediction:
+        """The epoch as it will probably be; without rows, and with the reason, where nothing can be said."""
+        if self.stand_in is None:
+            need = self._contract.predicting.least_outputs
+            return Prediction(epoch, None, {}, 0, f"no output was observed yet; a prediction needs {need} per key", 0.0)
+        found = self.stand_in.predict(epoch, time_left_s, seqs=seqs)
+        if found.rows is not None and self.scores is not None:
+            self.scores.predicted(epoch, found.rows)
+        return found
+
+    def change(self, contract: Contract) -> None:
+        """Go on under another contract."""
+        self._contract = contract
+        if self.stand_in is not None:
+            self.stand_in.settings = settings_of(contract)
+            self.stand_in.use(predictors_of(contract))
+
+    def view(self) -> dict[str, Any]:
+        """What the agent manager sees of it."""
+        if self.stand_in is None or self.scores is None:
+            return {"epochs_observed": 0, "algorithms": [], "accuracy": None, "scored_epochs": 0}
+        return {**view(self.stand_in), "accuracy": self.scores.accuracy, "scored_epochs": self.scores.epochs}
+
+    def _take(self, record: Record) -> None:
+        rows = self._rows(record)
+        if rows is None:
+            return
+        if self.stand_in is None:
+            contract = self._contract
+            terms = contract.predicting
+            columns = columns_of(rows.schema, self._keys, carry=terms.carry, blank=terms.blank, stream=self.name)
+            self.stand_in = StandIn(columns, predictors_of(contract), settings=settings_of(contract))
+            self.scores = Scores(columns)
+        assert self.scores is not None
+        self.stand_in.observe(record.epoch, rows)
+        self.scores.came(record.epoch, rows)
+        self._due = True
+
+    def _rows(self, record: Record) -> pa.Table | None:
+        """The rows of a record; None where there is nothing to learn from: no rows before the columns are known."""
+        if record.files:
+            if any(self._store.read(file) is None for file in record.files):
+                return None  # trimmed meanwhile: all its readers are past it
+            return pa.concat_tables([read_rows(self._store, file) for file in record.files])
+        return None if self.stand_in is None else self.stand_in.columns.schema.empty_table()
+
+    def _go_on_learning(self) -> None:
+        if self.stand_in is None:
+            return
+        if self._learning is not None and self._learning.done():
+            self.stand_in.accept(self._learning.result())
+            self._learning = None
+        if self._due and self._learning is None:
+            self._due = False
+            self._learning = self._learner.submit(self.stand_in.work().done)

@@ -1,0 +1,95 @@
+"""What a contract says of prediction, as the predicting parts want it; and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.model import Graph
+from holdfast.model.document import Part, check_document
+from holdfast.model.job import Contract, Job, Task
+from holdfast.predict import Cover, Predictor, Settings, default_predictors, make
+
+
+class Orders(Part):
+    """A change of an agent while it runs; what is None stays as it is.
+
+    `algorithms` are names of installed ones with their parameters, and replace those in use.
+    """
+
+    algorithms: dict[str, dict[str, Any]] | None = None
+    deadline_s: float | None = None
+    lead_s: float | None = None
+    most_epochs: int | None = None
+    short: str | None = None
+    least_outputs: int | None = None
+    train_every: int | None = None
+
+    def applied_to(self, contract: Contract) -> Contract:
+        """The contract as it is with the change."""
+        given = {name: value for name, value in self.model_dump().items() if value is not None}
+        deadline = {"deadline_s": given.pop("deadline_s")} if "deadline_s" in given else {}
+        return contract.model_copy(update={**deadline, "predicting": contract.predicting.model_copy(update=given)})
+
+
+def cover_of(contract: Contract, epoch_s: float) -> Cover:
+    """When an output is late and what happens then; `epoch_s` is an epoch's length by the wall clock. Raises ProblemsError."""
+    terms = contract.predicting
+    late = "correct" if contract.correction else "drop"
+    return Cover(contract.deadline_s, epoch_s, lead_s=terms.lead_s, most_epochs=terms.most_epochs, late=late)  # type: ignore[arg-type]  # one of its two words
+
+
+def settings_of(contract: Contract) -> Settings:
+    """How the stand-in learns. Raises ProblemsError."""
+    terms = contract.predicting
+    return Settings(depth=terms.depth, train_every=terms.train_every, least_outputs=terms.least_outputs, short=terms.short)
+
+
+def predictors_of(contract: Contract) -> tuple[Predictor, ...]:
+    """The algorithms of the contract, by name; all that come with holdfast where it names none. Raises HoldfastError."""
+    named = contract.predicting.algorithms
+    return tuple(make(name, **named[name]) for name in sorted(named)) if named else default_predictors()
+
+
+def check_contract(contract: Contract, epoch_s: float) -> list[str]:
+    """Everything wrong with a contract of prediction."""
+    problems: list[str] = []
+    for build in (lambda: cover_of(contract, epoch_s), lambda: settings_of(contract), lambda: predictors_of(contract)):
+        try:
+            build()
+        except ProblemsError as error:
+            problems += error.problems
+        except HoldfastError as error:
+            problems.append(str(error))
+    return problems
+
+
+def check_protection(job: Job, tasks: Iterable[Task], *, epoch_s: float) -> None:
+    """Raise ProblemsError with everything that keeps the job's protection from working."""
+    problems: list[str] = []
+    for pe in sorted({task.pe for task in tasks if task.kind == "operators"}):
+        contract = job.contract_of(pe)
+        if contract.protection == "prediction":
+            problems += [f"PE '{pe}': {problem}" for problem in check_contract(contract, epoch_s / job.feed.speed)]
+    if problems:
+        raise ProblemsError(f"job '{job.job}'", problems)
+
+
+def keys_of(graph: Graph, stream: str) -> tuple[str, ...]:
+    """The key of a stream: that of the operator or source that makes it, else of what it reads, as far up as it takes."""
+    node = graph.nodes[stream]
+    key: tuple[str, ...] = getattr(node, "key", ())
+    if key:
+        return key
+    above = {keys_of(graph, name) for name in graph.predecessors(stream)}
+    return above.pop() if len(above) == 1 else ()
+
+
+def check_orders(orders: Mapping[str, Any], contract: Contract, *, epoch_s: float) -> Orders:
+    """A change of an agent, checked against its contract. Raises ProblemsError or DocumentError."""
+    change = check_document(dict(orders), Orders, thing="a change of an agent")
+    problems = check_contract(change.applied_to(contract), epoch_s)
+    if problems:
+        raise ProblemsError("a change of an agent", problems)
+    return change

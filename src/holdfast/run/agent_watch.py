@@ -1,0 +1,233 @@
+"""A prediction agent (ISORC'16, section IV-B) on the epoch log: watches one task, and commits what it is late with as predicted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
+
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.model.job import Contract, Reading, Task
+from holdfast.predict import Monitor, Overdue
+from holdfast.run.agent_stream import WatchedStream
+from holdfast.run.agent_terms import cover_of
+from holdfast.run.outbox import Outbox
+from holdfast.run.timeline import Timeline
+
+POLL_S = 0.05
+SEEK_S = 2.0
+"""How often an agent that sees nothing new looks whether the log was trimmed past it."""
+
+
+class PredictionAgent:
+    """Watches a task through the log alone: it needs no word from the task, and stalls with nothing that the task waits for.
+
+    `step` does what can be done now. Whatever an algorithm does wrong stays inside; a stream that cannot be predicted at all is
+    told in `problem`, and the task goes on without protection.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        contract: Contract,
+        *,
+        keys: Mapping[str, Sequence[str]],
+        outbox: Outbox,
+        stores: Sequence[Store],
+        learner: Executor,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.task, self.contract, self._outbox, self._clock = task, contract, outbox, clock
+        self.timeline: Timeline = outbox.timeline
+        self._log = outbox.log
+        self._inputs = [_Input(r, EpochLog(s), number) for r, s in zip(task.reads, stores, strict=True) for number in r.tasks]
+        self.monitor = Monitor(cover_of(contract, self._epoch_s), [each.label for each in self._inputs])
+        named = contract.predicting.keys
+        self.streams = [
+            WatchedStream(name, task.task, store=outbox.store, keys=named or keys[name], contract=contract, learner=learner)
+            for name in task.makes
+        ]
+        self.problem: str | None = None
+        self.why = ""
+        self.predicted = self.corrected = self.abstained = 0
+        self._abstained_at = -1
+        self._exact = -1
+        self._open: set[int] = set()
+        self._seqs: dict[int, tuple[int, int]] = {}
+        self._sought_s = 0.0
+        self._next = self._begin()
+
+    @property
+    def state(self) -> str:
+        """What it does: learning (nothing known yet), watching, predicting, handed over, or broken."""
+        if self.problem is not None:
+            return "broken"
+        if self.monitor.hand_over:
+            return "handed over"
+        if self.monitor.predicted_in_a_row:
+            return "predicting"
+        return "watching" if all(stream.stand_in is not None for stream in self.streams) else "learning"
+
+    def step(self) -> float:
+        """Do what is due; the seconds after which there may be more to do."""
+        before = self._next
+        self._see_inputs()
+        self._see_outputs()
+        if self.problem is None:
+            try:
+                self._learn()
+                self._stand_in()
+            except ProblemsError as error:
+                self.problem = str(error)  # its columns cannot be predicted: no epoch will change that
+        if self._next == before:
+            self._seek()
+        due_s = self.monitor.next_s()
+        return POLL_S if due_s is None else min(POLL_S, max(0.005, due_s - self._clock()))
+
+    def change(self, contract: Contract) -> None:
+        """Go on under another contract; what was learned stays where its algorithm does."""
+        self.monitor.cover = cover_of(contract, self._epoch_s)
+        self.contract = contract
+        for stream in self.streams:
+            stream.change(contract)
+
+    def view(self) -> dict[str, Any]:
+        """The agent as one JSON document: what the agent manager shows."""
+        monitor, streams = self.monitor, {stream.name: stream.view() for stream in self.streams}
+        return {
+            "task": self.task.name,
+            "state": self.state,
+            "problem": self.problem,
+            "why": self.why,
+            "epoch": self._next - 1,
+            "deadline_s": monitor.cover.due_s,
+            "usual_s": monitor.usual_s,
+            "slowest_s": monitor.slowest_s,
+            "made": monitor.made,
+            "misses": monitor.misses,
+            "predicted": self.predicted,
+            "predicted_in_a_row": monitor.predicted_in_a_row,
+            "corrected": self.corrected,
+            "abstained": self.abstained,
+            "streams": streams,
+        }
+
+    @property
+    def _epoch_s(self) -> float:
+        return self.timeline.epoch_s / self.timeline.speed
+
+    def _begin(self) -> int:
+        """The first epoch without an output; what is left in the log before it is learned from."""
+        heads = []
+        for stream in self.streams:
+            oldest = self._log.oldest(stream.name, self.task.task)
+            after = self.timeline.first - 1 if oldest is None else oldest - 1
+            head = self._log.head(stream.name, self.task.task, after=after)
+            stream.skip_to(max(after + 1, head + 1 - self.contract.predicting.depth))
+            heads.append(head)
+        begins = min(heads) + 1
+        for each in self._inputs:
+            each.next = begins
+        return begins
+
+    def _see_inputs(self) -> None:
+        for each in self._inputs:
+            while (record := each.look()) is not None:
+                self.monitor.input_committed(each.label, record.epoch, at_s=min(record.committed_s, self._clock()))
+                if record.first_seq is not None and record.last_seq is not None:
+                    after, last = self._seqs.get(record.epoch, (record.first_seq - 1, record.last_seq))
+                    self._seqs[record.epoch] = min(after, record.first_seq - 1), max(last, record.last_seq)
+
+    def _see_outputs(self) -> None:
+        while True:
+            records = [self._log.first(stream.name, self.task.task, epoch=self._next) for stream in self.streams]
+            found = [record for record in records if record is not None]
+            if len(found) < len(records):
+                return
+            own = all(record.quality in (Quality.EXACT, Quality.TENTATIVE) for record in found)
+            self.monitor.output_committed(self._next, at_s=max(record.committed_s for record in found), predicted=not own)
+            if all(record.quality is Quality.EXACT for record in found):
+                self._exact = self._next
+            if not own:
+                self._open.add(self._next)
+            self._seqs.pop(self._next, None)
+            self._next += 1
+
+    def _learn(self) -> None:
+        for stream in self.streams:
+            for record in stream.learn(until=self._next, exact=self._exact):
+                if record.epoch in self._open:
+                    self._open.discard(record.epoch)
+                    self.corrected += 1
+                    self.monitor.output_committed(record.epoch, at_s=record.committed_s)  # late, but the task is back
+        if len(self._open) > 10_000:
+            self._open = set(sorted(self._open)[-1_000:])  # epochs that are never corrected
+
+    def _stand_in(self) -> None:
+        for late in self.monitor.overdue(self._clock()):
+            if late.epoch != self._next or not self._commit(late):
+                return
+            self._see_outputs()
+
+    def _commit(self, late: Overdue) -> bool:
+        """Commit an epoch of every stream as predicted; False where nothing can be said about one of them."""
+        made = []
+        for stream in self.streams:
+            prediction = stream.predict(
+                late.epoch, time_left_s=late.left_s(self._clock()) or self.monitor.cover.lead_s, seqs=self._seqs.get(late.epoch)
+            )
+            self.why = prediction.why
+            if prediction.rows is None:
+                if self._abstained_at < late.epoch:
+                    self._abstained_at = late.epoch
+                    self.abstained += 1
+                    self._outbox.tell("abstained", {"task": self.task.name, "epoch": late.epoch, "why": prediction.why})
+                return False
+            made.append((stream, prediction))
+        for stream, prediction in made:
+            lineage = tuple(f"{name}: {count} values" for name, count in sorted(prediction.used.items()))
+            assert prediction.rows is not None
+            self._outbox.publish(stream.name, late.epoch, rows=prediction.rows, quality=Quality.PREDICTED, lineage=lineage)
+        self.predicted += 1
+        return True
+
+    def _seek(self) -> None:
+        """Find the log's present end where it was trimmed past what is looked for."""
+        now_s = self._clock()
+        if now_s - self._sought_s < SEEK_S or self.timeline.closed(now_s) <= self._next:
+            return
+        self._sought_s = now_s
+        oldest = [self._log.oldest(stream.name, self.task.task) for stream in self.streams]
+        there = [epoch for epoch in oldest if epoch is not None]
+        if len(there) == len(oldest) and min(there) > self._next:
+            for stream in self.streams:
+                stream.skip_to(min(there))
+            self._next = min(there)
+            for each in self._inputs:
+                each.next = max(each.next, self._next)
+
+
+class _Input:
+    """One task of one stream that the watched task reads, and how far it was seen."""
+
+    def __init__(self, reading: Reading, log: EpochLog, number: int) -> None:
+        self.label = f"{reading.stream}/{number}"
+        self._stream, self._number, self._log = reading.stream, number, log
+        self.next = 0
+
+    def look(self) -> Record | None:
+        """The next record, once."""
+        record = self._log.first(self._stream, self._number, epoch=self.next)
+        if record is not None:
+            self.next += 1
+        return record
+
+
+def stores_of(task: Task, store: Store, logs: Mapping[str, str]) -> list[Store]:
+    """The store of each input: the job's own, or that of the job whose stream it is. Raises HoldfastError."""
+    missing = sorted({r.job for r in task.reads if r.job is not None} - set(logs))
+    if missing:
+        raise HoldfastError(f"task '{task.name}' reads a stream of job '{missing[0]}', whose log is not known here")
+    return [store if reading.job is None else Store(logs[reading.job]) for reading in task.reads]

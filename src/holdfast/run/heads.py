@@ -1,0 +1,42 @@
+"""How far each stream of a job has come, found again cheaply at every look; and since when a task could have gone on."""
+
+from dataclasses import dataclass, field
+
+from holdfast.log import EpochLog
+from holdfast.model.job import Task
+from holdfast.run.timeline import Timeline
+
+
+@dataclass
+class Heads:
+    """The last epochs of streams. Where a look-up would start behind what was trimmed, from the oldest that is left."""
+
+    log: EpochLog
+    timeline: Timeline
+    _heads: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def of(self, stream: str, task: int) -> int:
+        """The last epoch of a task's stream; the one before the first where there is none."""
+        key = stream, task
+        if key not in self._heads:
+            oldest = self.log.oldest(stream, task)
+            self._heads[key] = self.timeline.first - 1 if oldest is None else oldest - 1
+        self._heads[key] = self.log.head(stream, task, after=self._heads[key])
+        return self._heads[key]
+
+    def of_task(self, task: Task) -> int:
+        """The last epoch that a task has made of all its streams."""
+        return min(self.of(stream, task.task) for stream in task.makes)
+
+    def fed_s(self, task: Task, epoch: int) -> float | None:
+        """Since when all that a task needs for an epoch has been there; None while something is missing."""
+        if not task.reads:
+            return self.timeline.closes_s(epoch)
+        times: list[float] = []
+        for reading in task.reads:
+            for number in reading.tasks:
+                record = self.log.first(reading.stream, number, epoch=epoch) if reading.job is None else None
+                if record is None:
+                    return None
+                times.append(record.committed_s)
+        return max(times)
