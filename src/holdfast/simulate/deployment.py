@@ -1,0 +1,186 @@
+"""An application on hosts under a strategy, as the arrays that the simulator steps through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.model.descriptor import Descriptor
+from holdfast.plan.laar.instance import Active, Instance
+from holdfast.plan.laar.rates import expected_rates
+from holdfast.plan.laar.strategy import Strategy
+from holdfast.simulate.faults import Places
+from holdfast.simulate.settings import SCHEMES, Care, Settings
+from holdfast.simulate.state import Flags, Floats, Ints, Orders, Plant
+
+
+@dataclass(frozen=True, eq=False)
+class Deployment:
+    """Who runs where, and who is active when: `active[configuration, PE, replica]`, `rates[configuration, source]`.
+
+    PEs stand in the descriptor's topological order.
+    """
+
+    descriptor: Descriptor
+    host_of: Ints
+    configurations: tuple[str, ...]
+    active: Flags
+    rates: Floats
+
+    @classmethod
+    def of(cls, descriptor: Descriptor, strategy: Strategy) -> Deployment:
+        """The descriptor's application as the strategy document says; DocumentError where the two do not fit."""
+        problems = list(_misfits(descriptor, strategy))
+        if problems:
+            raise DocumentError(f"strategy of '{strategy.application}'", problems)
+        pes, hosts = descriptor.topological_order, {host: h for h, host in enumerate(descriptor.hosts)}
+        ordered = sorted(strategy.configurations, key=lambda activation: activation.name)
+        active = np.zeros((len(ordered), len(pes), strategy.replicas), dtype=np.bool_)
+        for c, activation in enumerate(ordered):
+            for i, pe in enumerate(pes):
+                active[c, i, list(activation.active[pe])] = True
+        return cls(
+            descriptor=descriptor,
+            host_of=np.array([[hosts[host] for host in strategy.placement[pe]] for pe in pes], dtype=np.int64),
+            configurations=tuple(activation.name for activation in ordered),
+            active=active,
+            rates=np.array([[activation.rates[source] for source in descriptor.sources] for activation in ordered]),
+        )
+
+    @classmethod
+    def planned(cls, descriptor: Descriptor, instance: Instance, active: Active) -> Deployment:
+        """The application under a strategy held in an array over the instance's order."""
+        return cls(
+            descriptor=descriptor,
+            host_of=instance.host_of,
+            configurations=tuple(c.name for c in instance.configurations),
+            active=np.asarray(active, dtype=np.bool_),
+            rates=np.array([[c.rates[source] for source in descriptor.sources] for c in instance.configurations]),
+        )
+
+    @property
+    def pes(self) -> tuple[str, ...]:
+        return self.descriptor.topological_order
+
+    @property
+    def replicas(self) -> int:
+        return int(self.active.shape[2])
+
+    @cached_property
+    def places(self) -> Places:
+        hosts = self.descriptor.hosts
+        return Places(self.pes, self.replicas, tuple(hosts), tuple(host.rack for host in hosts.values()), self.host_of)
+
+    def plant(self, settings: Settings) -> Plant:
+        """The arrays that do not change."""
+        edges = _edges(self.descriptor)
+        flat = self.host_of.ravel()
+        on_host = np.argsort(flat, kind="stable")
+        first = np.searchsorted(flat[on_host], np.arange(len(self.descriptor.hosts) + 1))
+        return Plant(
+            sources=len(self.descriptor.sources),
+            pes=len(self.pes),
+            replicas=self.replicas,
+            first_edge=edges.first,
+            tail=edges.tail,
+            selectivity=edges.selectivity,
+            cost=edges.cost,
+            room=np.maximum(1.0, settings.queue_s * edges.peak),
+            first_on_host=first.astype(np.int64),
+            on_host=on_host.astype(np.int64),
+            capacity=np.array([host.cores * settings.step_s for host in self.descriptor.hosts.values()], dtype=np.float64),
+            scheme=_schemes(self.pes, settings.care),
+        )
+
+    def orders(self, settings: Settings) -> Orders:
+        """What the activation controller goes by."""
+        control = settings.control
+        return Orders(
+            active=self.active,
+            rates=self.rates * settings.step_s,
+            every=max(1, settings.steps(control.every_s)),
+            tolerance=control.tolerance,
+            steady=control.steady,
+            switch=settings.steps(control.switch_s),
+            resync=settings.steps(control.resync_s),
+            replace_dead=control.replace_dead,
+        )
+
+    def configuration_for(self, rates: Floats) -> int:
+        """The configuration that a controller starts with: the nearest that dominates the rates, else the one that lacks least."""
+        short = (np.maximum(0.0, rates - self.rates * (1 + 1e-9)) ** 2).sum(axis=1)
+        far = ((rates - self.rates) ** 2).sum(axis=1)
+        return int(np.lexsort((far, short))[0])
+
+    def ideal(self, totals: Floats) -> Floats:
+        """The tuples that each PE processes when so many come from each source and none is lost."""
+        edges, pes = _edges(self.descriptor), len(self.pes)
+        out = np.concatenate([totals, np.zeros(pes)])
+        read = np.zeros(pes)
+        for i in range(pes):
+            span = slice(edges.first[i], edges.first[i + 1])
+            incoming = out[edges.tail[span]]
+            read[i] = incoming.sum()
+            out[len(totals) + i] = incoming @ edges.selectivity[span]
+        return read
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Edges:
+    first: Ints
+    tail: Ints
+    selectivity: Floats
+    cost: Floats
+    peak: Floats
+
+
+def _edges(descriptor: Descriptor) -> _Edges:
+    """The edges into PEs in rows, with the highest rate that each has in any configuration."""
+    streams = {name: n for n, name in enumerate([*descriptor.sources, *descriptor.topological_order])}
+    peaks = dict.fromkeys(streams, 0.0)
+    for configuration in descriptor.input_configurations:
+        for name, rate in expected_rates(descriptor, configuration).items():
+            peaks[name] = max(peaks[name], rate)
+    first, names, edges = [0], list[str](), []
+    for pe in descriptor.topological_order:
+        for name in descriptor.predecessors(pe):
+            names.append(name)
+            edges.append(descriptor.pes[pe].inputs[name])
+        first.append(len(names))
+    return _Edges(
+        first=np.array(first, dtype=np.int64),
+        tail=np.array([streams[name] for name in names], dtype=np.int64),
+        selectivity=np.array([edge.selectivity for edge in edges], dtype=np.float64),
+        cost=np.array([edge.cost for edge in edges], dtype=np.float64),
+        peak=np.array([peaks[name] for name in names], dtype=np.float64),
+    )
+
+
+def _schemes(pes: Sequence[str], care: Care) -> Ints:
+    unknown = sorted(set(care.schemes) - set(pes))
+    if unknown:
+        raise HoldfastError(f"a scheme is given for PE '{unknown[0]}', which the descriptor does not have")
+    return np.array([SCHEMES.index(care.scheme_of(pe)) for pe in pes], dtype=np.int64)
+
+
+def _misfits(descriptor: Descriptor, strategy: Strategy) -> list[str]:
+    """Why a strategy cannot be that of the descriptor's application."""
+    wrong: list[str] = []
+
+    def differ(what: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> None:
+        for name in sorted(ours.keys() - theirs.keys()):
+            wrong.append(f"says nothing of {what} '{name}' of the descriptor")
+        for name in sorted(theirs.keys() - ours.keys()):
+            wrong.append(f"speaks of {what} '{name}', which the descriptor does not have")
+
+    differ("PE", descriptor.pes, strategy.placement)
+    differ("source", descriptor.sources, strategy.configurations[0].rates)
+    used = {host for hosts in strategy.placement.values() for host in hosts}
+    wrong += [
+        f"places replicas on host '{host}', which the descriptor does not have" for host in sorted(used - descriptor.hosts.keys())
+    ]
+    return wrong

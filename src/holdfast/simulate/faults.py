@@ -1,0 +1,104 @@
+"""Faults of a schedule as the simulator strikes them: by replica and step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.errors import DocumentError
+from holdfast.model.schedule import Schedule, ScheduledFault
+from holdfast.simulate.settings import Settings
+from holdfast.simulate.state import CONTROL_DOWN, CONTROL_UP, CRASH, NEVER, RESUME, SLOW, STALL, STEADY, Troubles
+
+EPOCH_S = 1.0
+"""How long an epoch is for a fault that makes every epoch of a PE take longer."""
+
+_TASK = re.compile(r"(?P<pe>.+?)(?:/\d+)?(?:\.(?P<replica>\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Who can be struck: PEs in their order, hosts with their racks, and the host of each replica."""
+
+    pes: tuple[str, ...]
+    replicas: int
+    hosts: tuple[str, ...]
+    racks: tuple[str | None, ...]
+    host_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+
+    def of_pe(self, target: str) -> list[int] | None:
+        """Replica numbers that a target such as vwap, vwap/0 or vwap/0.1 names; None if there is no such PE."""
+        match = _TASK.fullmatch(target)
+        name = target if target in self.pes else match["pe"] if match else target
+        if name not in self.pes:
+            return None
+        i = self.pes.index(name)
+        if name == target or match is None or match["replica"] is None:
+            return [i * self.replicas + j for j in range(self.replicas)]
+        j = int(match["replica"])
+        return [i * self.replicas + j] if j < self.replicas else None
+
+    def of_host(self, target: str) -> list[int] | None:
+        """Replica numbers on a host, or on the hosts of a rack named as rack=r1."""
+        rack = target.removeprefix("rack=") if target.startswith("rack=") else None
+        chosen = [h for h, host in enumerate(self.hosts) if (self.racks[h] == rack if rack is not None else host == target)]
+        if not chosen:
+            return None
+        return [int(r) for r in np.flatnonzero(np.isin(self.host_of.ravel(), chosen))]
+
+
+def troubles(schedule: Schedule, places: Places, settings: Settings) -> Troubles:
+    """The schedule by step. Raises DocumentError for targets that are not there and for faults that have no meaning here."""
+    faults = schedule.drawn(tasks=places.pes, nodes=places.hosts)
+    problems = list(_problems(faults, places))
+    if problems:
+        raise DocumentError("fault schedule", problems)
+    rows = sorted(row for fault in faults for row in _rows(fault, places, settings))
+    columns = list(zip(*rows, strict=True)) if rows else [()] * 5
+    step, kind, replica, back = (np.array(column, dtype=np.int64) for column in columns[:4])
+    return Troubles(step, kind, replica, back, np.array(columns[4], dtype=np.float64))
+
+
+def _problems(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
+    for n, fault in enumerate(faults):
+        if fault.kind in ("cut", "fill"):
+            yield f"fault {n} is a {fault.kind} of a {fault.what}, and a simulation has none; give a crash, stall or slow"
+        elif fault.what not in ("controller", "orchestrator"):
+            for target in fault.target:
+                if _struck(fault, target, places) is None:
+                    known = places.pes if fault.what == "pe" else places.hosts
+                    listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+                    kind = "PE" if fault.what == "pe" else "host or rack"
+                    yield f"fault {n} strikes '{target}', which is no {kind} of the descriptor; there are: {listed}"
+
+
+def _struck(fault: ScheduledFault, target: str, places: Places) -> list[int] | None:
+    return places.of_pe(target) if fault.what == "pe" else places.of_host(target)
+
+
+def _rows(fault: ScheduledFault, places: Places, settings: Settings) -> Iterable[tuple[int, int, int, int, float]]:
+    at = settings.steps(fault.at_s)
+    if fault.what == "controller":
+        return  # replicas go on without it
+    if fault.what == "orchestrator":
+        lasts = fault.for_s if fault.for_s is not None else fault.back_after_s
+        yield at, CONTROL_DOWN, -1, NEVER, 0.0
+        if lasts is not None:
+            yield settings.steps(fault.at_s + lasts), CONTROL_UP, -1, NEVER, 0.0
+        return
+    end = settings.steps(fault.at_s + (fault.for_s or 0.0))
+    for target in fault.target:
+        for r in _struck(fault, target, places) or ():
+            if fault.kind == "crash":
+                back = NEVER if fault.back_after_s is None else settings.steps(fault.at_s + fault.back_after_s)
+                yield at, CRASH, r, back, 0.0
+            elif fault.kind == "stall":
+                yield at, STALL, r, NEVER, 0.0
+                yield end, RESUME, r, NEVER, 0.0
+            else:
+                assert fault.by_s is not None
+                yield at, SLOW, r, NEVER, settings.step_s * EPOCH_S / (EPOCH_S + fault.by_s)
+                yield end, STEADY, r, NEVER, np.inf

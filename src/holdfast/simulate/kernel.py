@@ -1,0 +1,260 @@
+"""The compiled step: tuples arrive, hosts share their CPU time, replicas work, primaries' output goes on.
+
+A step's output arrives downstream one step later. Tuples are divisible: a replica that gets half the CPU time it asks for handles
+half of what waits.
+"""
+
+from holdfast.simulate.life import checkpoint, choose, command, elect, recover, serves, settle, stand_in, strike, switch
+from holdfast.simulate.state import (
+    CONFIGURATION,
+    CONTROL,
+    CRASHED,
+    DOWN,
+    NONE,
+    PENDING,
+    REPLAYING,
+    UP,
+    Care,
+    Floats,
+    Ledger,
+    Orders,
+    Plant,
+    State,
+    Troubles,
+    compiled,
+)
+
+SMOOTHING_STEPS = 100
+
+
+@compiled
+def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
+    """What was put out in the last step joins the queues; a full queue drops it (LAAR section 5.2)."""
+    k = plant.replicas
+    for i in range(plant.pes):
+        p = state.primary[i]
+        coming, kept = 0.0, 0.0
+        for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+            came = state.emitted[plant.tail[e]]
+            coming += came
+            for j in range(k):
+                r = i * k + j
+                if not state.active[r]:
+                    continue
+                if state.status[r] == CRASHED or t < state.ready[r]:
+                    state.taken[j, e] += came
+                    if plant.scheme[i] == NONE or t < state.ready[r]:
+                        state.cleared[j, e] += came
+                    else:
+                        state.queue[j, e] += came  # upstream keeps it
+                        kept += came if j == max(p, 0) else 0.0
+                    continue
+                room = came if plant.scheme[i] != NONE else max(0.0, plant.room[e] - state.queue[j, e])
+                taken = min(came, room)
+                state.taken[j, e] += came
+                state.queue[j, e] += taken
+                state.dropped[j, e] += came - taken
+                if j == p and state.status[r] != CRASHED:
+                    kept += taken
+        ledger.arrived[at, i] += coming
+        ledger.missed[at, i] += max(0.0, coming - kept)
+        state.recent[i] += (coming - state.recent[i]) / SMOOTHING_STEPS
+
+
+@compiled
+def resend(plant: Plant, state: State) -> None:
+    """What was made again reaches those who wait for it."""
+    for i in range(plant.pes):
+        for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+            again = state.regenerated[plant.tail[e]]
+            if again > 0:
+                for j in range(plant.replicas):
+                    moved = min(again, state.need[j, e])
+                    state.need[j, e] -= moved
+                    state.replay[j, e] += moved
+
+
+@compiled
+def asked(plant: Plant, state: State, r: int, t: int) -> float:
+    """The CPU seconds that a replica could use now."""
+    if not serves(state, r, t):
+        return 0.0
+    i, j = r // plant.replicas, r % plant.replicas
+    total = state.chores[r]
+    for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+        waiting = state.replay[j, e]
+        if not state.recovering[r]:
+            waiting += state.queue[j, e]
+        total += plant.cost[e] * waiting
+    return float(min(total, state.limit[r]))
+
+
+@compiled
+def share(plant: Plant, state: State, t: int) -> None:
+    """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
+    for h in range(len(plant.capacity)):
+        first, end = plant.first_on_host[h], plant.first_on_host[h + 1]
+        total = 0.0
+        for n in range(first, end):
+            r = plant.on_host[n]
+            state.granted[r] = asked(plant, state, r, t)
+            total += state.granted[r]
+        if total <= plant.capacity[h]:
+            continue
+        even = plant.capacity[h] / (end - first)
+        while True:  # those who ask for less than the even share leave the rest more
+            left, greedy = plant.capacity[h], 0
+            for n in range(first, end):
+                asks = state.granted[plant.on_host[n]]
+                if asks <= even:
+                    left -= asks
+                else:
+                    greedy += 1
+            if greedy == 0 or left <= even * greedy * (1 + 1e-12):
+                break
+            even = left / greedy
+        for n in range(first, end):
+            r = plant.on_host[n]
+            state.granted[r] = min(state.granted[r], even)
+
+
+@compiled
+def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
+    """Replicas use what they were granted. The primary's output goes on; that of one which stands in for a primary whose death is
+    not yet known is held back until it takes over, and lost where outputs are not kept."""
+    k = plant.replicas
+    for i in range(plant.pes):
+        p = state.primary[i]
+        gone = p >= 0 and state.status[i * k + p] != UP
+        worker = p
+        if gone and plant.scheme[i] != NONE:
+            for j in range(k - 1, -1, -1):
+                if j != p and serves(state, i * k + j, t) and not state.recovering[i * k + j]:
+                    worker = j
+        stream = plant.sources + i
+        for j in range(k):
+            r = i * k + j
+            if state.granted[r] <= 0:
+                continue
+            budget = state.granted[r]
+            state.cpu[r] += budget
+            done = min(budget, state.chores[r])
+            state.chores[r] -= done
+            if state.chores[r] < 1e-12:
+                state.chores[r] = 0.0
+            budget -= done
+            waiting = 0.0
+            for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+                amount = state.replay[j, e]
+                if not state.recovering[r]:
+                    amount += state.queue[j, e]
+                waiting += plant.cost[e] * amount
+            part = 1.0 if budget >= waiting * (1 - 1e-12) else budget / waiting
+            out, again, processed = 0.0, 0.0, 0.0
+            for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+                if state.replay[j, e] > 0:
+                    handled = state.replay[j, e] * part
+                    state.replay[j, e] -= handled
+                    state.replayed[j, e] += handled
+                    again += plant.selectivity[e] * handled
+                if not state.recovering[r]:
+                    handled = state.queue[j, e] * part
+                    state.queue[j, e] -= handled
+                    state.worked[j, e] += handled
+                    state.since[j, e] += handled
+                    processed += handled
+                    out += plant.selectivity[e] * handled
+            if j == worker:
+                ledger.processed[at, i] += processed
+                state.remade[stream] += again
+                if worker == p and t >= state.holds_until[i]:
+                    state.made[stream] += out + state.held[i]
+                    state.held[i] = 0.0
+                else:
+                    state.held[i] += out
+        ledger.output[at, i] += state.made[stream]
+
+
+@compiled
+def grant_free(plant: Plant, state: State, t: int) -> None:
+    """Replicas that have only tuples which cost nothing work too: they are granted next to nothing."""
+    for r in range(plant.pes * plant.replicas):
+        if state.granted[r] <= 0 and serves(state, r, t):
+            i, j = r // plant.replicas, r % plant.replicas
+            for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+                if plant.cost[e] == 0 and state.queue[j, e] + state.replay[j, e] > 0:
+                    state.granted[r] = 1e-300
+
+
+@compiled
+def close(plant: Plant, state: State, ledger: Ledger, at: int) -> None:
+    """Write down what an interval leaves: the sums over replicas so far, and what waits."""
+    k = plant.replicas
+    for i in range(plant.pes):
+        for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+            for j in range(k):
+                ledger.taken[at, i] += state.taken[j, e]
+                ledger.worked[at, i] += state.worked[j, e]
+                ledger.dropped[at, i] += state.dropped[j, e]
+                ledger.cleared[at, i] += state.cleared[j, e]
+                ledger.queued[at, i] += state.queue[j, e]
+    ledger.configuration[at] = state.counters[CONFIGURATION]
+
+
+@compiled
+def play(
+    plant: Plant, orders: Orders, care: Care, troubles: Troubles, state: State, ledger: Ledger, arrivals: Floats, per_interval: int
+) -> None:
+    """Run all steps; `arrivals[step, source]` are tuples. The state and the ledger hold the outcome."""
+    steps, next_fault = arrivals.shape[0], 0
+    checkpoints = care.checkpoint_every > 0 and (plant.scheme == 1).any()
+    free = (plant.cost == 0).any()
+    measured = state.window_rate[: plant.sources] * 0.0
+    for t in range(steps):
+        at = t // per_interval
+        while next_fault < len(troubles.step) and troubles.step[next_fault] <= t:
+            strike(plant, state, troubles, next_fault, t)
+            next_fault += 1
+        if state.counters[DOWN] > 0:
+            recover(plant, care, orders, state, t)
+            if orders.replace_dead and state.counters[CONTROL] == 1:
+                stand_in(plant, state, t)
+        for s in range(plant.sources):
+            state.emitted[s] = arrivals[t, s]
+            measured[s] += arrivals[t, s]
+        if (t + 1) % orders.every == 0:
+            before = state.counters[CONFIGURATION]
+            if state.counters[CONTROL] == 1 and orders.rates.shape[0] > 1:
+                for s in range(plant.sources):
+                    measured[s] /= orders.every
+                choose(orders, state, measured, t)
+                if state.counters[CONFIGURATION] != before:
+                    command(plant, orders, state, t)
+            measured[:] = 0.0
+        if state.counters[PENDING] > 0:
+            switch(plant, orders, state, t)
+        elect(plant, care, state, t)
+        for s in range(len(state.emitted)):
+            state.window_rate[s] += (state.emitted[s] - state.window_rate[s]) / SMOOTHING_STEPS
+        accept(plant, state, t, ledger, at)
+        if state.counters[REPLAYING] > 0:
+            resend(plant, state)
+        if checkpoints:
+            checkpoint(plant, care, state, t)
+        share(plant, state, t)
+        if free:
+            grant_free(plant, state, t)
+        for h in range(len(plant.capacity)):
+            for n in range(plant.first_on_host[h], plant.first_on_host[h + 1]):
+                ledger.cpu[at, h] += state.granted[plant.on_host[n]]
+        for s in range(plant.sources, len(state.made)):
+            state.made[s] = 0.0
+            state.remade[s] = 0.0
+        work(plant, state, t, ledger, at)
+        if state.counters[REPLAYING] > 0:
+            settle(plant, state, t)
+        for s in range(plant.sources, len(state.made)):
+            state.emitted[s] = state.made[s]
+            state.regenerated[s] = state.remade[s]
+        if (t + 1) % per_interval == 0 or t == steps - 1:
+            close(plant, state, ledger, at)

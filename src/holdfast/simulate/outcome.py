@@ -1,0 +1,212 @@
+"""What a simulation gave: tuples by PE and interval, CPU time by host, what was promised against what was kept, and its history."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.simulate.deployment import Deployment
+from holdfast.simulate.settings import Settings
+from holdfast.simulate.state import (
+    CONFIGURED,
+    DETECTED,
+    EVENTS,
+    FAULT,
+    RECOVERED,
+    RESTORED,
+    TAKEN_OVER,
+    Floats,
+    Ledger,
+    Plant,
+    State,
+)
+
+KINDS = {
+    FAULT: "fault",
+    DETECTED: "detected",
+    TAKEN_OVER: "taken over",
+    RESTORED: "restored",
+    RECOVERED: "recovered",
+    CONFIGURED: "configuration",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """An event of a simulated run, in the words of a real one's history."""
+
+    at_s: float
+    kind: str
+    about: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """How a PE that failed came back: by whom it was taken over, or when it was where it had been. Times in seconds."""
+
+    pe: str
+    failed_s: float
+    detected_s: float
+    recovered_s: float
+    by: str
+
+    @property
+    def latency_s(self) -> float:
+        """From the failure being noticed to its being made good: PPA's recovery latency (section VI)."""
+        return self.recovered_s - self.detected_s
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A finished simulation. Arrays are indexed [interval, PE] in the deployment's order, or [interval, host].
+
+    Of a PE, `arrived`, `processed`, `missed` and `output` count each tuple once, as the application sees it; `taken`, `worked`,
+    `dropped`, `cleared` and `queued` sum over replicas, and balance: taken = worked + dropped + cleared + queued, from the start.
+    """
+
+    deployment: Deployment
+    settings: Settings
+    plant: Plant
+    state: State
+    ledger: Ledger
+    source_tuples: Floats
+    steps: int
+
+    @property
+    def pes(self) -> tuple[str, ...]:
+        return self.deployment.pes
+
+    @property
+    def seconds(self) -> float:
+        return self.steps * self.settings.step_s
+
+    @property
+    def cpu_s(self) -> Floats:
+        """CPU seconds used on each host."""
+        return np.asarray(self.ledger.cpu.sum(axis=0), dtype=np.float64)
+
+    @property
+    def dropped(self) -> float:
+        """Tuples that did not fit in a queue, at any replica."""
+        return float(self.state.dropped.sum())
+
+    @property
+    def missed(self) -> float:
+        """Tuples that reached a PE and that its primary did not take, for a full queue or for being dead."""
+        return float(self.ledger.missed.sum())
+
+    @property
+    def internal_completeness(self) -> float:
+        """Tuples that PEs processed, of those they would have processed had none been lost anywhere (LAAR Eq. 5 to 8, measured)."""
+        ideal = float(self.deployment.ideal(self.source_tuples).sum())
+        return float(self.ledger.processed.sum()) / ideal if ideal > 0 else 1.0
+
+    def output(self, sink: str) -> Floats:
+        """Tuples that reached a sink, by interval."""
+        names = self.deployment.descriptor.sinks[sink].inputs
+        number = {pe: i for i, pe in enumerate(self.pes)}
+        made: Floats = np.zeros(len(self.ledger.output))
+        for name in names:
+            if name in number:
+                made = made + self.ledger.output[:, number[name]]
+        return made
+
+    @property
+    def output_tuples(self) -> Floats:
+        """Tuples that reached all sinks, by interval."""
+        made: Floats = np.zeros(len(self.ledger.output))
+        for sink in self.deployment.descriptor.sinks:
+            made = made + self.output(sink)
+        return made
+
+    @property
+    def imbalance(self) -> Floats:
+        """By how much the books of each PE are out, at the end of each interval, as a share of the tuples taken."""
+        ledger = self.ledger
+        gap = np.abs(ledger.taken - ledger.worked - ledger.dropped - ledger.cleared - ledger.queued)
+        return np.asarray(gap / np.maximum(1.0, ledger.taken), dtype=np.float64)
+
+    def history(self) -> list[Happening]:
+        """What happened, in the order of time, in the words of a real run's history."""
+        found = []
+        for step, kind, pe, replica in self.state.events[: self.state.counters[EVENTS]].tolist():
+            at_s, name = round(step * self.settings.step_s, 9), KINDS[kind]
+            if kind == CONFIGURED:
+                found.append(Happening(at_s, name, {"configuration": self.deployment.configurations[pe]}))
+                continue
+            about: dict[str, Any] = {"pe": self.pes[pe], "replica": replica}
+            # The runtime's checkers speak of tasks.
+            about |= {"tasks": [self.pes[pe]]} if kind in (FAULT, DETECTED) else {"task": self.pes[pe]}
+            found.append(Happening(at_s, name, about))
+        return sorted(found, key=lambda happening: happening.at_s)
+
+    def returns(self) -> list[Return]:
+        """Each failure of a PE's primary that was made good, by takeover, checkpoint or replay."""
+        return list(_returns(self.history(), self.settings))
+
+    def document(self) -> dict[str, Any]:
+        """The outcome in plain values: totals, and one row per PE and host."""
+        ledger, end = self.ledger, -1
+        ideal = self.deployment.ideal(self.source_tuples)
+        returns = self.returns()
+        return {
+            "application": self.deployment.descriptor.application,
+            "seconds": self.seconds,
+            "source_tuples": dict(zip(self.deployment.descriptor.sources, self.source_tuples.tolist(), strict=True)),
+            "internal_completeness": self.internal_completeness,
+            "cpu_s": float(self.cpu_s.sum()),
+            "dropped": self.dropped,
+            "missed": self.missed,
+            "output": {sink: float(self.output(sink).sum()) for sink in self.deployment.descriptor.sinks},
+            "recoveries": [
+                {"pe": r.pe, "by": r.by, "failed_s": r.failed_s, "detected_s": r.detected_s, "latency_s": r.latency_s}
+                for r in returns
+            ],
+            "pes": [
+                {
+                    "pe": pe,
+                    "in": float(ledger.arrived[:, i].sum()),
+                    "wanted": float(ideal[i]),
+                    "processed": float(ledger.processed[:, i].sum()),
+                    "out": float(ledger.output[:, i].sum()),
+                    "missed": float(ledger.missed[:, i].sum()),
+                    "dropped": float(ledger.dropped[end, i]),
+                    "queued": float(ledger.queued[end, i]),
+                }
+                for i, pe in enumerate(self.pes)
+            ],
+            "hosts": [
+                {
+                    "host": host,
+                    "cpu_s": float(used),
+                    "busy": float(used) / (self.seconds * self.deployment.descriptor.hosts[host].cores),
+                }
+                for host, used in zip(self.deployment.descriptor.hosts, self.cpu_s, strict=True)
+            ],
+        }
+
+
+def _returns(history: list[Happening], settings: Settings) -> Iterator[Return]:
+    failed: dict[tuple[str, int], float] = {}
+    noticed: dict[tuple[str, int], float] = {}
+    for happening in history:
+        about = happening.about
+        if "pe" not in about:
+            continue
+        key = about["pe"], about["replica"]
+        if happening.kind == "fault":
+            failed[key] = happening.at_s
+        elif happening.kind == "detected":
+            noticed[key] = happening.at_s
+        elif happening.kind in ("taken over", "recovered"):
+            pe = about["pe"]
+            # A takeover is by another replica than the one that was noticed dead.
+            dead = key if happening.kind == "recovered" else next((k for k in noticed if k[0] == pe and k != key), None)
+            if dead is None or dead not in noticed:
+                continue
+            by = "takeover" if happening.kind == "taken over" else settings.care.scheme_of(pe)
+            at = noticed.pop(dead)
+            yield Return(pe, failed.get(dead, at), at, happening.at_s, by)

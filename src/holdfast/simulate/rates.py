@@ -1,0 +1,119 @@
+"""Rates of sources over time: read from a file, or made from a descriptor's configurations; and the tuples they bring."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.errors import TraceError
+from holdfast.model.descriptor import Descriptor
+from holdfast.simulate.state import Floats
+
+MAX_ROWS = 10_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RateTrace:
+    """Tuples per second of each source, in intervals of `interval_s`: `rates[interval, source]`."""
+
+    sources: tuple[str, ...]
+    rates: Floats
+    interval_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.rates.ndim != 2 or self.rates.shape[1] != len(self.sources) or not len(self.rates):
+            raise TraceError(
+                f"a rate trace of {len(self.sources)} sources wants rows of as many rates, got shape {self.rates.shape}"
+            )
+        if not (np.isfinite(self.rates).all() and (self.rates >= 0).all()):
+            raise TraceError("a rate is a finite number of at least 0; the rate trace has others")
+        if not self.interval_s > 0:
+            raise TraceError(f"an interval of a rate trace is longer than 0 s, got {self.interval_s:g}")
+
+    @property
+    def seconds(self) -> float:
+        return len(self.rates) * self.interval_s
+
+    def arrivals(self, step_s: float, *, drain_s: float = 0.0, rng: np.random.Generator | None = None) -> Floats:
+        """Tuples in each step: as even as the rates say, or, with an rng, whole ones at random (Poisson)."""
+        steps = round(self.seconds / step_s)
+        at = np.minimum(((np.arange(steps) + 0.5) * step_s / self.interval_s).astype(np.int64), len(self.rates) - 1)
+        expected = self.rates[at] * step_s
+        came = rng.poisson(expected).astype(np.float64) if rng is not None else expected
+        return np.concatenate([came, np.zeros((round(drain_s / step_s), len(self.sources)))])
+
+
+def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
+    """A CSV file with a column `time_s` and one of rates per source of the descriptor; times ascend evenly."""
+    path = Path(path)
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except FileNotFoundError:
+        raise TraceError(f"there is no rate trace '{path}'") from None
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"rate trace '{path}' cannot be read: {error}") from None
+    wanted = ["time_s", *descriptor.sources]
+    missing = [name for name in wanted if not rows or name not in rows[0]]
+    if missing:
+        raise TraceError(
+            f"rate trace '{path}' wants the columns {', '.join(wanted)} and at least one row; missing: {', '.join(missing)}"
+        )
+    if len(rows) > MAX_ROWS:
+        raise TraceError(f"rate trace '{path}' has {len(rows)} rows, wanted at most {MAX_ROWS}")
+    try:
+        values = np.array([[float(row[name]) for name in wanted] for row in rows])
+    except (TypeError, ValueError) as error:
+        raise TraceError(f"rate trace '{path}' wants numbers only: {error}") from None
+    steps = np.diff(values[:, 0])
+    if len(steps) and not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6)):
+        raise TraceError(f"rate trace '{path}' wants times that ascend evenly, got steps from {steps.min():g} to {steps.max():g} s")
+    return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
+
+
+def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float = 60.0) -> RateTrace:
+    """One configuration of the descriptor all the time."""
+    named = {c.name: c for c in descriptor.input_configurations}
+    if configuration not in named:
+        raise TraceError(f"'{descriptor.application}' has no configuration '{configuration}'; it has: {', '.join(sorted(named))}")
+    row = [named[configuration].rates[source] for source in descriptor.sources]
+    return RateTrace(tuple(descriptor.sources), np.tile(np.array(row), (max(1, round(seconds)), 1)))
+
+
+@dataclass(frozen=True, slots=True)
+class Glitches:
+    """Seconds in which a source is faster than its configuration says: the chance of one, and by what share at most."""
+
+    chance: float = 1 / 30
+    height: float = 1.0
+
+
+def drawn_rates(
+    descriptor: Descriptor,
+    rng: np.random.Generator,
+    *,
+    seconds: float = 300.0,
+    visits: int = 2,
+    glitches: Glitches | None = None,
+) -> RateTrace:
+    """A trace that is in each configuration for its probability's share of the time (LAAR section 5.2).
+
+    Each configuration is visited `visits` times, the order turning from visit to visit. With glitches, seconds drawn by chance
+    are faster, by a share drawn evenly up to the height.
+    """
+    configurations = [c for c in descriptor.input_configurations if c.probability > 0]
+    rows: list[Sequence[float]] = []
+    for visit in range(visits):
+        for configuration in configurations:
+            share = configuration.probability * seconds
+            length = round(share * (visit + 1) / visits) - round(share * visit / visits)
+            rows += [[configuration.rates[source] for source in descriptor.sources]] * length
+    rates = np.array(rows, dtype=np.float64).reshape(-1, len(descriptor.sources))
+    if glitches is not None:
+        struck = rng.random(rates.shape) < glitches.chance
+        rates = rates * (1 + struck * rng.uniform(0, glitches.height, rates.shape))
+    return RateTrace(tuple(descriptor.sources), rates)

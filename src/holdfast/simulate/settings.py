@@ -1,0 +1,110 @@
+"""How a simulated cluster behaves: its queues, its controller, and what it does about failures."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from holdfast.errors import ProblemsError
+
+Scheme = Literal["none", "checkpoint", "source"]
+SCHEMES: tuple[Scheme, ...] = ("none", "checkpoint", "source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Rate monitor and activation controller (LAAR section 4.6).
+
+    The monitor measures every `every_s`; a rate counts as exceeded when it is more than `tolerance` above a configuration's. A
+    lighter configuration is taken when it was seen `steady` times in a row. A command takes `switch_s` to arrive, and a replica
+    that is activated or restarted `resync_s` to get the state of a living one. `replace_dead` activates a living replica where all
+    active ones are known to be dead, as `holdfast run` does and the paper's controller does not.
+    """
+
+    every_s: float = 1.0
+    tolerance: float = 0.1
+    steady: int = 3
+    switch_s: float = 0.1
+    resync_s: float = 0.5
+    replace_dead: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Care:
+    """How failures are noticed and made good.
+
+    A crash is noticed after `detect_s`. Under scheme "checkpoint" or "source" a crashed replica is back `restart_s` later, on a
+    spare of the same size where its host is gone; from its last checkpoint, by replaying what it had processed since, or by
+    replaying the last `window_s` from the sources through everything between. Inputs are then kept upstream, and queues have no
+    bound. Under "none" it is back only when the fault says so, without what was in its queues.
+
+    A checkpoint is made every `checkpoint_s`; it and its loading take CPU time by the tuple of state, which is `window_s` of
+    input. An active replica takes over in `takeover_s` and `resend_s` for each tuple that was put out since replicas were last
+    synchronised, every `sync_s`.
+    """
+
+    detect_s: float = 1.0
+    restart_s: float = 2.0
+    scheme: Scheme = "none"
+    schemes: Mapping[str, Scheme] = field(default_factory=dict)  # of PEs that differ
+    checkpoint_s: float = 10.0
+    checkpoint_cost_s: float = 0.0
+    checkpoint_tuple_s: float = 0.0
+    load_tuple_s: float = 0.0
+    window_s: float = 10.0
+    takeover_s: float = 0.0
+    sync_s: float = 0.0
+    resend_s: float = 0.0
+
+    def scheme_of(self, pe: str) -> Scheme:
+        return self.schemes.get(pe, self.scheme)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """A simulation's grain and the cluster's behaviour.
+
+    `step_s` is the time in which a tuple goes one PE further; `queue_s` how many seconds of the highest rate a queue holds;
+    `interval_s` what one line of the results covers. After the trace the cluster runs on for `drain_s`.
+    """
+
+    step_s: float = 0.05
+    queue_s: float = 2.0
+    interval_s: float = 1.0
+    drain_s: float = 0.0
+    control: Control = field(default_factory=Control)
+    care: Care = field(default_factory=Care)
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{name} wants a number above 0, got {value:g}"
+            for name, value in (
+                ("step_s", self.step_s),
+                ("queue_s", self.queue_s),
+                ("interval_s", self.interval_s),
+                ("control.every_s", self.control.every_s),
+                ("care.checkpoint_s", self.care.checkpoint_s),
+            )
+            if not value > 0
+        ]
+        problems += [
+            f"{part}.{name} wants a number of at least 0, got {getattr(values, name):g}"
+            for part, values, names in (
+                ("control", self.control, ("tolerance", "switch_s", "resync_s")),
+                ("care", self.care, ("detect_s", "restart_s", "checkpoint_cost_s", "checkpoint_tuple_s", "load_tuple_s")),
+                ("care", self.care, ("window_s", "takeover_s", "sync_s", "resend_s")),
+            )
+            for name in names
+            if not getattr(values, name) >= 0
+        ]
+        if not self.drain_s >= 0:
+            problems.append(f"drain_s wants a number of at least 0, got {self.drain_s:g}")
+        if self.control.steady < 1:
+            problems.append(f"control.steady wants a whole number of at least 1, got {self.control.steady}")
+        wrong = sorted({self.care.scheme, *self.care.schemes.values()} - set(SCHEMES))
+        problems += [f"there is no scheme '{scheme}'; schemes are: {', '.join(SCHEMES)}" for scheme in wrong]
+        if problems:
+            raise ProblemsError("the simulation's settings", problems)
+
+    def steps(self, seconds: float) -> int:
+        """A time in whole steps."""
+        return round(seconds / self.step_s)

@@ -1,0 +1,147 @@
+"""What the compiled steps work on: the cluster as arrays that do not change, and the state that does.
+
+PEs stand in topological order; replica j of PE i is number i * k + j. Edges into PEs stand in rows: those of PE i are
+`first_edge[i]` to `first_edge[i + 1]`, and what belongs to a replica's end of an edge is indexed [j, edge]. A tail below the number
+of sources is a source, any other a PE.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+UP, CRASHED, STALLED = 0, 1, 2
+NONE, CHECKPOINT, SOURCE = 0, 1, 2
+CRASH, STALL, RESUME, SLOW, STEADY, CONTROL_DOWN, CONTROL_UP = range(7)
+FAULT, DETECTED, TAKEN_OVER, RESTORED, RECOVERED, CONFIGURED = range(6)
+NEVER = -1
+
+# Places in State.counters.
+EVENTS, PENDING, DOWN, REPLAYING, CONFIGURATION, CONTROL, LIGHTER, LIGHTER_COUNT = range(8)
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def compiled(function: F) -> F:
+    """The function in machine code, which does not hold the interpreter's lock."""
+    return cast(F, njit(nogil=True, cache=True, error_model="numpy")(function))
+
+
+class Plant(NamedTuple):
+    """The cluster and the application on it. Costs are CPU seconds a tuple, rooms tuples, capacities CPU seconds a step."""
+
+    sources: int
+    pes: int
+    replicas: int
+    first_edge: Ints
+    tail: Ints
+    selectivity: Floats
+    cost: Floats
+    room: Floats
+    first_on_host: Ints
+    on_host: Ints
+    capacity: Floats
+    scheme: Ints
+
+
+class Orders(NamedTuple):
+    """What the activation controller goes by: the strategy and its configurations' rates, and its times in steps."""
+
+    active: Flags  # [configuration, PE, replica]
+    rates: Floats  # [configuration, source]
+    every: int
+    tolerance: float
+    steady: int
+    switch: int
+    resync: int
+    replace_dead: bool
+
+
+class Care(NamedTuple):
+    """How failures are noticed and made good. Times in steps, costs in CPU seconds."""
+
+    detect: int
+    restart: int
+    checkpoint_every: int
+    checkpoint_cost: float
+    checkpoint_tuple_cost: float
+    load_tuple_cost: float
+    window: float
+    takeover: int
+    sync: int
+    resend: float  # steps per tuple
+
+
+class Troubles(NamedTuple):
+    """Faults in the order of their steps. `replica` is -1 for the orchestrator; `back` the step of a return, or NEVER."""
+
+    step: Ints
+    kind: Ints
+    replica: Ints
+    back: Ints
+    share: Floats
+
+
+class State(NamedTuple):
+    """Everything that changes from step to step."""
+
+    # of replicas
+    status: Ints
+    active: Flags
+    ready: Ints  # the step from which an active replica has its state
+    switch_at: Ints  # the step at which `active` turns, or NEVER
+    stopped: Ints
+    noticed: Ints  # the step at which its crash was noticed, or NEVER
+    back: Ints
+    recovering: Flags
+    limit: Floats  # the CPU seconds it can use in a step
+    chores: Floats  # CPU seconds due that handle no tuple
+    granted: Floats
+    cpu: Floats
+    # of replicas' ends of edges, [j, edge]
+    queue: Floats
+    replay: Floats
+    need: Floats  # replay that upstream has yet to make again
+    since: Floats  # processed since the last checkpoint
+    taken: Floats
+    worked: Floats
+    dropped: Floats
+    cleared: Floats
+    replayed: Floats
+    # of PEs
+    primary: Ints
+    holds_until: Ints  # a takeover is under way until this step
+    held: Floats
+    recent: Floats  # tuples a step that came in, smoothed
+    wanted: Flags
+    # of streams: sources, then PEs
+    emitted: Floats
+    made: Floats
+    regenerated: Floats
+    remade: Floats
+    window_rate: Floats
+    counters: Ints
+    events: Ints  # [event, (step, kind, PE, replica)]
+
+
+class Ledger(NamedTuple):
+    """What is written down, by interval. Of a PE: `arrived` and `processed` count a tuple once, `missed` are those that its
+    primary did not take; the others sum over its replicas."""
+
+    arrived: Floats
+    processed: Floats
+    missed: Floats
+    output: Floats
+    taken: Floats
+    worked: Floats
+    dropped: Floats
+    cleared: Floats
+    queued: Floats
+    cpu: Floats  # [interval, host]
+    configuration: Ints

@@ -1,0 +1,195 @@
+"""What failures do to a simulated application, scheme by scheme."""
+
+import numpy as np
+import pytest
+
+from holdfast.errors import DocumentError, HoldfastError, ProblemsError, TraceError
+from holdfast.model.schedule import Schedule, ScheduledFault
+from holdfast.plan.laar import Instance, Strategy, static_replication
+from holdfast.plan.laar.examples import figure_1
+from holdfast.simulate import Care, Control, Deployment, Settings, drawn_rates, read_rates, simulate, steady_rates
+
+
+def pipeline(*, replicated: bool) -> Deployment:
+    """Figure 1's pipeline on hosts with room to spare, both replicas active or only the first."""
+    descriptor = figure_1()
+    descriptor = descriptor.model_copy(
+        update={"hosts": {h: x.model_copy(update={"cores": 4.0}) for h, x in descriptor.hosts.items()}}
+    )
+    instance = Instance.of(descriptor)
+    active = static_replication(instance)
+    active[:, :, 1] &= replicated
+    return Deployment.planned(descriptor, instance, active)
+
+
+def crash(target: str, *, at_s: float = 20, what: str = "pe", back_after_s: float | None = None) -> Schedule:
+    return Schedule(faults=(ScheduledFault(at_s=at_s, kind="crash", what=what, target=(target,), back_after_s=back_after_s),))
+
+
+def run(deployment: Deployment, schedule: Schedule, **care: object):
+    how = Settings(drain_s=30, care=Care(**care))
+    return simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=how)
+
+
+def test_a_secondary_takes_over_and_only_what_came_before_detection_is_lost():
+    outcome = run(pipeline(replicated=True), crash("pe1.0"), detect_s=1.0)
+    (taken,) = outcome.returns()
+    assert (taken.pe, taken.by, taken.failed_s, taken.detected_s) == ("pe1", "takeover", 20.0, 21.0)
+    assert outcome.output("sink").sum() == pytest.approx(4 * 59, abs=0.5)
+
+
+def test_where_outputs_are_kept_a_takeover_loses_nothing():
+    outcome = run(pipeline(replicated=True), crash("pe1.0"), detect_s=1.0, scheme="checkpoint")
+    assert outcome.output("sink").sum() == pytest.approx(4 * 60)
+
+
+def test_a_lone_replica_that_comes_back_by_itself_misses_what_came_meanwhile():
+    outcome = run(pipeline(replicated=False), crash("host1", what="node", back_after_s=16), detect_s=1.0)
+    missing = 60 * 4 - outcome.output("sink").sum()
+    assert missing == pytest.approx(4 * 16.5, abs=1.0)  # and half a second until it has a state
+    assert outcome.internal_completeness == pytest.approx(1 - 16.5 / 60, abs=0.02)
+
+
+def test_a_replica_that_never_comes_back_leaves_nothing():
+    outcome = run(pipeline(replicated=False), crash("pe2"))
+    assert outcome.output("sink").sum() == pytest.approx(4 * 20, abs=0.5)
+
+
+@pytest.mark.parametrize("scheme", ["checkpoint", "source"])
+def test_checkpoint_and_source_replay_lose_nothing_and_take_longer_the_more_there_is_to_replay(scheme):
+    def latency(**care: float) -> float:
+        outcome = run(pipeline(replicated=False), crash("pe2"), scheme=scheme, **care)
+        (back,) = outcome.returns()
+        assert back.by == scheme
+        assert outcome.output("sink").sum() == pytest.approx(4 * 60)
+        return back.latency_s
+
+    if scheme == "checkpoint":
+        assert latency(checkpoint_s=2) < latency(checkpoint_s=17)
+    else:
+        assert latency(window_s=5) < latency(window_s=20)
+
+
+def test_all_at_once_takes_longer_than_one_alone():
+    alone = run(pipeline(replicated=False), crash("pe2"), scheme="checkpoint", checkpoint_s=15)
+    together = run(pipeline(replicated=False), crash("host1", what="node"), scheme="checkpoint", checkpoint_s=15)
+    last = max(back.recovered_s for back in together.returns())
+    assert last >= alone.returns()[0].recovered_s
+    assert len(together.returns()) == 2
+    assert together.output("sink").sum() == pytest.approx(4 * 60)
+
+
+def test_the_controller_follows_the_load_and_needs_a_lighter_one_to_last():
+    descriptor = figure_1()
+    instance = Instance.of(descriptor)
+    active = np.array([[[True, True], [True, True]], [[False, True], [True, False]]])
+    deployment = Deployment.planned(descriptor, instance, active)
+    outcome = simulate(deployment, drawn_rates(descriptor, np.random.default_rng(1), visits=1))
+    changes = [(event.at_s, event.about["configuration"]) for event in outcome.history() if event.kind == "configuration"]
+    assert [name for _, name in changes] == ["high"]
+    assert 240 < changes[0][0] < 242
+    assert outcome.internal_completeness > 0.98
+
+
+def test_a_controller_that_replaces_the_dead_keeps_what_the_strategy_alone_would_lose():
+    descriptor = figure_1()
+    instance = Instance.of(descriptor)
+    lone = static_replication(instance)
+    lone[:, :, 1] = False
+    deployment = Deployment.planned(descriptor, instance, lone)
+    trace = steady_rates(descriptor, "low", seconds=60)
+    kept, lost = (
+        simulate(deployment, trace, schedule=crash("pe1.0"), settings=Settings(control=Control(replace_dead=replaces)))
+        for replaces in (True, False)
+    )
+    assert kept.internal_completeness > 0.95
+    assert lost.internal_completeness < 0.5
+
+
+def test_nothing_is_detected_while_the_orchestrator_is_dead():
+    faults = (
+        ScheduledFault(at_s=10, kind="crash", what="orchestrator", back_after_s=20),
+        ScheduledFault(at_s=15, kind="crash", what="pe", target=("pe1.0",)),
+    )
+    outcome = run(pipeline(replicated=True), Schedule(faults=faults))
+    (taken,) = outcome.returns()
+    assert taken.detected_s == pytest.approx(30)
+
+
+def test_a_stalled_replica_goes_on_where_it_was():
+    stall = ScheduledFault(at_s=20, kind="stall", what="pe", target=("pe1",), for_s=1.0)
+    outcome = run(pipeline(replicated=False), Schedule(faults=(stall,)))
+    assert outcome.output("sink").sum() == pytest.approx(4 * 60)
+
+
+def test_a_slow_pe_falls_behind():
+    slow = ScheduledFault(at_s=0, kind="slow", what="pe", target=("pe1",), for_s=60, by_s=9.0)
+    outcome = run(pipeline(replicated=False), Schedule(faults=(slow,)))
+    assert outcome.dropped > 0  # a tenth of a core does one tuple a second, and four come
+
+
+def test_a_rack_falls_as_one():
+    deployment = pipeline(replicated=False)
+    hosts = {h: x.model_copy(update={"rack": "r1"}) for h, x in deployment.descriptor.hosts.items()}
+    descriptor = deployment.descriptor.model_copy(update={"hosts": hosts})
+    instance = Instance.of(descriptor)
+    racked = Deployment.planned(descriptor, instance, deployment.active)
+    outcome = run(racked, crash("rack=r1", what="node"))
+    assert outcome.output("sink").sum() == pytest.approx(4 * 20, abs=0.5)
+
+
+def test_a_schedule_that_strikes_nobody_is_told_whole():
+    faults = (
+        ScheduledFault(at_s=1, kind="crash", what="pe", target=("vwap",)),
+        ScheduledFault(at_s=1, kind="crash", what="node", target=("rack=r9",)),
+        ScheduledFault(at_s=1, kind="fill", what="disk", for_s=3),
+    )
+    with pytest.raises(DocumentError) as error:
+        run(pipeline(replicated=False), Schedule(faults=faults))
+    text = str(error.value)
+    assert "strikes 'vwap', which is no PE of the descriptor; there are: pe1, pe2" in text
+    assert "strikes 'rack=r9', which is no host or rack of the descriptor; there are: host1, host2" in text
+    assert "is a fill of a disk, and a simulation has none; give a crash, stall or slow" in text
+
+
+def test_a_strategy_of_another_application_is_told_whole():
+    descriptor = figure_1()
+    instance = Instance.of(descriptor)
+    strategy = Strategy.of(instance, static_replication(instance))
+    other = strategy.model_copy(update={"placement": {"pe1": ("host1", "elsewhere"), "vwap": ("host1", "host2")}})
+    with pytest.raises(DocumentError) as error:
+        Deployment.of(descriptor, other)
+    assert "says nothing of PE 'pe2' of the descriptor" in str(error.value)
+    assert "speaks of PE 'vwap', which the descriptor does not have" in str(error.value)
+    assert "places replicas on host 'elsewhere', which the descriptor does not have" in str(error.value)
+
+
+def test_settings_that_cannot_be_are_told_at_once():
+    with pytest.raises(ProblemsError, match=r"(?s)step_s wants a number above 0, got 0.*care.detect_s wants a number of"):
+        Settings(step_s=0, care=Care(detect_s=-1))
+
+
+def test_rate_traces_are_read_and_their_mistakes_named(tmp_path):
+    descriptor = figure_1()
+    path = tmp_path / "rates.csv"
+    path.write_text("time_s,source\n0,4\n2,8\n4,4\n")
+    trace = read_rates(path, descriptor)
+    assert (trace.interval_s, trace.seconds, trace.rates[1, 0]) == (2.0, 6.0, 8.0)
+    for text, said in (
+        ("time_s,market\n0,4\n", "missing: source"),
+        ("time_s,source\n0,many\n", "wants numbers only"),
+        ("time_s,source\n0,4\n1,4\n5,4\n", "times that ascend evenly"),
+        ("time_s,source\n0,-4\n", "a rate is a finite number of at least 0"),
+    ):
+        path.write_text(text)
+        with pytest.raises(TraceError, match=said):
+            read_rates(path, descriptor)
+    with pytest.raises(TraceError, match="there is no rate trace"):
+        read_rates(tmp_path / "none.csv", descriptor)
+    with pytest.raises(TraceError, match="has no configuration 'medium'; it has: high, low"):
+        steady_rates(descriptor, "medium")
+
+
+def test_a_scheme_for_a_pe_that_is_not_there_is_named():
+    with pytest.raises(HoldfastError, match="a scheme is given for PE 'vwap', which the descriptor does not have"):
+        run(pipeline(replicated=False), Schedule(), schemes={"vwap": "checkpoint"})

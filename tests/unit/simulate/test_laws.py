@@ -1,0 +1,92 @@
+"""The simulator's laws: its books balance whatever happens, and with nothing in the way it is the planner's arithmetic."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from holdfast.model.schedule import RandomFaults, Schedule, ScheduledFault
+from holdfast.plan.laar import Instance, cost, expected_rates, generate, host_load, static_replication
+from holdfast.plan.laar.generator import Ranges
+from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, simulate, steady_rates
+
+SMALL = Ranges(hosts=(2, 3), pes_per_host=(2, 4))
+
+
+def deployed(seed: int, *, share_active: float = 1.0) -> Deployment:
+    rng = np.random.default_rng(seed)
+    descriptor = generate(rng, ranges=SMALL)
+    instance = Instance.of(descriptor)
+    active = static_replication(instance)
+    active[:, :, 1] &= rng.random(active[:, :, 1].shape) < share_active
+    return Deployment.planned(descriptor, instance, active)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    seed=st.integers(0, 10**6),
+    share=st.floats(0, 1),
+    scheme=st.sampled_from(["none", "checkpoint", "source"]),
+    faults=st.integers(0, 8),
+    replace_dead=st.booleans(),
+    back=st.floats(0.1, 20),
+)
+def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults, replace_dead, back):
+    deployment = deployed(seed, share_active=share)
+    rng = np.random.default_rng(seed + 1)
+    rates = rng.uniform(0, 25, (40, 1))
+    schedule = Schedule(
+        seed=seed,
+        random=RandomFaults(count=faults, to_s=40, what=("pe", "host", "orchestrator"), back_after_s=back),
+        faults=(ScheduledFault(at_s=5, kind="stall", what="pe", target=(deployment.pes[0],), for_s=3),),
+    )
+    how = Settings(
+        interval_s=0.05,
+        control=Control(replace_dead=replace_dead),
+        care=Care(scheme=scheme, checkpoint_s=3, checkpoint_tuple_s=1e-3, load_tuple_s=1e-3, window_s=4, sync_s=1, resend_s=1e-3),
+    )
+    outcome = simulate(deployment, RateTrace(("source",), rates), schedule=schedule, settings=how, rng=rng)
+    assert outcome.imbalance.max() < 1e-9
+    for part in (outcome.ledger.queued, outcome.state.replay, outcome.state.need, outcome.ledger.missed):
+        assert part.min() >= -1e-9
+    room = outcome.plant.room.max() * outcome.plant.replicas * 20
+    assert scheme != "none" or outcome.ledger.queued.max() <= room
+    capacity = outcome.plant.capacity
+    assert (outcome.ledger.cpu <= capacity * (1 + 1e-9)).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_without_faults_and_with_room_it_has_the_rates_and_the_load_that_the_planner_computes(seed):
+    deployment = deployed(seed)
+    descriptor = deployment.descriptor
+    low = descriptor.input_configurations[0]
+    outcome = simulate(deployment, steady_rates(descriptor, low.name, seconds=30))
+    expected = expected_rates(descriptor, low)
+    assert outcome.ledger.output[-1] == pytest.approx([expected[pe] for pe in deployment.pes])
+    assert outcome.dropped == 0
+    instance = Instance.of(descriptor)
+    assert outcome.ledger.cpu[-1] == pytest.approx(host_load(instance, deployment.active)[0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_cpu_time_and_completeness_of_a_whole_trace_are_the_planners_where_nothing_overloads(seed):
+    rng = np.random.default_rng(seed)
+    descriptor = generate(rng, ranges=SMALL)
+    roomy = descriptor.model_copy(
+        update={"hosts": {h: host.model_copy(update={"cores": 4.0}) for h, host in descriptor.hosts.items()}}
+    )
+    instance = Instance.of(roomy)
+    deployment = Deployment.planned(roomy, instance, static_replication(instance))
+    outcome = simulate(deployment, drawn_rates(roomy, rng), settings=Settings(drain_s=5))
+    assert outcome.internal_completeness == pytest.approx(1.0)
+    assert outcome.cpu_s.sum() == pytest.approx(cost(instance, deployment.active), rel=1e-6)
+
+
+def test_the_same_seed_gives_the_same_run():
+    one, two = (
+        simulate(deployed(3), drawn_rates(deployed(3).descriptor, np.random.default_rng(1)), rng=np.random.default_rng(2))
+        for _ in range(2)
+    )
+    assert (one.ledger.output == two.ledger.output).all()
