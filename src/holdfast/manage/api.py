@@ -67,6 +67,21 @@ class Registered(Part):
     acknowledged: int
 
 
+class Serving(Plugin):
+    """A plug-in with calls and routes of its own: the API serves them beside its own."""
+
+    def calls(self) -> list[Call]:
+        """Calls, described and guarded by tokens as the API's are."""
+        return []
+
+    def routes(self) -> list[Route]:
+        """What anybody may ask for, such as files."""
+        return []
+
+    def begin(self) -> None:
+        """Called within the event loop when the application is made."""
+
+
 class Api(Plugin):
     """Makes the application that a server serves."""
 
@@ -76,6 +91,9 @@ class Api(Plugin):
         document = lambda: openapi(calls, version=version("holdfast"))  # noqa: E731 - made when first asked for
         routes = [Route(call.path, endpoint(call, tokens), methods=[call.method]) for call in calls]
         routes.append(Route("/openapi.json", _document(document), methods=["GET"]))
+        for each in self._serving():
+            routes.extend(each.routes())
+            each.begin()
         app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken, Exception: _broken})
         app.add_middleware(Guard, faults=self.orchestrator.faults)
         return app
@@ -133,7 +151,11 @@ class Api(Plugin):
                 query=poll, answer=Assignment, statuses=(204, 409, 422), tag="nodes",
             ),
             *self.orchestrator.faults.calls(),
+            *(call for each in self._serving() for call in each.calls()),
         ]  # fmt: skip
+
+    def _serving(self) -> list[Serving]:
+        return [each for each in self.orchestrator.plugins.values() if isinstance(each, Serving)]
 
     async def health(self, asked: Asked) -> Answer:
         orchestrator = self.orchestrator

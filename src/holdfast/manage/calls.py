@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.model.document import check_document
@@ -59,14 +59,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Stream:
+    """What a handler answers that goes on answering: parts, sent as they come until the caller has gone."""
+
+    parts: AsyncIterator[bytes]
+    media: str
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call. `status` is that of success, `statuses` are others. `strict` documents are read as a user's are, with every problem
-    told; others as fast as can be."""
+    told; others as fast as can be. `media` is the type of what is answered."""
 
     method: str
     path: str
     about: str
-    handler: Callable[[Asked], Awaitable[Answer]]
+    handler: Callable[[Asked], Awaitable[Answer | Stream]]
     token: Token = "user"
     body: type[BaseModel] | None = None
     strict: bool = False
@@ -76,6 +84,7 @@ class Call:
     statuses: tuple[int, ...] = ()
     most_bytes: int = MAX_BODY_BYTES
     tag: str = field(default="jobs")
+    media: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +202,11 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
     return answer
 
 
-def answered(answer: Answer) -> Response:
+def answered(answer: Answer | Stream) -> Response:
+    if isinstance(answer, Stream):
+        return StreamingResponse(
+            answer.parts, media_type=answer.media, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        )
     if answer.document is None:
         return Response(status_code=204)
     if isinstance(answer.document, BaseModel):

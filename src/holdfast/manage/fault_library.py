@@ -7,13 +7,16 @@ transition.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+from uuid import uuid4
 
 import psutil
 
@@ -78,6 +81,17 @@ class Strike:
             raise HoldfastError(f"node '{name}': its PE host is not there") from None
         return process
 
+    def host_work(self) -> Path:
+        """The work folder of the PE host that is struck, if it runs on this machine. Raises HoldfastError."""
+        arguments = self.host_process().cmdline()
+        return Path(arguments[arguments.index("--work") + 1])
+
+    def host_kind(self) -> str:
+        """What kind of PE host is struck."""
+        name = self.node if self.node is not None and self.pe is None else self.replica().node
+        node = self.orchestrator.resources.nodes.get(name)
+        return "" if node is None else node.offer.host
+
 
 Fault: TypeAlias = Callable[[Strike], Awaitable[None]]
 
@@ -89,9 +103,53 @@ async def crash_orchestrator(strike: Strike) -> None:
 
 async def crash_pe(strike: Strike) -> None:
     """One replica fails, as one does that gives up."""
-    arguments = strike.host_process().cmdline()
-    work = Path(arguments[arguments.index("--work") + 1])
-    ask_to_fail(work, Fail(keys=(strike.replica().key,)))
+    replica = strike.replica()
+    if strike.host_kind() == "light":
+        ask_to_fail(strike.host_work(), Fail(keys=(replica.key,)))
+    else:
+        _order(strike, kind="crash")
+
+
+async def stall_pe(strike: Strike) -> None:
+    """For `for_s`, one replica does nothing and says nothing of it."""
+    _order(strike, kind="stall", for_s=strike.seconds("for_s", 5.0))
+
+
+async def slow_pe(strike: Strike) -> None:
+    """For `for_s`, every epoch of one replica takes `by_s` longer."""
+    _order(strike, kind="slow", for_s=strike.seconds("for_s", 10.0), by_s=strike.seconds("by_s", 1.0))
+
+
+async def stall_host(strike: Strike) -> None:
+    """For `for_s`, a PE host stands still (SIGSTOP), with all that it started."""
+    group, for_s = strike.host_process().pid, strike.seconds("for_s", 5.0)
+    os.killpg(group, signal.SIGSTOP)
+    # whoever lets it go on outlives this orchestrator: a host must not stay stopped because the orchestrator was struck too
+    subprocess.Popen(
+        ["/bin/sh", "-c", f"sleep {for_s}; kill -CONT -- -{group}"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+
+
+async def crash_node(strike: Strike) -> None:
+    """A node controller and its PE host die together; nothing there starts them again."""
+    host = strike.host_process()
+    parent = host.parent()
+    if parent is not None and parent.pid != 1 and "node" in parent.cmdline():
+        parent.kill()
+    os.killpg(host.pid, signal.SIGKILL)
+
+
+def _order(strike: Strike, **order: Any) -> None:
+    """Leave an order in the folder that a Spark PE host obeys: see `holdfast.run.host`."""
+    if strike.host_kind() == "light":
+        raise HoldfastError(f"a light PE cannot be told to {order['kind']}; strike a PE on Spark, or the PE host")
+    folder = strike.host_work() / "faults"
+    folder.mkdir(parents=True, exist_ok=True)
+    name = uuid4().hex
+    text = json.dumps({"target": strike.replica().key.split(":", 1)[1], **order})
+    (folder / f".{name}.tmp").write_text(text)
+    (folder / f".{name}.tmp").replace(folder / f"{name}.json")
 
 
 async def crash_host(strike: Strike) -> None:
@@ -149,6 +207,10 @@ LIBRARY: dict[str, Fault] = {
     "crash-pe": crash_pe,
     "crash-host": crash_host,
     "crash-controller": crash_controller,
+    "crash-node": crash_node,
+    "stall-pe": stall_pe,
+    "stall-host": stall_host,
+    "slow-pe": slow_pe,
     "delay": delay,
     "raise": fail,
     "drop-messages": drop_messages,

@@ -100,9 +100,15 @@ class Faults(Plugin):
         wanted: Injection = asked.body
         if wanted.fault not in self.library:
             raise Refusal(422, f"there is no fault '{wanted.fault}'; faults are: {', '.join(sorted(self.library))}")
-        self.orchestrator.events.tell("fault", f"fault {wanted.fault}", node=wanted.node, data={"fault": wanted.fault})
-        self.orchestrator.say(f"fault {wanted.fault}")
-        await self.library[wanted.fault](Strike(self.orchestrator, None, wanted.node, wanted.pe, wanted.settings))
+        whom = " ".join(each for each in (wanted.pe, f"on {wanted.node}" if wanted.node else None) if each)
+        text = f"fault {wanted.fault} {whom}".strip()
+        self.orchestrator.events.tell("fault", text, node=wanted.node, data={"fault": wanted.fault, "pe": wanted.pe})
+        self.orchestrator.say(text)
+        try:
+            await self.library[wanted.fault](Strike(self.orchestrator, None, wanted.node, wanted.pe, wanted.settings))
+        except HoldfastError as error:
+            self.orchestrator.events.tell("control", f"{text} did not come about: {error}", node=wanted.node)
+            raise
         return Answer({"fault": wanted.fault}, status=202)
 
     def disturb(self, kind: Kind, node: str | None, *, for_s: float, by_s: float = 0.0) -> None:

@@ -55,7 +55,9 @@ _ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "requir
 def _operation(call: Call) -> dict[str, Any]:
     statuses = {*call.statuses, *((401, 403) if call.token != "none" else ()), *((400, 413) if call.body is not None else ()), 422}
     schema = _ref(call.answer) if call.answer is not None else {"type": "object"}
-    answers: dict[str, Any] = {str(call.status): {"description": "Done", "content": {"application/json": {"schema": schema}}}}
+    streams = call.media != "application/json"
+    content = {call.media: {"schema": {"type": "string"} if streams else schema}}
+    answers: dict[str, Any] = {str(call.status): {"description": "Done", "content": content}}
     for each in sorted(statuses):
         answers[str(each)] = (
             {"description": "Nothing newer"}

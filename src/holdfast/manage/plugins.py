@@ -33,6 +33,7 @@ SHIPPED = {
     "recovery": "holdfast.manage.recovery:Recovery",
     "faults": "holdfast.manage.faults:Faults",
     "api": "holdfast.manage.api:Api",
+    "page": "holdfast.ui.plugin:Page",
 }
 """The plug-ins that every orchestrator has, in the order in which they are made."""
 

@@ -1,0 +1,1 @@
+"""The page: what runs, how good its output is, what failed, and what would happen if more did."""

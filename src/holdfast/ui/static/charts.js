@@ -1,0 +1,300 @@
+// Lines over time, and the time line of faults: small canvases that share one axis, drawn when a sample comes.
+
+import { FONT, colours, onTheme, sharp } from "./theme.js";
+import { clock, count, seconds } from "./words.js";
+
+const LEFT = 4, RIGHT = 6, TOP = 6, BOTTOM = 17;
+
+export class Charts {
+  constructor(store) {
+    this.store = store;
+    this.span = 300;
+    this.hover = null;
+    this.list = [
+      new Chart(this, "latency", { unit: seconds, least: 0.2, series: (s) => [["", "s0", s.map((r) => r[4])]] }),
+      new Chart(this, "lag", { unit: seconds, least: 0.2, series: (s) => [["", "s1", s.map((r) => r[1])]] }),
+      new Chart(this, "rate", { unit: count, least: 9, series: (s) => [["in", "s0", s.map((r) => r[2])], ["out", "s2", s.map((r) => r[3])]] }),
+      new Chart(this, "cpu", { unit: (v) => (v === null ? "–" : v.toFixed(v < 10 ? 1 : 0)), least: 0.18, series: cpu }),
+      new Line(this),
+    ];
+    onTheme(() => this.draw());
+    new ResizeObserver(() => this.draw()).observe(document.querySelector(".charts"));
+  }
+
+  range() {
+    const past = this.store.hello?.past;
+    const end = this.store.now(), begin = this.store.samples[0]?.[0] ?? end - 60;
+    const from = past ? Math.max(past.from_s, end - this.span) : Math.max(end - this.span, Math.min(begin, end - 60));
+    return [from, Math.max(end, from + 10)];
+  }
+
+  point(at) {
+    this.hover = at;
+    this.draw();
+  }
+
+  draw() {
+    for (const chart of this.list) chart.draw();
+  }
+}
+
+function cpu(samples) {
+  const names = [...new Set(samples.flatMap((row) => Object.keys(row[7])))].sort();
+  if (names.length > 6) {
+    return [["all", "s0", samples.map((row) => Object.values(row[7]).reduce((a, b) => a + b, 0))]];
+  }
+  return names.map((name, k) => [name, `s${k % 6}`, samples.map((row) => row[7][name] ?? null)]);
+}
+
+class Base {
+  constructor(charts, id) {
+    Object.assign(this, { charts, store: charts.store, canvas: document.getElementById(`c-${id}`), value: document.getElementById(`v-${id}`) });
+    this.canvas.addEventListener("pointermove", (event) => {
+      const [from, to] = charts.range();
+      charts.point(from + ((event.offsetX - LEFT) / (this.canvas.clientWidth - LEFT - RIGHT)) * (to - from));
+    });
+    this.canvas.addEventListener("pointerleave", () => charts.point(null));
+  }
+
+  begin() {
+    const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
+    if (!width) return null;
+    const context = sharp(this.canvas, width, height);
+    context.clearRect(0, 0, width, height);
+    const [from, to] = this.charts.range();
+    const x = (at) => LEFT + ((at - from) / (to - from)) * (width - LEFT - RIGHT);
+    context.font = `10.5px ${FONT}`;
+    return { context, width, height, from, to, x };
+  }
+
+  axis({ context, width, height, from, to, x }) {
+    const steps = [5, 10, 15, 30, 60, 120, 300];
+    const step = steps.find((s) => (to - from) / s <= Math.max(2, width / 90)) ?? 600;
+    context.fillStyle = colours.faint;
+    context.textAlign = "center";
+    for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+      const px = x(at);
+      if (px > 26 && px < width - 26) context.fillText(step < 60 ? clock(at) : clock(at).slice(0, 5), px, height - 4);
+    }
+    context.textAlign = "left";
+  }
+
+  strikes({ context, height, from, x }) {
+    context.strokeStyle = colours.absent;
+    context.globalAlpha = 0.6;
+    context.lineWidth = 1;
+    context.setLineDash([3, 3]);
+    for (const fault of this.store.faults) {
+      if (fault.at < from) continue;
+      context.beginPath();
+      context.moveTo(x(fault.at), 0);
+      context.lineTo(x(fault.at), height - BOTTOM);
+      context.stroke();
+    }
+    context.setLineDash([]);
+    context.globalAlpha = 1;
+  }
+}
+
+class Chart extends Base {
+  constructor(charts, id, { unit, least, series }) {
+    super(charts, id);
+    Object.assign(this, { unit, least, series });
+  }
+
+  draw() {
+    const frame = this.begin();
+    if (!frame) return;
+    const { context, width, height, from, x } = frame;
+    const samples = this.store.samples.filter((row) => row[0] >= from - 2);
+    const series = this.series(samples);
+    const most = nice(Math.max(this.least, ...series.flatMap(([, , values]) => values.filter((v) => v !== null))));
+    const y = (value) => height - BOTTOM - (value / most) * (height - TOP - BOTTOM - 6);
+    context.lineWidth = 1;
+    for (const share of [0, 0.5, 1]) {
+      context.strokeStyle = colours.edge;
+      context.beginPath();
+      context.moveTo(LEFT, y(most * share));
+      context.lineTo(width - RIGHT, y(most * share));
+      context.stroke();
+      if (!share || !samples.length) continue;
+      context.fillStyle = colours.faint;
+      context.fillText(this.unit(most * share), LEFT, y(most * share) - 3);
+    }
+    if (!series.some(([, , values]) => values.some((value) => value !== null))) {
+      context.fillStyle = colours.faint;
+      context.textAlign = "center";
+      context.fillText(this.store.hello?.past ? "the history holds no figures of this" : "no figures yet", width / 2, height / 2);
+      context.textAlign = "left";
+    }
+    this.axis(frame);
+    this.strikes(frame);
+    const ends = [];
+    series.forEach(([name, colour, values]) => {
+      this.line(frame, samples, values, y, colours[colour], series.length === 1);
+      const last = values.findLast((value) => value !== null);
+      if (name && last !== undefined) ends.push([name, y(last), colours[colour]]);
+    });
+    label(context, ends, width - RIGHT - 2);
+    this.now(frame, samples, series, y);
+  }
+
+  line({ context, height, x }, samples, values, y, colour, filled) {
+    let open = false, first = 0;
+    const close = (last) => {
+      if (!open) return;
+      context.strokeStyle = colour;
+      context.lineWidth = 1.8;
+      context.lineJoin = "round";
+      context.stroke();
+      if (filled) {
+        context.lineTo(x(last), height - BOTTOM);
+        context.lineTo(x(first), height - BOTTOM);
+        context.globalAlpha = 0.12;
+        context.fillStyle = colour;
+        context.fill();
+        context.globalAlpha = 1;
+      }
+      open = false;
+    };
+    let before = 0;
+    samples.forEach((row, k) => {
+      if (values[k] === null || (open && row[0] - before > 5)) close(before);
+      if (values[k] === null) return;
+      if (!open) context.beginPath(), context.moveTo(x(row[0]), y(values[k])), first = row[0], open = true;
+      else context.lineTo(x(row[0]), y(values[k]));
+      before = row[0];
+    });
+    close(before);
+  }
+
+  now({ context, height, x }, samples, series, y) {
+    const hover = this.charts.hover;
+    let k = samples.length - 1;
+    if (hover !== null && k >= 0) {
+      k = samples.reduce((best, row, i) => (Math.abs(row[0] - hover) < Math.abs(samples[best][0] - hover) ? i : best), 0);
+      context.strokeStyle = colours.faint;
+      context.beginPath();
+      context.moveTo(x(samples[k][0]), 0);
+      context.lineTo(x(samples[k][0]), height - BOTTOM);
+      context.stroke();
+      for (const [, colour, values] of series) {
+        if (values[k] === null) continue;
+        context.fillStyle = colours[colour];
+        context.beginPath();
+        context.arc(x(samples[k][0]), y(values[k]), 3.2, 0, 7);
+        context.fill();
+      }
+    }
+    const known = series.map(([name, , values]) => [name, k >= 0 ? values[k] : null]);
+    let text;
+    if (this.canvas.id === "c-cpu") {
+      const total = known.reduce((sum, [, value]) => sum + (value ?? 0), 0);
+      text = known.some(([, value]) => value !== null) ? `${total.toFixed(2)} cores` : "–";
+    } else if (this.canvas.id === "c-rate") text = known[0] ? `${this.unit(known[0][1])} → ${this.unit(known[1]?.[1] ?? null)} /s` : "–";
+    else text = this.unit(known[0]?.[1] ?? null);
+    this.value.textContent = hover !== null && k >= 0 ? `${text} at ${clock(samples[k][0])}` : text;
+  }
+}
+
+// Names at the ends of lines, moved apart where they would meet.
+function label(context, ends, right) {
+  context.textAlign = "right";
+  let floor = -Infinity;
+  for (const [name, y, colour] of ends.sort((a, b) => a[1] - b[1])) {
+    const at = Math.max(y - 4, floor + 11);
+    context.fillStyle = colour;
+    context.fillText(name, right, at);
+    floor = at;
+  }
+  context.textAlign = "left";
+}
+
+function nice(value) {
+  const power = 10 ** Math.floor(Math.log10(value));
+  return [1, 1.5, 2, 3, 4, 5, 8, 10].find((step) => step * power >= value * 1.05) * power;
+}
+
+class Line extends Base {
+  constructor(charts) {
+    super(charts, "line");
+  }
+
+  draw() {
+    const frame = this.begin();
+    if (!frame) return;
+    const { context, width, height, from, to, x } = frame;
+    this.ribbon(frame);
+    this.axis(frame);
+    this.strikes(frame);
+    const recent = this.store.outages.filter((outage) => (outage.to ?? to) >= from);
+    const lanes = pack(recent, to, (to - from) * (150 / width));
+    const room = Math.floor((height - BOTTOM - 42) / 17);
+    for (const [outage, lane] of lanes) {
+      if (lane >= room) continue;
+      const top = 42 + lane * 17, left = x(Math.max(from, outage.from)), right = x(outage.to ?? to);
+      context.fillStyle = colours.absent;
+      context.globalAlpha = outage.to ? 0.55 : 0.95;
+      context.beginPath();
+      context.roundRect(left, top, Math.max(4, right - left), 12, 4);
+      context.fill();
+      context.globalAlpha = 1;
+      context.fillStyle = colours.ink;
+      const text = `${outage.name} ${outage.to ? `back after ${seconds(outage.to - outage.from)}` : "down"}`;
+      const fits = right + 6 + context.measureText(text).width < width;
+      context.textAlign = fits ? "left" : "right";
+      context.fillText(text, fits ? Math.max(left + 8, right + 5) : left - 5, top + 10);
+      context.textAlign = "left";
+    }
+    this.faults(frame);
+    const done = this.store.outages.filter((outage) => outage.to !== null).length;
+    const down = this.store.open.size;
+    const many = this.store.faults.length;
+    this.value.textContent = `${many} ${many === 1 ? "fault" : "faults"}, ${done} recovered${down ? `, ${down} down now` : ""}`;
+  }
+
+  // The quality of the output as a band; what is not exact is lower, too.
+  ribbon({ context, from, x }) {
+    const samples = this.store.samples;
+    for (let k = 0; k < samples.length; k++) {
+      const [at, , , , , quality] = samples[k];
+      if (at < from - 2 || !quality) continue;
+      const next = samples[k + 1]?.[0] ?? at + 1;
+      const low = { exact: 0, tentative: 4, predicted: 4, absent: 8 }[quality];
+      context.fillStyle = colours[quality];
+      context.fillRect(x(Math.max(at, from)), 4 + low, Math.max(1, x(Math.min(next, at + 4)) - x(Math.max(at, from)) + 0.6), 12 - low);
+    }
+  }
+
+  faults({ context, from, x, width }) {
+    context.font = `600 10.5px ${FONT}`;
+    let last = -Infinity;
+    for (const fault of this.store.faults) {
+      if (fault.at < from) continue;
+      const px = x(fault.at);
+      context.fillStyle = colours.absent;
+      context.beginPath();
+      context.moveTo(px - 6, 21);
+      context.lineTo(px + 6, 21);
+      context.lineTo(px, 31);
+      context.fill();
+      const wide = context.measureText(fault.text).width;
+      const left = px + 10 + wide < width ? px + 10 : px - 10 - wide;
+      if (left < last) continue;
+      context.fillStyle = colours["absent-text"];
+      context.fillText(fault.text, left, 31);
+      last = left + wide + 8;
+    }
+  }
+}
+
+// Outages in as few rows as fit, each with room for its words.
+function pack(outages, now, words) {
+  const ends = [];
+  return outages.map((outage) => {
+    let lane = ends.findIndex((end) => end <= outage.from);
+    if (lane < 0) lane = ends.length;
+    ends[lane] = (outage.to ?? now) + words;
+    return [outage, lane];
+  });
+}

@@ -1,0 +1,474 @@
+// The graph on a canvas: what stays (cards, edges) is drawn once into a picture of its own, what moves is drawn over it.
+
+import { CARD, along, placesOf } from "./places.js";
+import { FONT, colours, onTheme, sharp } from "./theme.js";
+import { TICKS } from "./store.js";
+import { DEAD, QUALITIES, count, seconds } from "./words.js";
+
+const MOST_SPARKS = 300, SPARK_MS = 900;
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+export class Graph {
+  constructor(canvas, store, { choose, hover }) {
+    Object.assign(this, { canvas, store, choose, hover });
+    this.under = document.createElement("canvas");
+    this.view = { x: 0, y: 0, scale: 1 };
+    this.sparks = [];
+    this.sparked = new Map();
+    this.chosen = -1;
+    this.overlay = null;
+    this.places = null;
+    this.whole = true;
+    this.fitted = true;
+    this.listen();
+    onTheme(() => { this.whole = true; this.wake(); });
+    new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
+  }
+
+  wake() {
+    if (this.waiting) return;
+    this.waiting = requestAnimationFrame((at) => { this.waiting = 0; this.draw(at); });
+  }
+
+  resize() {
+    const width = this.canvas.clientWidth;
+    if (width === this.width && this.picture === this.store.picture) return;
+    this.width = width;
+    this.arrange();
+  }
+
+  arrange() {
+    const picture = this.picture = this.store.picture;
+    this.sparks.length = 0;
+    this.places = picture && this.width ? placesOf(picture, this.width) : null;
+    if (this.places) {
+      this.edgesOf = picture.tasks.map(() => []);
+      this.places.edges.forEach((edge) => this.edgesOf[edge.from].push(edge));
+      this.fit();
+    }
+    this.whole = true;
+    this.wake();
+  }
+
+  fit() {
+    const { places, width } = this;
+    if (!places) return;
+    const pad = 14, most = places.down ? 4000 : 520;
+    const scale = Math.min((width - 2 * pad) / places.width, places.mode === "blocks" ? 2.2 : 1.12, (most - 2 * pad) / places.height);
+    const height = Math.max(170, Math.min(most, places.height * scale + 2 * pad));
+    this.canvas.style.height = `${Math.round(height)}px`;
+    this.height = Math.round(height);
+    this.view = { scale, x: (width - places.width * scale) / 2, y: (height - places.height * scale) / 2 };
+    this.fitted = true;
+    this.whole = true;
+    this.wake();
+  }
+
+  zoom(by, x = this.width / 2, y = this.height / 2) {
+    const { view } = this;
+    const scale = Math.min(3, Math.max(0.15, view.scale * by));
+    view.x = x - ((x - view.x) * scale) / view.scale;
+    view.y = y - ((y - view.y) * scale) / view.scale;
+    view.scale = scale;
+    this.fitted = false;
+    this.whole = true;
+    this.wake();
+  }
+
+  // Take note of rows that changed: sparks run along the streams of tasks whose epoch moved on.
+  update() {
+    if (this.store.picture !== this.picture) this.arrange();
+    if (!this.places) return;
+    const now = performance.now();
+    if (!still.matches && this.places.mode === "cards") {
+      for (const index of this.store.moved) {
+        if (now - (this.sparked.get(index) ?? 0) < 220) continue;
+        this.sparked.set(index, now);
+        for (const edge of this.edgesOf[index]) {
+          if (this.sparks.length < MOST_SPARKS) this.sparks.push({ edge, from: now, quality: this.store.rows[index]?.[1] ?? "exact" });
+        }
+      }
+    }
+    this.store.moved.clear();
+    this.wake();
+  }
+
+  draw(at) {
+    const { places, width, height, view } = this;
+    if (!places || !width) return;
+    const context = sharp(this.canvas, width, height);
+    if (this.whole) this.drawUnder();
+    context.clearRect(0, 0, width, height);
+    context.save();
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.drawImage(this.under, 0, 0);
+    context.restore();
+    context.translate(view.x, view.y);
+    context.scale(view.scale, view.scale);
+    if (places.mode === "cards") this.drawCards(context, at);
+    else this.drawCells(context);
+    this.store.changed.clear();
+    if (this.sparks.length) this.wake();
+  }
+
+  visible(x, y) {
+    const { view, places } = this;
+    const left = x * view.scale + view.x, top = y * view.scale + view.y;
+    const w = (places.w / 2 + 4) * view.scale, h = (places.h / 2 + 4) * view.scale;
+    return left + w > 0 && left - w < this.width && top + h > 0 && top - h < this.height;
+  }
+
+  // Edges and card grounds: drawn again only when the view or the theme changes.
+  drawUnder() {
+    const { places, view } = this;
+    const context = sharp(this.under, this.width, this.height);
+    context.clearRect(0, 0, this.width, this.height);
+    context.translate(view.x, view.y);
+    context.scale(view.scale, view.scale);
+    if (places.mode === "cards") {
+      context.strokeStyle = colours.edge;
+      context.lineWidth = 2.5;
+      for (const edge of places.edges) trace(context, edge.path);
+      for (const [x, y] of places.points) {
+        context.fillStyle = colours.card;
+        context.strokeStyle = colours.edge;
+        context.lineWidth = 1.2;
+        context.shadowColor = "rgba(10,20,30,.10)";
+        context.shadowBlur = 10;
+        context.shadowOffsetY = 2;
+        box(context, x, y, CARD.w, CARD.h, 11);
+        context.fill();
+        context.shadowColor = "transparent";
+        context.stroke();
+      }
+    } else {
+      context.fillStyle = colours.soft;
+      context.font = `600 ${Math.max(11, 11 / view.scale)}px ${FONT}`;
+      for (const label of places.labels) context.fillText(label.text, label.x, label.y);
+    }
+    this.whole = false;
+  }
+
+  drawCards(context, at) {
+    const { places, store } = this;
+    for (const edge of places.edges) {
+      const quality = store.rows[edge.from]?.[1];
+      if (!quality || quality === "absent") continue;
+      context.globalAlpha = quality === "exact" ? 0.32 : 0.75;
+      context.strokeStyle = colours[quality];
+      context.lineWidth = 2.5;
+      trace(context, edge.path);
+    }
+    context.globalAlpha = 1;
+    this.sparks = this.sparks.filter((spark) => at - spark.from < SPARK_MS);
+    for (const spark of this.sparks) {
+      const share = Math.max(0, Math.min(1, (at - spark.from) / SPARK_MS));
+      const [x, y] = along(spark.edge.path, share);
+      shape(context, spark.quality, x, y, 5.5);
+    }
+    places.points.forEach(([x, y], index) => { if (this.visible(x, y)) this.drawCard(context, index, x, y); });
+  }
+
+  drawCard(context, index, x, y) {
+    const { store } = this;
+    const task = store.picture.tasks[index], row = store.rows[index];
+    const left = x - CARD.w / 2, top = y - CARD.h / 2;
+    const [state, quality] = row ?? ["none", null];
+    const down = state === "down";
+    context.save();
+    box(context, x, y, CARD.w, CARD.h, 11);
+    context.clip();
+    if (down) hatch(context, left, top);
+    context.fillStyle = colours[quality ?? "none"];
+    context.fillRect(left, top, 5, CARD.h);
+    context.restore();
+    context.fillStyle = colours.ink;
+    context.font = `650 13.5px ${FONT}`;
+    context.textBaseline = "alphabetic";
+    context.fillText(fitting(context, task.name.replace(/\/0$/, ""), CARD.w - 48), left + 15, top + 21);
+    shape(context, quality, left + CARD.w - 16, top + 16.5, 6);
+    context.font = `11.5px ${FONT}`;
+    context.fillStyle = down ? colours["absent-text"] : colours.soft;
+    context.fillText(fitting(context, said(task, row), CARD.w - 24), left + 15, top + 38);
+    this.drawTicks(context, index, left + 15, top + 46);
+    if (row) drawChips(context, row[7], left + 15, top + 63);
+    this.outline(context, index, x, y, 11);
+  }
+
+  drawTicks(context, index, left, top) {
+    const ticks = this.store.ticks[index];
+    const wide = (CARD.w - 29) / TICKS;
+    for (let k = 0; k < TICKS; k++) {
+      const epoch = ticks ? ticks.last - TICKS + 1 + k : -1;
+      const quality = epoch >= 0 ? ticks.at[epoch % TICKS] : 255;
+      context.fillStyle = quality === 255 ? colours.sunk : colours[QUALITIES[quality]];
+      const low = quality === 0 || quality === 255 ? 0 : quality === 3 ? 6 : 3;  // what is not exact stands lower: seen without colour too
+      context.fillRect(left + k * wide, top + low, wide - 1.4, 9 - low);
+    }
+  }
+
+  drawCells(context) {
+    const { places, store, view } = this;
+    const marks = view.scale * places.w >= 9;
+    const half = places.w / 2;
+    const groups = new Map();
+    for (let index = 0; index < places.points.length; index++) {
+      const quality = store.rows[index]?.[1] ?? "none";
+      if (!groups.has(quality)) groups.set(quality, []);
+      groups.get(quality).push(index);
+    }
+    for (const [quality, members] of groups) {
+      context.fillStyle = colours[quality];
+      context.beginPath();
+      for (const index of members) {
+        const [x, y] = places.points[index];
+        context.rect(x - half, y - half, places.w, places.h);
+      }
+      context.fill();
+      if (!marks || quality === "exact" || quality === "none") continue;
+      context.fillStyle = colours.card;
+      context.beginPath();
+      for (const index of members) outlineOf(context, quality, ...places.points[index], 3.2);
+      context.fill();
+    }
+    this.drawSpeed(context);
+    if (this.chosen >= 0) {
+      context.strokeStyle = colours.ink;
+      context.lineWidth = 1.2;
+      for (const edge of places.edges) if (edge.from === this.chosen || edge.to === this.chosen) trace(context, edge.path);
+      this.outline(context, this.chosen, ...places.points[this.chosen], 3);
+    }
+    if (this.overlay) places.points.forEach(([x, y], index) => { if (index !== this.chosen) this.outline(context, index, x, y, 3); });
+  }
+
+  // In a block, a light bar walks up each cell as its epochs go by: what stands still can be seen.
+  drawSpeed(context) {
+    const { places, store } = this;
+    context.fillStyle = "rgba(255,255,255,.42)";
+    context.beginPath();
+    const half = places.w / 2;
+    for (let index = 0; index < places.points.length; index++) {
+      const live = store.rows[index]?.[2];
+      if (live == null) continue;
+      const [x, y] = places.points[index];
+      context.rect(x - half, y + half - 2.4 - (live % 5) * 2.4, places.w, 2.4);
+    }
+    context.fill();
+  }
+
+  outline(context, index, x, y, radius) {
+    const { places, overlay } = this;
+    const name = this.store.picture.tasks[index].name;
+    let colour = null, label = "", dashed = false;
+    if (overlay?.down.has(name)) [colour, label] = [colours.absent, "stops"];
+    else if (overlay?.late.has(name)) [colour, label, dashed] = [colours.tentative, "late", true];
+    else if (overlay?.downstream.has(name)) [colour, label, dashed] = [colours.tentative, overlay.becomes, true];
+    else if (overlay?.goes.has(name)) [colour, label] = [colours.exact, "goes on"];
+    if (colour) {
+      context.strokeStyle = colour;
+      context.lineWidth = 3;
+      context.setLineDash(dashed ? [7, 4] : []);
+      box(context, x, y, places.w + 5, places.h + 5, radius + 2);
+      context.stroke();
+      context.setLineDash([]);
+      if (places.mode === "cards") tag(context, label, x + places.w / 2 - 6, y - places.h / 2 - 2, colour);
+    }
+    if (index !== this.chosen) return;
+    context.strokeStyle = colours.accent;
+    context.lineWidth = places.mode === "cards" ? 2.6 : 2;
+    box(context, x, y, places.w + (colour ? 12 : 3), places.h + (colour ? 12 : 3), radius + 3);
+    context.stroke();
+  }
+
+  // The task at a point of the canvas, or -1.
+  at(x, y) {
+    const { places, view } = this;
+    if (!places) return -1;
+    const px = (x - view.x) / view.scale, py = (y - view.y) / view.scale;
+    return places.points.findIndex(([cx, cy]) => Math.abs(px - cx) <= places.w / 2 + 1 && Math.abs(py - cy) <= places.h / 2 + 1);
+  }
+
+  select(index) {
+    this.chosen = index;
+    if (index >= 0 && this.places && !this.visible(...this.places.points[index])) {
+      const [x, y] = this.places.points[index];
+      this.view.x = this.width / 2 - x * this.view.scale;
+      this.view.y = this.height / 2 - y * this.view.scale;
+      this.whole = true;
+    }
+    this.wake();
+  }
+
+  // The task that lies in a direction: along the streams, or beside.
+  neighbour(key) {
+    const { places } = this;
+    if (!places?.points.length) return -1;
+    if (this.chosen < 0) return 0;
+    const [x, y] = places.points[this.chosen];
+    const [dx, dy] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowDown: [0, 1], ArrowUp: [0, -1] }[key];
+    let best = -1, least = Infinity;
+    places.points.forEach(([px, py], index) => {
+      const ahead = (px - x) * dx + (py - y) * dy, aside = Math.abs((px - x) * dy) + Math.abs((py - y) * dx);
+      if (index === this.chosen || ahead <= 1) return;
+      const linked = places.edges.some((e) => (e.from === this.chosen && e.to === index) || (e.to === this.chosen && e.from === index));
+      const cost = ahead + 2 * aside - (linked ? 200 : 0);
+      if (cost < least) [best, least] = [index, cost];
+    });
+    return best < 0 ? this.chosen : best;
+  }
+
+  listen() {
+    const { canvas } = this;
+    let from = null;
+    canvas.addEventListener("pointerdown", (event) => { from = { x: event.offsetX, y: event.offsetY, view: { ...this.view }, moved: false }; });
+    canvas.addEventListener("pointermove", (event) => {
+      if (!from) {
+        canvas.classList.toggle("over", this.at(event.offsetX, event.offsetY) >= 0);
+        return;
+      }
+      const dx = event.offsetX - from.x, dy = event.offsetY - from.y;
+      if (!from.moved && Math.hypot(dx, dy) < 5) return;
+      if (!from.moved) canvas.setPointerCapture(event.pointerId), canvas.classList.add("drag");
+      from.moved = true;
+      this.view.x = from.view.x + dx;
+      if (event.pointerType !== "touch") this.view.y = from.view.y + dy;
+      this.fitted = false;
+      this.whole = true;
+      this.wake();
+    });
+    const end = (event) => {
+      if (from && !from.moved && event.type === "pointerup") this.choose(this.at(event.offsetX, event.offsetY));
+      from = null;
+      canvas.classList.remove("drag");
+    };
+    canvas.addEventListener("pointerup", end);
+    canvas.addEventListener("pointercancel", end);
+    canvas.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey && !event.metaKey) return;  // the wheel alone scrolls the page
+      event.preventDefault();
+      this.zoom(Math.exp(-event.deltaY / 300), event.offsetX, event.offsetY);
+    }, { passive: false });
+    canvas.addEventListener("keydown", (event) => {
+      if (!event.key.startsWith("Arrow") || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      this.choose(this.neighbour(event.key));
+    });
+  }
+}
+
+function said(task, row) {
+  if (!row || row[0] === "none") return task.kind;
+  const [state, , live, , lag, rate] = row;
+  if (state === "down") return `down for ${seconds(lag)}`;
+  if (state === "starting" || state === "placed") return "starting …";
+  if (state === "idle") return "idle";
+  const parts = live === null ? [] : [`epoch ${live}`];
+  if (lag > 0.05) parts.push(`${seconds(lag)} behind`);
+  else if (rate !== null) parts.push(`${count(rate)} rows/s`);
+  return state === "finished" ? `finished · ${parts[0] ?? ""}` : parts.join(" · ") || state;
+}
+
+function drawChips(context, replicas, left, top) {
+  let x = left;
+  context.font = `600 10.5px ${FONT}`;
+  for (const [, node, state, , active] of replicas) {
+    const dead = DEAD.has(state), going = state === "running" || state === "finished";
+    const wide = context.measureText(node).width + 22;
+    if (x + wide > left + CARD.w - 22) {
+      context.fillStyle = colours.soft;
+      context.fillText("…", x, top + 12);
+      return;
+    }
+    context.fillStyle = colours.sunk;
+    context.strokeStyle = dead ? colours.absent : colours.edge;
+    context.lineWidth = 1;
+    context.beginPath();
+    context.roundRect(x, top, wide, 17, 8.5);
+    context.fill();
+    context.stroke();
+    context.beginPath();
+    context.arc(x + 9, top + 8.5, 3.1, 0, 7);
+    if (going && active) context.fillStyle = colours.exact, context.fill();
+    else if (dead) context.fillStyle = colours.absent, context.fill();
+    else context.strokeStyle = going || state === "idle" ? colours.exact : colours.tentative, context.lineWidth = 1.6, context.stroke();
+    context.fillStyle = dead ? colours["absent-text"] : colours.soft;
+    context.fillText(node, x + 16, top + 12.2);
+    if (dead) context.fillRect(x + 15, top + 8.2, wide - 21, 1.2);
+    x += wide + 5;
+  }
+}
+
+function hatch(context, left, top) {
+  context.strokeStyle = colours.absent;
+  context.globalAlpha = 0.16;
+  context.lineWidth = 4;
+  context.beginPath();
+  for (let x = left - CARD.h; x < left + CARD.w; x += 12) context.moveTo(x, top + CARD.h), context.lineTo(x + CARD.h, top);
+  context.stroke();
+  context.globalAlpha = 1;
+}
+
+function tag(context, text, right, y, colour) {
+  context.font = `650 10.5px ${FONT}`;
+  const wide = context.measureText(text).width + 12;
+  context.fillStyle = colour;
+  context.beginPath();
+  context.roundRect(right - wide, y - 9, wide, 17, 8.5);
+  context.fill();
+  context.fillStyle = colours.card;
+  context.fillText(text, right - wide + 6, y + 3.4);
+}
+
+function trace(context, path) {
+  context.beginPath();
+  context.moveTo(...path[0][0]);
+  for (const [, b, c, d] of path) context.bezierCurveTo(...b, ...c, ...d);
+  context.stroke();
+}
+
+function box(context, x, y, w, h, radius) {
+  context.beginPath();
+  context.roundRect(x - w / 2, y - h / 2, w, h, radius);
+}
+
+function fitting(context, text, width) {
+  if (context.measureText(text).width <= width) return text;
+  let short = text;
+  while (short.length > 1 && context.measureText(`${short}…`).width > width) short = short.slice(0, -1);
+  return `${short}…`;
+}
+
+// One shape per quality, so that colour is never needed: disc, triangle, diamond, cross.
+export function shape(context, quality, x, y, r) {
+  if (!QUALITIES.includes(quality)) {
+    context.strokeStyle = colours.none;
+    context.lineWidth = 1.6;
+    context.setLineDash([3, 2]);
+    context.beginPath();
+    context.arc(x, y, r - 1, 0, 7);
+    context.stroke();
+    context.setLineDash([]);
+    return;
+  }
+  context.fillStyle = colours[quality];
+  context.beginPath();
+  outlineOf(context, quality, x, y, r);
+  context.fill();
+}
+
+function outlineOf(context, quality, x, y, r) {
+  if (quality === "exact") context.moveTo(x + r, y), context.arc(x, y, r, 0, 7);
+  else if (quality === "tentative") polygon(context, [[x, y - r * 1.1], [x + r * 1.1, y + r * 0.9], [x - r * 1.1, y + r * 0.9]]);
+  else if (quality === "predicted") polygon(context, [[x, y - r * 1.2], [x + r * 1.2, y], [x, y + r * 1.2], [x - r * 1.2, y]]);
+  else {
+    const a = r * 0.38, b = r;
+    polygon(context, [[x - b, y - b + a], [x - b + a, y - b], [x, y - a], [x + b - a, y - b], [x + b, y - b + a], [x + a, y],
+      [x + b, y + b - a], [x + b - a, y + b], [x, y + a], [x - b + a, y + b], [x - b, y + b - a], [x - a, y]]);
+  }
+}
+
+function polygon(context, points) {
+  context.moveTo(...points[0]);
+  for (const point of points.slice(1)) context.lineTo(...point);
+  context.closePath();
+}
