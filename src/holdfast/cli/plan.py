@@ -2,30 +2,46 @@
 
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import click
-from pydantic import BaseModel, ConfigDict
+from click.core import ParameterSource
 
 from holdfast.cli.plan_descriptor import plan_descriptor
+from holdfast.cli.plan_generate import generate
+from holdfast.cli.plan_output import check_output
+from holdfast.cli.plan_questions import fidelity, list_trees, lookup
 from holdfast.cli.plan_topology import plan_topology
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.model.descriptor import Descriptor
-from holdfast.model.document import read_document
 from holdfast.model.topology import Topology
+from holdfast.plan.laar.failure import failure_model
+from holdfast.plan.reading import DESCRIPTOR, PLAN, STRATEGY, TOPOLOGY, kind_of, read_kind
+
+QUESTIONS = {command.name or "": command for command in (fidelity, generate, lookup, list_trees)}
+TOPOLOGIES_ONLY = ("budget", "objective", "criticality", "current", "move_worth")
+DESCRIPTORS_ONLY = ("seconds", "by_contract", "failure")
 
 
-class _Heading(BaseModel):
-    """Enough of a document to tell what it is."""
+class PlanCommand(click.Command):
+    """`holdfast plan DOCUMENT`, with a few commands beside it that go by a word where the document would stand."""
 
-    model_config = ConfigDict(extra="allow")
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args and args[0] in QUESTIONS:
+            return QUESTIONS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent=parent, **extra)
+        return super().make_context(info_name, args, parent=parent, **extra)
 
-    topology: object = None
-    application: object = None
-    replicated: object = None
-    solver: object = None
+    def invoke(self, ctx: click.Context) -> Any:
+        return super().invoke(ctx) if ctx.command is self else ctx.command.invoke(ctx)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("In place of DOCUMENT"):
+            formatter.write_dl([(name, command.get_short_help_str(90)) for name, command in sorted(QUESTIONS.items())])
 
 
-@click.command()
+@click.command(cls=PlanCommand)
 @click.argument("document", type=click.Path(path_type=Path))
 @click.option("--budget", type=int, help="Replicas that may be active (topologies).")
 @click.option("--ic", type=float, help="Internal completeness to reach: at least cost, or with as few replicas as do.")
@@ -48,16 +64,27 @@ class _Heading(BaseModel):
     show_default=True,
     help="With --current: the quality that starting one replica must bring.",
 )
-@click.option("--seconds", type=float, default=60.0, show_default=True, help="Time limit of a descriptor's solver.")
+@click.option("--seconds", type=float, default=60.0, show_default=True, help="Time limit of each of a descriptor's solvers.")
+@click.option(
+    "--failure",
+    default="pessimistic",
+    show_default=True,
+    metavar="MODEL",
+    help="What a descriptor's strategy must outlast: pessimistic (all replicas of a PE but one fail), independent:P (each is down"
+    " with probability P), host-crash (one host, any) or host-crash:HOST.",
+)
 @click.option(
     "--by-contract",
     is_flag=True,
     help="Of a descriptor: least running cost plus expected penalty under its prices, even if that breaks the SLA.",
 )
 @click.option("--plot", type=click.Path(path_type=Path), help="Draw quality against budget (.svg, .png or .pdf).")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the plan or strategy here (JSON, or YAML by suffix).")
+@click.option("--out", type=click.Path(path_type=Path), help="Write the plan or strategy here (JSON or YAML by suffix).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
+@click.pass_context
 def plan(
+    context: click.Context,
+    /,
     document: Path,
     budget: int | None,
     ic: float | None,
@@ -67,6 +94,7 @@ def plan(
     current: Path | None,
     move_worth: float,
     seconds: float,
+    failure: str,
     by_contract: bool,
     plot: Path | None,
     out: Path | None,
@@ -86,6 +114,7 @@ def plan(
       holdfast plan topology.yaml --budget 12 --criticality assessment/report.json
       holdfast plan descriptor.yaml --ic 0.7 --out strategy.json
       holdfast plan descriptor.yaml --by-contract --out strategy.json
+      holdfast plan descriptor.yaml --ic 0.95 --failure independent:0.01
     """
     if ic is not None and not 0 <= ic <= 1:
         raise HoldfastError(f"--ic wants a number from 0 to 1, got {ic:g}")
@@ -93,16 +122,14 @@ def plan(
         raise HoldfastError(f"--seconds wants a number above 0, got {seconds:g}")
     if not 0 <= move_worth <= 1:
         raise HoldfastError(f"--move-worth wants a number from 0 to 1, got {move_worth:g}")
-    heading = read_document(document, _Heading)
-    if heading.replicated is not None or heading.solver is not None:
-        made, wanted = ("plan", "task topology") if heading.replicated is not None else ("strategy", "application descriptor")
-        raise DocumentError(str(document), [f"is a {made}, which is what this command makes; give the {wanted} to plan for"])
-    if heading.topology is not None:
-        if by_contract:
-            raise HoldfastError(f"--by-contract: for application descriptors only, and '{document}' is a task topology")
-        topology = read_document(document, Topology)
+    check_output(out, plot=plot, document=document)
+    kind = kind_of(document)
+    if kind is TOPOLOGY:
+        _refuse(context, DESCRIPTORS_ONLY, f"for application descriptors only, and '{document}' is a task topology")
+        if current is None:
+            _refuse(context, ("move_worth",), "says what a move away from --current PLAN must bring, and there is none")
         plan_topology(
-            topology,
+            read_kind(document, Topology, wanted=[TOPOLOGY]),
             budget=budget,
             ic=ic,
             planner=planner or "frontier",
@@ -114,32 +141,33 @@ def plan(
             out=out,
             as_json=as_json,
         )
-    elif heading.application is not None:
-        given = {
-            "--budget": budget,
-            "--objective": objective,
-            "--criticality": criticality,
-            "--current": current,
-        }
-        wrong = [name for name, value in given.items() if value is not None]
-        if wrong:
-            raise HoldfastError(
-                f"{', '.join(wrong)}: for task topologies only, and '{document}' is an application descriptor;"
-                " its strategy is the cheapest that reaches --ic"
-            )
-        descriptor = read_document(document, Descriptor)
+    elif kind is DESCRIPTOR:
+        only = f"for task topologies only, and '{document}' is an application descriptor;"
+        _refuse(context, TOPOLOGIES_ONLY, f"{only} its strategy is the cheapest that reaches --ic")
         plan_descriptor(
-            descriptor,
+            read_kind(document, Descriptor, wanted=[DESCRIPTOR]),
             ic=ic,
             solver=planner or "best",
+            failure=failure_model(failure),
             by_contract=by_contract,
             seconds=seconds,
             plot=plot,
             out=out,
             as_json=as_json,
         )
+    elif kind in (PLAN, STRATEGY):
+        made, wanted = ("plan", "task topology") if kind is PLAN else ("strategy", "application descriptor")
+        raise DocumentError(str(document), [f"is a {made}, which is what this command makes; give the {wanted} to plan for"])
     else:
+        is_this = f"is {kind.name}, " if kind else "is "
         raise DocumentError(
             str(document),
-            ["is neither a task topology (field 'topology') nor an application descriptor (field 'application')"],
+            [f"{is_this}neither a task topology (field 'topology') nor an application descriptor (field 'application')"],
         )
+
+
+def _refuse(context: click.Context, names: tuple[str, ...], why: str) -> None:
+    """Refuse options that were given and would have no effect."""
+    given = [name for name in names if context.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    if given:
+        raise HoldfastError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")

@@ -7,16 +7,20 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.plan_output import unwritable, write_output
 from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor
-from holdfast.model.document import document_text, write_document
+from holdfast.model.document import document_text
 from holdfast.plan.laar import (
     BASELINES,
     SOLVERS,
     Account,
+    Best,
+    FailureModel,
     InfeasibleError,
     Instance,
     Outcome,
+    Pessimistic,
     Strategy,
     account,
     baseline,
@@ -25,9 +29,9 @@ from holdfast.plan.laar import (
     reasons,
     violations,
 )
-from holdfast.plan.ppa.plot import check_path
+from holdfast.plan.ppa.plot import save
 
-COMPARED = ("best", *(name.lower() for name in BASELINES))
+COMPARED = (*SOLVERS, *(name.lower() for name in BASELINES))
 SAME_AS = {"exact": "milp"}
 
 
@@ -36,6 +40,7 @@ def plan_descriptor(
     *,
     ic: float | None,
     solver: str,
+    failure: FailureModel,
     by_contract: bool,
     seconds: float,
     plot: Path | None,
@@ -43,40 +48,68 @@ def plan_descriptor(
     as_json: bool,
 ) -> None:
     """Plan a descriptor's strategy and say so on stdout."""
-    if plot is not None:
-        check_path(plot)
-    names = COMPARED if solver == "all" else (SAME_AS.get(solver, solver),)
     if by_contract and solver != "best":
         raise HoldfastError(f"--by-contract has a solver of its own, so it cannot go with --planner {solver}")
+    if not isinstance(failure, Pessimistic) and (by_contract or plot is not None):
+        raise HoldfastError(
+            f"--failure {failure.name} goes with neither --by-contract nor --plot, which are for pessimistic failures"
+        )
     if by_contract:
         found = [_bargain(descriptor, ic=ic, seconds=seconds)]
+    elif solver == "all":
+        found = _compared(descriptor, ic=ic, failure=failure, seconds=seconds)
     else:
-        found = [_strategy(descriptor, name, ic=ic, seconds=seconds) for name in names]
+        found = [_strategy(descriptor, SAME_AS.get(solver, solver), ic=ic, failure=failure, seconds=seconds)]
     strategy, lines = found[0]
     if out is not None:
-        write_document(out, strategy)
+        write_output(out, strategy)
     if plot is not None:
         _draw(plot, descriptor, seconds=seconds)
         click.echo(f"drew {plot}", err=True)
     if as_json:
         plain = [json.loads(document_text(one, json_text=True)) for one, _ in found]
-        whole = plain[0] if len(plain) == 1 else {"application": descriptor.application, "strategies": plain}
+        whole = {"application": descriptor.application, "strategies": plain} if solver == "all" else plain[0]
         click.echo(json.dumps(whole, indent=2))
         return
-    if len(found) > 1:
-        click.echo(f"{'solver':12} {'IC':>7} {'cost':>14}  hosts")
-        for one, _ in found:
-            instance = Instance.of(descriptor, sla=ic, placement=one.placement)
-            fits = not any(violations(instance, one.array(instance), sla=False))
-            click.echo(
-                f"{one.solver:12} {one.internal_completeness:7.4f} {one.cost:14.6g}  {'carry it' if fits else 'are overloaded'}"
-            )
-        click.echo()
+    if solver == "all":
+        _table([one for one, _ in found])
     for line in lines:
         click.echo(line)
-    if _has_prices(descriptor):
+    if _has_prices(descriptor) and isinstance(failure, Pessimistic):
         instance = Instance.of(descriptor, sla=ic, placement=strategy.placement)
         click.echo(_money(account(instance, strategy.array(instance), descriptor.contract.pricing)))
+
+
+def _compared(
+    descriptor: Descriptor, *, ic: float | None, failure: FailureModel, seconds: float
+) -> list[tuple[Strategy, list[str]]]:
+    """The strategies of all solvers and baselines. A solver without one is told on stderr; if none has any, its error is raised."""
+    found: list[tuple[Strategy, list[str]]] = []
+    refused: list[HoldfastError] = []
+    for name in COMPARED:
+        try:
+            found.append(_strategy(descriptor, name, ic=ic, failure=failure, seconds=seconds))
+        except HoldfastError as error:
+            refused.append(error)
+            if not isinstance(error, InfeasibleError):
+                click.echo(f"{name}: {error}", err=True)
+    if not found or found[0][0].solver.upper() in BASELINES:
+        _table([one for one, _ in found], err=True)
+        raise refused[0]
+    return found
+
+
+def _table(strategies: list[Strategy], *, err: bool = False) -> None:
+    click.echo(f"{'solver':12} {'outcome':>7} {'IC':>7} {'cost':>14} {'seconds':>8}  hosts", err=err)
+    for one in strategies:
+        overloaded = any("is overloaded" in text for text in one.breaks)
+        took = f"{one.search.seconds:8.2f}" if one.search else f"{'':8}"
+        click.echo(
+            f"{one.solver:12} {one.outcome:>7} {one.internal_completeness:7.4f} {one.cost:14.6g} {took}"
+            f"  {'are overloaded' if overloaded else 'carry it'}",
+            err=err,
+        )
+    click.echo(err=err)
 
 
 def _has_prices(descriptor: Descriptor) -> bool:
@@ -111,18 +144,26 @@ def _bargain(descriptor: Descriptor, *, ic: float | None, seconds: float) -> tup
     return strategy, [head, *reasons(instance, deal.active)]
 
 
-def _strategy(descriptor: Descriptor, name: str, *, ic: float | None, seconds: float) -> tuple[Strategy, list[str]]:
+def _strategy(
+    descriptor: Descriptor, name: str, *, ic: float | None, failure: FailureModel, seconds: float
+) -> tuple[Strategy, list[str]]:
     """The strategy of a solver or baseline, and its words."""
     if name in SOLVERS:
-        planned = plan_strategy(descriptor, sla=ic, solver=name, seconds=seconds)
+        planned = plan_strategy(descriptor, sla=ic, solver=name, seconds=seconds, failure=failure)
         return planned.strategy, planned.why()
     if name.upper() not in BASELINES:
         raise HoldfastError(
-            f"there is no solver '{name}' of descriptors; solvers are: {', '.join([*SOLVERS, 'exact', *COMPARED[1:]])}, all"
+            f"there is no solver '{name}' of descriptors; solvers are: {', '.join([*COMPARED[:3], 'exact', *COMPARED[3:]])}, all"
         )
     instance = Instance.of(descriptor, sla=ic)
-    active = baseline(name.upper(), instance)
-    return Strategy.of(instance, active, solver=name), list(reasons(instance, active))
+    active = baseline(name.upper(), instance, seconds=seconds)
+    strategy = Strategy.of(instance, active, solver=name, failure=failure)
+    head = (
+        f"IC {strategy.internal_completeness:.4f} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per billing "
+        f"period (baseline {name.upper()}, which does not go by the SLA)"
+    )
+    broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: hosts carry it, and the SLA is met"]
+    return strategy, [head, *broken, *reasons(instance, active, failure=failure)]
 
 
 def _draw(path: Path, descriptor: Descriptor, *, seconds: float) -> None:
@@ -130,29 +171,30 @@ def _draw(path: Path, descriptor: Descriptor, *, seconds: float) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    instance = Instance.of(descriptor)
     points = []
     for tenth in range(1, 11):
-        try:
-            strategy = plan_strategy(descriptor, sla=tenth / 10, seconds=seconds / 10).strategy
-        except InfeasibleError:
+        solution = Best().solve(instance.at(tenth / 10), seconds=seconds / 10)
+        if solution.cost is None or solution.ic is None:
             break
-        points.append((strategy.cost, strategy.internal_completeness))
+        points.append((solution.cost, solution.ic))
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     if points:
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3.5, label="best")
-    instance = Instance.of(descriptor)
     for name, marker in zip(BASELINES, "sv^Dx" * len(BASELINES), strict=False):
-        active = baseline(name, instance)
+        active = baseline(name, instance, seconds=seconds / 10)
         strategy = Strategy.of(instance, active, solver=name)
         label = f"{name}, overloads hosts" if any(violations(instance, active, sla=False)) else name
         axes.plot([strategy.cost], [strategy.internal_completeness], marker=marker, linestyle="", label=label)
     axes.set_xlabel("CPU seconds per billing period")
     axes.set_ylabel("internal completeness")
-    axes.set_title(descriptor.application)
+    axes.set_title(descriptor.application, parse_math=False)
     axes.set_ylim(0, 1.02)
     axes.grid(alpha=0.3)
     axes.legend()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    try:
+        save(figure, path)
+    except OSError as error:
+        raise unwritable("--plot", path, error) from error

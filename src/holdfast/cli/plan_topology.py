@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.plan_output import unwritable, write_output
 from holdfast.errors import HoldfastError
-from holdfast.model.document import document_text, write_document
+from holdfast.model.document import document_text
 from holdfast.model.topology import Topology
 from holdfast.plan.ppa import PLANNERS, Measure, internal_completeness, measured_criticality, output_fidelity
 from holdfast.plan.ppa.adapt import Adaptation, adapt
@@ -16,7 +17,7 @@ from holdfast.plan.ppa.document import PlanDocument, plan_document, read_plan
 from holdfast.plan.ppa.explain import OBJECTIVES, next_unit, reasons
 from holdfast.plan.ppa.impact import read_impact
 from holdfast.plan.ppa.planner import Plan, Planner
-from holdfast.plan.ppa.plot import check_path, curves, draw
+from holdfast.plan.ppa.plot import curves, draw
 
 
 def plan_topology(
@@ -35,8 +36,6 @@ def plan_topology(
 ) -> None:
     """Plan a topology and say so on stdout."""
     planners = _planners(planner)
-    if plot is not None:
-        check_path(plot)
     measure = _measure(topology, objective=objective, ic=ic, criticality=criticality)
     budget = _budget(measure, planners[0], budget=budget, ic=ic)
     documents: list[PlanDocument] = []
@@ -49,10 +48,13 @@ def plan_topology(
             click.echo(f"{one.name}: {error}", err=True)
     best = max(documents, key=lambda d: d.quality or 0.0)  # the first of equals: planners stand best first
     if out is not None:
-        write_document(out, best)
+        write_output(out, best)
     if plot is not None:
         shown = planners if len(planners) > 1 else _compared(planners[0])
-        draw(plot, measure, curves(measure, shown))
+        try:
+            draw(plot, measure, curves(measure, shown))
+        except OSError as error:
+            raise unwritable("--plot", plot, error) from error
         click.echo(f"drew {plot}", err=True)
     if as_json:
         plain = [json.loads(document_text(document, json_text=True)) for document in documents]
@@ -87,14 +89,21 @@ def _measure(topology: Topology, *, objective: str | None, ic: float | None, cri
             "--objective criticality wants --criticality FILE: the report.json of an assessment, or a document with "
             "each operator's impact"
         )
+    if criticality is not None and ic is not None:
+        raise HoldfastError("--ic asks for internal completeness, --criticality for measured quality; give one of them")
     if criticality is not None:
-        return measured_criticality(topology, read_impact(criticality), thing=str(criticality))
+        return measured_criticality(topology, read_impact(criticality, topology=topology), thing=str(criticality))
     return internal_completeness(topology) if ic is not None or objective == "ic" else output_fidelity(topology)
 
 
 def _budget(measure: Measure, planner: Planner, *, budget: int | None, ic: float | None) -> int:
     """The budget as given, or the least with which the planner reaches the internal completeness."""
-    if (budget is None) == (ic is None):
+    if budget is not None and ic is not None:
+        raise HoldfastError(
+            "--budget says how many replicas there may be, --ic how complete the output must be, with as few replicas as that "
+            "takes; give one of them (--objective ic plans for internal completeness within a budget)"
+        )
+    if budget is None and ic is None:
         raise HoldfastError(f"topology '{measure.topology.topology}' wants either --budget N or --ic X")
     if budget is not None:
         return budget
@@ -120,7 +129,7 @@ def _planned(measure: Measure, planner: Planner, *, budget: int, current: Path |
         plan,
         measure.topology,
         reasons=reasons(measure, plan),
-        next_unit=next_unit(measure, plan, planner),
+        next_unit=next_unit(measure, plan, None if adaptation else planner),
         adaptation=adaptation,
     )
 

@@ -1,6 +1,7 @@
 """holdfast reproduce laar-search: FT-Search over a corpus of applications, as in LAAR's Figures 4 to 6."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -25,6 +26,7 @@ from holdfast.plan.laar.study import (
     run_of,
 )
 from holdfast.plan.laar.study_plot import draw
+from holdfast.plan.process import end_with_parent
 
 SAYS = {
     "CPU": "applied earliest: cuts the largest branches",
@@ -126,7 +128,9 @@ def _numbers(text: str) -> list[float]:
 
 def _in_processes(tasks: list[Task], workers: int) -> Iterator[Run]:
     # Fresh processes: a fork would copy threads of the solvers' libraries.
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=end_with_parent, initargs=(os.getpid(),)
+    ) as pool:
         futures = [pool.submit(evaluate, task) for task in tasks]
         try:
             for future in as_completed(futures):
@@ -158,7 +162,9 @@ class _Kept:
         if not self.path.exists():
             return []
         lines = self.path.read_text().split("\n")
-        self.path.write_text("".join(line + "\n" for line in lines[:-1]))
+        beside = self.path.with_suffix(".tmp")  # a kill here loses nothing
+        beside.write_text("".join(line + "\n" for line in lines[:-1]))
+        beside.replace(self.path)
         return [run_of(json.loads(line)) for line in lines[:-1]]
 
     def add(self, run: Run) -> None:

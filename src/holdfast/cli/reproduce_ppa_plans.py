@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
@@ -16,6 +17,7 @@ import click
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.plan.ppa.figure14 import Finding, Unit, draw, findings, measure_unit, panels, table, units
+from holdfast.plan.process import end_with_parent
 
 Record = dict[str, Any]
 
@@ -68,7 +70,9 @@ def _kept(path: Path) -> dict[str, Record]:
         for line in whole:
             record = json.loads(line)
             kept[record["key"]] = record
-        path.write_text("".join(line + "\n" for line in whole))
+        beside = path.with_suffix(".tmp")  # a kill here loses nothing
+        beside.write_text("".join(line + "\n" for line in whole))
+        beside.replace(path)
     return kept
 
 
@@ -82,8 +86,12 @@ def _records(left: list[Unit], *, workers: int, master: str | None) -> Iterator[
     elif workers == 1:
         yield from map(measure_unit, left)
     else:
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            yield from pool.map(measure_unit, left)
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent, initargs=(os.getpid(),))
+        with pool:
+            try:
+                yield from pool.map(measure_unit, left)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _written(out: Path, records: list[Record], *, topologies: int, seed: int) -> dict[str, Any]:

@@ -91,7 +91,7 @@ class _Process:
     def __init__(self) -> None:
         self.line, theirs = Pipe()
         self.child = subprocess.Popen(
-            [sys.executable, "-m", "holdfast.plan.process", str(theirs.fileno())],
+            [sys.executable, "-m", "holdfast.plan.process", str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -160,13 +160,17 @@ def serve(line: Connection[Any, Any]) -> None:
         line.send(answer)
 
 
-def _end_with_parent(parent: int) -> None:
-    """End this process, whatever it is doing, soon after its parent is gone."""
-    while os.getppid() == parent:
-        time.sleep(1.0)
-    os._exit(1)
+def end_with_parent(parent: int) -> None:
+    """See to it that this process ends, whatever it is doing, within seconds after its parent is gone, however it went."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
+    end_with_parent(int(sys.argv[2]))
     serve(Connection(int(sys.argv[1])))

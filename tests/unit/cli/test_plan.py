@@ -169,7 +169,8 @@ def test_an_assessments_report_for_other_operators_is_refused_by_name(topology, 
     path.write_text("impact: {a: 1, c: 1}\n")
     text = str(fails(topology, "--budget", 2, "--criticality", path))
     assert f"{path} has 2 problems" in text
-    assert "b: gives no quality impact" in text and "c: is no operator of topology 'lanes'" in text
+    assert "gives no quality impact of operator 'b' of topology 'lanes'" in text
+    assert "impact.c (line 1): 'c' is no operator of topology 'lanes'; operators are: a, b" in text
 
 
 def priced(tmp_path: Path, *, penalty: float) -> Path:

@@ -2,11 +2,12 @@
 
 from holdfast.plan.laar.baselines import BASELINES, baseline, greedy, non_replicated, static_replication
 from holdfast.plan.laar.best import Best
+from holdfast.plan.laar.chosen_failure import UnderFailure
 from holdfast.plan.laar.completeness import best_case, cost, failure_case, host_load, internal_completeness, violations
 from holdfast.plan.laar.contract import Account, Deal, account, negotiate
 from holdfast.plan.laar.exhaustive import Exhaustive
 from holdfast.plan.laar.explain import InfeasibleError, infeasible, next_steps, reasons
-from holdfast.plan.laar.failure import FailureModel, HostCrash, Independent, Pessimistic
+from holdfast.plan.laar.failure import FailureModel, HostCrash, Independent, Pessimistic, failure_model
 from holdfast.plan.laar.ftsearch import FTSearch
 from holdfast.plan.laar.generator import Ranges, corpus, generate
 from holdfast.plan.laar.instance import Instance
@@ -41,6 +42,7 @@ __all__ = [
     "Solution",
     "Solver",
     "Strategy",
+    "UnderFailure",
     "account",
     "baseline",
     "best_case",
@@ -49,6 +51,7 @@ __all__ = [
     "expected_rates",
     "expected_work",
     "failure_case",
+    "failure_model",
     "generate",
     "greedy",
     "host_load",

@@ -66,7 +66,7 @@ def host_load(instance: Instance, active: Active) -> Floats:
     return load
 
 
-def violations(instance: Instance, active: Active, *, sla: bool = True) -> Iterator[str]:
+def violations(instance: Instance, active: Active, *, sla: bool = True, failure: FailureModel | None = None) -> Iterator[str]:
     """Which of Eq. 10, 11 and 12 the strategy breaks, in words; nothing if it may be deployed."""
     for c, h in np.argwhere(host_load(instance, active) > instance.limit):
         load = host_load(instance, active)[c, h]
@@ -77,6 +77,6 @@ def violations(instance: Instance, active: Active, *, sla: bool = True) -> Itera
     for c, i in np.argwhere(~active.any(axis=2)):
         yield f"PE '{instance.pes[i]}' has no active replica in configuration '{instance.configurations[c].name}'"
     if sla:
-        reached = internal_completeness(instance, active)
+        reached = internal_completeness(instance, active, failure=failure)
         if reached < instance.sla - IC_TOLERANCE:
             yield f"internal completeness is {reached:.4f}, the SLA wants {instance.sla:.4f}"

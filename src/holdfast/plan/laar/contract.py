@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from holdfast.model.descriptor import Pricing
 from holdfast.plan.laar.best import Best
 from holdfast.plan.laar.completeness import cost, internal_completeness
-from holdfast.plan.laar.explain import infeasible
+from holdfast.plan.laar.explain import infeasible, undecided
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import cheapest_with_shortfall
-from holdfast.plan.laar.solver import Solver, base_cost
+from holdfast.plan.laar.solver import Outcome, Solver, base_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +83,16 @@ def negotiate(instance: Instance, pricing: Pricing, *, solver: Solver | None = N
     left = max(0.1, seconds - (time.perf_counter() - started))
     breaking = planner.solve(instance.at(0.0), seconds=left)
     decided = meeting.outcome.decided and breaking.outcome.decided
+    if meeting.active is None and breaking.active is None:
+        left = max(0.1, seconds - (time.perf_counter() - started))
+        if breaking.outcome is Outcome.NUL:
+            raise infeasible(instance.at(0.0), seconds=left)
+        raise undecided(instance.at(0.0), solver=planner.name, seconds=seconds, left=left)
     deals = [
         _deal(instance, solution.active, pricing, optimal=decided)
         for solution in (meeting, breaking)
         if solution.active is not None
     ]
-    if not deals:
-        raise infeasible(instance.at(0.0))
     return min(deals, key=lambda deal: (deal.account.spending, -deal.ic))
 
 
@@ -97,9 +100,10 @@ def _shortfall(instance: Instance, pricing: Pricing, *, seconds: float) -> Deal:
     expected = pricing.failure_probability * pricing.penalty / instance.sla
     # CPU time given away free would leave it undecided how much of it to use: count it at next to nothing.
     unit = pricing.cpu_second * base_cost(instance) or expected * 1e-6
+    started = time.perf_counter()
     active, optimal = cheapest_with_shortfall(instance, weight=expected / unit, seconds=seconds)
     if active is None:
-        raise infeasible(instance.at(0.0))
+        raise infeasible(instance.at(0.0), seconds=max(0.1, seconds - (time.perf_counter() - started)))
     return _deal(instance, active, pricing, optimal=optimal)
 
 

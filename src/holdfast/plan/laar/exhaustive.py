@@ -7,15 +7,15 @@ from itertools import product
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.plan.laar.completeness import host_load, processed_rates
-from holdfast.plan.laar.failure import Pessimistic
+from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, processed_rates
+from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Floats, Instance
 from holdfast.plan.laar.solver import Outcome, Solution, solved
 
 
 @dataclass(frozen=True, slots=True)
 class Exhaustive:
-    """Tries every non-empty set of active replicas of every PE in every configuration.
+    """Tries every non-empty set of active replicas of every PE in every configuration. Takes any failure model.
 
     >>> from holdfast.plan.laar.examples import figure_1
     >>> solution = Exhaustive().solve(Instance.of(figure_1(sla=0.6)))
@@ -24,18 +24,19 @@ class Exhaustive:
     """
 
     most: int = 2_000_000
+    failure: FailureModel = field(default_factory=Pessimistic)
     name: str = field(default="exhaustive", init=False)
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
         started = time.perf_counter()
-        configurations, pes, replicas = instance.shape
-        strategies = float(2**replicas - 1) ** (configurations * pes)
+        configurations = instance.shape[0]
+        strategies = self.strategies(instance)
         if strategies > self.most:
             raise HoldfastError(
                 f"'{instance.application}' has {strategies:.3g} strategies; the exhaustive solver takes at most "
                 f"{self.most}; use ft-search or milp"
             )
-        parts = [_Part.of(instance, c) for c in range(configurations)]
+        parts = [_Part.of(instance, c, self.failure) for c in range(configurations)]
         prices, kept = np.zeros(1), np.zeros(1)
         for part in parts:  # every combination of what each configuration may do, the last varying fastest
             prices = np.add.outer(prices, part.price).ravel()
@@ -46,7 +47,16 @@ class Exhaustive:
             return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), nodes=int(strategies))
         chosen = np.unravel_index(int(np.argmin(prices)), tuple(len(part.price) for part in parts))
         active = np.stack([part.active[n] for part, n in zip(parts, chosen, strict=True)])
-        return solved(self.name, instance, active, optimal=True, seconds=elapsed, nodes=int(strategies))
+        if isinstance(self.failure, Pessimistic):
+            return solved(self.name, instance, active, optimal=True, seconds=elapsed, nodes=int(strategies))
+        total = cost(instance, active)
+        ic = internal_completeness(instance, active, failure=self.failure)
+        return Solution(self.name, Outcome.BST, elapsed, active, total, ic, bound=total, nodes=int(strategies))
+
+    def strategies(self, instance: Instance) -> float:
+        """How many strategies there are."""
+        configurations, pes, replicas = instance.shape
+        return float(2**replicas - 1) ** (configurations * pes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,15 +68,15 @@ class _Part:
     kept: Floats
 
     @classmethod
-    def of(cls, instance: Instance, c: int) -> "_Part":
+    def of(cls, instance: Instance, c: int, failure: FailureModel) -> "_Part":
         _, pes, replicas = instance.shape
         sets = [bits for bits in product((False, True), repeat=replicas) if any(bits)]
         active = np.array(list(product(sets, repeat=pes)), dtype=np.bool_)
         many = _repeated(instance, c, len(active))
         fits = np.asarray((host_load(many, active) <= instance.limit).all(axis=1))
-        ((_, phi),) = Pessimistic().scenarios(many, active)
         best = float((instance.probability @ instance.rate_in).sum())
-        processed = processed_rates(many, phi).sum(axis=1) * instance.probability[c]
+        scenarios = [share * processed_rates(many, phi) for share, phi in failure.scenarios(many, active)]
+        processed = np.sum(scenarios, axis=0).sum(axis=1) * instance.probability[c]
         price = (many.work * active.sum(axis=2)).sum(axis=1) * instance.probability[c]
         kept = processed / best if best > 0 else np.full(len(active), 1.0 / len(instance.probability))
         return cls(active[fits], price[fits], kept[fits])

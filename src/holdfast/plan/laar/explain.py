@@ -6,7 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.plan.laar.completeness import cost, host_load, internal_completeness
+from holdfast.plan.laar.baselines import greedy
+from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, violations
+from holdfast.plan.laar.failure import FailureModel
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import most_complete
 
@@ -27,8 +29,13 @@ class Step:
 
 
 def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
-    """The error that says the best IC that can be met, and what blocks more."""
-    best, proven = most_complete(instance, seconds=seconds)
+    """The error that says the best IC that can be met, and what blocks more: as well as `seconds` let it be known."""
+    best, proven = closest(instance, seconds=seconds)
+    if best is None and proven > 0:
+        return InfeasibleError(
+            f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g}; which is the best "
+            f"that can be met was not found out in the {seconds:.3g} s left; give more seconds to know, or lower the SLA"
+        )
     if best is None:
         reasons = "; ".join(_does_not_fit(instance))
         return InfeasibleError(
@@ -44,16 +51,47 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
     )
 
 
-def reasons(instance: Instance, active: Active) -> Iterator[str]:
+def undecided(instance: Instance, *, solver: str, seconds: float, left: float) -> HoldfastError:
+    """The error of a search that found no strategy in its time and no proof that there is none: says the best IC known."""
+    best, proven = closest(instance, seconds=left)
+    known = "not even one without an SLA"
+    if best is not None:
+        known = f"the highest internal completeness of those found is {internal_completeness(instance, best):.4f}"
+    at_most = f", and none exceeds {proven:.4f}" if 0 < proven < 1 else ""
+    other = "" if solver == "best" else ", or take solver 'best'"
+    return HoldfastError(
+        f"no strategy for '{instance.application}' that meets {instance.sla:.4g} was found by {solver} in {seconds:g} s, nor a "
+        f"proof that there is none; {known}{at_most}; give more seconds, or lower the SLA{other}"
+    )
+
+
+def closest(instance: Instance, *, seconds: float) -> tuple[Active | None, float]:
+    """As `most_complete`, with the greedy baseline where that is better or nothing else was found in time."""
+    best, proven = most_complete(instance, seconds=seconds)
+    if best is None and proven <= 0:
+        return None, 0.0
+    simple = greedy(instance)
+    if any(violations(instance, simple, sla=False)):
+        return best, proven
+    if best is None or internal_completeness(instance, simple) > internal_completeness(instance, best):
+        return simple, proven
+    return best, proven
+
+
+def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[str]:
     """Why each PE has the replicas it has, configuration by configuration."""
-    now = internal_completeness(instance, active)
+
+    def completeness(strategy: Active) -> float:
+        return internal_completeness(instance, strategy, failure=failure)
+
+    now = completeness(active)
     for c, configuration in enumerate(instance.configurations):
         for i, pe in enumerate(instance.pes):
             name = f"{pe} in '{configuration.name}'"
             changed = active.copy()
             if active[c, i].all():
                 changed[c, i, 1:] = False
-                without = internal_completeness(instance, changed)
+                without = completeness(changed)
                 saved = cost(instance, active) - cost(instance, changed)
                 if instance.shape[2] == 1:
                     yield f"{name}: its only replica is active"
@@ -66,19 +104,25 @@ def reasons(instance: Instance, active: Active) -> Iterator[str]:
                     yield f"{name}: all replicas active; one alone would save {saved:.4g} CPU s for {now - without:.4f} IC"
                 continue
             changed[c, i] = True
-            replica = int(np.flatnonzero(active[c, i])[0])
-            host = instance.hosts[instance.host_of[i, replica]]
-            gain = internal_completeness(instance, changed) - now
+            there = _listed(instance, active, c, i)
+            gain = completeness(changed) - now
             if gain <= 0:
-                yield f"{name}: replica {replica} on '{host}' alone; more would bring nothing, since its inputs are not whole"
+                why = "since its inputs are not whole" if instance.rate_in[c, i] > 0 else "since nothing arrives"
+                yield f"{name}: {there}; more would bring nothing, {why}"
             else:
                 more = cost(instance, changed) - cost(instance, active)
-                yield f"{name}: replica {replica} on '{host}' alone; all would bring {gain:.4f} IC for {more:.4g} CPU s"
+                yield f"{name}: {there}; all would bring {gain:.4f} IC for {more:.4g} CPU s"
 
 
-def next_steps(instance: Instance, active: Active) -> list[Step]:
+def _listed(instance: Instance, active: Active, c: int, i: int) -> str:
+    """The active replicas of a PE that is not full, with their hosts."""
+    on = [f"replica {j} on '{instance.hosts[instance.host_of[i, j]]}'" for j in np.flatnonzero(active[c, i])]
+    return f"{on[0]} alone" if len(on) == 1 else ", ".join(on)
+
+
+def next_steps(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> list[Step]:
     """What the next unit of budget would buy: single PEs that could become full, most IC per CPU second first."""
-    now, spent = internal_completeness(instance, active), cost(instance, active)
+    now, spent = internal_completeness(instance, active, failure=failure), cost(instance, active)
     steps = []
     for c, i in np.argwhere(~active.all(axis=2)):
         changed = active.copy()
@@ -87,7 +131,7 @@ def next_steps(instance: Instance, active: Active) -> list[Step]:
             Step(
                 pe=instance.pes[i],
                 configuration=instance.configurations[c].name,
-                ic=internal_completeness(instance, changed) - now,
+                ic=internal_completeness(instance, changed, failure=failure) - now,
                 cost=cost(instance, changed) - spent,
                 fits=bool((host_load(instance, changed)[c] <= instance.limit).all()),
             )

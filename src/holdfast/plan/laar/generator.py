@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -32,10 +33,17 @@ class Ranges:
     def __post_init__(self) -> None:
         for name in ("hosts", "pes_per_host", "out_degree", "selectivity", "source_rate", "cost", "overload"):
             low, high = getattr(self, name)
-            if not 0 < low <= high:
+            if not 0 < low <= high < inf:
                 raise HoldfastError(f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}")
         if self.overload[0] <= 1:
             raise HoldfastError(f"range 'overload' must lie above 1, got {self.overload[0]:g}: High would not overload")
+        if self.replicas < 1:
+            raise HoldfastError(f"'replicas' wants a whole number of at least 1, got {self.replicas}")
+        if self.overload[0] >= self.source_rate[1] / self.source_rate[0]:
+            raise HoldfastError(
+                f"range 'overload' from {self.overload[0]:g} wants a High rate of more than as many times Low; "
+                f"'source_rate' gives at most {self.source_rate[1] / self.source_rate[0]:g} times"
+            )
         if not 0 < self.high_probability < 1:
             raise HoldfastError(f"'high_probability' must lie between 0 and 1, got {self.high_probability:g}")
 

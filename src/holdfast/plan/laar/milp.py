@@ -50,7 +50,10 @@ class Milp:
 
 
 def most_complete(instance: Instance, *, seconds: float = 60.0) -> tuple[Active | None, float]:
-    """A strategy of the highest IC that hosts allow, and a proven upper bound on IC; None where Eq. 11 and 12 clash."""
+    """A strategy of the highest IC that hosts allow, and a proven upper bound on IC.
+
+    (None, 0.0) where Eq. 11 and 12 clash; None with another bound where time ran out before any strategy was found.
+    """
     answer = _answer(Question(instance, "completeness", 1e-6), seconds=seconds)
     return (None, 0.0) if answer.status == INFEASIBLE else (answer.active, min(1.0, -answer.bound))
 

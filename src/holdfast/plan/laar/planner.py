@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from time import perf_counter
 
 from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor
 from holdfast.plan.laar.best import Best
+from holdfast.plan.laar.chosen_failure import UnderFailure
+from holdfast.plan.laar.completeness import internal_completeness
 from holdfast.plan.laar.exhaustive import Exhaustive
-from holdfast.plan.laar.explain import infeasible, next_steps, reasons
+from holdfast.plan.laar.explain import InfeasibleError, closest, infeasible, next_steps, reasons, undecided
+from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.ftsearch import FTSearch
 from holdfast.plan.laar.instance import Active, Instance
 from holdfast.plan.laar.milp import Milp
 from holdfast.plan.laar.solver import Outcome, Solution, Solver
-from holdfast.plan.laar.strategy import Strategy
+from holdfast.plan.laar.strategy import SearchStory, Strategy
 
 SOLVERS: Mapping[str, Callable[[], Solver]] = {
     "best": Best,
@@ -20,6 +24,8 @@ SOLVERS: Mapping[str, Callable[[], Solver]] = {
     "milp": Milp,
     "exhaustive": Exhaustive,
 }
+# Of the time limit, what is kept back to explain a search that found nothing.
+_KEPT, _MOST_KEPT_S = 0.15, 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,17 +36,20 @@ class Planned:
     solution: Solution
     strategy: Strategy
     active: Active
+    failure: FailureModel
 
     def why(self) -> list[str]:
         """The plan in words: what it promises and costs, each replica's reason, and what more would buy."""
         solution, strategy = self.solution, self.strategy
         proof = "optimal" if solution.outcome is Outcome.BST else f"within {solution.gap:.2%} of the optimum"
+        under = "" if isinstance(self.failure, Pessimistic) else f" under failure model {strategy.failure}"
         lines = [
-            f"IC {strategy.internal_completeness:.4f} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per "
+            f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per "
             f"billing period ({proof}, by {solution.solver} in {solution.seconds:.1f} s)"
         ]
-        lines += reasons(self.instance, self.active)
-        fitting = [step for step in next_steps(self.instance, self.active) if step.fits]
+        lines += _search_lines(solution)
+        lines += reasons(self.instance, self.active, failure=self.failure)
+        fitting = [step for step in next_steps(self.instance, self.active, failure=self.failure) if step.fits]
         if fitting:
             step = fitting[0]
             lines.append(
@@ -51,6 +60,17 @@ class Planned:
         return lines
 
 
+def _search_lines(solution: Solution) -> list[str]:
+    """How FT-Search went, where it was FT-Search: its nodes, its first solution, what each rule cut and how high up."""
+    lines = []
+    if solution.prunings:
+        cuts = ", ".join(f"{rule} {cut.count} (mean height {cut.height:.1f})" for rule, cut in solution.prunings.items())
+        lines.append(f"search: {solution.nodes} nodes; pruned by {cuts}")
+    if solution.first is not None:
+        lines.append(f"first solution: {solution.first.cost:.6g} CPU s after {solution.first.seconds:.2f} s")
+    return lines
+
+
 def solver_named(name: str) -> Solver:
     """A solver by its name."""
     if name not in SOLVERS:
@@ -59,12 +79,17 @@ def solver_named(name: str) -> Solver:
 
 
 def plan_strategy(
-    descriptor: Descriptor, *, sla: float | None = None, solver: str | Solver = "best", seconds: float = 60.0
+    descriptor: Descriptor,
+    *,
+    sla: float | None = None,
+    solver: str | Solver = "best",
+    seconds: float = 60.0,
+    failure: FailureModel | None = None,
 ) -> Planned:
-    """The cheapest strategy that meets the SLA (the descriptor's unless given).
+    """The cheapest strategy that meets the SLA (the descriptor's unless given) under the failure model.
 
     Raises InfeasibleError when there is none, saying the best that can be met and what blocks it; and HoldfastError when
-    time ran out with nothing known.
+    time ran out with nothing known. Explaining that is part of `seconds`.
 
     >>> from holdfast.plan.laar.examples import figure_1
     >>> planned = plan_strategy(figure_1(), sla=0.6)
@@ -73,13 +98,36 @@ def plan_strategy(
     """
     instance = Instance.of(descriptor, sla=sla)
     planner = solver_named(solver) if isinstance(solver, str) else solver
-    solution = planner.solve(instance, seconds=seconds)
-    if solution.outcome is Outcome.NUL:
-        raise infeasible(instance)
+    model = failure or Pessimistic()
+    if not isinstance(model, Pessimistic):
+        planner = UnderFailure(model, planner)
+    started = perf_counter()
+    kept = min(_MOST_KEPT_S, _KEPT * seconds)
+    solution = planner.solve(instance, seconds=seconds - kept)
     if solution.active is None:
-        raise HoldfastError(
-            f"no strategy for '{descriptor.application}' was found in {seconds:g} s, nor a proof that there is none; "
-            "give more seconds, or take solver 'best'"
-        )
-    strategy = Strategy.of(instance, solution.active, solver=solution.solver, outcome=solution.outcome.value, bound=solution.bound)
-    return Planned(instance, solution, strategy, solution.active)
+        raise _nothing(instance, solution, failure=model, seconds=seconds, left=max(kept, seconds - (perf_counter() - started)))
+    strategy = Strategy.of(
+        instance,
+        solution.active,
+        solver=solution.solver,
+        outcome=solution.outcome.value,
+        bound=solution.bound,
+        failure=model,
+        search=SearchStory.of(solution),
+    )
+    return Planned(instance, solution, strategy, solution.active, model)
+
+
+def _nothing(instance: Instance, solution: Solution, *, failure: FailureModel, seconds: float, left: float) -> HoldfastError:
+    """Why there is no strategy: none exists, or none was found."""
+    if isinstance(failure, Pessimistic):
+        if solution.outcome is Outcome.NUL:
+            return infeasible(instance, seconds=left)
+        return undecided(instance, solver=solution.solver, seconds=seconds, left=left)
+    best, _ = closest(instance, seconds=left)
+    reached = "" if best is None else f"; {internal_completeness(instance, best, failure=failure):.4f} is met by one that fits"
+    found = "exists" if solution.outcome is Outcome.NUL else f"was found in {seconds:g} s"
+    return InfeasibleError(
+        f"no strategy for '{instance.application}' that meets {instance.sla:.4g} under failure model {failure.name} {found}"
+        f"{reached}; lower the SLA, or add hosts or cores"
+    )

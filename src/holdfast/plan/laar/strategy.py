@@ -12,9 +12,12 @@ import numpy as np
 from pydantic import Field
 
 from holdfast.errors import HoldfastError
-from holdfast.model.document import Document, Part, Problem, at_least, between, read_document
-from holdfast.plan.laar.completeness import cost, internal_completeness
+from holdfast.model.document import Document, Part, Problem, at_least, between, wanted
+from holdfast.plan.laar.completeness import cost, internal_completeness, violations
+from holdfast.plan.laar.failure import FailureModel
 from holdfast.plan.laar.instance import Active, Instance
+from holdfast.plan.laar.solver import Solution
+from holdfast.plan.reading import STRATEGY, read_kind
 
 
 class Activation(Part):
@@ -24,6 +27,34 @@ class Activation(Part):
     rates: dict[str, float]
     probability: float
     active: dict[str, tuple[int, ...]]
+
+
+class Cut(Part):
+    """How often a rule of FT-Search cut its tree, and the mean height of what it cut off."""
+
+    count: int
+    height: float
+
+
+class SearchStory(Part):
+    """How the solver came to the strategy: what Figures 4 to 6 of the paper are made of."""
+
+    seconds: float
+    nodes: int
+    first_cost: float | None = None
+    first_seconds: float | None = None
+    prunings: dict[str, Cut] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, solution: Solution) -> SearchStory:
+        first = solution.first
+        return cls(
+            seconds=solution.seconds,
+            nodes=solution.nodes,
+            first_cost=first.cost if first else None,
+            first_seconds=first.seconds if first else None,
+            prunings={rule: Cut(count=cut.count, height=cut.height) for rule, cut in solution.prunings.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +78,8 @@ class Strategy(Document):
 
     `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least. `placement` gives the host of
     each replica of each PE, `operators` what the PE runs, so that who applies the strategy can tell one that was made
-    for something else.
+    for something else. Internal completeness is that under the failure model `failure`; `breaks` says in words which of
+    Eq. 10 to 12 the strategy breaks, as a baseline may.
     """
 
     application: str
@@ -58,23 +90,39 @@ class Strategy(Document):
     cost: float
     bound: float = 0.0
     billing_period_s: float
+    failure: str = "pessimistic"
+    breaks: tuple[str, ...] = ()
+    search: SearchStory | None = None
     replicas: Annotated[int, Field(json_schema_extra={"minimum": 1})]
     placement: dict[str, tuple[str, ...]]
     operators: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     configurations: tuple[Activation, ...]
 
     @classmethod
-    def of(cls, instance: Instance, active: Active, *, solver: str = "given", outcome: str = "SOL", bound: float = 0.0) -> Strategy:
+    def of(
+        cls,
+        instance: Instance,
+        active: Active,
+        *,
+        solver: str = "given",
+        outcome: str = "SOL",
+        bound: float = 0.0,
+        failure: FailureModel | None = None,
+        search: SearchStory | None = None,
+    ) -> Strategy:
         """The document of a strategy held in an array."""
         return cls(
             application=instance.application,
             solver=solver,
             outcome=outcome,
             sla=instance.sla,
-            internal_completeness=internal_completeness(instance, active),
+            internal_completeness=min(1.0, internal_completeness(instance, active, failure=failure)),
             cost=cost(instance, active),
             bound=bound,
             billing_period_s=instance.billing_period_s,
+            failure=failure.name if failure else "pessimistic",
+            breaks=tuple(violations(instance, active, failure=failure)),
+            search=search,
             replicas=instance.shape[2],
             placement={pe: tuple(instance.hosts[h] for h in instance.host_of[i]) for i, pe in enumerate(instance.pes)},
             operators=dict(zip(instance.pes, instance.operators, strict=True)),
@@ -95,7 +143,7 @@ class Strategy(Document):
             yield Problem(("configurations",), "is empty; a strategy has at least one configuration")
             return
         if self.replicas < 1:
-            yield Problem(("replicas",), f"wanted a whole number of at least 1, got {self.replicas}")
+            yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
         for name, count in Counter(activation.name for activation in self.configurations).items():
             if count > 1:
                 yield Problem(("configurations",), f"names configuration '{name}' twice; names must differ")
@@ -111,7 +159,7 @@ class Strategy(Document):
             for pe in sorted(self.placement.keys() ^ activation.active.keys()):
                 yield Problem((*place, "active"), f"and placement differ in PE '{pe}'; both must name every PE")
             for pe, replicas in activation.active.items():
-                wrong = [j for j in replicas if not 0 <= j < self.replicas]
+                wrong = [j for j in replicas if not 0 <= j < self.replicas] if self.replicas >= 1 else []
                 if wrong or len(set(replicas)) < len(replicas):
                     text = f"wanted different replicas from 0 to {self.replicas - 1}, got {list(replicas)}"
                     yield Problem((*place, "active", pe), text)
@@ -120,7 +168,7 @@ class Strategy(Document):
         for pe in sorted(self.operators.keys() - self.placement.keys()):
             yield Problem(("operators", pe), "is no PE of the placement")
         for pe, hosts in self.placement.items():
-            if len(hosts) != self.replicas:
+            if len(hosts) != self.replicas >= 1:
                 yield Problem(("placement", pe), f"wanted {self.replicas} hosts (one per replica), got {list(hosts)}")
 
     def lookup(self, rates: Mapping[str, float]) -> Match:
@@ -159,4 +207,4 @@ class Strategy(Document):
 
 def read_strategy(path: str | Path) -> Strategy:
     """The strategy at path; DocumentError with every problem if it is not one."""
-    return read_document(path, Strategy)
+    return read_kind(path, Strategy, wanted=[STRATEGY])

@@ -34,7 +34,7 @@ def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Pla
 
     Candidates: the current plan with 0, 1, 2, 4, ... replicas started for its greatest gain and its least useful ones
     stopped to make room, and the plan made from scratch. With a worth of 0 the best plan wins; with a worth of 1 nothing is
-    started. Stopping is free.
+    started. Stopping costs nothing, yet of plans worth the same the one with fewest moves is taken.
     """
     topology = measure.topology
     held = tuple(current)
@@ -48,7 +48,7 @@ def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Pla
     formula = build(measure)
     ladder = [_moved(measure, formula, now, starts=starts, budget=budget) for starts in _steps(len(target - now))]
     plans = [*ladder, target]
-    chosen = max(plans, key=lambda plan: (_net(measure, plan, now, move_worth), -len(plan - now), -len(plan)))
+    chosen = max(plans, key=lambda plan: (_net(measure, plan, now, move_worth), -len(plan ^ now)))
     return Adaptation(
         plan=made(planner, measure, budget, chosen=chosen, bound=best.bound),
         stop=tuple(topology.tasks[i] for i in by_name(measure, now - chosen)),

@@ -8,11 +8,12 @@ from pathlib import Path
 from pydantic import Field
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import Document, Part, Problem, at_least, between, read_document
+from holdfast.model.document import Document, Part, Problem, at_least, between
 from holdfast.model.topology import Topology
 from holdfast.plan.ppa.adapt import Adaptation
 from holdfast.plan.ppa.explain import Next, Reason
 from holdfast.plan.ppa.planner import Plan
+from holdfast.plan.reading import PLAN, read_kind
 
 
 class Replica(Part):
@@ -102,7 +103,7 @@ class PlanDocument(Document):
 
 def read_plan(path: str | Path, *, topology: Topology | None = None) -> PlanDocument:
     """The plan at path; DocumentError if it is not one, or not one of the topology."""
-    plan = read_document(path, PlanDocument)
+    plan = read_kind(path, PlanDocument, wanted=[PLAN])
     if topology is not None:
         problems = plan.misfits({name: operator.parallelism for name, operator in topology.operators.items()})
         if plan.topology != topology.topology:

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.plan.ppa.completion import Links
+from holdfast.plan.ppa.curve import Knapsack
 from holdfast.plan.ppa.fidelity import Measure
-from holdfast.plan.ppa.planner import SAME, Plan, Planner, by_name, numbers_of
+from holdfast.plan.ppa.formula import Formula, build
+from holdfast.plan.ppa.frontier import REFILL
+from holdfast.plan.ppa.planner import SAME, Plan, Planner, by_name, numbers_of, pruned
 
 OBJECTIVES = {"of": "output fidelity", "ic": "internal completeness", "criticality": "measured quality"}
 
@@ -52,28 +55,47 @@ def reasons(measure: Measure, plan: Plan) -> list[Reason]:
     return made
 
 
-def next_unit(measure: Measure, plan: Plan, planner: Planner) -> Next | None:
-    """What more budget would buy from the same planner: one replica more if that helps, else as few as do.
+def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> Next | None:
+    """What more budget would buy: one replica more if that helps, else as few as do.
 
-    None where nothing is left to buy.
+    Either replicas beside those of the plan, or the planner's own plan of the larger budget where that is worth more.
+    Without a planner the plan stays as it is: what is bought is then due to the budget alone. None where nothing is left
+    to buy.
     """
     objective = OBJECTIVES[plan.objective]
-    room = len(measure.weights) - plan.budget
     now = set(numbers_of(measure, plan))
-    for more in range(1, min(room, len(measure.topology.order)) + 1):
-        larger = planner.plan(measure, plan.budget + more)
-        if larger.quality <= plan.quality + SAME:
+    if plan.quality >= 1 - SAME:
+        return None
+    formula = build(measure)
+    for more in range(1, len(measure.weights) - plan.budget + 1):
+        then = now | _added(measure, formula, now, count=plan.budget + more - len(now))
+        quality = measure.of(then)
+        if planner is not None:
+            larger = planner.plan(measure, plan.budget + more)
+            if larger.quality > quality + SAME:
+                then, quality = set(numbers_of(measure, larger)), larger.quality
+        if quality <= plan.quality + SAME:
             continue
-        then = set(numbers_of(measure, larger))
         start = tuple(measure.topology.tasks[i] for i in by_name(measure, then - now))
         stop = tuple(measure.topology.tasks[i] for i in by_name(measure, now - then))
-        gain = f"{objective} +{larger.quality - plan.quality:.3f} (to {larger.quality:.3f})"
+        gain = f"{objective} +{quality - plan.quality:.3f} (to {quality:.3f})"
         how = f"replicate {_listed(start)}" + (f" in place of {_listed(stop)}" if stop else "")
         text = f"one more replica buys {gain}: {how}"
         if more > 1:
             text = f"one more replica buys nothing by itself; {more} more buy {gain}: {how}"
-        return Next(more, larger.quality, start, stop, text)
+        return Next(more, quality, start, stop, text)
     return None
+
+
+def _added(measure: Measure, formula: Formula, now: set[int], *, count: int) -> set[int]:
+    """So many tasks beside those there, for the greatest gain that is found: the greatest there is where it is one task."""
+    alive = np.zeros(len(measure.weights))
+    alive[sorted(now)] = 1.0
+    if count > 1:
+        return pruned(measure, now | Knapsack(formula, count, free=alive, evaluations=REFILL).tasks(count)) - now
+    others = np.array([task for task in by_name(measure, range(len(alive))) if task not in now], dtype=np.int64)
+    worth = measure.extended(alive, list(others[:, None]))
+    return {int(others[int(np.argmax(np.round(worth, 12)))])}
 
 
 def _ways(measure: Measure, links: Links, task: int, alive: np.ndarray) -> str:

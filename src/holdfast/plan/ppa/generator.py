@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from math import isfinite
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -39,8 +40,12 @@ class Ranges:
         for name in ("joins", "forks"):
             if not 0 <= getattr(self, name) <= 1:
                 raise HoldfastError(f"share '{name}' must lie between 0 and 1, got {getattr(self, name):g}")
-        if self.zipf < 0 or self.most_inputs < 1:
+        if self.kind not in get_args(Kind):
+            raise HoldfastError(f"'kind' wants one of {', '.join(get_args(Kind))}, got '{self.kind}'")
+        if not (isfinite(self.zipf) and self.zipf >= 0) or self.most_inputs < 1:
             raise HoldfastError(f"wanted zipf >= 0 and most_inputs >= 1, got {self.zipf:g} and {self.most_inputs}")
+        if not (isfinite(self.rate) and self.rate >= 0):
+            raise HoldfastError(f"'rate' wants a number of at least 0, got {self.rate:g}")
 
 
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Topology:

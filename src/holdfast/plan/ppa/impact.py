@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import Document, Problem, at_least, read_document
+from holdfast.model.document import Document, Place, Problem, at_least
+from holdfast.model.topology import Topology
+from holdfast.plan.reading import CRITICALITY, REPORT, kind_of, lines_of, placed, plain, read_kind
 
 
 class CriticalityDocument(Document):
@@ -55,39 +57,69 @@ class _Report(_Some):
     scores: tuple[_Score, ...]
 
 
-class _Heading(BaseModel):
-    model_config = ConfigDict(extra="allow")
-
-    campaign: object = None
-
-
-def read_impact(path: str | Path) -> dict[str, float]:
-    """The quality impact of each operator.
+def read_impact(path: str | Path, *, topology: Topology | None = None) -> dict[str, float]:
+    """The quality impact of each operator; with a topology, of every operator of that one and no other.
 
     Of an assessment's report, under its first score: the impact of the cases in which operators fail without a replica.
     An operator that was not tried because its loss is that of another one has the other's impact.
     """
-    if read_document(path, _Heading).campaign is None:
-        return dict(read_document(path, CriticalityDocument).impact)
-    report = read_document(path, _Report)
-    if not report.scores:
-        raise DocumentError(str(path), ["scores: is empty; an assessment has at least one"])
+    if kind_of(path) is REPORT:
+        found, places, problems = _of_report(read_kind(path, _Report, wanted=[REPORT]))
+        told: list[str] = []
+    else:
+        found, told = _of_document(path)
+        places, problems = {name: ("impact", name) for name in found}, []
+    if topology is not None and (found or not told):
+        problems += _misfits(topology, places)
+    if problems:
+        lines = lines_of(path)
+        told += [placed(problem, lines) for problem in problems]
+    if told:
+        raise DocumentError(str(path), told)
+    return found
+
+
+def _of_document(path: str | Path) -> tuple[dict[str, float], list[str]]:
+    """The impacts as far as they can be read, and everything wrong with them."""
+    try:
+        return dict(read_kind(path, CriticalityDocument, wanted=[CRITICALITY, REPORT]).impact), []
+    except DocumentError as error:
+        impact = plain(path).get("impact")
+        return dict.fromkeys(impact, 0.0) if isinstance(impact, dict) else {}, list(error.problems)
+
+
+def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], list[Problem]]:
+    """The impacts, where the report speaks of each operator, and what was not measured."""
     found: dict[str, float] = {}
+    places: dict[str, Place] = {}
+    if not report.scores:
+        return found, places, [Problem(("scores",), "is empty; an assessment has at least one")]
     problems = []
     measured = {case.case: case.impact for case in report.scores[0].cases}
-    for operators, failover_s in report.campaign.cases:
+    for index, (operators, failover_s) in enumerate(report.campaign.cases):
         if failover_s is not None:
             continue
         case = "+".join(operators)
         impact = measured.get(case)
+        for operator in operators:
+            places.setdefault(operator, ("campaign", "cases", index))
         if impact is None:
-            problems.append(f"scores[0].cases: no impact was measured for case '{case}'")
+            problems.append(Problem(("scores", 0, "cases"), f"no impact was measured for case '{case}'"))
             continue
         for operator in operators:
             found[operator] = max(impact, found.get(operator, 0.0))
-    for choice in report.choices:
+    for index, choice in enumerate(report.choices):
+        if choice.like in places:
+            places.setdefault(choice.name, ("choices", index))
         if choice.like in found:
             found.setdefault(choice.name, found[choice.like])
-    if problems:
-        raise DocumentError(str(path), problems)
-    return found
+    return found, places, problems
+
+
+def _misfits(topology: Topology, places: Mapping[str, Place]) -> Iterable[Problem]:
+    """Operators of the topology without an impact, and impacts of what is no operator of it."""
+    known = f"operators are: {', '.join(sorted(topology.operators))}"
+    for name in sorted(topology.operators.keys() - places.keys()):
+        yield Problem((), f"gives no quality impact of operator '{name}' of topology '{topology.topology}'")
+    for name in sorted(places.keys() - topology.operators.keys()):
+        yield Problem(places[name], f"'{name}' is no operator of topology '{topology.topology}'; {known}")

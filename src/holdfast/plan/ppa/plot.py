@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holdfast.errors import HoldfastError
 from holdfast.plan.ppa.explain import OBJECTIVES
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.planner import Plan, Planner
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MOST_BUDGETS = 25
 FORMATS = (".svg", ".png", ".pdf")
@@ -65,12 +70,19 @@ def draw(path: Path, measure: Measure, plans: Mapping[str, Sequence[Plan]]) -> N
         )
     axes.set_xlabel("replicas")
     axes.set_ylabel(OBJECTIVES[measure.name])
-    axes.set_title(measure.topology.topology)
+    axes.set_title(measure.topology.topology, parse_math=False)  # a $ in a name is a $
     axes.set_ylim(0, 1.02)
     axes.grid(alpha=0.3)
     axes.legend()
+    save(figure, path)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write the picture. A sign that the font lacks becomes a box, and nothing is said of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def check_path(path: Path) -> None:

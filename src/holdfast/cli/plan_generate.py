@@ -1,0 +1,88 @@
+"""holdfast plan generate: random applications and topologies as the papers draw theirs, as documents to plan for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import BaseModel
+
+from holdfast.cli.plan_output import DOCUMENTS, check_output, write_output
+from holdfast.cli.shared import json_option, print_json
+from holdfast.errors import HoldfastError
+from holdfast.plan.laar import generator as laar
+from holdfast.plan.ppa import generator as ppa
+
+
+@click.command("generate")
+@click.argument("kind", type=click.Choice(["application", "topology"]))
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed: the same gives the same documents.")
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many; above 1 --out is a folder.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="What to draw from; ranges as LOW:HIGH. Repeatable.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (JSON or YAML by suffix), or folder.")
+@click.option("--force", is_flag=True, help="Replace what is there.")
+@json_option
+def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: Path, force: bool, as_json: bool) -> None:
+    """Write random applications (LAAR section 5.2) or task topologies (PPA section VI-C).
+
+    The n-th depends on the seed, n and the ranges alone. A name that --set does not know is answered with all names.
+
+    \b
+    Examples:
+      holdfast plan generate topology --seed 7 --out topology.yaml
+      holdfast plan generate topology --set parallelism=1:40 --set zipf=0.1 --set kind=structured --out topology.yaml
+      holdfast plan generate application --set hosts=4 --set pes_per_host=2:6 --count 20 --out corpus
+    """
+    paths = [out] if count == 1 else [out / f"{kind}{n:04d}.yaml" for n in range(count)]
+    if count > 1 and (out.suffix in DOCUMENTS or out.is_file()):
+        raise HoldfastError(f"--out '{out}' must be a folder for {count} documents; give one without a suffix")
+    for path in paths:
+        check_output(path)
+        if path.exists() and not force:
+            raise HoldfastError(f"'{path}' exists already; give another --out, or --force to replace it")
+    made: Iterator[BaseModel]
+    if kind == "application":
+        made = laar.corpus(seed, count, ranges=_ranges(laar.Ranges(), settings))
+    else:
+        made = ppa.corpus(seed, count, ranges=_ranges(ppa.Ranges(), settings))
+    for path, document in zip(paths, made, strict=True):
+        write_output(path, document)
+    if as_json:
+        print_json({"kind": kind, "seed": seed, "written": [str(path) for path in paths]})
+    else:
+        click.echo(f"wrote {paths[0]}" if count == 1 else f"wrote {count} documents in {out}", err=True)
+
+
+def _ranges(base: Any, settings: tuple[str, ...]) -> Any:
+    """The ranges with what was set in place of what they are unless set."""
+    known = {field.name: getattr(base, field.name) for field in fields(base)}
+    given: dict[str, Any] = {}
+    for text in settings:
+        name, _, value = text.partition("=")
+        if name not in known:
+            shown = ", ".join(f"{n}={_shown(v)}" for n, v in known.items())
+            raise HoldfastError(f"--set knows no '{name}'; names and what they are unless set: {shown}")
+        if name in given:
+            raise HoldfastError(f"--set gives '{name}' twice; give it once")
+        try:
+            given[name] = _parsed(known[name], value)
+        except ValueError:
+            raise HoldfastError(f"--set {name} wants a value such as {_shown(known[name])}, got '{value}'") from None
+    return type(base)(**{**known, **given})
+
+
+def _parsed(like: Any, text: str) -> object:
+    """The value that a text gives, of the same type as another value."""
+    if isinstance(like, tuple):
+        low, given, high = text.partition(":")
+        return _parsed(like[0], low), _parsed(like[0], high if given else low)
+    return type(like)(text)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return ":".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,55 @@
+"""Where holdfast plan writes: refused before anything is planned, and by the name that the user gave."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from holdfast.errors import HoldfastError
+from holdfast.model.document import write_document
+from holdfast.plan.ppa.plot import check_path
+
+DOCUMENTS = (".json", ".yaml", ".yml")
+
+
+def check_output(out: Path | None, *, plot: Path | None = None, document: Path | None = None) -> None:
+    """Raise HoldfastError unless a document can be written at `out` and a picture at `plot`, over nothing of another kind."""
+    if out is not None:
+        if out.is_dir():
+            raise HoldfastError(f"--out '{out}' is a directory; give the name of a file, such as '{out / 'plan.json'}'")
+        if out.suffix not in DOCUMENTS:
+            raise HoldfastError(f"--out '{out}' wants a suffix of {', '.join(DOCUMENTS)}; got '{out.suffix}'")
+        if document is not None and out.exists() and document.exists() and out.samefile(document):
+            raise HoldfastError(f"--out '{out}' is the document to plan for; give another name")
+        _check_folder("--out", out)
+    if plot is not None:
+        check_path(plot)
+        if plot.is_dir():
+            raise HoldfastError(f"--plot '{plot}' is a directory; give the name of a file")
+        _check_folder("--plot", plot)
+
+
+def write_output(out: Path, document: BaseModel) -> None:
+    """Write a document. What the system refuses is told of `out`, not of the file beside it that is renamed."""
+    try:
+        write_document(out, document)
+    except OSError as error:
+        raise unwritable("--out", out, error) from error
+
+
+def unwritable(option: str, path: Path, error: OSError) -> HoldfastError:
+    """What to say when the system will not have a file."""
+    return HoldfastError(f"{option} '{path}' cannot be written: {error.strerror}; check the folder, its space and permissions")
+
+
+def _check_folder(option: str, path: Path) -> None:
+    """The nearest folder that exists must take files."""
+    folder = path.parent
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if not folder.is_dir():
+        raise HoldfastError(f"{option} '{path}' cannot be written: '{folder}' is no folder; give another name")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise HoldfastError(f"{option} '{path}' cannot be written: folder '{folder}' may not be written to; give another name")
