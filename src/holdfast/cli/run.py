@@ -114,7 +114,8 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
 
 
 def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
-    from holdfast.model.job import Contract, Feed, Job
+    from holdfast.model.document import check_document
+    from holdfast.model.job import Job
 
     replicas = {}
     for text in options["replicas"]:
@@ -123,30 +124,24 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
             raise HoldfastError(f"--replicas: wanted PE=N such as vwap=2, got '{text}'")
         replicas[name] = int(count)
     trace, columns = options["trace"], options["columns"]
-    return Job(
-        job=Path(application).stem,
-        type="finite" if trace else "streaming",
-        application=str(Path(application).resolve()),
-        feed=Feed(
-            trace=_absolute(trace) if trace else None,
-            columns=str(Path(columns).resolve()) if columns else None,
-            speed=options["speed"],
-        ),
-        log=_absolute(options["log_root"]) if options["log_root"] else str(work / "log"),
-        out=_absolute(options["out"]) if options["out"] else str(work / "out"),
-        plan=str(Path(options["plan"]).resolve()) if options["plan"] else None,
-        strategy=str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
-        replicas=replicas,
-        contract=Contract(
-            checkpoint_epochs=options["checkpoint_epochs"],
-            tentative_after_s=options["tentative_after_s"],
-            correction=options["correction"],
-            secondary=options["secondary"],
-            protection=options["protection"],
-            deadline_s=options["deadline_s"],
-            reroute_after_s=options["reroute_after_s"],
-        ),
-    )
+    promised = ("checkpoint_epochs", "tentative_after_s", "correction", "secondary", "protection", "deadline_s", "reroute_after_s")
+    document = {
+        "job": Path(application).stem,
+        "type": "finite" if trace else "streaming",
+        "application": str(Path(application).resolve()),
+        "feed": {
+            "trace": _absolute(trace) if trace else None,
+            "columns": str(Path(columns).resolve()) if columns else None,
+            "speed": options["speed"],
+        },
+        "log": _absolute(options["log_root"]) if options["log_root"] else str(work / "log"),
+        "out": _absolute(options["out"]) if options["out"] else str(work / "out"),
+        "plan": str(Path(options["plan"]).resolve()) if options["plan"] else None,
+        "strategy": str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
+        "replicas": replicas,
+        "contract": {name: options[name] for name in promised},
+    }
+    return check_document(document, Job, thing="the run")
 
 
 def _absolute(path: str) -> str:

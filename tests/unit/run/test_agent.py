@@ -1,0 +1,256 @@
+"""A prediction agent on a real log, without processes: what it commits, when, and what it makes of what comes late."""
+
+from concurrent.futures import Executor, Future
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.errors import DocumentError, HoldfastError, ProblemsError
+from holdfast.log import EpochLog, Quality, Store
+from holdfast.model.document import check_document
+from holdfast.model.job import Contract, Job, Predicting, Reading, Task
+from holdfast.run.agent_terms import check_orders, check_protection
+from holdfast.run.agent_watch import PredictionAgent
+from holdfast.run.outbox import Outbox
+from holdfast.run.rows import read_rows
+from holdfast.run.timeline import Timeline
+
+TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
+TASK = Task(pe="racks", reads=(Reading(stream="src"),), makes=("racks",))
+RACKS = ("r1", "r2", "r3")
+
+
+class AtOnce(Executor):
+    """Learns in the thread that asks: the same every time."""
+
+    def submit(self, call, /, *args, **named):
+        done = Future()
+        done.set_result(call(*args, **named))
+        return done
+
+
+class World:
+    """A PE that commits when it is told to, its agent, and the time."""
+
+    def __init__(self, *, keys=("rack",), **terms):
+        self.store, self.now_s, self.told = Store(MemoryStore()), 0.0, []
+        self.log = EpochLog(self.store)
+        self.contract = Contract(protection="prediction", deadline_s=1.0, predicting=Predicting(**terms))
+        self.keys = keys
+        self.agent = self.new_agent()
+
+    def new_agent(self):
+        tell = lambda kind, about: self.told.append((kind, about))  # noqa: E731
+        outbox = Outbox(self.store, 0, "agent of racks/0 on n2", TIMELINE, tell, clock=lambda: self.now_s)
+        return PredictionAgent(
+            TASK,
+            self.contract,
+            keys={"racks": self.keys},
+            outbox=outbox,
+            stores=[self.store],
+            learner=AtOnce(),
+            clock=lambda: self.now_s,
+        )
+
+    def commit(self, stream, epoch, rows, quality=Quality.EXACT):
+        box = Outbox(self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, clock=lambda: self.now_s)
+        box.publish(stream, epoch, rows=rows, quality=quality)
+
+    def feed(self, epoch):
+        self.commit("src", epoch, pa.table({"seq": np.arange(100 * epoch + 1, 100 * epoch + 101)}))
+
+    def make(self, epoch, quality=Quality.EXACT):
+        seq = [100 * epoch + 30 * (n + 1) for n in range(3)]
+        self.commit("racks", epoch, pa.table({"seq": seq, "epoch": [epoch] * 3, "rack": RACKS, "cpu": [10.0, 20.0, 30.0]}), quality)
+
+    def run(self, epochs, *, makes=True):
+        """Let epochs pass, each made 0.2 s after its input where the PE makes them."""
+        for epoch in epochs:
+            self.now_s = TIMELINE.closes_s(epoch)
+            self.feed(epoch)
+            self.agent.step()
+            self.now_s += 0.2
+            if makes:
+                self.make(epoch)
+            self.agent.step()
+            self.now_s += 0.75
+            self.agent.step()
+
+    def first(self, epoch):
+        record = self.log.first("racks", 0, epoch=epoch)
+        return None if record is None else record.quality.value
+
+
+def test_a_late_epoch_is_committed_as_predicted_shortly_before_its_deadline():
+    world = World()
+    world.run(range(1, 13))
+    world.now_s = TIMELINE.closes_s(13)
+    world.feed(13)
+    world.agent.step()
+    world.now_s += 0.7
+    world.agent.step()
+    assert world.first(13) is None
+    world.now_s += 0.15
+    world.agent.step()
+    record = world.log.first("racks", 0, epoch=13)
+    assert record.quality is Quality.PREDICTED
+    rows = read_rows(world.store, record.files[0])
+    assert rows["rack"].to_pylist() == list(RACKS)
+    assert rows["cpu"].to_pylist() == pytest.approx([10.0, 20.0, 30.0])
+    assert rows["epoch"].to_pylist() == [13] * 3
+    assert all(1300 < seq <= 1400 for seq in rows["seq"].to_pylist())
+    assert record.committed_s <= TIMELINE.closes_s(13) + 1.0
+
+
+def test_after_a_first_miss_the_pe_is_waited_for_only_as_long_as_it_usually_takes():
+    world = World()
+    world.run(range(1, 13))
+    world.run([13], makes=False)
+    world.now_s = TIMELINE.closes_s(14)
+    world.feed(14)
+    world.agent.step()
+    assert world.first(14) is None
+    world.now_s += 0.25
+    world.agent.step()
+    assert world.first(14) == "predicted"
+
+
+def test_a_pe_that_is_back_is_given_its_whole_deadline_again_and_its_late_epochs_are_learned():
+    world = World()
+    world.run(range(1, 13))
+    world.run(range(13, 16), makes=False)
+    for epoch in (13, 14, 15):
+        world.make(epoch)
+    world.agent.step()
+    assert world.agent.corrected == 3
+    assert world.agent.monitor.predicted_in_a_row == 0
+    assert world.agent.streams[0].learned == 15
+    assert world.log.final("racks", 0, epoch=14).producer == "racks/0.0 on n1"
+    world.now_s = TIMELINE.closes_s(16)
+    world.feed(16)
+    world.now_s += 0.5
+    world.agent.step()
+    assert world.first(16) is None
+
+
+def test_its_own_predictions_are_judged_when_the_truth_comes():
+    world = World()
+    world.run(range(1, 13))
+    world.run([13], makes=False)
+    world.make(13)
+    world.agent.step()
+    (stream,) = world.agent.view()["streams"].values()
+    assert (stream["accuracy"], stream["scored_epochs"]) == (1.0, 1)
+
+
+def test_after_the_most_epochs_in_a_row_it_hands_over_until_the_pe_is_back():
+    world = World(most_epochs=2)
+    world.run(range(1, 13))
+    world.run(range(13, 17), makes=False)
+    assert [world.first(epoch) for epoch in range(13, 17)] == ["predicted", "predicted", None, None]
+    assert world.agent.state == "handed over"
+    for epoch in range(13, 17):
+        world.make(epoch)
+    world.agent.step()
+    assert world.agent.state == "watching"
+
+
+def test_without_any_history_it_abstains_once_per_epoch_and_says_what_is_needed():
+    world = World()
+    world.run([1, 2], makes=False)
+    assert world.first(1) is None
+    assert world.agent.abstained == 1
+    assert world.agent.why == "no output was observed yet; a prediction needs 8 per key"
+    assert [kind for kind, _ in world.told] == ["abstained"]
+
+
+def test_keys_with_too_little_history_are_left_out_where_the_contract_says_so():
+    world = World(short="abstain", least_outputs=8)
+    world.run([1, 2, 3])
+    world.run([4], makes=False)
+    assert world.first(4) is None
+    assert world.agent.why == "3 of 3 keys have had fewer than 8 outputs; a prediction needs 8: they are left out"
+
+
+def test_an_agent_that_was_killed_learns_again_from_what_the_log_still_has():
+    world = World()
+    world.run(range(1, 20))
+    world.agent = world.new_agent()
+    world.run([20], makes=False)
+    assert world.first(20) == "predicted"
+    assert world.agent.streams[0].stand_in.turns == 19
+
+
+def test_tentative_output_is_the_pe_s_own_and_is_not_learned_from():
+    world = World()
+    world.run(range(1, 13))
+    world.now_s = TIMELINE.closes_s(13)
+    world.feed(13)
+    world.make(13, Quality.TENTATIVE)
+    world.agent.step()
+    assert world.agent.monitor.misses == 0
+    assert world.agent.streams[0].learned == 12
+
+
+def test_columns_that_cannot_be_predicted_are_told_and_change_nothing_else():
+    world = World(keys=("server",))
+    world.run(range(1, 4))
+    assert world.agent.state == "broken"
+    assert "the key names column 'server', which does not exist" in world.agent.problem
+    world.run([4], makes=False)
+    assert world.first(4) is None
+
+
+def test_an_agent_follows_a_log_that_was_trimmed_past_it():
+    world = World()
+    world.run(range(1, 4))
+    for epoch in range(4, 30):
+        world.now_s = TIMELINE.closes_s(epoch)
+        world.feed(epoch)
+        world.make(epoch)
+    for stream in ("src", "racks"):
+        world.log.trim(stream, 0, after=0, until=25)
+    world.now_s += 5.0
+    world.agent.step()
+    world.agent.step()
+    world.run([30], makes=False)
+    assert world.first(30) == "predicted"
+
+
+def test_algorithms_are_changed_while_it_runs_and_only_installed_ones():
+    world = World()
+    world.run(range(1, 13))
+    change = check_orders({"algorithms": {"stride": {}}, "deadline_s": 2.0}, world.contract, epoch_s=1.0)
+    world.agent.change(change.applied_to(world.contract))
+    view = world.agent.view()
+    assert [each["name"] for each in view["streams"]["racks"]["algorithms"]] == ["stride"]
+    assert view["deadline_s"] == 2.0
+    with pytest.raises(HoldfastError, match="predictor 'oracle' is not installed; installed are: last-outcome"):
+        check_orders({"algorithms": {"oracle": {}}}, world.contract, epoch_s=1.0)
+    with pytest.raises(HoldfastError, match=r"deadline of 0\.5 s is below the epoch length of 1 s"):
+        check_orders({"deadline_s": 0.5}, world.contract, epoch_s=1.0)
+
+
+def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_laid_out():
+    contract = Contract(
+        protection="prediction", deadline_s=0.5, predicting=Predicting(depth=1, algorithms={"oracle": {}}, most_epochs=0)
+    )
+    job = Job(job="j", application="app.py", log="x", contract=contract)
+    with pytest.raises(ProblemsError) as found:
+        check_protection(job, [TASK], epoch_s=1.0)
+    text = str(found.value)
+    for part in (
+        "PE 'racks': the deadline of 0.5 s is below the epoch length of 1 s",
+        "PE 'racks': most_epochs wants a whole number of at least 1, got 0",
+        "PE 'racks': depth wants a whole number of at least 2, got 1",
+        "PE 'racks': predictor 'oracle' is not installed",
+    ):
+        assert part in text
+
+
+def test_prediction_without_a_deadline_is_a_mistake_of_the_job():
+    job = {"job": "j", "application": "app.py", "log": "x", "contract": {"protection": "prediction"}}
+    with pytest.raises(DocumentError, match=r"job: contract\.deadline_s: is missing; prediction needs the seconds after its last"):
+        check_document(job, Job, thing="job")

@@ -1,0 +1,104 @@
+"""Upstream backup on a real log: who is woken, when, and when it may sleep again."""
+
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.manage.protocol import ReplicaStatus
+from holdfast.manage.supervisors import Activate, JobView, Move, Note, ReplicaView
+from holdfast.model.job import Contract, Job, Layout, Policy, Reading, Task
+from holdfast.run.supervisor import SparkSupervisor
+from holdfast.run.timeline import Timeline, agree
+from holdfast.run.upstream import UpstreamBackup
+
+TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0)
+TASKS = (Task(pe="src", kind="source", makes=("src",)), Task(pe="a", reads=(Reading(stream="src"),), makes=("a",), replicas=2))
+
+
+def replica(number, *, active, live=None, state="running"):
+    status = ReplicaStatus(key="a/0", incarnation=1, state="running", live=live) if live is not None else None
+    return ReplicaView(f"1:a/0.{number}", "a/0", number, f"n{number + 1}", 1, number, active, state, 0.0, None, None, status)
+
+
+@pytest.fixture
+def store():
+    return Store(MemoryStore())
+
+
+def commit(store, stream, epoch, *, at_s, quality=Quality.EXACT):
+    EpochLog(store).offer(Record(stream, 0, epoch, quality, (), 0, None, None, "x", "p", committed_s=at_s))
+
+
+def backup(store, after_s=3.0):
+    contract = Contract(protection="upstream", reroute_after_s=after_s)
+    return UpstreamBackup(Job(job="j", application="app.py", log="x", contract=contract), TASKS, store, TIMELINE)
+
+
+def activated(decisions):
+    return [decision.replicas for decision in decisions if isinstance(decision, Activate)]
+
+
+def test_the_secondary_sleeps_while_the_primary_is_in_time(store):
+    one = backup(store)
+    commit(store, "src", 1, at_s=101.0)
+    assert activated(one.look([replica(0, active=True), replica(1, active=True)], 101.5)) == [(0,)]
+    assert one.look([replica(0, active=True), replica(1, active=False, state="idle")], 103.9) == []
+
+
+def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_and_sleeps_when_the_primary_is_back(store):
+    one = backup(store)
+    for epoch in (1, 2, 3):
+        commit(store, "src", epoch, at_s=100.0 + epoch)
+    commit(store, "a", 1, at_s=101.5)
+    asleep = [replica(0, active=True, live=1), replica(1, active=False, state="idle")]
+    assert one.look(asleep, 105.0) == []
+    note, activate = one.look(asleep, 105.1)
+    assert note.text == "a/0 is late by 3.1 s; its input is re-routed to n2"
+    assert activate == Activate("a/0", (0, 1), why="upstream backup")
+    commit(store, "a", 2, at_s=106.0)
+    commit(store, "a", 3, at_s=106.0)
+    awake = [replica(0, active=True, live=1), replica(1, active=True, live=3)]
+    assert one.look(awake, 106.5) == []
+    back = [replica(0, active=True, live=3), replica(1, active=True, live=3)]
+    note, activate = one.look(back, 107.0)
+    assert note.text == "a/0 is back on n1"
+    assert activate.replicas == (0,)
+
+
+def test_a_task_without_another_replica_is_waited_for(store):
+    one = backup(store)
+    commit(store, "src", 1, at_s=101.0)
+    assert one.look([replica(0, active=True)], 200.0) == []
+
+
+def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0):
+    contract = Contract(protection="prediction", deadline_s=1.0, tentative_after_s=tentative_after_s)
+    job = Job(job="j", application="app.py", log=str(tmp_path), contract=contract, policy=Policy(restart=policy))
+    replicas = (replica(0, active=True, live=1),)
+    layout = Layout(application="j", tasks=TASKS)
+    return JobView(1, job, layout, "running", {}, replicas, frozenset(), now_s, {"a/0": {"state": state}})
+
+
+def test_what_prediction_has_covered_for_too_long_is_moved_once_and_only_where_policy_allows_it(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    supervisor = SparkSupervisor()
+    assert supervisor._look(view(store, tmp_path, state="predicting")) == []
+    (move,) = supervisor._look(view(store, tmp_path, state="handed over"))
+    assert isinstance(move, Move) and (move.key, move.node) == ("1:a/0.0", "n1")
+    assert supervisor._look(view(store, tmp_path, state="handed over")) == []
+    assert SparkSupervisor()._look(view(store, tmp_path, state="handed over", policy="never")) == []
+
+
+def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_without_a_dead_pe(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    for epoch in (1, 2):
+        commit(store, "src", epoch, at_s=101.0)
+    commit(store, "a", 1, at_s=101.5, quality=Quality.PREDICTED)
+    supervisor = SparkSupervisor()
+    handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
+    supervisor._look(view(store, tmp_path, now_s=103.0, **handed))
+    said = supervisor._look(view(store, tmp_path, now_s=104.5, **handed))
+    assert [note.text for note in said if isinstance(note, Note)] == ["stood in for a/0: 1 epochs absent"]
+    assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
