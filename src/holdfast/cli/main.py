@@ -27,6 +27,7 @@ COMMANDS = {
     "submit": ("holdfast.cli.submit:submit", "Hand a job to an orchestrator."),
     "run": ("holdfast.cli.run:run", "Run an application on local nodes, through faults, to a verdict."),
     "trace": ("holdfast.cli.trace:trace", "Write a generated trace."),
+    "ui": ("holdfast.cli.ui:ui", "Look at a running orchestrator, or at a run that is over, in a browser."),
 }
 REPRODUCE = {
     "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),

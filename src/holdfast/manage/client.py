@@ -44,7 +44,7 @@ class Client:
     """Calls of one user. Closes its connections at the end of a `with` block."""
 
     def __init__(self, url: str, token: str, *, certificate: Path | None = None) -> None:
-        self.url = url.rstrip("/")
+        self.url, self.token = url.rstrip("/"), token
         try:
             verify = ssl.create_default_context(cafile=certificate) if self.url.startswith("https") else False
         except OSError as error:

@@ -21,7 +21,7 @@ if (fragment.get("token")) sessionStorage.setItem("holdfast-token", fragment.get
 remember();
 
 const token = () => sessionStorage.getItem("holdfast-token") ?? "";
-const whatIf = (kind, name) => ask(`/v1/jobs/${store.picture.job}/consequences?${new URLSearchParams({ [kind]: name })}${player.query()}`, token())
+const whatIf = (kind, name) => ask(`/v1/jobs/${store.picture.job}/consequences?${new URLSearchParams({ [kind]: name })}${player.moment()}`, token())
   .catch((error) => (said(error.message), null));
 
 const graph = new Graph(get("graph"), store, { choose });

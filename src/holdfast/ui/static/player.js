@@ -23,6 +23,12 @@ export class Player {
     return `&at_s=${this.at.toFixed(2)}&speed=${this.playing ? this.speed.value : 0}`;
   }
 
+  // The moment that is shown, for questions about it.
+  moment() {
+    const past = this.store.hello?.past;
+    return past ? `&at_s=${(this.store.now() - past.from_s).toFixed(2)}` : "";
+  }
+
   go(at) {
     this.at = at;
     this.restart();
