@@ -10,27 +10,29 @@ from pydantic import Field
 
 from holdfast.model.document import Document, Part, Problem, at_least, wanted
 
-Kind = Literal["crash", "stall", "slow", "cut", "fill"]
+Kind = Literal["crash", "stall", "slow", "hog", "cut", "fill"]
 Victim = Literal["pe", "host", "node", "controller", "orchestrator", "disk"]
 
 VICTIMS: dict[str, tuple[str, ...]] = {
     "crash": ("pe", "host", "node", "controller", "orchestrator"),
     "stall": ("pe", "host", "controller", "orchestrator"),
     "slow": ("pe",),
+    "hog": ("node",),
     "cut": ("node",),
     "fill": ("disk",),
 }
 """Whom each kind of fault can strike. A node is its controller and its PE host together."""
 
-LASTING = ("stall", "slow", "cut", "fill")
+LASTING = ("stall", "slow", "hog", "cut", "fill")
 
 
 class ScheduledFault(Part):
     """One fault, `at_s` seconds after the job began to run.
 
     crash: killed at once (SIGKILL); a node or the orchestrator is started again after `back_after_s`, if that is given.
-    stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. cut: a node's
-    messages to the orchestrator and back are lost for `for_s`. fill: the log's disk is full for `for_s`.
+    stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. hog: others' work
+    takes a node's CPU for `for_s`. cut: a node's messages to the orchestrator and back are lost for `for_s`. fill: the log's disk
+    is full for `for_s`.
 
     `target` names whom: a task such as vwap/0 or one replica of it, vwap/0.1; a node; a label such as rack=r1 for all nodes that
     carry it. Several in one fault strike at once.
@@ -80,6 +82,42 @@ class RandomFaults(Part):
             yield Problem((*place, "what"), "is empty; say whom the faults may strike")
 
 
+class Stalls(Part):
+    """Stalls that come again (ISORC'16, section V): every `every_s` seconds a `share` of the PEs stands still for `for_s`.
+
+    `how`: the operators sleep (`sleep`), or that share of the nodes has its PE host stopped by SIGSTOP (`stop`) or its CPU taken
+    (`hog`). Who is struck is drawn anew each time, at least one.
+    """
+
+    share: float
+    every_s: float = 30.0
+    for_s: float = 8.0
+    from_s: float = 0.0
+    to_s: float
+    how: Literal["sleep", "stop", "hog"] = "sleep"
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        if not 0 < self.share <= 1:
+            yield wanted((*place, "share"), "a share above 0 and at most 1", self.share)
+        yield from at_least(0, (*place, "for_s"), self.for_s)
+        yield from at_least(0, (*place, "from_s"), self.from_s)
+        yield from at_least(self.from_s, (*place, "to_s"), self.to_s)
+        if self.every_s <= self.for_s:
+            yield Problem((*place, "every_s"), f"wanted more than for_s, {self.for_s:g}: a stall ends before the next begins")
+
+    def drawn(self, rng: random.Random, *, pes: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
+        """The single faults, one for each time."""
+        among = sorted(pes if self.how == "sleep" else nodes)
+        what: Victim = {"sleep": "pe", "stop": "host", "hog": "node"}[self.how]  # type: ignore[assignment]  # its three values
+        count = min(len(among), max(1, round(self.share * len(among))))
+        at_s = self.from_s
+        while among and at_s <= self.to_s:
+            struck = tuple(sorted(rng.sample(among, count)))
+            kind: Kind = "hog" if self.how == "hog" else "stall"
+            yield ScheduledFault(at_s=at_s, kind=kind, what=what, target=struck, for_s=self.for_s)
+            at_s += self.every_s
+
+
 class Schedule(Document):
     """Faults in time. The same seed draws the same faults.
 
@@ -90,18 +128,23 @@ class Schedule(Document):
     seed: int = 0
     faults: tuple[ScheduledFault, ...] = Field(default_factory=tuple)
     random: RandomFaults | None = None
+    stalls: Stalls | None = None
 
     def problems(self) -> Iterable[Problem]:
         for index, fault in enumerate(self.faults):
             yield from fault.mistakes(("faults", index))
         if self.random is not None:
             yield from self.random.mistakes(("random",))
+        if self.stalls is not None:
+            yield from self.stalls.mistakes(("stalls",))
 
-    def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str]) -> list[ScheduledFault]:
-        """Every fault in order of time, the random ones drawn for these tasks and nodes."""
-        return sorted(
-            [*self.faults, *self._random(tasks, nodes)], key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target)
-        )
+    def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str], pes: Sequence[str] | None = None) -> list[ScheduledFault]:
+        """Every fault in order of time, the random ones drawn for these tasks and nodes; `pes` are the tasks that may stall."""
+        stalls: Iterable[ScheduledFault] = ()
+        if self.stalls is not None:
+            stalls = self.stalls.drawn(random.Random(self.seed), pes=tasks if pes is None else pes, nodes=nodes)
+        every = [*self.faults, *self._random(tasks, nodes), *stalls]
+        return sorted(every, key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target))
 
     def _random(self, tasks: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
         if self.random is None:

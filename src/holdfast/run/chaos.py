@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -132,6 +134,8 @@ class Chaos:
             case "stall", "host":
                 cluster.signal_host(target, signal.SIGSTOP)
                 return lambda: cluster.signal_host(target, signal.SIGCONT)
+            case "hog", _:
+                return _hogged()
             case "stall", ("controller" | "orchestrator"):
                 cluster.signal(target, signal.SIGSTOP)
                 return lambda: cluster.signal(target, signal.SIGCONT)
@@ -153,6 +157,21 @@ class Chaos:
             temporary = folder / f".{uuid4().hex}.tmp"
             temporary.write_text(json.dumps(order))
             temporary.replace(folder / f"{uuid4().hex}.json")
+
+
+HOG = (sys.executable, "-c", "while True: pass")
+
+
+def _hogged() -> Callable[[], None]:
+    """Keep every core of the machine busy twice over; what ends that."""
+    hogs = [subprocess.Popen(HOG) for _ in range(2 * (os.cpu_count() or 1))]
+
+    def end() -> None:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+
+    return end
 
 
 MOST_BALLAST = 1 << 30

@@ -58,7 +58,11 @@ def run_job(
     client = cluster.client
     number = client.submit(job)
     listener = _Listener(cluster, history)
-    faults = schedule.drawn(tasks=[task.name for task in layout.tasks], nodes=cluster.names)
+    faults = schedule.drawn(
+        tasks=[task.name for task in layout.tasks],
+        nodes=cluster.names,
+        pes=[task.name for task in layout.tasks if task.kind == "operators"],
+    )
     seen = _Seen()
     chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
     begun = time.monotonic()
