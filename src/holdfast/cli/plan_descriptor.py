@@ -88,7 +88,9 @@ def _compared(
     refused: list[HoldfastError] = []
     for name in COMPARED:
         try:
-            found.append(_strategy(descriptor, name, ic=ic, failure=failure, seconds=seconds))
+            strategy, lines = _strategy(descriptor, name, ic=ic, failure=failure, seconds=seconds)
+            label = strategy.solver if strategy.solver.startswith(name) else f"{name} ({strategy.solver})"
+            found.append((strategy.model_copy(update={"solver": label}), lines))
         except HoldfastError as error:
             refused.append(error)
             if not isinstance(error, InfeasibleError):
@@ -100,12 +102,12 @@ def _compared(
 
 
 def _table(strategies: list[Strategy], *, err: bool = False) -> None:
-    click.echo(f"{'solver':12} {'outcome':>7} {'IC':>7} {'cost':>14} {'seconds':>8}  hosts", err=err)
+    click.echo(f"{'solver':18} {'outcome':>7} {'IC':>7} {'cost':>14} {'seconds':>8}  hosts", err=err)
     for one in strategies:
         overloaded = any("is overloaded" in text for text in one.breaks)
         took = f"{one.search.seconds:8.2f}" if one.search else f"{'':8}"
         click.echo(
-            f"{one.solver:12} {one.outcome:>7} {one.internal_completeness:7.4f} {one.cost:14.6g} {took}"
+            f"{one.solver:18} {one.outcome:>7} {one.internal_completeness:7.4f} {one.cost:14.6g} {took}"
             f"  {'are overloaded' if overloaded else 'carry it'}",
             err=err,
         )

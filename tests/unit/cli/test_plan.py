@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from holdfast.cli.plan import plan
+from holdfast.cli.plan_output import write_output
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.model.descriptor import Pricing
 from holdfast.model.document import read_document, write_document
@@ -203,3 +204,175 @@ def test_a_contract_without_prices_or_of_a_topology_is_refused(descriptor, topol
 
 def test_help_has_an_example():
     assert "holdfast plan topology.yaml --budget 12 --out plan.json" in run("--help").stdout
+
+
+@pytest.mark.parametrize("name", ["nr", "sr", "grd"])
+def test_a_baseline_says_what_it_promises_costs_and_breaks(descriptor, name):
+    result = run(descriptor, "--ic", 0.6, "--planner", name)
+    assert result.exit_code == 0, result.output
+    assert f"(baseline {name.upper()}, which does not go by the SLA)" in result.stdout.splitlines()[0]
+    said = {
+        "nr": "breaks: internal completeness is 0.0000, the SLA wants 0.6000",
+        "sr": "breaks: host 'host1' is overloaded in configuration 'high': load 1.6, capacity 1",
+        "grd": "breaks nothing: hosts carry it, and the SLA is met",
+    }
+    assert said[name] in result.stdout
+    breaks = json.loads(run(descriptor, "--ic", 0.6, "--planner", name, "--json").stdout).get("breaks")
+    assert [f"breaks: {text}" for text in breaks] == [line for line in result.stdout.splitlines() if line.startswith("breaks: ")]
+
+
+def test_all_solvers_are_compared_and_one_that_refuses_is_told_apart(tmp_path):
+    path = tmp_path / "d.yaml"
+    write_document(path, figure_1())
+    strategies = json.loads(run(path, "--ic", 0.6, "--planner", "all", "--json").stdout)["strategies"]
+    assert [one["solver"] for one in strategies] == ["best (ft-search)", "ft-search", "milp", "exhaustive", "nr", "sr", "grd"]
+    assert len({round(one["cost"]) for one in strategies[:4]}) == 1
+    large = tmp_path / "large.yaml"
+    run("generate", "application", "--set", "hosts=2", "--set", "pes_per_host=4", "--seed", 3, "--out", large)
+    result = run(large, "--ic", 0.5, "--planner", "all")
+    assert "exhaustive: 'app0000' has 4.3e+07 strategies" in result.stderr
+    assert "\nmilp " in result.stdout and "\nexhaustive " not in result.stdout
+
+
+def test_where_no_strategy_meets_the_sla_the_baselines_are_compared_before_the_error(descriptor):
+    result = run(descriptor, "--ic", 0.9, "--planner", "all")
+    assert "the best that can be met is 0.6667" in str(result.exception)
+    assert all(f"\n{name} " in result.stderr for name in ("nr", "sr", "grd"))
+    assert result.stdout == ""
+
+
+def test_prunings_and_their_heights_are_told_in_words_and_in_json(descriptor):
+    lines = run(descriptor, "--ic", 0.6, "--planner", "ft-search").stdout.splitlines()
+    (search,) = [line for line in lines if line.startswith("search: ")]
+    assert all(f"{rule} " in search for rule in ("CPU", "COMPL", "COST", "DOM")) and "mean height" in search
+    assert any(line.startswith("first solution: ") for line in lines)
+    story = json.loads(run(descriptor, "--ic", 0.6, "--planner", "ft-search", "--json").stdout)["search"]
+    assert story["prunings"].keys() == {"CPU", "COMPL", "COST", "DOM"}
+    assert f"{story['nodes']} nodes" in search
+
+
+def test_a_failure_model_can_be_chosen(descriptor):
+    result = run(descriptor, "--ic", 0.6, "--failure", "host-crash")
+    assert "IC 0.7500 under failure model host-crash for an SLA of 0.6" in result.stdout
+    document = json.loads(run(descriptor, "--ic", 0.9, "--failure", "independent:0.05", "--json").stdout)
+    assert document["failure"] == "independent:0.05" and document["internal_completeness"] >= 0.9
+    assert "there is no failure model 'rain'; models are: pessimistic" in str(fails(descriptor, "--failure", "rain"))
+    assert "hosts are: host1, host2" in str(fails(descriptor, "--failure", "host-crash:nowhere"))
+    assert "a probability of failure is a number from 0 to 1" in str(fails(descriptor, "--failure", "independent:2"))
+
+
+@pytest.mark.parametrize(
+    ("option", "text"),
+    [
+        (["--seconds", 5], "--seconds: for application descriptors only"),
+        (["--failure", "host-crash"], "--failure: for application descriptors only"),
+        (["--move-worth", 0.1], "--move-worth: says what a move away from --current PLAN must bring"),
+        (["--ic", 0.5], "--budget says how many replicas there may be, --ic how complete the output must be"),
+    ],
+)
+def test_an_option_without_effect_is_refused(topology, option, text):
+    assert text in str(fails(topology, "--budget", 2, *option))
+
+
+def test_output_is_refused_before_planning_by_the_name_that_was_given(topology, tmp_path):
+    drawn = tmp_path / "picture.svg"
+    drawn.write_text("a picture")
+    for out, text in (
+        (tmp_path, "is a directory; give the name of a file"),
+        (drawn, "wants a suffix of .json, .yaml, .yml; got '.svg'"),
+        (tmp_path / "plan", "wants a suffix of .json, .yaml, .yml; got ''"),
+        (drawn / "plan.json", "is no folder; give another name"),
+        (topology, "is the document to plan for; give another name"),
+    ):
+        assert f"--out '{out}' " in str(fails(topology, "--budget", 2, "--out", out))
+        assert text in str(fails(topology, "--budget", 2, "--out", out))
+    assert drawn.read_text() == "a picture"
+
+
+def test_what_the_system_refuses_is_told_of_the_name_that_was_given(tmp_path):
+    out = Path("/proc/plan.json")  # a folder that takes no files, not even from root
+    with pytest.raises(HoldfastError) as caught:
+        write_output(out, figure_1())
+    assert "--out '/proc/plan.json' cannot be written: " in str(caught.value)
+    assert ".tmp" not in str(caught.value)
+
+
+def test_a_name_with_a_formula_or_a_face_can_be_drawn(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text(f"topology: 'a$b^$ {chr(0x1F600)}'\noperators: {{a: {{parallelism: 2, rate: 1}}}}\n")
+    result = run(path, "--budget", 1, "--plot", tmp_path / "p.png")
+    assert result.exit_code == 0, result.output
+    assert "Glyph" not in result.stderr
+
+
+def test_a_source_without_tuples_is_planned_for_all_the_same(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text("topology: t\noperators: {a: {parallelism: 2, rate: 0}, b: {inputs: {a: full}}}\n")
+    result = run(path, "--budget", 2)
+    assert result.exit_code == 0, result.output
+    assert "output fidelity 0.500" in result.stdout
+
+
+def test_what_a_loss_costs_can_be_asked(topology, tmp_path):
+    result = run("fidelity", topology, "--failed", "a/0", "--failed", "b/2")
+    assert "lanes: 2 of 6 tasks have failed; output fidelity 0.3000 (information loss 0.7000)" in result.stdout
+    whole = json.loads(run("fidelity", topology, "--failed", "a", "--json").stdout)
+    assert whole["output_fidelity"] == 0 and whole["failed"] == ["a/0", "a/1", "a/2"]
+    run(topology, "--budget", 2, "--out", tmp_path / "plan.json")
+    planned = json.loads(run("fidelity", topology, "--with-plan", tmp_path / "plan.json", "--json").stdout)
+    assert planned["output_fidelity"] == pytest.approx(0.5) and len(planned["failed"]) == 4
+    assert "has no task or operator 'z/1'" in str(fails("fidelity", topology, "--failed", "z/1"))
+    assert "and not both" in str(fails("fidelity", topology))
+
+
+def test_trees_are_counted_and_listed_on_demand(topology):
+    assert run("trees", topology).stdout == "lanes: 3 minimal complete trees\n"
+    listed = run("trees", topology, "--list", 2).stdout
+    assert listed == "lanes: 3 minimal complete trees\n  a/0, b/0\n  a/1, b/1\n  and 1 more\n"
+    assert json.loads(run("trees", topology, "--list", 9, "--json").stdout)["listed"][-1] == ["a/2", "b/2"]
+
+
+def test_a_strategy_is_looked_up_by_measured_rates(descriptor, tmp_path):
+    strategy = tmp_path / "strategy.json"
+    run(descriptor, "--ic", 0.6, "--out", strategy)
+    assert "configuration 'low' (source 4)" in run("lookup", strategy, "--rate", "source=3").stdout
+    between = json.loads(run("lookup", strategy, "--rate", "source=5", "--json").stdout)
+    assert (between["configuration"], between["dominates"]) == ("high", True)
+    above = run("lookup", strategy, "--rate", "source=9").stdout
+    assert "source is 1 above every configuration that comes close" in above
+    assert "is looked up by the rates of source; got rates of market" in str(fails("lookup", strategy, "--rate", "market=1"))
+    assert "--rate wants SOURCE=RATE" in str(fails("lookup", strategy, "--rate", "source=fast"))
+    assert "is an application descriptor, not a strategy" in str(fails("lookup", descriptor, "--rate", "source=1"))
+
+
+@pytest.mark.parametrize(("kind", "option"), [("topology", ["--budget", 3]), ("application", ["--ic", 0.1])])
+def test_generated_documents_are_the_same_for_a_seed_and_can_be_planned(tmp_path, kind, option):
+    small = ["--set", "hosts=2", "--set", "pes_per_host=2"] if kind == "application" else ["--set", "parallelism=1:4"]
+    first, again, folder = tmp_path / "1.yaml", tmp_path / "2.yaml", tmp_path / "corpus"
+    for out in (first, again):
+        assert run("generate", kind, "--seed", 7, *small, "--out", out).exit_code == 0
+    assert first.read_text() == again.read_text()
+    assert run(first, *option).exit_code == 0
+    assert run("generate", kind, "--seed", 7, "--count", 3, *small, "--out", folder).exit_code == 0
+    assert [path.name for path in sorted(folder.iterdir())] == [f"{kind}000{n}.yaml" for n in range(3)]
+    assert (folder / f"{kind}0000.yaml").read_text() == first.read_text()
+    assert "exists already; give another --out, or --force" in str(fails("generate", kind, "--out", first))
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("colour=red", "--set knows no 'colour'; names and what they are unless set: operators=5:10"),
+        ("zipf=steep", "--set zipf wants a value such as 0, got 'steep'"),
+        ("parallelism=9:3", "range 'parallelism' wants 1 <= low <= high, got 9 to 3"),
+        ("kind=odd", "'kind' wants one of general, structured, full, got 'odd'"),
+        ("zipf=nan", "wanted zipf >= 0"),
+    ],
+)
+def test_settings_of_a_generator_are_checked(tmp_path, setting, text):
+    assert text in str(fails("generate", "topology", "--set", setting, "--out", tmp_path / "t.yaml"))
+
+
+def test_help_names_what_can_stand_in_place_of_a_document():
+    assert all(word in run("--help").stdout for word in ("fidelity", "generate", "lookup", "trees"))
+    assert "holdfast plan trees topology.yaml --list 10" in run("trees", "--help").stdout

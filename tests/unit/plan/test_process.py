@@ -3,7 +3,10 @@
 import math
 import os
 import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +66,30 @@ def test_a_process_that_dies_is_told_and_replaced():
 def test_one_death_does_not_fail_the_race():
     calls = [Call(os._exit, (3,)), Call(HostCrash, ("h1",))]
     assert race(calls, settles=lambda answer: answer is not None, until=float("inf"))[1] == HostCrash("h1")
+
+
+WORKERS = """
+import os, sys, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from holdfast.plan.process import end_with_parent
+
+if __name__ == "__main__":
+    pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=end_with_parent, initargs=(os.getpid(),))
+    print(pool.submit(os.getpid).result(), flush=True)
+    pool.submit(time.sleep, 3600)
+    time.sleep(3600)
+"""
+
+
+def test_workers_of_a_killed_parent_end_by_themselves(tmp_path):
+    script = tmp_path / "parent.py"
+    script.write_text(WORKERS)
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker = int(parent.stdout.readline())
+        parent.kill()
+    limit = time.monotonic() + 60
+    while Path(f"/proc/{worker}").exists() and "Z" not in Path(f"/proc/{worker}/stat").read_text().split()[2]:
+        assert time.monotonic() < limit, "the worker outlived its parent"
+        time.sleep(0.05)

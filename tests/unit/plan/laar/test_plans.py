@@ -1,6 +1,6 @@
 """Baselines, contracts, explanations and errors of planning."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -10,13 +10,19 @@ from holdfast.model.descriptor import Host, Pricing
 from holdfast.plan.laar import (
     Exhaustive,
     FTSearch,
+    HostCrash,
+    Independent,
     InfeasibleError,
     Instance,
     Milp,
     Outcome,
+    Pessimistic,
     Ranges,
+    Solution,
+    UnderFailure,
     account,
     baseline,
+    cost,
     generate,
     greedy,
     host_load,
@@ -90,6 +96,75 @@ def test_an_sla_that_no_strategy_meets_says_the_best_and_what_blocks_it():
     assert "in configuration 'high' 'host1' (all replicas need 1.6 of 1 cores" in said
     assert "cannot carry second replicas of pe1, pe2" in said
     assert "lower the SLA, or add hosts or cores" in said
+
+
+def test_explaining_why_there_is_no_strategy_is_part_of_the_time_limit(monkeypatch):
+    granted = []
+
+    def recorded(instance, *, seconds):
+        granted.append(seconds)
+        return infeasible(instance, seconds=seconds)
+
+    monkeypatch.setattr("holdfast.plan.laar.planner.infeasible", recorded)
+    with pytest.raises(InfeasibleError):
+        plan_strategy(figure_1(), sla=0.9, seconds=9.0)
+    assert granted[0] <= 9.0
+
+
+class Helpless:
+    """A solver that finds out nothing."""
+
+    name = "best"
+
+    def solve(self, instance, *, seconds=60.0):
+        return Solution(self.name, Outcome.TMO, seconds)
+
+
+def test_a_search_that_found_nothing_says_the_best_that_is_known_and_advises_only_what_was_not_done():
+    with pytest.raises(HoldfastError) as caught:
+        plan_strategy(figure_1(), sla=0.6, solver=Helpless(), seconds=10.0)
+    said = str(caught.value)
+    assert "that meets 0.6 was found by best in 10 s, nor a proof that there is none" in said
+    assert "the highest internal completeness of those found is 0.6667, and none exceeds 0.6667" in said
+    assert said.endswith("give more seconds, or lower the SLA")
+
+
+def test_hosts_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
+    monkeypatch.setattr("holdfast.plan.laar.explain.most_complete", lambda instance, *, seconds: (None, 1.0))
+    said = str(infeasible(Instance.of(figure_1(sla=0.9)), seconds=0.1))
+    assert "the best that can be met is 0.6667 (proven: none above 1.0000)" in said
+    crowded = figure_1(sla=0.9).model_copy(update={"hosts": {"host1": Host(cores=0.5), "host2": Host(cores=0.5)}})
+    assert "was not found out in the 0.1 s left" in str(infeasible(Instance.of(crowded), seconds=0.1))
+
+
+def brute_force(instance, model):
+    """The least cost of a strategy that fits and meets the SLA under the model; None if there is none."""
+    sets = [bits for bits in product((False, True), repeat=instance.shape[2]) if any(bits)]
+    found = []
+    for chosen in product(sets, repeat=instance.shape[0] * instance.shape[1]):
+        active = np.array(chosen).reshape(instance.shape)
+        if not any(violations(instance, active, failure=model)):
+            found.append(cost(instance, active))
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("model", [Independent(0.1), HostCrash(), HostCrash("host1"), Pessimistic()])
+@pytest.mark.parametrize("sla", [0.3, 0.6, 0.9, 0.99])
+def test_strategies_under_any_failure_model_cost_least_where_all_can_be_looked_at(model, sla):
+    instance = Instance.of(figure_1(sla=sla))
+    least = brute_force(instance, model)
+    solution = UnderFailure(model).solve(instance)
+    assert solution.outcome is (Outcome.NUL if least is None else Outcome.BST)
+    assert solution.cost == (None if least is None else pytest.approx(least))
+
+
+@pytest.mark.parametrize("model", [Independent(0.05), HostCrash()])
+def test_strategies_of_larger_applications_keep_the_sla_under_the_chosen_model(model):
+    instance = small(3).at(0.7)
+    solution = UnderFailure(model, most=0).solve(instance, seconds=20.0)
+    assert solution.active is not None and solution.outcome is Outcome.SOL
+    assert not list(violations(instance, solution.active, failure=model))
+    assert solution.bound <= solution.cost
 
 
 def test_hosts_too_small_for_one_replica_each_are_told():

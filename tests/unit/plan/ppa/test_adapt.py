@@ -58,6 +58,13 @@ def test_a_smaller_budget_stops_the_least_useful_replicas():
     assert (change.stop, change.start) == (("a/1", "b/1"), ())
 
 
+def test_a_smaller_budget_stops_no_more_than_it_must():
+    m = output_fidelity(lanes(5.0, 3.0, 2.0))
+    change = adapt(m, ("a/0", "a/1", "b/0", "b/1"), budget=3, planner=Frontier())
+    assert len(change.stop) == 1 and not change.start
+    assert change.plan.quality == pytest.approx(0.5)
+
+
 def test_tasks_of_the_current_plan_must_exist():
     with pytest.raises(DocumentError) as caught:
         adapt(output_fidelity(lanes(1.0)), ("a/0", "a/7", "z/0"), budget=1, planner=Frontier())

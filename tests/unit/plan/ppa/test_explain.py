@@ -1,6 +1,9 @@
 """Plans in words, as documents and as pictures."""
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.model.document import check_document, document_text, parse_document
@@ -8,6 +11,7 @@ from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.ppa import Dynamic, Frontier, Greedy, output_fidelity
 from holdfast.plan.ppa.document import PlanDocument, plan_document
 from holdfast.plan.ppa.explain import next_unit, reasons
+from holdfast.plan.ppa.generator import Ranges, generate
 from holdfast.plan.ppa.plot import budgets, curves, draw
 
 LANES = Topology(
@@ -44,6 +48,44 @@ def test_the_next_unit_of_budget_that_buys_something_is_named():
     assert step.why == ("one more replica buys nothing by itself; 2 more buy output fidelity +0.300 (to 0.800): replicate a/1, b/1")
     single = next_unit(OF, Frontier().plan(OF, 3), Frontier())
     assert single is not None and single.why.startswith("one more replica buys output fidelity +0.300")
+
+
+def test_one_more_replica_is_asked_for_beside_a_plan_that_its_planner_would_not_extend_so():
+    """Greedy's plan of four has a/0, a/1, a/2 and b/0: b/1 would complete a second lane, whatever greedy itself takes next."""
+    wide = Topology(
+        topology="wide",
+        operators={
+            "a": TaskOperator(parallelism=3, rates=(5.0, 3.0, 2.0)),
+            "b": TaskOperator(parallelism=3, inputs={"a": "one-to-one"}),
+            "c": TaskOperator(inputs={"b": "full"}),
+        },
+    )
+    m = output_fidelity(wide)
+    plan = Greedy().plan(m, 4)
+    assert plan.tasks == ("a/0", "a/1", "b/0", "c/0")
+    step = next_unit(m, plan, Greedy())
+    assert step is not None
+    assert (step.replicas, step.start, step.stop) == (1, ("b/1",), ())
+    assert step.why == "one more replica buys output fidelity +0.300 (to 0.800): replicate b/1"
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), share=st.floats(0, 0.9), planner=st.sampled_from([Greedy(), Frontier(evaluations=500)]))
+def test_what_is_said_of_the_next_unit_is_true(seed, share, planner):
+    t = generate(np.random.default_rng(seed), ranges=Ranges(operators=(2, 4), parallelism=(1, 3), zipf=0.5))
+    m = output_fidelity(t)
+    plan = planner.plan(m, int(share * len(t.tasks)))
+    step = next_unit(m, plan, planner)
+    if step is None:
+        assert plan.quality == pytest.approx(1.0)
+        return
+    then = (set(plan.tasks) - set(step.stop)) | set(step.start)
+    assert len(then) <= plan.budget + step.replicas
+    assert m.of(t.number[task] for task in then) == pytest.approx(step.quality)
+    assert step.quality > plan.quality
+    if step.replicas > 1 and len(plan.tasks) == plan.budget:
+        one_more = [m.of({t.number[x] for x in plan.tasks} | {n}) for n in range(len(t.tasks))]
+        assert max(one_more) == pytest.approx(plan.quality)
 
 
 def test_where_everything_is_replicated_there_is_no_next_unit():
