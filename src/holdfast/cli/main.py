@@ -24,6 +24,7 @@ COMMANDS = {
     "replay": ("holdfast.cli.replay:replay", "Run an application over a recorded trace."),
     "reproduce": ("holdfast.cli.main:reproduce", "Run a paper's evaluation again, its figures beside ours."),
     "serve": ("holdfast.cli.serve:serve", "Run the orchestrator."),
+    "simulate": ("holdfast.cli.simulate:simulate", "Try an application and its strategy on a modelled cluster, through faults."),
     "submit": ("holdfast.cli.submit:submit", "Hand a job to an orchestrator."),
     "run": ("holdfast.cli.run:run", "Run an application on local nodes, through faults, to a verdict."),
     "trace": ("holdfast.cli.trace:trace", "Write a generated trace."),
@@ -32,6 +33,7 @@ COMMANDS = {
 REPRODUCE = {
     "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
     "isorc16": ("holdfast.cli.reproduce_isorc16:isorc16", "Prediction algorithms: accuracy and time (ISORC'16)."),
+    "laar": ("holdfast.cli.reproduce_laar:laar", "Replication variants on simulated clusters (LAAR, Figures 9 to 12)."),
     "laar-search": (
         "holdfast.cli.reproduce_laar_search:laar_search",
         "FT-Search over a corpus of applications (LAAR, Figures 4 to 6).",

@@ -86,10 +86,21 @@ def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float =
 
 @dataclass(frozen=True, slots=True)
 class Glitches:
-    """Seconds in which a source is faster than its configuration says: the chance of one, and by what share at most."""
+    """Stretches of `lasts_s` in which a source is faster than its configuration says, by a share of up to `height`.
 
-    chance: float = 1 / 30
+    One begins every `every_s` on average.
+    """
+
+    every_s: float = 100.0
+    lasts_s: float = 3.0
     height: float = 1.0
+
+    def factors(self, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
+        """What each second's rate is multiplied by."""
+        factors = np.ones(shape)
+        for second, source in np.argwhere(rng.random(shape) < 1 / self.every_s):
+            factors[second : second + round(self.lasts_s), source] = 1 + rng.uniform(0, self.height)
+        return factors
 
 
 def drawn_rates(
@@ -102,8 +113,7 @@ def drawn_rates(
 ) -> RateTrace:
     """A trace that is in each configuration for its probability's share of the time (LAAR section 5.2).
 
-    Each configuration is visited `visits` times, the order turning from visit to visit. With glitches, seconds drawn by chance
-    are faster, by a share drawn evenly up to the height.
+    Each configuration is visited `visits` times, in turn.
     """
     configurations = [c for c in descriptor.input_configurations if c.probability > 0]
     rows: list[Sequence[float]] = []
@@ -114,6 +124,5 @@ def drawn_rates(
             rows += [[configuration.rates[source] for source in descriptor.sources]] * length
     rates = np.array(rows, dtype=np.float64).reshape(-1, len(descriptor.sources))
     if glitches is not None:
-        struck = rng.random(rates.shape) < glitches.chance
-        rates = rates * (1 + struck * rng.uniform(0, glitches.height, rates.shape))
+        rates = rates * glitches.factors((len(rates), len(descriptor.sources)), rng)
     return RateTrace(tuple(descriptor.sources), rates)

@@ -1,0 +1,281 @@
+"""holdfast simulate: an application's descriptor on a modelled cluster, through faults, before it is deployed anywhere."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.shared import json_option, print_json, say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from holdfast.model.descriptor import Descriptor
+    from holdfast.simulate import Deployment, Outcome, RateTrace
+
+BASELINES = ("nr", "sr", "grd")
+SHOWN = 40
+"""Rows of a table of PEs on the page and the screen; the files have all."""
+
+
+@click.command()
+@click.argument("descriptor", metavar="DESCRIPTOR", type=click.Path())
+@click.option("--strategy", default="sr", show_default=True, help="A strategy's file (holdfast plan --out), or one of nr, sr, grd.")
+@click.option(
+    "--trace", metavar="RATES", help="CSV of time_s and a rate per source, or a configuration's name. [default: by probability]"
+)
+@click.option("--faults", "schedule", metavar="F", type=click.Path(), help="A fault schedule, as holdfast run takes it.")
+@click.option("--seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Length of a trace that is made.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of random arrivals.")
+@click.option("--random-arrivals", is_flag=True, help="Whole tuples at random moments in place of even ones.")
+@click.option(
+    "--scheme",
+    type=click.Choice(["none", "checkpoint", "source"]),
+    default="none",
+    show_default=True,
+    help="How a crash is made good.",
+)
+@click.option("--detect", "detect_s", default=1.0, show_default=True, help="Seconds until a crash is noticed.")
+@click.option("--restart", "restart_s", default=2.0, show_default=True, help="Seconds until a replica is up again.")
+@click.option("--checkpoint", "checkpoint_s", default=10.0, show_default=True, help="Seconds between checkpoints.")
+@click.option("--window", "window_s", default=10.0, show_default=True, help="Seconds of input that a PE's state is made of.")
+@click.option("--queue", "queue_s", default=2.0, show_default=True, help="Seconds of the highest rate that a queue holds.")
+@click.option("--step", "step_s", default=0.05, show_default=True, help="Length of a step in seconds.")
+@click.option(
+    "--replace-dead", is_flag=True, help="Activate a living replica where all active ones are dead, as holdfast run does."
+)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report: page, JSON, CSV.")
+@json_option
+def simulate(
+    descriptor: str,
+    strategy: str,
+    trace: str | None,
+    schedule: str | None,
+    seconds: float,
+    seed: int,
+    random_arrivals: bool,
+    scheme: Any,
+    detect_s: float,
+    restart_s: float,
+    checkpoint_s: float,
+    window_s: float,
+    queue_s: float,
+    step_s: float,
+    replace_dead: bool,
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Run a descriptor's application on a modelled cluster: queues, drops, CPU time, failures and recoveries, in a second.
+
+    The descriptor is that of holdfast profile, with hosts; strategies and fault schedules are those of the real runtime. The
+    same seed gives the same run.
+
+    \b
+    Example:
+      holdfast plan shop.yaml --out strategy.json
+      holdfast simulate shop.yaml --strategy strategy.json --faults faults.yaml --out simulated
+      holdfast simulate shop.yaml --strategy sr --trace high --seconds 60
+    """
+    import numpy as np
+
+    from holdfast.model.descriptor import Descriptor
+    from holdfast.model.document import read_document
+    from holdfast.model.schedule import Schedule
+    from holdfast.simulate import Care, Control, Settings
+    from holdfast.simulate import simulate as run
+
+    described = read_document(descriptor, Descriptor)
+    faults = read_document(schedule, Schedule) if schedule else Schedule()
+    settings = Settings(
+        step_s=step_s,
+        queue_s=queue_s,
+        drain_s=5.0,
+        control=Control(replace_dead=replace_dead),
+        care=Care(detect_s=detect_s, restart_s=restart_s, scheme=scheme, checkpoint_s=checkpoint_s, window_s=window_s),
+    )
+    deployment, promised = _deployed(described, strategy)
+    rates = _rates(described, trace, seconds=seconds, seed=seed)
+    rng = np.random.default_rng(seed) if random_arrivals else None
+    outcome = run(deployment, rates, schedule=faults, settings=settings, rng=rng)
+    document = outcome.document() | {
+        "strategy": strategy,
+        "seed": seed,
+        "promised_ic": promised,
+        "verdicts": [{"name": name, "holds": holds, "found": found} for name, holds, found in _verdicts(outcome, promised)],
+    }
+    if out is not None:
+        _write(out, outcome, document)
+        say(f"report: {out / 'simulation.html'}")
+    if as_json:
+        print_json(document)
+    else:
+        _show(document)
+
+
+def _deployed(descriptor: Descriptor, strategy: str) -> tuple[Deployment, float | None]:
+    """The deployment of a strategy's file or a baseline, and the IC that a file promises."""
+    from holdfast.plan.laar import Instance, baseline, read_strategy
+    from holdfast.simulate import Deployment
+
+    if strategy.lower() in BASELINES:
+        instance = Instance.of(descriptor)
+        return Deployment.planned(descriptor, instance, baseline(strategy.upper(), instance)), None
+    if not Path(strategy).exists():
+        raise HoldfastError(f"--strategy wants a strategy's file or one of {', '.join(BASELINES)}; there is no file '{strategy}'")
+    read = read_strategy(strategy)
+    return Deployment.of(descriptor, read), read.internal_completeness
+
+
+def _rates(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: int) -> RateTrace:
+    import numpy as np
+
+    from holdfast.simulate import drawn_rates, read_rates, steady_rates
+
+    if trace is None:
+        return drawn_rates(descriptor, np.random.default_rng(seed), seconds=seconds)
+    if trace in {configuration.name for configuration in descriptor.input_configurations}:
+        return steady_rates(descriptor, trace, seconds=seconds)
+    return read_rates(trace, descriptor)
+
+
+def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool | None, str]]:
+    """Checks of the outcome; recoveries are judged by the runtime's own checker."""
+    from holdfast.run.checkers import recoveries
+    from holdfast.run.history import Event
+
+    events = [Event(event.at_s, "simulation", event.kind, event.about) for event in outcome.history()]
+    found = recoveries(events)
+    crashed = {task for event in events if event.kind == "fault" for task in event.about["tasks"]}
+    came_back = {recovery.task for recovery in found} | {back.pe for back in outcome.returns()}
+    out_by = float(outcome.imbalance.max())
+    ic = outcome.internal_completeness
+    return [
+        ("the books balance", out_by < 1e-6, f"tuples in differ from tuples out, dropped and queued by {out_by:.1e} at most"),
+        ("nothing was lost", outcome.missed < 0.5 and ic > 1 - 1e-6, f"{outcome.missed:,.0f} tuples were missed by a PE"),
+        (
+            "the promised internal completeness was kept",
+            None if promised is None else ic >= promised - 1e-9,
+            f"measured {ic:.4f}" + ("" if promised is None else f", promised {promised:.4f} under pessimistic failures"),
+        ),
+        (
+            "every PE that failed came back",
+            None if not crashed else crashed <= came_back,
+            f"{len(crashed & came_back)} of {len(crashed)} PEs that lost a replica were taken over or recovered",
+        ),
+    ]
+
+
+def _show(document: dict[str, Any]) -> None:
+    click.echo(
+        f"{document['application']}: {document['seconds']:g} s, internal completeness {document['internal_completeness']:.4f}, "
+        f"{document['cpu_s']:,.1f} CPU s, {document['missed']:,.0f} tuples missed, {document['dropped']:,.0f} dropped by replicas"
+    )
+    click.echo(f"  {'PE':24} {'in':>12} {'processed':>12} {'out':>12} {'missed':>10} {'queued':>9}")
+    for row in document["pes"][:SHOWN]:
+        figures = f"{row['in']:12,.0f} {row['processed']:12,.0f} {row['out']:12,.0f} {row['missed']:10,.0f} {row['queued']:9,.0f}"
+        click.echo(f"  {row['pe']:24} {figures}")
+    if len(document["pes"]) > SHOWN:
+        click.echo(f"  and {len(document['pes']) - SHOWN} more")
+    for row in document["hosts"][:SHOWN]:
+        click.echo(f"  host {row['host']:19} {row['cpu_s']:12,.1f} CPU s, {row['busy']:.0%} busy")
+    for row in document["recoveries"][:SHOWN]:
+        click.echo(f"  {row['pe']} failed at {row['failed_s']:g} s: {row['by']}, {row['latency_s']:.2f} s after it was noticed")
+    for verdict in document["verdicts"]:
+        word = {True: "holds", False: "FAILS", None: "open"}[verdict["holds"]]
+        click.echo(f"{word:5}  {verdict['name']}: {verdict['found']}")
+
+
+def _write(out: Path, outcome: Outcome, document: dict[str, Any]) -> None:
+    """Write simulation.html, simulation.json and intervals.csv."""
+    from holdfast.assess.files import write_whole
+
+    out.mkdir(parents=True, exist_ok=True)
+    write_whole(out / "simulation.json", json.dumps(document, indent=2))
+    write_whole(out / "simulation.html", _page(outcome, document))
+    ledger, every_s = outcome.ledger, outcome.settings.interval_s
+    with (out / "intervals.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(("time_s", "pe", "in", "processed", "out", "missed", "queued"))
+        for n in range(len(ledger.arrived)):
+            for i, pe in enumerate(outcome.pes):
+                columns = (ledger.arrived, ledger.processed, ledger.output, ledger.missed, ledger.queued)
+                writer.writerow((f"{n * every_s:g}", pe, *(f"{column[n, i]:.6g}" for column in columns)))
+
+
+def _page(outcome: Outcome, document: dict[str, Any]) -> str:
+    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+
+    columns = ("PE", "in", "processed", "out", "missed", "dropped by replicas", "queued at the end")
+    keys = ("in", "processed", "out", "missed", "dropped", "queued")
+    parts = [
+        paragraph(
+            f"{document['seconds']:g} simulated seconds under strategy {document['strategy']}, seed {document['seed']}: internal "
+            f"completeness {document['internal_completeness']:.4f}, {document['cpu_s']:,.1f} CPU seconds."
+        ),
+        heading("Verdicts"),
+        verdicts([(v["name"], v["holds"], v["found"]) for v in document["verdicts"]]),
+        heading("Over time"),
+        cards([_output_plot(outcome), _cpu_plot(outcome)]),
+        heading("PEs"),
+        table(columns, [(row["pe"], *(f"{row[key]:,.0f}" for key in keys)) for row in document["pes"][:SHOWN]]),
+        heading("Hosts"),
+        table(
+            ("host", "CPU seconds", "busy"),
+            [(row["host"], f"{row['cpu_s']:,.1f}", f"{row['busy']:.0%}") for row in document["hosts"][:SHOWN]],
+        ),
+        *(
+            [
+                heading("Recoveries"),
+                table(
+                    ("PE", "by", "failed at (s)", "noticed at (s)", "latency (s)"),
+                    [
+                        (r["pe"], r["by"], f"{r['failed_s']:g}", f"{r['detected_s']:g}", f"{r['latency_s']:.2f}")
+                        for r in document["recoveries"][:SHOWN]
+                    ],
+                ),
+            ]
+            if document["recoveries"]
+            else []
+        ),
+    ]
+    return page(f"{document['application']}, simulated", parts)
+
+
+def _output_plot(outcome: Outcome) -> str:
+    import numpy as np
+
+    from holdfast.report.plot import FAINT, SERIES, drawn
+
+    def draw(axes: Axes) -> None:
+        every_s = outcome.settings.interval_s
+        at = np.arange(len(outcome.ledger.output)) * every_s
+        for event in outcome.history():
+            if event.kind == "fault":
+                axes.axvline(event.at_s, color=FAINT, linewidth=1)
+        for n, sink in enumerate(outcome.deployment.descriptor.sinks):
+            axes.plot(at, outcome.output(sink) / every_s, color=SERIES[n % len(SERIES)], label=sink)
+        axes.set(xlabel="time (s)", ylabel="tuples per second", title="Output, faults marked")
+        axes.legend()
+
+    return drawn(draw, label="output rate of each sink over time")
+
+
+def _cpu_plot(outcome: Outcome) -> str:
+    import numpy as np
+
+    from holdfast.report.plot import SERIES, drawn
+
+    def draw(axes: Axes) -> None:
+        used = outcome.ledger.cpu / (outcome.plant.capacity / outcome.settings.step_s * outcome.settings.interval_s)
+        at = np.arange(len(used)) * outcome.settings.interval_s
+        axes.plot(at, used.max(axis=1), color=SERIES[0], label="fullest host")
+        axes.plot(at, used.mean(axis=1), color=SERIES[1], label="mean of hosts")
+        axes.set(xlabel="time (s)", ylabel="share of the CPU time", title="Load", ylim=(0, 1.05))
+        axes.legend()
+
+    return drawn(draw, label="load of the hosts over time")
