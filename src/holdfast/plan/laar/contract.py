@@ -87,7 +87,7 @@ def negotiate(instance: Instance, pricing: Pricing, *, solver: Solver | None = N
         left = max(0.1, seconds - (time.perf_counter() - started))
         if breaking.outcome is Outcome.NUL:
             raise infeasible(instance.at(0.0), seconds=left)
-        raise undecided(instance.at(0.0), solver=planner.name, seconds=seconds, left=left)
+        raise undecided(instance.at(0.0), None, proven=1.0, solver=planner.name, seconds=seconds)
     deals = [
         _deal(instance, solution.active, pricing, optimal=decided)
         for solution in (meeting, breaking)

@@ -51,9 +51,8 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
     )
 
 
-def undecided(instance: Instance, *, solver: str, seconds: float, left: float) -> HoldfastError:
+def undecided(instance: Instance, best: Active | None, *, proven: float, solver: str, seconds: float) -> HoldfastError:
     """The error of a search that found no strategy in its time and no proof that there is none: says the best IC known."""
-    best, proven = closest(instance, seconds=left)
     known = "not even one without an SLA"
     if best is not None:
         known = f"the highest internal completeness of those found is {internal_completeness(instance, best):.4f}"

@@ -14,8 +14,8 @@ from holdfast.plan.process import Call, race
 
 # Most instances are refined within this time, and then the second process has nothing to do.
 HEAD_START_S = 1.0
-# How long after its time limit a search may take to hand over what it has.
-GRACE_S = 2.0
+# How long after its time limit a search may take to hand over what it has: this share of the limit, and so long at most.
+GRACE, MOST_GRACE_S = 0.2, 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +67,10 @@ def cheapest_with_shortfall(instance: Instance, *, weight: float, seconds: float
 def _answer(question: Question, *, seconds: float, workers: int = 2) -> Answer:
     """The first decided answer, else the best strategy and the best bound of all."""
     deadline = time.monotonic() + seconds
+    grace_s = min(MOST_GRACE_S, 0.2 + GRACE * seconds)
     ways: list[tuple[Way, float]] = [("both", 0.0)] if workers == 1 else [("refined", 0.0), ("whole", HEAD_START_S)]
     calls = [Call(search, (question, way, deadline), after_s=after_s) for way, after_s in ways]
-    found = [answer for answer in race(calls, settles=lambda a: a.decided, until=deadline + GRACE_S) if answer is not None]
+    found = [answer for answer in race(calls, settles=lambda a: a.decided, until=deadline + grace_s) if answer is not None]
     if not found:
         return Answer(1, None, float("inf"), float("-inf"), 0)
     best = min(found, key=lambda answer: (not answer.decided, answer.value))

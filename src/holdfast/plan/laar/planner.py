@@ -8,12 +8,12 @@ from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor
 from holdfast.plan.laar.best import Best
 from holdfast.plan.laar.chosen_failure import UnderFailure
-from holdfast.plan.laar.completeness import internal_completeness
+from holdfast.plan.laar.completeness import cost, internal_completeness
 from holdfast.plan.laar.exhaustive import Exhaustive
 from holdfast.plan.laar.explain import InfeasibleError, closest, infeasible, next_steps, reasons, undecided
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.ftsearch import FTSearch
-from holdfast.plan.laar.instance import Active, Instance
+from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import Milp
 from holdfast.plan.laar.solver import Outcome, Solution, Solver
 from holdfast.plan.laar.strategy import SearchStory, Strategy
@@ -105,7 +105,9 @@ def plan_strategy(
     kept = min(_MOST_KEPT_S, _KEPT * seconds)
     solution = planner.solve(instance, seconds=seconds - kept)
     if solution.active is None:
-        raise _nothing(instance, solution, failure=model, seconds=seconds, left=max(kept, seconds - (perf_counter() - started)))
+        left = max(kept, seconds - (perf_counter() - started))
+        solution = _rescued(instance, solution, solver=planner.name, failure=model, seconds=seconds, left=left)
+    assert solution.active is not None
     strategy = Strategy.of(
         instance,
         solution.active,
@@ -118,16 +120,23 @@ def plan_strategy(
     return Planned(instance, solution, strategy, solution.active, model)
 
 
-def _nothing(instance: Instance, solution: Solution, *, failure: FailureModel, seconds: float, left: float) -> HoldfastError:
-    """Why there is no strategy: none exists, or none was found."""
+def _rescued(
+    instance: Instance, solution: Solution, *, solver: str, failure: FailureModel, seconds: float, left: float
+) -> Solution:
+    """What is left to do for a search without a strategy: take the most complete one if it will do, else say why not."""
+    if solution.outcome is Outcome.NUL and isinstance(failure, Pessimistic):
+        raise infeasible(instance, seconds=left)
+    started = perf_counter()
+    best, proven = closest(instance, seconds=left)
+    reached = 0.0 if best is None else internal_completeness(instance, best, failure=failure)
+    if best is not None and reached >= instance.sla - IC_TOLERANCE:
+        spent, took = cost(instance, best), solution.seconds + perf_counter() - started
+        return Solution(solver, Outcome.SOL, took, best, spent, reached, bound=min(spent, solution.bound))
     if isinstance(failure, Pessimistic):
-        if solution.outcome is Outcome.NUL:
-            return infeasible(instance, seconds=left)
-        return undecided(instance, solver=solution.solver, seconds=seconds, left=left)
-    best, _ = closest(instance, seconds=left)
-    reached = "" if best is None else f"; {internal_completeness(instance, best, failure=failure):.4f} is met by one that fits"
-    found = "exists" if solution.outcome is Outcome.NUL else f"was found in {seconds:g} s"
-    return InfeasibleError(
+        raise undecided(instance, best, proven=proven, solver=solver, seconds=seconds)
+    found = "exists" if solution.outcome is Outcome.NUL else "was found"
+    known = "" if best is None else f"; one that fits reaches {reached:.4f}"
+    raise InfeasibleError(
         f"no strategy for '{instance.application}' that meets {instance.sla:.4g} under failure model {failure.name} {found}"
-        f"{reached}; lower the SLA, or add hosts or cores"
+        f"{known}; lower the SLA, or add hosts or cores"
     )
