@@ -8,6 +8,7 @@ import click
 from holdfast.errors import HoldfastError
 
 COMMANDS = {
+    "agents": ("holdfast.cli.agents:agents", "See a job's prediction agents, and change them while they run."),
     "assess": ("holdfast.cli.assess:assess", "Measure by fault injection what losing an operator does to the output."),
     "cancel": ("holdfast.cli.cancel:cancel", "Stop a job."),
     "check": ("holdfast.cli.check:check", "Find everything wrong with an application before it runs."),
@@ -32,7 +33,7 @@ COMMANDS = {
 }
 REPRODUCE = {
     "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
-    "isorc16": ("holdfast.cli.reproduce_isorc16:isorc16", "Prediction algorithms: accuracy and time (ISORC'16)."),
+    "isorc16": ("holdfast.cli.reproduce_isorc16:isorc16", "Prediction: algorithms, and late PEs in real runs (ISORC'16)."),
     "laar": ("holdfast.cli.reproduce_laar:laar", "Replication variants on simulated clusters (LAAR, Figures 9 to 12)."),
     "laar-search": (
         "holdfast.cli.reproduce_laar_search:laar_search",

@@ -8,10 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
+from holdfast.manage.calls import Answer, Asked, Call, Refusal
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import AgentStatus, AssignedAgent
 from holdfast.manage.replicas import LIVING
 from holdfast.manage.submission import NotThere
+from holdfast.model.document import Part
 
 if TYPE_CHECKING:
     from holdfast.manage.livejob import LiveJob
@@ -19,6 +23,12 @@ if TYPE_CHECKING:
 
 EVERY_S = 0.25
 WATCHED = ("dispatching", "running")
+
+
+class AgentOrders(Part):
+    """What to change of an agent, by name: `algorithms` (installed ones, with their parameters) and parameters of the contract."""
+
+    orders: dict[str, Any] = Field(min_length=1, max_length=100)
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +66,39 @@ class Agents(Plugin):
             await self.orchestrator.time.sleep(EVERY_S)
             if not self.orchestrator.recovering:
                 self.place()
+
+    def calls(self) -> list[Call]:
+        """What users can ask of the agent manager."""
+        return [
+            Call("GET", "/v1/jobs/{id}/agents", "The prediction agents of a job", self._listed, statuses=(404,), tag="agents"),
+            Call(
+                "POST",
+                "/v1/jobs/{id}/agents/{pe}/{task}",
+                "Change a prediction agent while it runs",
+                self._ordered,
+                body=AgentOrders,
+                strict=True,
+                status=202,
+                statuses=(404, 422),
+                tag="agents",
+            ),
+        ]
+
+    async def _listed(self, asked: Asked) -> Answer:
+        return Answer({"agents": [agent_line(agent) for agent in self.of(self._job(asked))]})
+
+    async def _ordered(self, asked: Asked) -> Answer:
+        job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
+        try:
+            return Answer(agent_line(self.order(job, task, asked.body.orders)), status=202)
+        except NotThere as error:
+            raise Refusal(404, str(error)) from None
+
+    def _job(self, asked: Asked) -> int:
+        text = asked.path["id"]
+        if not (text.isdecimal() and text.isascii() and len(text) <= 15 and int(text) in self.orchestrator.jobs):
+            raise Refusal(404, f"job '{text[:60]}' is not there or has ended; 'holdfast jobs' lists them")
+        return int(text)
 
     def place(self) -> None:
         """Give every protected task an agent, on another node than its primary where there is one; take back what is not needed."""

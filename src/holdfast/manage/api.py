@@ -151,6 +151,7 @@ class Api(Plugin):
                 query=poll, answer=Assignment, statuses=(204, 409, 422), tag="nodes",
             ),
             *self.orchestrator.faults.calls(),
+            *self.orchestrator.agents.calls(),
             *(call for each in self._serving() for call in each.calls()),
         ]  # fmt: skip
 

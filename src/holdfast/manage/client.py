@@ -97,6 +97,16 @@ class Client:
         """Move everything off a node and give it nothing more; or let it take replicas again."""
         return self._call("POST", f"/v1/nodes/{quote(node, safe='')}/drain", json={"drain": drain})
 
+    def agents(self, job: int) -> list[dict[str, Any]]:
+        """The prediction agents of a job, by task: what each does, how accurate it is, what it predicted."""
+        found: list[dict[str, Any]] = self._call("GET", f"/v1/jobs/{job}/agents")["agents"]
+        return found
+
+    def change_agent(self, job: int, task: str, orders: Mapping[str, Any]) -> dict[str, Any]:
+        """Change the algorithms or parameters of a task's prediction agent while it runs."""
+        pe, _, number = task.rpartition("/")
+        return self._call("POST", f"/v1/jobs/{job}/agents/{quote(pe, safe='')}/{number}", json={"orders": dict(orders)})
+
     def events(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
         """Events after a number: as soon as there is one, or none after `wait_s`."""
         return self._call("GET", "/v1/events", params={"after": after, "wait_s": wait_s}, limit_s=wait_s + CALL_S)

@@ -106,7 +106,7 @@ def test_files_that_are_not_understood_are_told(tmp_path):
 
 
 def test_the_command_writes_a_report_and_one_json_document(tmp_path):
-    ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epochs", "100", "--json"])
+    ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--part", "algorithms", "--epochs", "100", "--json"])
     assert ran.exit_code == 0, ran.output
     document = json.loads(ran.stdout)
     assert [one["recording"] for one in document["studies"]] == [
@@ -122,6 +122,6 @@ def test_the_command_writes_a_report_and_one_json_document(tmp_path):
 
 
 def test_numbers_out_of_range_are_refused(tmp_path):
-    ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path), "--epochs", "10"])
+    ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path), "--part", "algorithms", "--epochs", "10"])
     assert isinstance(ran.exception, HoldfastError)
     assert "--epochs wants a whole number of at least 100, got 10" in str(ran.exception)

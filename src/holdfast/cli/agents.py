@@ -1,0 +1,141 @@
+"""holdfast agents: see a job's prediction agents, and change them while they run."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from holdfast.cli.orchestrators import orchestrator_options
+from holdfast.cli.shared import json_option, print_json
+from holdfast.errors import HoldfastError
+
+LOOK_S = 0.5
+
+
+@click.command()
+@click.argument("job", type=int)
+@orchestrator_options
+@click.option("--task", multiple=True, help="Only this task's agent, such as vwap/0; may be repeated.")
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change a parameter (deadline_s, lead_s, most_epochs, short, least_outputs, train_every), or the algorithms: "
+    "algorithms=stride,nearest-neighbours or algorithms={'nearest-neighbours': {'k': 8}} as JSON.",
+)
+@click.option("--watch", is_flag=True, help="Show them until interrupted.")
+@json_option
+def agents(
+    job: int,
+    orchestrator: str | None,
+    token_file: Path | None,
+    certificate: Path | None,
+    task: tuple[str, ...],
+    settings: tuple[str, ...],
+    watch: bool,
+    as_json: bool,
+) -> None:
+    """Show the prediction agents of a job: the algorithm in use, how accurate it is, misses and predictions.
+
+    \b
+    Example:
+      holdfast agents 3
+      holdfast agents 3 --watch
+      holdfast agents 3 --task rack_cpu/0 --set deadline_s=2 --set algorithms=stride,last-outcome
+    """
+    from holdfast.manage.client import find_client
+
+    orders = read_orders(settings)
+    with find_client(orchestrator, token_file, certificate=certificate) as client:
+        if orders:
+            for each in task or [agent["task"] for agent in client.agents(job)]:
+                client.change_agent(job, each, orders)
+        found = _chosen(client.agents(job), task, job)
+        if as_json:
+            print_json({"agents": found})
+        elif watch:
+            with Live(agents_table(found), console=Console(), refresh_per_second=4) as live:
+                while True:
+                    time.sleep(LOOK_S)
+                    live.update(agents_table(_chosen(client.agents(job), task, job)))
+        else:
+            Console().print(agents_table(found) if found else "no prediction agents", markup=False)
+
+
+def read_orders(settings: tuple[str, ...]) -> dict[str, Any]:
+    """What --set says, as the orchestrator takes it. Raises HoldfastError.
+
+    >>> read_orders(("deadline_s=2", "algorithms=stride,last-outcome", "short=abstain"))
+    {'deadline_s': 2, 'algorithms': {'stride': {}, 'last-outcome': {}}, 'short': 'abstain'}
+    """
+    orders: dict[str, Any] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not (equals and name and value):
+            raise HoldfastError(f"--set: wanted NAME=VALUE such as deadline_s=2, got '{text}'")
+        try:
+            orders[name] = json.loads(value)
+        except ValueError:
+            orders[name] = {each.strip(): {} for each in value.split(",")} if name == "algorithms" else value
+    return orders
+
+
+def agents_table(found: list[dict[str, Any]]) -> Table:
+    """One line per agent."""
+    columns = (
+        "task",
+        "from",
+        "state",
+        "deadline",
+        "usual",
+        "made",
+        "misses",
+        "predicted",
+        "corrected",
+        "accuracy",
+        "in use",
+        "said",
+    )
+    table = Table(*columns, box=None, pad_edge=False)
+    for agent in found:
+        about = agent["about"]
+        streams = list(about.get("streams", {}).values())
+        accuracies = [stream["accuracy"] for stream in streams if stream.get("accuracy") is not None]
+        used: dict[str, int] = {}
+        for stream in streams:
+            for name, count in stream.get("last_used", {}).items():
+                used[name] = used.get(name, 0) + count
+        said = agent["error"] or about.get("problem") or about.get("refused") or about.get("why") or ""
+        table.add_row(
+            agent["task"],
+            agent["node"],
+            about.get("state", "starting") if agent["alive"] else "dead",
+            _seconds(about.get("deadline_s")),
+            _seconds(about.get("usual_s")),
+            str(about.get("made", 0)),
+            str(about.get("misses", 0)),
+            str(about.get("predicted", 0)),
+            str(about.get("corrected", 0)),
+            f"{sum(accuracies) / len(accuracies):.0%}" if accuracies else "-",
+            ", ".join(f"{name} {count}" for name, count in sorted(used.items(), key=lambda one: (-one[1], one[0]))[:2]) or "-",
+            said.splitlines()[0] if said else "",
+        )
+    return table
+
+
+def _chosen(found: list[dict[str, Any]], tasks: tuple[str, ...], job: int) -> list[dict[str, Any]]:
+    unknown = sorted(set(tasks) - {agent["task"] for agent in found})
+    if unknown:
+        have = ", ".join(agent["task"] for agent in found) or "none"
+        raise HoldfastError(f"job {job} has no prediction agent for task '{unknown[0]}'; its agents watch: {have}")
+    return [agent for agent in found if not tasks or agent["task"] in tasks]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f} s"

@@ -1,0 +1,92 @@
+"""The real runs of holdfast reproduce isorc16: which cells, what is kept of them, and how it is told."""
+
+import json
+import tempfile
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.shared import say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast.run.late_study import Cell, LateRun
+
+APPLICATION = "datacenter_monitor.py"
+KEPT = "runs.jsonl"
+
+
+def chosen_cells(text: str | None, *, full: bool) -> "list[Cell]":
+    """The cells to run: those named, all of them, or the two that differ most."""
+    from holdfast.run.late_study import SERVERS, SHARES, Cell
+
+    every = [Cell(pes, fault, data) for pes in (5, 10) for fault in SHARES for data in SERVERS]  # type: ignore[arg-type]  # sizes
+    if text is None:
+        return every if full else [cell for cell in every if (cell.pes, cell.data) == (5, "medium")]
+    names = {f"{cell.pes}/{cell.fault}/{cell.data}": cell for cell in every}
+    unknown = [name for name in text.split(",") if name not in names]
+    if unknown:
+        raise HoldfastError(f"--cells: there is no cell '{unknown[0]}'; cells are: {', '.join(names)}")
+    return [names[name] for name in text.split(",")]
+
+
+def chosen_settings(text: str | None, *, full: bool) -> list[str]:
+    """The settings to compare; upstream backup at the deadline, which the paper has not, only when asked for."""
+    from holdfast.run.late_study import SETTINGS
+
+    if text is None:
+        return [name for name in SETTINGS if full or name != "upstream at the deadline"]
+    unknown = [name for name in text.split(",") if name not in SETTINGS]
+    if unknown:
+        raise HoldfastError(f"--settings: there is no setting '{unknown[0]}'; settings are: {', '.join(SETTINGS)}")
+    return [name for name in SETTINGS if name in text.split(",")]
+
+
+def late_runs(
+    out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int
+) -> "list[LateRun]":
+    """Run what is not kept in `out` yet, and return all that is kept there of these cells."""
+    from holdfast.run.late_study import FOR_S, WARM_S, run_cell
+
+    if not 0.2 <= epoch_s <= 5:
+        raise HoldfastError(f"--epoch wants 0.2 to 5 seconds, got {epoch_s:g}")
+    if seconds < WARM_S + 2 * FOR_S:
+        raise HoldfastError(f"--seconds wants at least {WARM_S + 2 * FOR_S:g}: one stall after warming up, got {seconds:g}")
+    out.mkdir(parents=True, exist_ok=True)
+    had = _kept(out)
+    for cell in cells:
+        missing = [name for name in settings if not any(run.cell == cell and run.setting == name for run in had)]
+        if not missing:
+            continue
+        say(f"{cell.name}: {', '.join(missing)}, {seconds:g} s each ...")
+        with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
+            run_cell(
+                cell,
+                missing,
+                example=_example(),
+                work=Path(work),
+                epoch_s=epoch_s,
+                seconds=seconds,
+                seed=seed,
+                done=lambda run: _keep(out, run),
+            )
+    return [run for run in _kept(out) if run.cell in cells]
+
+
+def _keep(out: Path, run: "LateRun") -> None:
+    say(f"  {run.setting}: {run.average_s:.2f} s on average, {run.worst_s:.2f} s at most")
+    with (out / KEPT).open("a") as file:
+        file.write(json.dumps(run.document()) + "\n")
+
+
+def _kept(out: Path) -> "list[LateRun]":
+    from holdfast.run.late_study import LateRun
+
+    path = out / KEPT
+    return [LateRun.of(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _example() -> Path:
+    here = Path(__file__).parents[3] / "examples" / APPLICATION
+    return here if here.is_file() else Path(str(files("holdfast") / "examples" / APPLICATION))
