@@ -3,26 +3,27 @@
     python benchmarks/plain_streaming.py --input DIR --work DIR [--queries one|many]
 
 Reads Parquet files as they appear in --input, one per epoch, and appends to WORK/outputs.jsonl when which seqs have left. `one`
-is one stateful query per ticker; `many` has a query per operator, handed on through files. Killed and started again with the
-same --work it goes on from its checkpoints.
+is one query; `many` has a query per operator, handed on through files. What an operator must remember (the last trades of a
+ticker, its newest average) is a small table that foreachBatch reads and replaces: with 400 tickers in a batch, Spark's stateful
+Python operators, which are called once per ticker, take longer than the batch lasts. Killed and started again with the same
+--work it goes on from its checkpoints.
 """
 
 import argparse
 import json
+import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import pandas as pd
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from holdfast.execute.session import open_session
 
 SCHEMA = "seq long, time timestamp, ticker string, kind string, price double, volume long, ask_price double, ask_size long"
-BARGAINS = "seq long, ticker string, gain double"
+TRADES = "seq long, ticker string, price double, volume long"
+AVERAGES = "seq long, ticker string, vwap double"
 TOTALS = "seq long, ticker string, total_volume long, total_price double"
 
 
@@ -41,11 +42,22 @@ def main() -> None:
 
 
 def one_query(spark: SparkSession, source: Path, work: Path) -> None:
+    trades, averages = State(spark, work / "state" / "trades", TRADES), State(spark, work / "state" / "averages", AVERAGES)
+
+    def deliver(events: DataFrame, batch: int) -> None:
+        events.persist()
+        recent = trades.before(batch).unionByName(events.where("kind = 'trade'").select("seq", "ticker", "price", "volume"))
+        quotes = events.where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size")
+        first = events.agg(F.min("seq")).head()[0]
+        found = averages_of(totals_of(recent)).where(F.col("seq") >= first).persist()
+        leave(work, batch, gains_of(averages.before(batch).unionByName(found), quotes))
+        trades.after(batch, last_of(recent, 4))
+        averages.after(batch, last_of(averages.before(batch).unionByName(found), 1))
+        found.unpersist()
+        events.unpersist()
+
     events = spark.readStream.schema(SCHEMA).parquet(str(source))
-    found = events.groupBy("ticker").applyInPandasWithState(
-        bargains_of, BARGAINS, "trades string", "append", GroupStateTimeout.NoTimeout
-    )
-    start(found, work, "bargains", last=True)
+    start(events, work, "bargains", deliver)
 
 
 def many_queries(spark: SparkSession, source: Path, work: Path) -> None:
@@ -54,81 +66,97 @@ def many_queries(spark: SparkSession, source: Path, work: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         return spark.readStream.schema(schema).parquet(str(folder))
 
+    def hand_on(frame: DataFrame, name: str) -> None:
+        folder = str(work / "streams" / name)
+        checkpoint = str(work / "checkpoints" / name)
+        frame.writeStream.option("checkpointLocation", checkpoint).queryName(name).format("parquet").option("path", folder).start()
+
     events = spark.readStream.schema(SCHEMA).parquet(str(source))
-    start(events.select("seq", "ticker", "kind", "price", "volume", "ask_price", "ask_size"), work, "trade_quote")
     both = "seq long, ticker string, kind string, price double, volume long, ask_price double, ask_size long"
-    trades = stream("trade_quote", both).where("kind = 'trade'").select("seq", "ticker", "price", "volume")
-    start(trades, work, "trade_filter")
-    quotes = stream("trade_quote", both).where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size")
-    start(quotes, work, "quote_filter")
-    totals = (
-        stream("trade_filter", "seq long, ticker string, price double, volume long")
-        .groupBy("ticker")
-        .applyInPandasWithState(totals_of, TOTALS, "trades string", "append", GroupStateTimeout.NoTimeout)
-    )
-    start(totals, work, "aggregator")
-    averages = stream("aggregator", TOTALS).select("seq", "ticker", F.try_divide("total_price", "total_volume").alias("vwap"))
-    start(averages, work, "vwap")
-    merged = stream("vwap", "seq long, ticker string, vwap double").unionByName(
+    hand_on(events.select("seq", "ticker", "kind", "price", "volume", "ask_price", "ask_size"), "trade_quote")
+    hand_on(stream("trade_quote", both).where("kind = 'trade'").select("seq", "ticker", "price", "volume"), "trade_filter")
+    hand_on(stream("trade_quote", both).where("kind = 'quote'").select("seq", "ticker", "ask_price", "ask_size"), "quote_filter")
+    trades, averages = State(spark, work / "state" / "trades", TRADES), State(spark, work / "state" / "averages", AVERAGES)
+
+    def aggregate(batch: DataFrame, number: int) -> None:
+        batch.persist()
+        recent = trades.before(number).unionByName(batch)
+        first = batch.agg(F.min("seq")).head()[0]
+        if first is not None:
+            totals = totals_of(recent).where(F.col("seq") >= first)
+            totals.write.mode("overwrite").parquet(str(work / "streams" / "aggregator" / f"batch={number}"))
+        trades.after(number, last_of(recent, 4))
+        batch.unpersist()
+
+    start(stream("trade_filter", TRADES), work, "aggregator", aggregate)
+    folder = work / "streams" / "aggregator"
+    folder.mkdir(parents=True, exist_ok=True)
+    hand_on(averages_of(spark.readStream.schema(TOTALS).parquet(str(folder / "batch=*"))), "vwap")
+
+    def compare(batch: DataFrame, number: int) -> None:
+        batch.persist()
+        newer = averages.before(number).unionByName(batch.where("vwap is not null").select("seq", "ticker", "vwap"))
+        leave(work, number, gains_of(newer, batch.where("vwap is null").select("seq", "ticker", "ask_price", "ask_size")))
+        averages.after(number, last_of(newer, 1))
+        batch.unpersist()
+
+    merged = stream("vwap", AVERAGES).unionByName(
         stream("quote_filter", "seq long, ticker string, ask_price double, ask_size long"), allowMissingColumns=True
     )
-    found = merged.groupBy("ticker").applyInPandasWithState(
-        gains_of, BARGAINS, "vwap double", "append", GroupStateTimeout.NoTimeout
-    )
-    start(found, work, "bargains", last=True)
+    start(merged, work, "bargains", compare)
 
 
-def start(frame: DataFrame, work: Path, name: str, *, last: bool = False) -> None:
-    def deliver(batch: DataFrame, number: int) -> None:
-        seqs = [row[0] for row in batch.select("seq").collect()]
-        with (work / "outputs.jsonl").open("a") as file:
-            file.write(json.dumps({"at_s": time.time(), "batch": number, "seqs": seqs}) + "\n")
+class State:
+    """A small table that every batch replaces: that of the batch before is kept, so that a batch can be run again."""
 
+    def __init__(self, spark: SparkSession, folder: Path, schema: str) -> None:
+        self.spark, self.folder, self.schema = spark, folder, schema
+
+    def before(self, batch: int) -> DataFrame:
+        path = self.folder / str(batch - 1)
+        return (
+            self.spark.read.schema(self.schema).parquet(str(path)) if path.exists() else self.spark.createDataFrame([], self.schema)
+        )
+
+    def after(self, batch: int, rows: DataFrame) -> None:
+        rows.coalesce(1).write.mode("overwrite").parquet(str(self.folder / str(batch)))
+        shutil.rmtree(self.folder / str(batch - 2), ignore_errors=True)
+
+
+def start(frame: DataFrame, work: Path, name: str, deliver: Callable[[DataFrame, int], None]) -> None:
     writer = frame.writeStream.option("checkpointLocation", str(work / "checkpoints" / name)).queryName(name)
-    if last:
-        writer.foreachBatch(deliver).start()
-    else:
-        writer.format("parquet").option("path", str(work / "streams" / name)).start()
+    writer.foreachBatch(deliver).start()
 
 
-def bargains_of(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    """The last five trades of a ticker are its state; every quote is held against their average price."""
-    trades = json.loads(state.get[0]) if state.exists else []
-    rows = pd.concat(list(frames)).sort_values("seq")
-    found = []
-    for row in rows.itertuples():
-        if row.kind == "trade":
-            trades = [*trades, [row.price, row.volume]][-5:]
-            continue
-        volume = sum(v for _, v in trades)
-        average = sum(p * v for p, v in trades) / volume if volume else None
-        if average is not None and row.ask_price < average:
-            found.append((row.seq, key[0], row.ask_size * (average - row.ask_price)))
-    state.update((json.dumps(trades),))
-    yield pd.DataFrame(found, columns=["seq", "ticker", "gain"])
+def leave(work: Path, batch: int, found: DataFrame) -> None:
+    seqs = [row[0] for row in found.select("seq").collect()]
+    with (work / "outputs.jsonl").open("a") as file:
+        file.write(json.dumps({"at_s": time.time(), "batch": batch, "seqs": seqs}) + "\n")
 
 
-def totals_of(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    trades = json.loads(state.get[0]) if state.exists else []
-    found = []
-    for row in pd.concat(list(frames)).sort_values("seq").itertuples():
-        trades = [*trades, [row.price, row.volume]][-5:]
-        found.append((row.seq, key[0], sum(v for _, v in trades), sum(p * v for p, v in trades)))
-    state.update((json.dumps(trades, default=float),))
-    yield pd.DataFrame(found, columns=["seq", "ticker", "total_volume", "total_price"])
+def last_of(rows: DataFrame, n: int) -> DataFrame:
+    newest = Window.partitionBy("ticker").orderBy(F.desc("seq"))
+    return rows.withColumn("place", F.row_number().over(newest)).where(F.col("place") <= n).drop("place")
 
 
-def gains_of(key: tuple[Any, ...], frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
-    average = state.get[0] if state.exists else None
-    found = []
-    for row in pd.concat(list(frames)).sort_values("seq").itertuples():
-        if not pd.isna(row.vwap):
-            average = row.vwap
-        elif average is not None and row.ask_price < average:
-            found.append((row.seq, key[0], row.ask_size * (average - row.ask_price)))
-    if average is not None:
-        state.update((float(average),))
-    yield pd.DataFrame(found, columns=["seq", "ticker", "gain"])
+def totals_of(trades: DataFrame) -> DataFrame:
+    recent = Window.partitionBy("ticker").orderBy("seq").rowsBetween(-4, 0)
+    volume, price = F.sum("volume").over(recent), F.sum(F.col("price") * F.col("volume")).over(recent)
+    return trades.select("seq", "ticker", volume.alias("total_volume"), price.alias("total_price"))
+
+
+def averages_of(totals: DataFrame) -> DataFrame:
+    return totals.select("seq", "ticker", F.try_divide("total_price", "total_volume").alias("vwap"))
+
+
+def gains_of(averages: DataFrame, quotes: DataFrame) -> DataFrame:
+    so_far = Window.partitionBy("ticker").orderBy("seq").rowsBetween(Window.unboundedPreceding, 0)
+    return (
+        averages.unionByName(quotes, allowMissingColumns=True)
+        .withColumn("vwap", F.last("vwap", ignorenulls=True).over(so_far))
+        .where("ask_price < vwap")
+        .select("seq", "ticker", (F.col("ask_size") * (F.col("vwap") - F.col("ask_price"))).alias("gain"))
+    )
 
 
 if __name__ == "__main__":

@@ -121,7 +121,7 @@ Next:  holdfast assess --help     which operators matter, by injecting faults
        holdfast run --help        your own application, your own faults""")
 
 
-def example() -> Path:
-    """The example application, from the checkout this runs in or from the installed package."""
-    here = Path(__file__).parents[3] / "examples" / APPLICATION
-    return here if here.is_file() else Path(str(files("holdfast") / "examples" / APPLICATION))
+def example(name: str = APPLICATION) -> Path:
+    """An example application, from the checkout this runs in or from the installed package."""
+    here = Path(__file__).parents[3] / "examples" / name
+    return here if here.is_file() else Path(str(files("holdfast") / "examples" / name))

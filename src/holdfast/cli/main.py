@@ -39,6 +39,10 @@ REPRODUCE = {
         "holdfast.cli.reproduce_laar_search:laar_search",
         "FT-Search over a corpus of applications (LAAR, Figures 4 to 6).",
     ),
+    "laar-pipeline": (
+        "holdfast.cli.reproduce_laar_pipeline:laar_pipeline",
+        "Activation by load against static replication, really run (LAAR, Figure 3).",
+    ),
     "system-s": (
         "holdfast.cli.reproduce_system_s:system_s",
         "Recovery of a killed orchestrator against starting anew (System-S, Figure 8).",

@@ -1,0 +1,150 @@
+"""End-to-end latency when nothing fails: our PEs over two nodes against plain Structured Streaming with as many queries.
+
+    python benchmarks/steady_state.py [--seconds 60] [--warm-up 20] [--json]
+
+Bargain Discovery at 1,000 tuples a second in epochs of one second. Unfused: every operator is a PE of its own, theirs has a query
+for each, handed on through files. Fused: one PE, theirs one query. Latency is from the moment an epoch is over until its rows have
+left; both sides leave out the first --warm-up seconds. CPU is that of all processes of a side, set-up left out.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent))
+from rival import Feeder, Rival
+
+from holdfast.model.job import Feed, Job
+from holdfast.run.cluster import LocalCluster
+from holdfast.run.experiment import run_job
+from holdfast.run.layout import layout_of
+from holdfast.trace import write_market
+
+BOUNDS = {"unfused": 1.5, "fused": 1.2}
+ROWS = 1000
+EXAMPLE = Path(__file__).parents[1] / "examples" / "bargain_discovery.py"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--warm-up", type=int, default=20)
+    parser.add_argument("--only", choices=sorted(BOUNDS))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    ways = [options.only] if options.only else sorted(BOUNDS, reverse=True)
+    ours: dict[str, dict[str, float]] = {}
+    theirs: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as name:
+        folder = Path(name)
+        trace = folder / "market.parquet"
+        write_market(trace, events=ROWS * options.seconds, seed=1, rate=float(ROWS), peak=1.1 * ROWS)
+        fused = folder / "fused.py"
+        fused.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
+        for way in ways:
+            app, queries, nodes = (EXAMPLE, "many", 2) if way == "unfused" else (fused, "one", 1)
+            ours[way] = run_ours(trace, app, folder / f"ours-{way}", nodes=nodes, warm_up=options.warm_up)
+            theirs[way] = run_theirs(trace, folder / f"theirs-{way}", queries, seconds=options.seconds, warm_up=options.warm_up)
+    ratios = {way: ours[way]["median_s"] / theirs[way]["median_s"] for way in ways}
+    document = {
+        "claim": "fault-free, the median latency after an epoch closes is at most "
+        + ", ".join(f"{BOUNDS[way]:g} times that of plain Structured Streaming {way}" for way in ways),
+        "ours": ours,
+        "theirs": theirs,
+        "ratio": ratios,
+        "bound": {way: BOUNDS[way] for way in ways},
+        "holds": all(ratios[way] <= BOUNDS[way] for way in ways),
+    }
+    if options.json:
+        print(json.dumps(document, indent=2))
+        return
+    for way in ways:
+        for side, found in (("ours", ours[way]), ("theirs", theirs[way])):
+            said = f"median {found['median_s']:.2f} s, 95 % within {found['p95_s']:.2f} s, {found['cores']:.2f} cores"
+            print(f"{way:8} {side:6} {said} ({found['epochs']} epochs)")
+        print(f"{way:8} ratio  {ratios[way]:.2f} (bound {BOUNDS[way]:g})")
+    print("holds" if document["holds"] else "does not hold")
+
+
+def run_ours(trace: Path, app: Path, work: Path, *, nodes: int, warm_up: int) -> dict[str, float]:
+    job = Job(
+        job="steady",
+        type="finite",
+        application=str(app),
+        feed=Feed(trace=str(trace)),
+        log=str(work / "log"),
+        out=str(work / "out"),
+    )
+    with LocalCluster(work, nodes=nodes) as cluster:
+        cluster.start()
+        names = ["orchestrator", *cluster.names]
+        meter = Meter()
+
+        def show(story, nodes, timeline) -> None:  # type: ignore[no-untyped-def]  # as run_job calls it
+            if timeline is not None and time.time() >= timeline.opened_s + warm_up:
+                hosts = [node.get("pid") for node in nodes]
+                meter.read([cluster.pid(name) for name in names], hosts)
+
+        ran = run_job(job, layout_of(job), cluster, show=show)
+    assert ran.timeline is not None
+    first = ran.timeline.first + warm_up
+    seen = [e.about for e in ran.events if e.kind == "output" and e.about["as"] == "first" and e.about["rows"]]
+    return summary([about["latency_s"] for about in seen if about["epoch"] >= first], meter.cores)
+
+
+def run_theirs(trace: Path, work: Path, queries: str, *, seconds: int, warm_up: int) -> dict[str, float]:
+    rival = Rival(work / "input", work, queries=queries)
+    feeder = Feeder(trace, rival.source, rows=ROWS, epochs=seconds)
+    rival.start()
+    try:
+        rival.wait_ready()
+        feeder.start()
+        time.sleep(warm_up)
+        meter = Meter()
+        assert rival.process is not None
+        meter.read([rival.process.pid], [])
+        feeder.join()
+        meter.read([rival.process.pid], [])
+        time.sleep(10)
+    finally:
+        rival.kill()
+    left = rival.left_by(feeder.closed, ROWS)
+    return summary([at_s - feeder.closed[epoch][0] for epoch, at_s in left.items() if epoch >= warm_up], meter.cores)
+
+
+class Meter:
+    """CPU seconds per second of processes and all their children, between the first and the last reading."""
+
+    def __init__(self) -> None:
+        self.readings: list[tuple[float, float]] = []
+
+    def read(self, roots: list[int], others: list[int | None]) -> None:
+        used = 0.0
+        for pid in [*roots, *(other for other in others if other)]:
+            try:
+                root = psutil.Process(pid)
+                used += sum(sum(each.cpu_times()[:2]) for each in [root, *root.children(recursive=True)])
+            except psutil.Error:
+                return  # one of them has ended: the readings end here
+        self.readings.append((time.time(), used))
+
+    @property
+    def cores(self) -> float:
+        (begun, before), (ended, after) = self.readings[0], self.readings[-1]
+        return (after - before) / (ended - begun)
+
+
+def summary(latencies: list[float], cores: float) -> dict[str, float]:
+    ordered = sorted(latencies)
+    median, p95 = statistics.median(ordered), ordered[int(len(ordered) * 0.95)]
+    return {"median_s": median, "p95_s": p95, "cores": cores, "epochs": len(ordered)}
+
+
+if __name__ == "__main__":
+    main()
