@@ -74,7 +74,7 @@ async def _changes(scene: Scene, asked: int, sent: _Sent) -> dict[str, Any]:
         sent.mark, sent.rows, sent.sampled_s = mark, [], 0.0
     elif mark is None and sent.mark is not None:
         sent.mark, sent.rows = None, []
-        found["picture"] = None
+        found["gone"] = True  # it has ended: what was shown of it stays on the page
     if mark is not None:
         rows = list(scene.tasks(job))
         before = sent.rows

@@ -141,8 +141,9 @@ def _apart(wanted: Sequence[float]) -> list[float]:
         blocks.append((total, count))
     places: list[float] = []
     for total, count in blocks:
-        places.extend(total / count + len(places) + k for k in range(count))
-    return [place + 0.0 for place in places]
+        begins = total / count + len(places)
+        places.extend([begins + k for k in range(count)])
+    return places
 
 
 def _mean(values: Sequence[float], otherwise: float) -> float:

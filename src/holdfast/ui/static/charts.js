@@ -200,12 +200,12 @@ class Chart extends Base {
 // Names at the ends of lines, moved apart where they would meet.
 function label(context, ends, right) {
   context.textAlign = "right";
-  let floor = -Infinity;
-  for (const [name, y, colour] of ends.sort((a, b) => a[1] - b[1])) {
-    const at = Math.max(y - 4, floor + 11);
+  let ceiling = context.canvas.clientHeight - BOTTOM + 8;
+  for (const [name, y, colour] of ends.sort((a, b) => b[1] - a[1])) {
+    const at = Math.min(y - 4, ceiling - 11);
     context.fillStyle = colour;
     context.fillText(name, right, at);
-    floor = at;
+    ceiling = at;
   }
   context.textAlign = "left";
 }

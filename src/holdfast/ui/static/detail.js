@@ -42,6 +42,8 @@ export class Detail {
   }
 
   render() {
+    const open = !!this.loss || this.index >= 0;
+    if (document.getElementById("stage").classList.contains("open") !== open) document.getElementById("stage").classList.toggle("open", open);
     if (this.loss) return this.renderLoss();
     const task = this.store.picture?.tasks[this.index];
     if (!task) return this.renderNothing();
@@ -58,14 +60,8 @@ export class Detail {
   }
 
   renderNothing() {
-    if (this.parts === "nothing") return;
-    this.parts = "nothing";
-    const tasks = this.store.picture?.tasks ?? [];
-    this.home.replaceChildren(
-      element("h2", {}, "Choose a task"),
-      element("p", { class: "note" }, "Click one in the graph, or press g and use the arrow keys. Here you then see where its replicas are, why each is there, and what would follow if it were not."),
-      ...(tasks.length ? [element("h3", {}, "Or ask"), element("p", { class: "note" }, "What if a node were lost? Each node below has the answer.")] : []),
-    );
+    this.parts = null;
+    this.home.replaceChildren();
   }
 
   renderLoss() {
@@ -83,7 +79,8 @@ export class Detail {
     const [state, quality, live, clean, lag, rate, latency, replicas] = row ?? ["none", null, null, null, null, null, null, []];
     const behind = live !== null && clean !== null && clean < live ? `; exact up to epoch ${clean}` : "";
     return [
-      element("h2", {}, task.name),
+      element("div", { class: "head" }, element("h2", {}, task.name), element("span", { class: "grow" }),
+        element("button", { type: "button", class: "round", "aria-label": "Close", "data-key": "close", onclick: () => this.show(-1) }, "×")),
       element("p", { class: "note" }, described(task)),
       element("p", { class: `t-${quality}` }, mark(quality), quality ? `${quality}${behind}` : state),
       element("dl", { class: "facts" }, ...[["epoch", live ?? "–"], ["lag", seconds(lag)], ["rows/s", count(rate)], ["latency", seconds(latency)]]

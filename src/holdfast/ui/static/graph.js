@@ -55,7 +55,7 @@ export class Graph {
     if (!places) return;
     const pad = 14, most = places.down ? 4000 : 520;
     const scale = Math.min((width - 2 * pad) / places.width, places.mode === "blocks" ? 2.2 : 1.12, (most - 2 * pad) / places.height);
-    const height = Math.max(170, Math.min(most, places.height * scale + 2 * pad));
+    const height = Math.max(places.down ? 170 : 330, Math.min(most, places.height * scale + 2 * pad));
     this.canvas.style.height = `${Math.round(height)}px`;
     this.height = Math.round(height);
     this.view = { scale, x: (width - places.width * scale) / 2, y: (height - places.height * scale) / 2 };
@@ -95,7 +95,7 @@ export class Graph {
 
   draw(at) {
     const { places, width, height, view } = this;
-    if (!places || !width) return;
+    if (!places || !width || this.picture !== this.store.picture) return;
     const context = sharp(this.canvas, width, height);
     if (this.whole) this.drawUnder();
     context.clearRect(0, 0, width, height);
@@ -363,7 +363,7 @@ function said(task, row) {
   if (state === "starting" || state === "placed") return "starting …";
   if (state === "idle") return "idle";
   const parts = live === null ? [] : [`epoch ${live}`];
-  if (lag > 0.05) parts.push(`${seconds(lag)} behind`);
+  if (lag > 0.05) parts.push(`${seconds(lag)} late`);
   else if (rate !== null) parts.push(`${count(rate)} rows/s`);
   return state === "finished" ? `finished · ${parts[0] ?? ""}` : parts.join(" · ") || state;
 }

@@ -49,6 +49,7 @@ export class Tasks {
   }
 
   render() {
+    if (!this.store.picture) return;
     const first = Math.max(0, Math.floor(this.home.scrollTop / ROW) - 1);
     const last = Math.min(this.order.length, first + Math.ceil(this.home.clientHeight / ROW) + 2);
     const seen = new Set();

@@ -96,6 +96,12 @@ function jobs() {
   const line = store.jobs.find((each) => each.id === shown);
   get("job-state").hidden = !line;
   if (line) say("job-state", line.state);
+  if (store.gone) {
+    const told = store.events.findLast((event) => event.kind === "job" && event.job === shown)?.text.split(":")[0].split(" -> ")[1];
+    get("job-state").hidden = false;
+    say("job-state", told ?? "ended");
+    if (!line) select.prepend(element("option", { value: String(shown), selected: true }, `${store.picture.name} · job ${shown}`));
+  }
   if (!store.picture) picture();
   document.title = line ? `${line.name}: ${line.state} · holdfast` : "holdfast";
 }

@@ -22,6 +22,7 @@ export class Store {
   // Forget what belongs to one job.
   clear() {
     this.picture = null;
+    this.gone = false;
     this.rows = [];
     this.ticks = [];
     this.moved = new Set();
@@ -46,7 +47,8 @@ export class Store {
     if (frame.hello) this.hello = frame.hello, this.dirty.add("hello");
     if (frame.jobs) this.jobs = frame.jobs, this.dirty.add("jobs");
     if (frame.nodes) this.takeNodes(frame.nodes);
-    if ("picture" in frame) this.takePicture(frame.picture);
+    if (frame.gone) this.gone = true, this.dirty.add("jobs");
+    if (frame.picture) this.takePicture(frame.picture);
     if (frame.events) this.takeEvents(frame.events);
     if (frame.tasks) this.takeRows(frame.tasks);
     if (frame.samples) this.takeSamples(frame.samples);
@@ -68,6 +70,7 @@ export class Store {
       if (picture) for (const event of events) this.note(event);
     }
     this.picture = picture;
+    this.gone = false;
     this.samples = [];
     this.dirty.add("picture").add("samples").add("tasks");
   }
