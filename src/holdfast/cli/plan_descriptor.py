@@ -160,9 +160,10 @@ def _strategy(
     instance = Instance.of(descriptor, sla=ic)
     active = baseline(name.upper(), instance, seconds=seconds)
     strategy = Strategy.of(instance, active, solver=name, failure=failure)
+    under = "" if isinstance(failure, Pessimistic) else f" under failure model {failure.name}"
     head = (
-        f"IC {strategy.internal_completeness:.4f} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per billing "
-        f"period (baseline {name.upper()}, which does not go by the SLA)"
+        f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per "
+        f"billing period (baseline {name.upper()}, which does not go by the SLA)"
     )
     broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: hosts carry it, and the SLA is met"]
     return strategy, [head, *broken, *reasons(instance, active, failure=failure)]

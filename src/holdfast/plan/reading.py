@@ -112,12 +112,16 @@ def _unprintable(value: object, place: Place = ()) -> Iterator[Problem]:
     """Names and other texts that would break the lines they are shown in."""
     if isinstance(value, dict):
         for key, inner in value.items():
+            if not key.strip():
+                yield Problem((*place, key), "wanted a name, got an empty one")
             if _escaped(key) != key:
                 yield Problem((*place, key), "wanted a name without line breaks and control characters")
             yield from _unprintable(inner, (*place, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _unprintable(inner, (*place, index))
+    elif place in (("topology",), ("application",)) and isinstance(value, str) and not value.strip():
+        yield Problem(place, "wanted a name, got an empty one")
     elif isinstance(value, str) and _escaped(value) != value:
         yield Problem(place, f"wanted text without line breaks and control characters, got '{value}'")
 
@@ -153,6 +157,8 @@ def _all_problems(data: dict[str, Any], model: type[BaseModel]) -> Iterator[Prob
             continue
         if any(problem.place[: len(place)] == place for place in mended.places):
             continue  # the value there is not the user's
+        if any(problem.place == place[:-1] for place in mended.containers):
+            continue  # what is empty there was something else
         if not (broken and _POINTS.search(problem.text)):  # at a name that may stand in what is broken
             yield problem
 

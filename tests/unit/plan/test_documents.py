@@ -54,6 +54,18 @@ def test_a_plan_of_another_topology_is_refused_with_every_difference(plan):
     assert "plans 3 tasks of operator 'b', and there are 2" in text
 
 
+def test_a_plan_with_problems_of_its_own_is_told_with_what_does_not_fit(tmp_path):
+    path = tmp_path / "plan.yaml"
+    path.write_text("topology: lanes\nbudget: -1\nreplicated: [{task: a/0}, {task: a/0}, {task: z/1}]\n")
+    with pytest.raises(DocumentError) as caught:
+        read_plan(path, topology=lanes())
+    assert list(caught.value.problems) == [
+        "budget (line 2): wanted a number of at least 0, got -1",
+        "replicated[1] (line 3): task 'a/0' stands twice; keep one",
+        "replicates 'z/1', and there is no such task",
+    ]
+
+
 def test_a_plan_knows_operators_that_came_and_went(plan):
     assert read_plan(plan).misfits({"a": 3, "c": 1}) == ["plans operator 'b', and there is none", "does not know operator 'c'"]
 

@@ -8,7 +8,7 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.baselines import greedy
 from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, violations
-from holdfast.plan.laar.failure import FailureModel
+from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import most_complete
 
@@ -43,7 +43,9 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
             "add hosts or cores, or place replicas elsewhere"
         )
     reached = internal_completeness(instance, best)
-    at_most = f" (proven: none above {proven:.4f})" if proven > reached + 1e-4 else ""
+    at_most = ""
+    if proven > reached + 1e-4:
+        at_most = f" (proven: none above {proven:.4f})" if proven < 1 else " (the best found in the time there was)"
     blocks = "; ".join(_blocks(instance, best)) or "nothing that hosts could change"
     return InfeasibleError(
         f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g}: the best that can "
@@ -106,11 +108,17 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
             there = _listed(instance, active, c, i)
             gain = completeness(changed) - now
             if gain <= 0:
-                why = "since its inputs are not whole" if instance.rate_in[c, i] > 0 else "since nothing arrives"
-                yield f"{name}: {there}; more would bring nothing, {why}"
+                yield f"{name}: {there}; more would bring nothing{_since(instance, c, i, failure)}"
             else:
                 more = cost(instance, changed) - cost(instance, active)
                 yield f"{name}: {there}; all would bring {gain:.4f} IC for {more:.4g} CPU s"
+
+
+def _since(instance: Instance, c: int, i: int, failure: FailureModel | None) -> str:
+    """Why more replicas of a PE bring nothing, where that is known."""
+    if not instance.rate_in[c, i] > 0:
+        return ", since nothing arrives"
+    return ", since its inputs are not whole" if isinstance(failure or Pessimistic(), Pessimistic) else ""
 
 
 def _listed(instance: Instance, active: Active, c: int, i: int) -> str:

@@ -75,20 +75,26 @@ class Instance:
         index = {pe: i for i, pe in enumerate(pes)}
         first_edge, tail, selectivity = [0], list[int](), list[float]()
         rates = [expected_rates(descriptor, configuration) for configuration in configurations]
-        for i, pe in enumerate(pes):
-            for name in descriptor.predecessors(pe):
-                edge = descriptor.pes[pe].inputs[name]
-                incoming = np.array([rate[name] for rate in rates])
-                rate_in[:, i] += incoming
-                work[:, i] += edge.cost * incoming
-                if name in index:
-                    tail.append(index[name])
-                    selectivity.append(edge.selectivity)
-                else:
-                    external_in[:, i] += incoming
-                    external_out[:, i] += edge.selectivity * incoming
-            first_edge.append(len(tail))
-            rate_out[:, i] = [rate[pe] for rate in rates]
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            for i, pe in enumerate(pes):
+                for name in descriptor.predecessors(pe):
+                    edge = descriptor.pes[pe].inputs[name]
+                    incoming = np.array([rate[name] for rate in rates])
+                    rate_in[:, i] += incoming
+                    work[:, i] += edge.cost * incoming
+                    if name in index:
+                        tail.append(index[name])
+                        selectivity.append(edge.selectivity)
+                    else:
+                        external_in[:, i] += incoming
+                        external_out[:, i] += edge.selectivity * incoming
+                first_edge.append(len(tail))
+                rate_out[:, i] = [rate[pe] for rate in rates]
+        if not (np.isfinite(rate_out).all() and np.isfinite(work).all()):
+            raise HoldfastError(
+                f"rates of '{descriptor.application}' grow beyond what can be counted; check the rates of its sources, and the "
+                "selectivities and costs of its PEs"
+            )
         return cls(
             application=descriptor.application,
             pes=pes,

@@ -8,7 +8,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor
 from holdfast.plan.laar.best import Best
 from holdfast.plan.laar.chosen_failure import UnderFailure
-from holdfast.plan.laar.completeness import cost, internal_completeness
+from holdfast.plan.laar.completeness import best_case, cost, internal_completeness
 from holdfast.plan.laar.exhaustive import Exhaustive
 from holdfast.plan.laar.explain import InfeasibleError, closest, infeasible, next_steps, reasons, undecided
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
@@ -103,10 +103,12 @@ def plan_strategy(
         planner = UnderFailure(model, planner)
     started = perf_counter()
     kept = min(_MOST_KEPT_S, _KEPT * seconds)
-    solution = planner.solve(instance, seconds=seconds - kept)
+    # Where no tuple ever comes every strategy is complete, which shares of nothing would not show.
+    problem = instance if best_case(instance) > 0 else instance.at(0.0)
+    solution = planner.solve(problem, seconds=seconds - kept)
     if solution.active is None:
         left = max(kept, seconds - (perf_counter() - started))
-        solution = _rescued(instance, solution, solver=planner.name, failure=model, seconds=seconds, left=left)
+        solution = _rescued(problem, solution, solver=planner.name, failure=model, seconds=seconds, left=left)
     assert solution.active is not None
     strategy = Strategy.of(
         instance,

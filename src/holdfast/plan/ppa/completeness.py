@@ -3,7 +3,7 @@
 import numpy as np
 
 from holdfast.model.topology import Topology
-from holdfast.plan.ppa.fidelity import Measure, normalised
+from holdfast.plan.ppa.fidelity import Measure, check_rates, normalised
 
 
 def internal_completeness(topology: Topology) -> Measure:
@@ -20,5 +20,6 @@ def internal_completeness(topology: Topology) -> Measure:
     0.75
     """
     everything = range(len(topology.order))
+    check_rates(topology)
     weights = normalised(np.array(topology.input_rates), everything, topology)
     return Measure("ic", topology, weights, joins=False)

@@ -6,7 +6,7 @@ import numpy as np
 
 from holdfast.errors import DocumentError
 from holdfast.model.topology import Topology
-from holdfast.plan.ppa.fidelity import Measure
+from holdfast.plan.ppa.fidelity import Measure, check_rates
 
 
 def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thing: str = "criticality") -> Measure:
@@ -35,6 +35,7 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
         problems.append("all impacts are 0; at least one operator's loss must cost something")
     if problems:
         raise DocumentError(thing, problems)
+    check_rates(topology)
     weights = np.zeros(len(topology.tasks))
     for name, span in zip(topology.order, topology.spans, strict=True):
         rates = topology.rates[span]

@@ -13,7 +13,7 @@ from holdfast.model.topology import Topology
 from holdfast.plan.ppa.adapt import Adaptation
 from holdfast.plan.ppa.explain import Next, Reason
 from holdfast.plan.ppa.planner import Plan
-from holdfast.plan.reading import PLAN, read_kind
+from holdfast.plan.reading import PLAN, plain, read_kind
 
 
 class Replica(Part):
@@ -102,15 +102,40 @@ class PlanDocument(Document):
 
 
 def read_plan(path: str | Path, *, topology: Topology | None = None) -> PlanDocument:
-    """The plan at path; DocumentError if it is not one, or not one of the topology."""
-    plan = read_kind(path, PlanDocument, wanted=[PLAN])
+    """The plan at path; DocumentError with everything that keeps it from being one, or one of the topology."""
+    told: list[str] = []
+    try:
+        plan = read_kind(path, PlanDocument, wanted=[PLAN])
+    except DocumentError as error:
+        known = _as_far_as_known(path)
+        if topology is None or known is None:
+            raise
+        told, plan = list(error.problems), known
     if topology is not None:
-        problems = plan.misfits({name: operator.parallelism for name, operator in topology.operators.items()})
         if plan.topology != topology.topology:
-            problems.insert(0, f"topology: is a plan of topology '{plan.topology}', not of '{topology.topology}'")
-        if problems:
-            raise DocumentError(str(path), problems)
+            told.append(f"topology: is a plan of topology '{plan.topology}', not of '{topology.topology}'")
+        told += plan.misfits({name: operator.parallelism for name, operator in topology.operators.items()})
+    if told:
+        raise DocumentError(str(path), told)
     return plan
+
+
+def _as_far_as_known(path: str | Path) -> PlanDocument | None:
+    """Of a plan with problems, what it replicates of which topology; None where that is not to be had."""
+    known = plain(path)
+    replicated, parallelism = known.get("replicated"), known.get("parallelism", {})
+    tasks = [one.get("task") for one in replicated if isinstance(one, dict)] if isinstance(replicated, list) else []
+    names = sorted({task for task in tasks if isinstance(task, str)})
+    if not isinstance(known.get("topology"), str) or not isinstance(replicated, list) or not isinstance(parallelism, dict):
+        return None
+    if not all(isinstance(count, int) for count in parallelism.values()):
+        parallelism = {}
+    return PlanDocument.model_construct(
+        topology=known["topology"],
+        budget=0,
+        parallelism=parallelism,
+        replicated=tuple(Replica(task=task) for task in names),
+    )
 
 
 def _is_task(task: str, parallelism: Mapping[str, int]) -> bool:

@@ -127,10 +127,21 @@ def output_fidelity(topology: Topology) -> Measure:
     >>> [round(1 - output_fidelity(figure2(c)).of({0, 1, 2, 4}), 3) for c in (True, False)]
     [0.4, 0.25]
     """
+    check_rates(topology)
     weights = np.zeros(len(topology.tasks))
     for at in topology.sinks:
         weights[topology.spans[at]] = topology.rates[topology.spans[at]]
     return Measure("of", topology, normalised(weights, topology.sinks, topology))
+
+
+def check_rates(topology: Topology) -> None:
+    """Raise HoldfastError unless all rates are numbers: selectivities may multiply beyond the greatest one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(topology.rates).all() and np.isfinite(topology.input_rates).all()
+    if not finite:
+        raise HoldfastError(
+            f"rates of topology '{topology.topology}' grow beyond what can be counted; check its rates and selectivities"
+        )
 
 
 def normalised(weights: Floats, operators: Iterable[int], topology: Topology) -> Floats:
@@ -138,6 +149,7 @@ def normalised(weights: Floats, operators: Iterable[int], topology: Topology) ->
     if not weights.sum() > 0:
         for at in operators:
             weights[topology.spans[at]] = 1.0
+    weights = weights / weights.max()  # so that the sum of great ones is still a number
     weights = weights / weights.sum()
     weights.flags.writeable = False
     return weights

@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.model.definition import Partitioning
-from holdfast.model.topology import TaskOperator, Topology
+from holdfast.model.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
 
 Kind = Literal["general", "structured", "full"]
 
@@ -37,6 +37,11 @@ class Ranges:
             low, high = getattr(self, name)
             if not 1 <= low <= high:
                 raise HoldfastError(f"range '{name}' wants 1 <= low <= high, got {low} to {high}")
+        if self.operators[1] > MAX_DEPTH or self.operators[1] * self.parallelism[1] > MAX_TASKS:
+            raise HoldfastError(
+                f"wanted at most {MAX_DEPTH} operators and {MAX_TASKS} tasks, got up to {self.operators[1]} operators of "
+                f"{self.parallelism[1]} tasks"
+            )
         for name in ("joins", "forks"):
             if not 0 <= getattr(self, name) <= 1:
                 raise HoldfastError(f"share '{name}' must lie between 0 and 1, got {getattr(self, name):g}")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.model.descriptor import Host, Pricing
+from holdfast.model.descriptor import Host, Input, Pe, Pricing
 from holdfast.plan.laar import (
     Exhaustive,
     FTSearch,
@@ -139,9 +139,26 @@ def test_a_search_that_found_nothing_is_rescued_by_the_most_complete_strategy_wh
 def test_hosts_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
     monkeypatch.setattr("holdfast.plan.laar.explain.most_complete", lambda instance, *, seconds: (None, 1.0))
     said = str(infeasible(Instance.of(figure_1(sla=0.9)), seconds=0.1))
-    assert "the best that can be met is 0.6667 (proven: none above 1.0000)" in said
+    assert "the best that can be met is 0.6667 (the best found in the time there was)" in said
     crowded = figure_1(sla=0.9).model_copy(update={"hosts": {"host1": Host(cores=0.5), "host2": Host(cores=0.5)}})
     assert "was not found out in the 0.1 s left" in str(infeasible(Instance.of(crowded), seconds=0.1))
+
+
+def test_an_application_without_tuples_is_complete_whatever_is_promised():
+    silent = figure_1(sla=0.9)
+    rates = tuple(rate.model_copy(update={"rate": 0.0}) for rate in silent.sources["source"].rates)
+    silent = silent.model_copy(update={"sources": {"source": silent.sources["source"].model_copy(update={"rates": rates})}})
+    planned = plan_strategy(silent)
+    assert (planned.strategy.sla, planned.strategy.internal_completeness, planned.strategy.cost) == (0.9, 1.0, 0.0)
+    assert "more would bring nothing, since nothing arrives" in planned.why()[-2]
+
+
+def test_rates_that_grow_beyond_counting_are_told():
+    edge = Input(selectivity=1e200, cost=1e200)
+    bare = figure_1()
+    pes = {"pe1": Pe(inputs={"source": edge}), "pe2": Pe(inputs={"pe1": edge})}
+    with pytest.raises(HoldfastError, match="rates of 'figure-1' grow beyond what can be counted"):
+        Instance.of(bare.model_copy(update={"pes": pes}))
 
 
 def brute_force(instance, model):

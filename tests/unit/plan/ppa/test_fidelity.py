@@ -172,3 +172,14 @@ def test_a_critical_operator_draws_the_replicas():
     by_impact = measured_criticality(t, {"read": 0.0, "left": 0.1, "right": 0.9})
     plan = {t.number[task] for task in ("read/0", "read/1", "right/0", "right/1")}
     assert by_impact.of(plan) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("measure", [output_fidelity, internal_completeness])
+def test_rates_that_grow_beyond_counting_are_told(measure):
+    operators = {
+        "a": TaskOperator(parallelism=2, rate=1e308),
+        "b": TaskOperator(selectivity=1e308, inputs={"a": "full"}),
+        "c": TaskOperator(inputs={"b": "full"}),
+    }
+    with pytest.raises(HoldfastError, match="rates of topology 't' grow beyond what can be counted"):
+        measure(Topology(topology="t", operators=operators))

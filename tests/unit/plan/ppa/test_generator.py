@@ -68,3 +68,8 @@ def test_zipf_makes_tasks_unequal_in_no_particular_order():
 def test_ranges_that_make_no_sense_are_refused(wrong, text):
     with pytest.raises(HoldfastError, match=text):
         Ranges(**wrong)
+
+
+def test_more_than_a_topology_may_have_is_refused_before_it_is_drawn():
+    with pytest.raises(HoldfastError, match="at most 150 operators and 100000 tasks, got up to 200 operators of 10 tasks"):
+        Ranges(operators=(5, 200))
