@@ -80,11 +80,15 @@ def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> Next | N
         stop = tuple(measure.topology.tasks[i] for i in by_name(measure, now - then))
         gain = f"{objective} +{quality - plan.quality:.3f} (to {quality:.3f})"
         how = f"replicate {_listed(start)}" + (f" in place of {_listed(stop)}" if stop else "")
-        text = f"one more replica buys {gain}: {how}"
-        if more > 1:
-            text = f"one more replica buys nothing by itself; {more} more buy {gain}: {how}"
-        return Next(more, quality, start, stop, text)
+        return Next(more, quality, start, stop, f"{_units(plan, more)} {gain}: {how}")
     return None
+
+
+def _units(plan: Plan, more: int) -> str:
+    """How much more is needed, in replicas; or in budget, where the plan leaves some of its budget unused."""
+    if len(plan.tasks) < plan.budget:
+        return f"a budget of {plan.budget + more} in place of {plan.budget} buys"
+    return "one more replica buys" if more == 1 else f"one more replica buys nothing by itself; {more} more buy"
 
 
 def _added(measure: Measure, formula: Formula, now: set[int], *, count: int) -> set[int]:

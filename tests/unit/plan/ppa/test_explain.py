@@ -46,8 +46,8 @@ def test_the_next_unit_of_budget_that_buys_something_is_named():
     assert step is not None
     assert (step.replicas, step.start, step.stop) == (2, ("a/1", "b/1"), ())
     assert step.why == ("one more replica buys nothing by itself; 2 more buy output fidelity +0.300 (to 0.800): replicate a/1, b/1")
-    single = next_unit(OF, Frontier().plan(OF, 3), Frontier())
-    assert single is not None and single.why.startswith("one more replica buys output fidelity +0.300")
+    single = next_unit(OF, Frontier().plan(OF, 3), Frontier())  # whose third replica would buy nothing, so it is left out
+    assert single is not None and single.why.startswith("a budget of 4 in place of 3 buys output fidelity +0.300")
 
 
 def test_one_more_replica_is_asked_for_beside_a_plan_that_its_planner_would_not_extend_so():
@@ -86,6 +86,12 @@ def test_what_is_said_of_the_next_unit_is_true(seed, share, planner):
     if step.replicas > 1 and len(plan.tasks) == plan.budget:
         one_more = [m.of({t.number[x] for x in plan.tasks} | {n}) for n in range(len(t.tasks))]
         assert max(one_more) == pytest.approx(plan.quality)
+
+
+def test_budget_that_a_plan_leaves_unused_is_not_counted_as_replicas():
+    step = next_unit(OF, Frontier().plan(OF, 1), Frontier())
+    assert step is not None and step.replicas == 1
+    assert step.why == "a budget of 2 in place of 1 buys output fidelity +0.500 (to 0.500): replicate a/0, b/0"
 
 
 def test_where_everything_is_replicated_there_is_no_next_unit():
