@@ -40,7 +40,7 @@ export class Charts {
 
 function cpu(samples) {
   const names = [...new Set(samples.flatMap((row) => Object.keys(row[7])))].sort();
-  if (names.length > 6) {
+  if (names.length > 4) {
     return [["all", "s0", samples.map((row) => Object.values(row[7]).reduce((a, b) => a + b, 0))]];
   }
   return names.map((name, k) => [name, `s${k % 6}`, samples.map((row) => row[7][name] ?? null)]);

@@ -55,7 +55,7 @@ export class Graph {
     if (!places) return;
     const pad = 14, most = places.down ? 4000 : 520;
     const scale = Math.min((width - 2 * pad) / places.width, places.mode === "blocks" ? 2.2 : 1.12, (most - 2 * pad) / places.height);
-    const height = Math.max(places.down ? 170 : 330, Math.min(most, places.height * scale + 2 * pad));
+    const height = Math.max(places.down ? 170 : document.getElementById("stage").classList.contains("open") ? 385 : 330, Math.min(most, places.height * scale + 2 * pad));
     this.canvas.style.height = `${Math.round(height)}px`;
     this.height = Math.round(height);
     this.view = { scale, x: (width - places.width * scale) / 2, y: (height - places.height * scale) / 2 };
@@ -183,9 +183,9 @@ export class Graph {
     context.fillRect(left, top, 5, CARD.h);
     context.restore();
     context.fillStyle = colours.ink;
-    context.font = `650 13.5px ${FONT}`;
+    context.font = `650 13px ${FONT}`;
     context.textBaseline = "alphabetic";
-    context.fillText(fitting(context, task.name.replace(/\/0$/, ""), CARD.w - 48), left + 15, top + 21);
+    context.fillText(fitting(context, task.name.replace(/\/0$/, ""), CARD.w - 42), left + 15, top + 21);
     shape(context, quality, left + CARD.w - 16, top + 16.5, 6);
     context.font = `11.5px ${FONT}`;
     context.fillStyle = down ? colours["absent-text"] : colours.soft;

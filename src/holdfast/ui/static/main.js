@@ -12,7 +12,7 @@ import { Strike } from "./strike.js";
 import { toggleTheme } from "./theme.js";
 import { element, say } from "./words.js";
 
-const LISTS_MS = 250, EVERY_S = 1 / 30, FOLLOW_S = 86400;
+const LISTS_MS = 250, EVERY_S = 1 / 60, FOLLOW_S = 86400;
 const get = (id) => document.getElementById(id);
 const store = new Store();
 const fragment = new URLSearchParams(location.hash.slice(1));
@@ -43,7 +43,7 @@ const feed = new Feed({
 });
 
 // What has been drawn of the store: at most once per frame, lists at most four times a second.
-let waiting = 0, listed = 0, later = 0;
+let waiting = 0, listed = 0, later = 0, touched = false;
 function wake() {
   waiting ||= requestAnimationFrame(draw);
 }
@@ -52,21 +52,23 @@ function draw(at) {
   waiting = 0;
   const { dirty } = store;
   if (dirty.has("picture")) picture();
-  if (dirty.has("tasks")) graph.update();
-  if (dirty.has("samples") || dirty.has("events")) charts.draw();
-  for (const name of ["picture", "samples"]) dirty.delete(name);
+  if (dirty.has("tasks")) graph.update(), touched = true;
+  dirty.delete("tasks");
+  dirty.delete("picture");
   if (at - listed < LISTS_MS) {
     later ||= setTimeout(() => { later = 0; wake(); }, LISTS_MS);
     return;
   }
   listed = at;
+  if (dirty.has("samples") || dirty.has("events")) charts.draw();
   if (dirty.has("hello")) about();
   if (dirty.has("jobs") || dirty.has("hello")) jobs();
-  if (dirty.has("tasks")) tasks.render(), detail.render();
-  if (dirty.has("nodes") || dirty.has("tasks")) nodes.render();
+  if (dirty.has("tasks") || touched) tasks.render(), detail.render(), nodes.render();
+  else if (dirty.has("nodes")) nodes.render();
   if (dirty.has("events")) events.render();
   glance(store);
   player.show();
+  touched = false;
   dirty.clear();
 }
 

@@ -39,7 +39,7 @@ function blocks(picture, layers) {
   const points = [], labels = [];
   let left = 0, tallest = 0;
   const order = [...layers.keys()].sort((a, b) => a - b);
-  const rows = Math.max(10, Math.ceil(Math.sqrt(picture.tasks.length / Math.max(1, order.length)) * 1.5));
+  const rows = Math.max(10, Math.ceil(Math.sqrt(picture.tasks.length / Math.max(1, order.length)) * 2.2));
   for (const layer of order) {
     const members = layers.get(layer).sort((a, b) => picture.tasks[a].y - picture.tasks[b].y || a - b);
     const columns = Math.ceil(members.length / rows);
@@ -47,8 +47,8 @@ function blocks(picture, layers) {
       points[index] = [left + Math.floor(place / rows) * CELL + CELL / 2, 22 + (place % rows) * CELL + CELL / 2];
     });
     const names = new Set(members.map((index) => picture.tasks[index].name.replace(/\/\d+$/, "")));
-    const one = names.size === 1 ? [...names][0] : `${names.size} PEs`;
-    labels.push({ x: left, y: 12, text: members.length > 1 ? `${one} · ${members.length}` : one });
+    const one = names.size === 1 ? `${[...names][0]}${members.length > 1 ? ` · ${members.length}` : ""}` : `${names.size} PEs`;
+    labels.push({ x: left, y: 12, text: one });
     tallest = Math.max(tallest, Math.min(rows, members.length));
     left += Math.max(columns * CELL, 64) + 34;
   }
