@@ -41,7 +41,7 @@ class Graph:
 
     def add(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
         """Map a job. Raises Unmappable with everything that it wants and is not there."""
-        problems = list(self._problems(layout, refs))
+        problems = [*self._problems(layout, refs), *self._uncovered(layout, refs)]
         if problems:
             raise Unmappable(f"job {job}", problems)
         self.restore(job, layout, refs)
@@ -105,6 +105,22 @@ class Graph:
                 if not self.users_of(refs[name], pe):
                     has = sorted(pe for job, pe in self.users if job == refs[name])
                     yield f"task '{task.name}' shares PE '{task.shared}', which is not there; its PEs are: {', '.join(has)}"
+
+    def _uncovered(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
+        """Streams of other jobs of which a job would read fewer tasks, or more, than there are."""
+        read: dict[tuple[str, str], set[int]] = {}
+        for task in layout.tasks:
+            for reading in task.reads:
+                if reading.job is not None:
+                    read.setdefault((reading.job, reading.stream), set()).update(reading.tasks)
+        for (job, stream), numbers in sorted(read.items()):
+            other = self.layouts.get(refs[job])
+            count = sum(stream in task.makes for task in other.tasks) if other is not None else 0
+            if count and numbers != set(range(count)):
+                yield (
+                    f"reads {len(numbers)} of the {count} tasks that make stream '{job}:{stream}'; "
+                    f"give the source that stands for it a parallelism of {count}"
+                )
 
     def _made(self, job: int) -> str:
         layout = self.layouts.get(job)

@@ -156,14 +156,18 @@ class Dispatch(Plugin):
         )
 
     def settings_of(self, job: int) -> dict[str, Any]:
-        """What the PE hosts need to know of a job: its layout's settings, and the numbers of the jobs it names."""
+        """What the PE hosts need to know of a job: its layout's settings, and where the logs of the jobs it names are."""
         if job not in self._settings:
             live = self.orchestrator.supervision.known(job)
             settings = dict(live.layout.settings) if live is not None and live.layout is not None else {}
             if live is not None and live.refs:
-                settings["refs"] = dict(live.refs)
+                settings["logs"] = {name: self._log_of(number) for name, number in live.refs.items()}
             self._settings[job] = settings
         return self._settings[job]
+
+    def _log_of(self, job: int) -> str | None:
+        layout = self.orchestrator.dataflow.graph.layouts.get(job)
+        return layout.settings.get("job", {}).get("log") if layout is not None else None
 
     async def _place_anew(self, replica: Replica, node: str, *, why: str) -> None:
         """Write the replica's next incarnation on a node, then let the nodes know."""

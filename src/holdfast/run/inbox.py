@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Record, Store
 from holdfast.model.job import Reading
 from holdfast.run.rows import part_of, read_rows
@@ -34,7 +35,7 @@ class Inbox:
             name = reading.name or reading.stream
             schema = self._schemas[name]
             parts = [
-                read_rows(store, file).select(schema.names).cast(schema)
+                _shaped(read_rows(store, file), schema, reading, records[place].epoch)
                 for records in epochs
                 for place in places
                 for file in records[place].files
@@ -64,3 +65,17 @@ class Inbox:
             places.append(range(start, start + len(reading.tasks)))
             start += len(reading.tasks)
         return places
+
+
+def _shaped(rows: pa.Table, schema: pa.Schema, reading: Reading, epoch: int) -> pa.Table:
+    """The rows with the columns that the reader declares. Another job's rows may lack the number of their epoch."""
+    if reading.job is not None and "epoch" in schema.names and "epoch" not in rows.column_names:
+        kind = schema.field("epoch").type
+        rows = rows.append_column("epoch", pa.array([epoch] * rows.num_rows, kind))
+    missing = [name for name in schema.names if name not in rows.column_names]
+    if missing:
+        raise HoldfastError(
+            f"source '{reading.name}' declares column '{missing[0]}', which stream '{reading.job}:{reading.stream}' does not have; "
+            f"its columns are: {', '.join(rows.column_names)}"
+        )
+    return rows.select(schema.names).cast(schema)

@@ -25,6 +25,7 @@ from holdfast.model.job import Job, Reading, Task
 from holdfast.model.load import load_app
 from holdfast.run.checkpoint import Checkpoints
 from holdfast.run.inbox import Inbox
+from holdfast.run.joining import Foreign, join, reader_name, remembered
 from holdfast.run.loop import Worker
 from holdfast.run.outbox import Outbox, Tell
 from holdfast.run.pe_compute import PeCompute, fades_after
@@ -47,17 +48,23 @@ class RunningJob:
     def __init__(self, spark: SparkSession, number: int, settings: dict[str, Any], *, node: str, tell: Tell, scratch: Path) -> None:
         self.job = check_document(settings["job"], Job, thing=f"job {number}")
         self.tasks = [check_document(task, Task, thing=f"task of job {number}") for task in settings["tasks"]]
-        self._logs: dict[str, str] = settings.get("logs", {})
         assert self.job.application is not None and self.job.log is not None
         self.app = load_app(self.job.application)
         self.graph = self.app.graph()
         self.schemas = analyse(self.graph, spark, name=self.app.name)
         self.store = Store(self.job.log)
+        self._logs = remembered(self.store, settings.get("logs", {}))
         self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out")
         self.checkpoints = Checkpoints(self.store)
         self._spark, self._node, self._number = spark, node, number
         self._tell, self._scratch = tell, scratch
         self._trimmer = Trimmer(self.store, self.tasks, self.checkpoints)
+        self._foreign = [
+            Foreign(task, reading, self._store_of(reading))
+            for task in self.tasks
+            for reading in task.reads
+            if reading.job is not None
+        ]
         self._lock = threading.Lock()
         self._trace: tuple[dict[str, DataFrame], list[Span]] | None = None
 
@@ -69,16 +76,13 @@ class RunningJob:
         if task.kind == "source":
             return self._source(task, assigned, stopped)
         compute = self._compute(task) if task.kind == "operators" else None
-        timeline = timeline_of(self._timeline_store())
-        if timeline is None:
+        if self._timeline() is None:
             if compute is not None:
                 compute.warm(self.schemas)
             self.store.create(f"{READY}/{quote(task.name, safe='')}", b"")
-        while timeline is None:
-            if stopped():
-                return None
-            time.sleep(WAIT_S)
-            timeline = timeline_of(self._timeline_store())
+        timeline = self._awaited_timeline(stopped)
+        if timeline is None:
+            return None
         return (self._sink(task, timeline) if compute is None else self._pe(task, timeline, assigned, compute)), timeline
 
     def ranked(self, worker: Worker, rank: int) -> None:
@@ -106,11 +110,13 @@ class RunningJob:
             checkpointed=lambda epoch: self._trim(task, epoch),
         )
 
-    def _source(self, task: Task, assigned: Assigned, stopped: Callable[[], bool]) -> tuple[Worker, Timeline]:
+    def _source(self, task: Task, assigned: Assigned, stopped: Callable[[], bool]) -> tuple[Worker, Timeline] | None:
         source = self.graph.nodes[task.pe]
         assert isinstance(source, Source)
         if self.job.feed.trace is None:
-            timeline = stream_timeline(self.store, epoch_s=self.app.epoch_s)
+            timeline = self._awaited_timeline(stopped) if self._foreign else stream_timeline(self.store, epoch_s=self.app.epoch_s)
+            if timeline is None:
+                return None
             made = StreamSource(
                 task,
                 self.job.contract_of(task.pe),
@@ -215,12 +221,14 @@ class RunningJob:
             raise HoldfastError(f"job '{self.job.job}' reads stream '{reading.stream}' of job '{reading.job}', which is not there")
         return Store(self._logs[reading.job])
 
-    def _timeline_store(self) -> Store:
-        """Where this job's epochs are agreed on: in its own log, or in that of the job that feeds all of it."""
-        if any(task.kind == "source" for task in self.tasks):
-            return self.store
-        foreign = next(reading for task in self.tasks for reading in task.reads if reading.job is not None)
-        return self._store_of(foreign)
+    def _awaited_timeline(self, stopped: Callable[[], bool]) -> Timeline | None:
+        while (timeline := self._timeline()) is None and not stopped():
+            time.sleep(WAIT_S)
+        return timeline
+
+    def _timeline(self) -> Timeline | None:
+        """When this job's epochs begin and end, once its first source has begun or the jobs that feed it have."""
+        return join(self.store, self.job.job, self._foreign) if self._foreign else timeline_of(self.store)
 
     def _trim(self, task: Task, epoch: int) -> None:
         """Forget the inputs that everyone has a checkpoint past; the checkpoint has just been moved there by this task."""
@@ -229,5 +237,6 @@ class RunningJob:
                 if reading.job is None:
                     self._trimmer.trim(reading.stream, number)
                 else:
-                    mark = f"{self.job.job}:{task.name}".replace("/", "~")
-                    leave_mark(self._store_of(reading), mark, stream=reading.stream, task=number, epoch=epoch)
+                    leave_mark(
+                        self._store_of(reading), reader_name(self.job.job, task), stream=reading.stream, task=number, epoch=epoch
+                    )

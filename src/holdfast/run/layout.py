@@ -52,6 +52,12 @@ def _sources(graph: Graph, job: Job) -> list[Task]:
     if unknown:
         names = _list(source.name for source in graph.sources)
         raise HoldfastError(f"job '{job.job}' takes source '{unknown[0]}' from another job; its sources are: {names}")
+    own = [source.name for source in graph.sources if source.name not in job.streams]
+    if job.streams and own and job.feed.trace is not None:
+        raise HoldfastError(
+            f"job '{job.job}' takes source '{min(job.streams)}' from another job and '{own[0]}' from a trace, whose times do "
+            "not coincide; feed both by the other job, or this one by a reader"
+        )
     return [
         Task(pe=source.name, task=number, kind="source", makes=(source.name,))
         for source in graph.sources

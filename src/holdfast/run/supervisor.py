@@ -14,7 +14,11 @@ from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
 from holdfast.run.stand_in import StandIn
 from holdfast.run.timeline import timeline_of
+from holdfast.run.trimmer import forget_readers
 from holdfast.run.upstream import UpstreamBackup
+
+GONE_AFTER_S = 60.0
+"""A job that has not been seen for as long is gone."""
 
 
 @dataclass
@@ -26,17 +30,41 @@ class _Watched:
     moved: dict[str, int] = field(default_factory=dict)
 
 
+class Readers:
+    """Which jobs live, so that the marks of those that are gone do not keep a log from being trimmed.
+
+    After an orchestrator's start every job must have had time to be seen.
+    """
+
+    def __init__(self) -> None:
+        self._seen_s: dict[str, float] = {}
+        self._began_s: float | None = None
+        self._looked_s: dict[int, float] = {}
+
+    def look(self, view: JobView) -> None:
+        """Note that a job lives; now and then, clear its log of the marks of jobs that do not."""
+        now = self._seen_s[view.job.job] = view.now_s
+        if self._began_s is None:
+            self._began_s = now
+        due = self._looked_s.get(view.id, self._began_s) + GONE_AFTER_S <= now
+        if due and view.job.log is not None:
+            self._looked_s[view.id] = now
+            forget_readers(Store(view.job.log), {name for name, at in self._seen_s.items() if at > now - GONE_AFTER_S})
+
+
 class SparkSupervisor:
     """Looks at the jobs of one orchestrator. What it remembers of a job can be found again from the log: it may be killed."""
 
     def __init__(self) -> None:
         self._watched: dict[int, _Watched] = {}
+        self._readers = Readers()
 
     async def observe(self, view: JobView) -> list[Decision]:
         """What to do about a job that looks like this; the log is read in a thread."""
         return await asyncio.to_thread(self._look, view)
 
     def _look(self, view: JobView) -> list[Decision]:
+        self._readers.look(view)
         watched = self._watched.get(view.id) or self._watch(view)
         if watched is None:
             return []

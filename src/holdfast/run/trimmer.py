@@ -1,6 +1,6 @@
 """Forgetting what nobody will read again: records and files behind every consumer's checkpoint."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from holdfast.log import EpochLog, Store
 from holdfast.model.job import Task
@@ -46,6 +46,13 @@ class Trimmer:
 def leave_mark(store: Store, reader: str, *, stream: str, task: int, epoch: int) -> None:
     """Say in another job's log up to which epoch a stream has been read for good by a reader of this name."""
     store.replace(f"{_marks(stream, task)}{reader}", str(epoch).encode())
+
+
+def forget_readers(store: Store, living: Container[str]) -> None:
+    """Take away the marks of jobs that are gone: nobody waits for what they have not read."""
+    gone = [name for name in store.names("readers/") if name.rsplit("/", 1)[1].partition(":")[0] not in living]
+    if gone:
+        store.remove(gone)
 
 
 def _marks(stream: str, task: int) -> str:
