@@ -3,12 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test setup java clean
+.PHONY: demo test setup java chromium clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
 
-test: setup
+test: setup chromium
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -26,6 +26,9 @@ $(STAMP): pyproject.toml
 
 java:
 	@sh scripts/ensure_java.sh
+
+chromium:
+	@sh scripts/ensure_chromium.sh
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist

@@ -4,7 +4,8 @@
 
 The feed is synthetic: a server of its own sends every PE's row in every frame, which no orchestrator does (it sends what changed),
 and with every frame a sample and an event, so that an hour's worth of what a page keeps goes by in a minute. The page and its
-files are the real ones. Told are the times between animation frames, the browser's own list of long tasks, and the heap after a collection.
+files are the real ones. Told are the times between animation frames, the browser's own list of long tasks, and the heap after a
+collection.
 """
 
 from __future__ import annotations

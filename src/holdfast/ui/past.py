@@ -93,7 +93,7 @@ def told_of(events: Iterable[Event]) -> list[dict[str, Any]]:
 
 def _told(event: Event) -> dict[str, Any] | None:
     about = event.about
-    blank = {"at_s": event.at_s, "job": None, "node": None, "replica": None, "data": {}}
+    blank: dict[str, Any] = {"at_s": event.at_s, "job": None, "node": None, "replica": None, "data": {}}
     match event.kind:
         case "orchestrator":
             state = str(about["said"]).partition(":")[0]

@@ -8,10 +8,9 @@ from typing import Any
 
 from starlette.routing import Route
 
-from holdfast.errors import HoldfastError
 from holdfast.manage.api import Serving
 from holdfast.manage.calls import Answer, Asked, Call, Query, Refusal, Stream
-from holdfast.model.job import Contract, Job, Policy
+from holdfast.model.job import Contract, Policy
 from holdfast.ui.consequences import ReplicaAt, consequences
 from holdfast.ui.feed import encoded, frames
 from holdfast.ui.files import page_routes
@@ -89,7 +88,7 @@ class Page(Serving):
         while not self.orchestrator.stopping:
             try:
                 await self.scene.sample()
-            except (HoldfastError, OSError, ValueError, LookupError, AttributeError, TypeError) as error:
+            except Exception as error:
                 text = f"the page lacks a sample: {type(error).__name__}: {error}"
                 if text != told:
                     self.orchestrator.say(text)
@@ -123,8 +122,3 @@ def what_if(scene: Scene, job: int, asked: Asked, *, contract: Callable[[str], C
         return each.node == node if node is not None else each.key == replica if replica is not None else each.key in struck
 
     return consequences(tasks, gone, contract=contract, policy=policy).document()
-
-
-def promises(document: Job) -> tuple[Callable[[str], Contract], Policy]:
-    """A job's contracts and policy, as `what_if` wants them."""
-    return document.contract_of, document.policy

@@ -58,12 +58,11 @@ def address(cluster) -> tuple[str, str]:
 @pytest.fixture
 def visit(chromium) -> Iterator[Callable[..., Any]]:
     """Opens pages; in the end no page may have said an error or asked anybody else for anything."""
-    contexts, wrong = [], []
+    wrong: list[str] = []
 
     @contextmanager
     def opened(url: str, *, width: int = 1280, height: int = 900, forgiven: str = "nothing", **settings: Any) -> Iterator[Any]:
         context = chromium.new_context(viewport={"width": width, "height": height}, **settings)
-        contexts.append(context)
         context.set_default_timeout(LIMIT_MS)
         page = context.new_page()
         page.on(

@@ -1,0 +1,53 @@
+"""Faults by call that strike processes, as the page injects them."""
+
+import psutil
+import pytest
+
+from holdfast.manage.client import ClientError
+from holdfast.manage.hosts import living_host
+
+
+def host(cluster, node):
+    return psutil.Process(living_host(cluster.node_work(node)))
+
+
+def settled(cluster, node="n3"):
+    """Wait until a node is up with a PE host that has said which process it is."""
+    cluster.wait_until(
+        lambda: (
+            any(n["name"] == node and n["state"] == "up" and n["host_status"] for n in cluster.client.nodes())
+            and living_host(cluster.node_work(node))
+        ),
+        limit_s=60,
+    )
+
+
+def test_a_stalled_pe_host_stands_still_and_goes_on(cluster):
+    settled(cluster)
+    stalled = host(cluster, "n3")
+    cluster.client.inject({"fault": "stall-host", "node": "n3", "settings": {"for_s": 1.0}})
+    cluster.wait_until(lambda: stalled.status() == psutil.STATUS_STOPPED, limit_s=10)
+    cluster.wait_until(lambda: stalled.status() != psutil.STATUS_STOPPED, limit_s=30)
+
+
+def test_a_killed_node_is_lost_with_all_on_it_and_another_takes_over(cluster):
+    settled(cluster)
+    struck = host(cluster, "n3")
+    cluster.client.inject({"fault": "crash-node", "node": "n3"})
+    cluster.wait_until(lambda: not struck.is_running() or struck.status() == psutil.STATUS_ZOMBIE, limit_s=10)
+    cluster.wait_until(lambda: cluster.exit_code("n3") is not None, limit_s=10)
+    cluster.wait_until(lambda: [n["state"] for n in cluster.client.nodes() if n["name"] == "n3"] == ["lost"], limit_s=30)
+    cluster.wait_until(
+        lambda: all(r["node"] != "n3" and r["state"] == "running" for t in cluster.client.job(1)["tasks"] for r in t["replicas"]),
+        limit_s=60,
+    )
+    cluster.start_node("n3")
+    cluster.wait_for_nodes(3)
+
+
+def test_what_cannot_be_struck_is_told_and_noted(cluster):
+    settled(cluster)
+    with pytest.raises(ClientError, match="no replica to strike: wanted PE nobody on node any"):
+        cluster.client.inject({"fault": "crash-pe", "pe": "nobody"})
+    told = [event["text"] for event in cluster.client.events()["events"]]
+    assert told[-1].startswith("fault crash-pe nobody did not come about: no replica to strike")
