@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.metrics import fitted_line
 
@@ -12,6 +14,10 @@ DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
 """A correlation from this size on says that shorter outages help."""
+THIN = 0.01
+"""A section in which golden scores less than this share of its mean is next to empty: any error there is a large one."""
+MOST = 0.5
+"""A share of the impact from this on is most of it."""
 
 Verdict = Literal["protect", "candidate", "candidate with care", "nothing to protect"]
 
@@ -37,7 +43,9 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     most = max(other.impact for other in assessment.cases)
     longest = max(other.recovery for other in assessment.cases)
     if view.impact == 0:
-        return Advice(view.case, "nothing to protect", ("no section of the output left the threshold at any offset",))
+        return Advice(
+            view.case, "nothing to protect", ("no section of the output left the threshold at any offset", *_too_long(view))
+        )
     share = view.impact / most
     at_once = view.recovery <= view.outage_sections
     if at_once:
@@ -46,7 +54,8 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
         worst = ", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""
         recovered = f"the output is right again after {_sections(view.recovery)}{worst}"
     reasons = [
-        f"its quality impact of {view.impact:.2f} is {'the largest' if share == 1 else f'{share:.0%} of the largest'}",
+        f"its quality impact of {view.impact:,.2f} is {_share(share)}",
+        *_thin(view),
         recovered,
     ]
     unpredictable = not view.dependency.accepted and view.dependency.deviation > DEPENDENT
@@ -57,6 +66,31 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     if share >= CRITICAL and not no_worse_than_silence:
         return Advice(view.case, "protect", tuple(reasons))
     return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
+
+
+def _share(share: float) -> str:
+    if share == 1:
+        return "the largest"
+    return "less than 1% of the largest" if share < 0.01 else f"{share:.0%} of the largest"
+
+
+def _thin(view: CaseView) -> tuple[str, ...]:
+    """That most of an impact comes from sections in which there is next to nothing to be right about."""
+    worst = view.worst
+    golden = np.abs(worst.local_golden)
+    squares = np.where(golden < THIN * golden.mean(), worst.errors, 0.0)[: worst.recovery] ** 2
+    part = float(squares.sum()) / worst.impact
+    if part < MOST:
+        return ()
+    where = _sections(int(np.count_nonzero(squares)))
+    return (f"{part:.0%} of that is {where} in which golden scores next to nothing: longer ones (--section) would weigh them less",)
+
+
+def _too_long(view: CaseView) -> tuple[str, ...]:
+    """That sections are too long for what an outage does to show."""
+    if view.outage_sections > 2:
+        return ()
+    return ("but a section is longer than the longest outage, and shorter ones (--section) may show what these hide",)
 
 
 def _sections(count: int) -> str:

@@ -40,6 +40,10 @@ class Case:
     def outage(self, seconds: float) -> float:
         return seconds if self.failover_s is None else min(seconds, self.failover_s)
 
+    def tuples(self, seconds: float, rate: float) -> int:
+        """How many tuples an outage takes at a rate: at least one."""
+        return max(1, round(rate * self.outage(seconds)))
+
 
 @dataclass(frozen=True, order=True)
 class Trial:
@@ -81,6 +85,15 @@ class Places:
         share = len(self._struck(graph, case)) / len(self.source)
         return Tempo(self.tempo.average * share, self.tempo.peak * share)
 
+    def count(self, graph: Graph, case: Case) -> int:
+        """How many tuples a case's streams have."""
+        return len(self._struck(graph, case))
+
+    def room(self, graph: Graph, case: Case, *, tuples: int) -> int:
+        """The number of offsets, from 0 on, after which there are so many tuples left for a case to lose."""
+        struck = self._struck(graph, case)
+        return int(np.searchsorted(self.source, struck[-tuples], side="right")) if tuples <= len(struck) else 0
+
     def strike(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
         """The first and the last seq that a fault concerns."""
         if offset >= len(self.source):
@@ -92,6 +105,11 @@ class Places:
         struck = self._struck(graph, case)
         begin = int(np.searchsorted(struck, first))
         left = len(struck) - begin
+        if left == 0:
+            raise HoldfastError(
+                f"{case.name} gets no tuples after offset {offset:,}, so it has none to lose; give smaller offsets, "
+                "another target or a longer trace"
+            )
         if left < tuples:
             raise HoldfastError(
                 f"an outage of {tuples:,} tuples of {case.name} at offset {offset:,} is longer than the trace, where {left:,} are "

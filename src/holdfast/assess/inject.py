@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from holdfast.assess.lane import Code, OneLane, per_lane
 from holdfast.assess.target import target_name
@@ -66,15 +67,27 @@ def injected(graph: Graph, strikes: Sequence[Strike], *, code: Code | None = Non
     return Graph.of(list(nodes.values()))
 
 
+def injected_nodes(graph: Graph, fault: StreamFault) -> list[dict[str, Any]]:
+    """The injected graph as plain values, in topological order: what every node reads, and which nodes were put in."""
+    drawn = injected(graph, [Strike(fault, 0, 0)])
+    return [
+        {"name": name, "reads": list(drawn.predecessors(name)), "injected": name not in graph.nodes, "node": _kind(drawn, name)}
+        for name in drawn.order
+    ]
+
+
 def explained(graph: Graph, fault: StreamFault) -> str:
     """The injected graph in words: what every node reads, with the injected ones marked."""
-    drawn = injected(graph, [Strike(fault, 0, 0)])
     lines = []
-    for name in drawn.order:
-        read = ", ".join(drawn.predecessors(name))
-        mark = "*" if name not in graph.nodes else " "
-        lines.append(f"{mark} {name}{f'  <-  {read}' if read else ''}")
+    for node in injected_nodes(graph, fault):
+        mark, read = "*" if node["injected"] else " ", ", ".join(node["reads"])
+        lines.append(f"{mark} {node['name']}{f'  <-  {read}' if read else ''}")
     return "\n".join(lines)
+
+
+def _kind(graph: Graph, name: str) -> str:
+    node = graph.nodes[name]
+    return "source" if isinstance(node, Source) else "sink" if isinstance(node, Sink) else "operator"
 
 
 def _rerouted(node: Operator | Sink | Source, stream: str, name: str) -> Operator | Sink | Source:
@@ -173,11 +186,16 @@ def _coprime(size: int, seed: int) -> int:
     return step
 
 
+def fractions(schema: StructType) -> list[str]:
+    """The columns that a divergence changes."""
+    return [field.name for field in schema if field.dataType.simpleString() in ("double", "float")]
+
+
 def _diverge(stream: DataFrame, burst: _Burst) -> DataFrame:
     fault = burst.strikes[0].fault
     assert isinstance(fault, Divergence)
     hit = burst.inside & (burst.drawn("which") < F.lit(fault.share))
-    fractional = {f.name: f.dataType for f in stream.schema if f.dataType.simpleString() in ("double", "float")}
+    fractional = {name: stream.schema[name].dataType for name in fractions(stream.schema)}
     changed = {
         name: F.when(hit, F.col(name) * (1 + F.lit(fault.size) * (2 * burst.drawn(name) - 1))).otherwise(F.col(name)).cast(kind)
         for name, kind in fractional.items()

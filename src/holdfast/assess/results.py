@@ -25,17 +25,12 @@ class Results:
 
     def __init__(self, folder: Path, campaign: Campaign) -> None:
         self.folder, self.campaign = folder, campaign
-        self._outcomes = folder / "outcomes"
-        named = folder / "campaign.json"
+        self._outcomes, self._named = folder / "outcomes", folder / "campaign.json"
         if folder.exists() and not folder.is_dir():
             raise HoldfastError(f"'{folder}' is a file; results need a folder: give another --out")
-        if named.exists():
-            _require_same(named, campaign, taken=self._begun() or self._busy())
-        elif folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+        if not self._named.exists() and folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
             raise HoldfastError(f"folder '{folder}' holds something that is no campaign; give a new or an empty one")
-        if not named.exists() or read_json(named) != campaign.document():
-            write_whole(named, json.dumps(campaign.document(), indent=2))
-        self._numbers = count(1 + max((int(path.stem) for path in self._files()), default=-1))
+        self._take(taken=self._begun() or self._busy())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -47,6 +42,7 @@ class Results:
                 raise HoldfastError(
                     f"another process is running a campaign in folder '{self.folder}'; wait until it ends, or give another folder"
                 )
+            self._take(taken=self._begun())  # another process may have been here between opening and locking
             yield
 
     def done(self) -> set[Trial]:
@@ -73,6 +69,14 @@ class Results:
     def read(self, name: str) -> dict[str, Any] | None:
         path = self.folder / f"{name}.json"
         return read_json(path) if path.exists() else None
+
+    def _take(self, *, taken: bool) -> None:
+        """Make the folder this campaign's, and number its next file after those that are there."""
+        if self._named.exists():
+            _require_same(self._named, self.campaign, taken=taken)
+        if not self._named.exists() or read_json(self._named) != self.campaign.document():
+            write_whole(self._named, json.dumps(self.campaign.document(), indent=2))
+        self._numbers = count(1 + max((int(path.stem) for path in self._files()), default=-1))
 
     def _begun(self) -> bool:
         """Whether anything was found out yet: a folder in which nothing was may become another campaign's."""

@@ -1,9 +1,6 @@
 """Running a campaign: golden runs, then every trial that has no outcome yet, batch by batch."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import groupby
@@ -13,15 +10,16 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case, Places, Tempo, Trial
 from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
 from holdfast.assess.golden import Golden, load_golden, run_golden, save_golden
-from holdfast.assess.inject import Strike
+from holdfast.assess.inject import Strike, fractions
 from holdfast.assess.outcome import Outcome
+from holdfast.assess.pool import side_by_side
 from holdfast.assess.reach import Course, Ground, Reach, course_of, reach_of
 from holdfast.assess.results import Results
 from holdfast.assess.setting import Setting
 from holdfast.assess.slow import run_slow
 from holdfast.assess.verify import disagreement
 from holdfast.errors import HoldfastError
-from holdfast.model.fault import Reordering
+from holdfast.model.fault import Divergence, Reordering
 
 Way = Literal["auto", "fast", "slow"]
 HELD = 8
@@ -73,6 +71,8 @@ class Runner:
         for case in campaign.cases:
             if not self.courses[case.name].edges:
                 raise HoldfastError(f"target '{case.name}' does not lead to sink '{setting.sink}', which is scored")
+        if isinstance(fault, Divergence):
+            _require_fractions(setting, campaign)
         self.why_slow = "it was asked for" if way == "slow" else obstacle(setting, list(self.courses.values()))
         if self.why_slow is None and isinstance(fault, Reordering):
             self.why_slow = "tuples that change places change which key a seq belongs to"
@@ -88,12 +88,11 @@ class Runner:
 
     def tuples(self, case: Case, outage_s: float, pace: Any) -> int:
         """An outage in tuples of a target, at its own rate."""
-        return max(1, round(self.tempo(case).at(pace) * case.outage(outage_s)))
+        return case.tuples(outage_s, self.tempo(case).at(pace))
 
     def tempo(self, case: Case) -> Tempo:
-        """The rate at which a case loses tuples: as given for a single operator, else as measured."""
-        given = self._rates.get(case.target[0]) if len(case.target) == 1 and case.side == "input" else None
-        return given or self.places.tempo_of(self.setting.graph, case)
+        """The rate at which a case loses tuples."""
+        return tempo_of(self.setting, self.places, case, self._rates)
 
     def strike(self, trial: Trial) -> Strike:
         case = self.campaign.case(trial.case)
@@ -115,7 +114,7 @@ class Runner:
         golden = lru_cache(HELD)(partial(self._golden_run, results))
         count = len(trials) - len(left)
         progress("trials", count, len(trials))
-        for finished in _side_by_side(self._work(left, golden), parallel):
+        for finished in side_by_side(self._work(left, golden), parallel):
             results.add([(trial, outcome) for job, outcome in finished for trial in job.trials])
             count += sum(len(job.trials) for job, _ in finished)
             progress("trials", count, len(trials))
@@ -250,6 +249,23 @@ class Runner:
         return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
 
 
+def _require_fractions(setting: Setting, campaign: Campaign) -> None:
+    """Raise HoldfastError where values are to diverge in a stream that has none: nothing would seem to matter."""
+    for case in campaign.cases:
+        streams = setting.struck(case)
+        if not any(fractions(setting.schemas[stream]) for stream in streams):
+            raise HoldfastError(
+                f"a divergence changes fractional numbers, and what it would change at {case.name} ({', '.join(streams)}) has "
+                "none; give other targets, or another fault"
+            )
+
+
+def tempo_of(setting: Setting, places: Places, case: Case, rates: Mapping[str, Tempo]) -> Tempo:
+    """The rate at which a case loses tuples: as given for a single operator, else as measured."""
+    given = rates.get(case.target[0]) if len(case.target) == 1 and case.side == "input" else None
+    return given or places.tempo_of(setting.graph, case)
+
+
 def _batched(
     jobs: Iterator[Job], way: FastWay, course: Course, *, seed_of: Callable[[int], int], rows: int
 ) -> Iterator[list[tuple[Job, Lane]]]:
@@ -267,29 +283,3 @@ def _batched(
         held += lane.rows
     if batch:
         yield batch
-
-
-def _side_by_side(work: Iterator[Callable[[], Any]], parallel: int) -> Iterator[Any]:
-    """What each piece of work gives, as it is ready, with `parallel` pieces under way.
-
-    Each piece sends what operators print to stderr for as long as it calls them. Pieces that overlap would leave stdout there
-    for good, so it is sent there as a whole until all are done.
-    """
-    pool = ThreadPoolExecutor(parallel)
-    under_way: set[Future[Any]] = set()
-    with redirect_stdout(sys.stderr):
-        try:
-            for piece in work:
-                under_way.add(pool.submit(piece))
-                if len(under_way) >= parallel:
-                    ready, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                    for future in ready:
-                        yield future.result()
-            while under_way:
-                ready, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-                for future in ready:
-                    yield future.result()
-        finally:
-            for future in under_way:
-                future.cancel()
-            pool.shutdown(wait=False, cancel_futures=True)

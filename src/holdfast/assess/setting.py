@@ -2,41 +2,30 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import MapType
 
-from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.case import Case, Places
 from holdfast.assess.inject import struck_edges
 from holdfast.assess.jitter import jittered, order_sensitive
 from holdfast.assess.keyed import Ints, KeyedSeqs
 from holdfast.assess.reach import EpochSeqs, Ground
 from holdfast.assess.score import OutputScore
 from holdfast.assess.shape import Shape, shapes_of
-from holdfast.errors import HoldfastError, ProblemsError, TraceError
+from holdfast.assess.source_rows import SourceRows, source_rows
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.execute.analysis import Schemas, analyse, check_score
 from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
-from holdfast.execute.cut import ByTime, spans_of, with_epochs
+from holdfast.execute.cut import ByTime, with_epochs
 from holdfast.model import App, Graph, LastRows, Operator, Sink, Source
-
-
-@dataclass(frozen=True)
-class SourceRows:
-    """The rows of all sources in the order of seq: their epochs, and for each column asked for its values, coded."""
-
-    seq: Ints
-    epoch: Ints
-    tempo: Tempo
-    codes: Mapping[str, Ints]
-    values: Mapping[str, pa.Array]
 
 
 @dataclass(frozen=True)
@@ -77,6 +66,7 @@ class Setting:
         self.sink = self.scores[0].sink
         self.sources = with_epochs(trace, ByTime(app.epoch_s))
         self._held: dict[str, DataFrame] = {}
+        self._seqs: dict[str, Ints] = {}
 
     @cached_property
     def shapes(self) -> Mapping[str, Shape]:
@@ -86,7 +76,7 @@ class Setting:
     def rows(self) -> SourceRows:
         columns = sorted({column for group in self.groups(self._leading()) for column in group})
         shared = [c for c in columns if all(c in frame.columns for frame in self.sources.values())]
-        return _source_rows(self.sources, shared, self.app.epoch_s)
+        return source_rows(self.sources, shared, self.app.epoch_s)
 
     @property
     def epochs(self) -> tuple[int, int]:
@@ -105,6 +95,12 @@ class Setting:
             row = self.sources[name].select(F.sum(F.xxhash64(*columns).cast("decimal(38,0)"))).first()
             hashes.append(str(row[0] if row else None))
         return hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
+
+    def sectioned(self, section: int) -> "Setting":
+        """The same with sections of another length."""
+        other = copy(self)
+        other.section = section
+        return other
 
     def jittered(self, seed: int) -> Graph:
         return jittered(self.graph, bound=self.jitter, seeds=[seed])
@@ -156,19 +152,19 @@ class Setting:
         return [operator.name for operator in self.graph.operators if operator.name in upstream]
 
     def stream_seqs(self, names: Iterable[str]) -> dict[str, Ints]:
-        """The seqs of golden streams, ascending, by one Spark job."""
+        """The seqs of golden streams, ascending, by one Spark job for those that nobody asked for before."""
         roots = {name: self._root(name) for name in names}
-        single = len(self.graph.sources) == 1
-        found = {self.graph.sources[0].name: self.rows.seq} if single else {}
-        asked = sorted(set(roots.values()) - found.keys())
+        if len(self.graph.sources) == 1:
+            self._seqs.setdefault(self.graph.sources[0].name, self.rows.seq)
+        asked = sorted(set(roots.values()) - self._seqs.keys())
         if asked:
             frames = run_batch(self.graph, self.sources, epochs=self.epochs)
             parts = [frames[name].select(F.lit(number).alias("stream"), "seq") for number, name in enumerate(asked)]
             with running(self.graph, "the golden run"):
                 table = reduce(DataFrame.unionAll, parts).toArrow()
             stream, seq = table["stream"].to_numpy(), table["seq"].to_numpy()
-            found |= {name: np.sort(seq[stream == number]) for number, name in enumerate(asked)}
-        return {name: found[root] for name, root in roots.items()}
+            self._seqs |= {name: np.sort(seq[stream == number]) for number, name in enumerate(asked)}
+        return {name: self._seqs[root] for name, root in roots.items()}
 
     def _root(self, stream: str) -> str:
         """The stream furthest up that has the same seqs."""
@@ -274,32 +270,3 @@ def _epoch_seqs(epochs: Ints, ends: Ints) -> EpochSeqs:
     """The last seq of every epoch, those without rows included: they end where the one before them did."""
     every = np.arange(epochs[0], epochs[-1] + 1)
     return EpochSeqs(ends[np.searchsorted(epochs, every, side="right") - 1])
-
-
-def _source_rows(sources: Mapping[str, DataFrame], columns: Sequence[str], epoch_s: float) -> SourceRows:
-    tables = [frame.select("seq", F.unix_micros("time").alias("us"), *columns).toArrow() for frame in sources.values()]
-    table = pa.concat_tables(tables)
-    seq, us = table["seq"].to_numpy(), table["us"].to_numpy()
-    if table["us"].null_count or table["seq"].null_count:
-        raise TraceError("the trace has rows without a seq or a time; every row needs both")
-    order = np.argsort(seq, kind="stable")
-    seq, us = seq[order], us[order]
-    if len(seq) and seq[0] < 0:
-        raise TraceError(f"the trace has a seq below 0: {seq[0]}; seqs start at 0 or above")
-    if (np.diff(seq) == 0).any():
-        raise TraceError("two source tuples have the same seq; across all sources of an application, seq must ascend")
-    epoch = us // round(epoch_s * 1e6)
-    if (np.diff(epoch) < 0).any():
-        spans_of(sources)  # raises the error that names the rows
-    codes, values = {}, {}
-    for name in columns:
-        encoded = table[name].combine_chunks().dictionary_encode()
-        codes[name] = pc.fill_null(encoded.indices, 0).to_numpy().astype(np.int64)[order]
-        values[name] = (
-            pa.concat_arrays([encoded.dictionary, pa.nulls(1, encoded.dictionary.type)])
-            if encoded.null_count
-            else encoded.dictionary
-        )
-    span_s = max((int(us.max()) - int(us.min())) / 1e6, 1e-6)
-    per_second = np.unique(us // 1_000_000, return_counts=True)[1]
-    return SourceRows(seq, epoch, Tempo(len(seq) / span_s, float(per_second.max())), codes, values)

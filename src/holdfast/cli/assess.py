@@ -1,31 +1,27 @@
 """holdfast assess: which operators need protection, measured by fault injection."""
 
-import hashlib
-import math
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from holdfast.cli.shared import columns_option, json_option, opened_trace, read_columns, say, spark_options, spark_session
-from holdfast.errors import HoldfastError
+from holdfast.cli.assess_campaign import (
+    SECTION,
+    campaign_of,
+    carry_out,
+    cases_of,
+    profiled_rates,
+    scores_of,
+    subject_of,
+    trace_rows,
+)
+from holdfast.cli.shared import columns_option, json_option, print_json, read_columns, say, spark_options, spark_session
 
 if TYPE_CHECKING:
-    from holdfast.assess.campaign import Campaign
-    from holdfast.assess.case import Case, Tempo
-    from holdfast.assess.results import Results
-    from holdfast.assess.score import OutputScore
-    from holdfast.assess.setting import Setting
+    from holdfast.assess.case import Case
     from holdfast.assess.target import Choice
-    from holdfast.model import App
-
-LINE_EVERY_S = 10.0
+    from holdfast.model import Graph
 
 
 @click.command()
@@ -55,7 +51,12 @@ LINE_EVERY_S = 10.0
     help="Source tuples before the fault. [default: five, spread over what leaves room for the longest outage]",
 )
 @click.option(
-    "--outage", "outages", multiple=True, type=float, metavar="SECONDS", help="How long a fault lasts. [default: 0.5 1 2 4 8 16]"
+    "--outage",
+    "outages",
+    multiple=True,
+    type=float,
+    metavar="SECONDS",
+    help="How long a fault lasts. [default: those of 0.5 1 2 4 8 16 that half of the trace has room for]",
 )
 @click.option(
     "--rate",
@@ -88,7 +89,10 @@ LINE_EVERY_S = 10.0
     help="What happens to the tuples.",
 )
 @click.option(
-    "--section", type=click.IntRange(min=1), default=5000, show_default=True, metavar="KEYS", help="Length of a local section."
+    "--section",
+    type=click.IntRange(min=1),
+    metavar="KEYS",
+    help="Length of a local section. [default: 5000, or less where the longest outage would not fill four]",
 )
 @click.option("--threshold", type=float, default=0.03, show_default=True, help="Relative error up to which a section is right.")
 @click.option("--percentile", type=float, default=0.9, show_default=True, help="Share of wrong sections that recovery covers.")
@@ -145,229 +149,76 @@ def assess(**options: Any) -> None:
 
 
 def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
-    from holdfast.assess.case import Case
-    from holdfast.assess.inject import explained
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets, group_target
-    from holdfast.model.fault import fault_of
     from holdfast.model.load import load_app
 
     app = load_app(app_file)
     graph = app.graph()
     choices = choose_targets(graph)
     targets = [group_target(graph, text.split(",")) for text in options["targets"]] or [(c.name,) for c in choices if c.chosen]
-    cases = [Case(target) for target in targets]
-    cases += [Case(group_target(graph, text.split(",")), options["failover_s"]) for text in options["protected"]]
+    groups = [group_target(graph, text.split(",")) for text in options["protected"]]
+    cases = cases_of(targets, groups, failover_s=options["failover_s"])
     if explain:
-        for case in cases:
-            fault = fault_of({"kind": options["fault"], "target": case.target, "offset": 0, "tuples": 1, "side": case.side})
-            click.echo(f"{case.name}:\n{explained(graph, fault)}\n")
-        for choice in choices:
-            click.echo(str(choice))
+        _explain(graph, cases, choices, kind=options["fault"], as_json=as_json)
         return
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])
-    rates = _profiled(options["profile_file"]) if options["profile_file"] else None
-    with (
-        spark_session(options["master"], options["memory"], name="holdfast assess") as spark,
-        opened_trace(spark, graph, trace, columns=mapping) as frames,
-    ):
-        setting = Setting(spark, app, frames, scores=scores, jitter=options["jitter"], section=options["section"])
-        subject = subject_of(setting, app_file, trace, mapping)
-        if rates:
-            subject["rates"] = {name: [tempo.average, tempo.peak] for name, tempo in sorted(rates.items())}
-        campaign = _campaign(setting, cases, subject, options)
-        document = carry_out(
-            setting,
-            campaign,
-            options["out"],
-            choices=choices,
-            way=options["way"],
-            check=options["check"],
-            parallel=options["parallel"],
-            rates=rates,
-        )
+    rates = profiled_rates(options["profile_file"]) if options["profile_file"] else None
+    with spark_session(options["master"], options["memory"], name="holdfast assess") as spark:
+        say(f"reading {trace} ...")
+        with trace_rows(spark, graph, trace, columns=mapping) as frames:
+            setting = Setting(spark, app, frames, scores=scores, jitter=options["jitter"], section=options["section"] or SECTION)
+            subject = subject_of(setting, app_file, trace, mapping)
+            if rates:
+                subject["rates"] = {name: [tempo.average, tempo.peak] for name, tempo in sorted(rates.items())}
+            campaign = campaign_of(setting, cases, subject, options, rates=rates)
+            document = carry_out(
+                setting.sectioned(campaign.section),
+                campaign,
+                options["out"],
+                choices=choices,
+                way=options["way"],
+                check=options["check"],
+                parallel=options["parallel"],
+                rates=rates,
+            )
     if as_json:
         click.echo((options["out"] / "report.json").read_text())
     else:
         _say(document, options["out"])
 
 
-def scores_of(app: "App", texts: Sequence[str], sink: str | None = None) -> "list[OutputScore]":
-    """The scores to go by: those asked for, ready-made ones by their name, or the application's own."""
-    from holdfast.assess.score import READY_MADE, own_score, ready_made, score_of
+def _explain(graph: "Graph", cases: "Sequence[Case]", choices: "Sequence[Choice]", *, kind: str, as_json: bool) -> None:
+    """Show every injected graph, and why these operators."""
+    from holdfast.assess.inject import explained, injected_nodes
+    from holdfast.model.fault import fault_of
 
-    own = own_score(app)
-    if sink is not None and sink not in {node.name for node in app.graph().sinks}:
-        known = ", ".join(node.name for node in app.graph().sinks)
-        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
-    if sink not in (None, own.sink) and not texts:
-        return [score_of(str(sink), "count(*)")]
-    return [
-        ready_made(app, text) if text in READY_MADE else score_of(sink or own.sink, text) for text in texts or (own.expression,)
-    ]
-
-
-def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
-    """Which application and trace a campaign is about."""
-    seq = setting.rows.seq
-    return {
-        "application": setting.app.name,
-        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
-        "trace": Path(trace).name,
-        "trace_hash": setting.trace_hash(),
-        "tuples": len(seq),
-        "seqs": [int(seq[0]), int(seq[-1])],
-        "columns": mapping,
+    faults = {
+        case.name: fault_of({"kind": kind, "target": case.target, "offset": 0, "tuples": 1, "side": case.side}) for case in cases
     }
-
-
-def _campaign(setting: "Setting", cases: "Sequence[Case]", subject: dict[str, Any], options: dict[str, Any]) -> "Campaign":
-    from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
-
-    repetitions, outages_s = options["repetitions"], tuple(options["outages"]) or OUTAGES_S
-    return Campaign(
-        subject=subject,
-        cases=tuple(cases),
-        offsets=tuple(options["offsets"]) or _spread_offsets(setting, max(outages_s)),
-        outages_s=outages_s,
-        paces=PACES if options["rate"] == "both" else (options["rate"],),
-        repetitions=repetitions,
-        golden_runs=options["golden_runs"] or repetitions,
-        scores=tuple(score.expression for score in setting.scores),
-        sink=setting.sink,
-        fault={"kind": options["fault"]},
-        section=options["section"],
-        threshold=options["threshold"],
-        percentile=options["percentile"],
-        jitter=options["jitter"],
-        seed=options["seed"],
-        affected=options["affected"],
-    )
-
-
-def _spread_offsets(setting: "Setting", longest_s: float) -> tuple[int, ...]:
-    """Five offsets spread over as much of the trace as leaves room for the longest outage; HoldfastError where none does."""
-    rows = setting.rows
-    room = len(rows.seq) - math.ceil(min(rows.tempo.peak * longest_s, sys.maxsize))
-    if room < 1:
-        raise HoldfastError(
-            f"an outage of {longest_s:g} s at the peak rate of {rows.tempo.peak:,.0f} tuples/s is longer than the trace, which has "
-            f"{len(rows.seq):,} source tuples; give shorter outages with --outage, or a longer trace"
-        )
-    return tuple(sorted({int(room * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)}))
-
-
-def _profiled(path: Path) -> "dict[str, Tempo]":
-    """The rates of operators and sources that a descriptor holds."""
-    from holdfast.assess.case import Tempo
-    from holdfast.model.descriptor import Descriptor
-    from holdfast.model.document import read_document
-
-    descriptor = read_document(path, Descriptor)
-    rates: dict[str, Tempo] = {}
-    for name, pe in descriptor.pes.items():
-        if pe.rate is not None:
-            rates |= {operator: Tempo(pe.rate.average, pe.rate.peak) for operator in pe.operators or (name,)}
-    for name, source in descriptor.sources.items():
-        average = sum(rate.rate * rate.probability for rate in source.rates)
-        rates[name] = Tempo(average, max(rate.rate for rate in source.rates))
-    return rates
-
-
-def carry_out(
-    setting: "Setting",
-    campaign: "Campaign",
-    out: Path,
-    *,
-    choices: "Sequence[Choice]",
-    way: Any = "auto",
-    check: bool = True,
-    parallel: int = 2,
-    rates: "Mapping[str, Tempo] | None" = None,
-) -> dict[str, Any]:
-    """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values."""
-    from holdfast.assess.law import require_law
-    from holdfast.assess.results import Results
-    from holdfast.assess.runner import Runner
-
-    results = Results(out, campaign)
-    if not results.finished():
-        with results.locked():
-            if check and not results.done():
-                require_law(setting)
-            runner = Runner(setting, campaign, way=way, rates=rates)
-            if runner.why_slow:
-                say(f"each trial is a run of the whole trace: {runner.why_slow}")
-            with _shown() as progress:
-                try:
-                    runner.run(results, parallel=parallel, progress=progress)
-                except KeyboardInterrupt:
-                    setting.spark.sparkContext.cancelAllJobs()
-                    say(f"{len(results.done()):,} of {campaign.size:,} trials are done; run the same command again to go on")
-                    raise
-    return write_reports(results, choices)
-
-
-def write_reports(results: "Results", choices: "Sequence[Choice]") -> dict[str, Any]:
-    """Write report.json, report.csv and report.html beside the results."""
-    from holdfast.assess.assessment import assess as assessed
-    from holdfast.assess.files import write_whole
-    from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
-
-    campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
-    assessments = assessed(campaign, facts, golden, results.outcomes)
-    document = assessment_document(campaign, facts, assessments, choices)
-    write_whole(results.folder / "report.json", assessment_json(document))
-    write_whole(results.folder / "report.csv", assessment_csv(assessments))
-    write_whole(results.folder / "report.html", assessment_page(campaign, facts, assessments, choices))
-    return document
+    if as_json:
+        graphs = [{"case": name, "nodes": injected_nodes(graph, fault)} for name, fault in faults.items()]
+        why = [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices]
+        print_json({"graphs": graphs, "choices": why})
+        return
+    for name, fault in faults.items():
+        click.echo(f"{name}:\n{explained(graph, fault)}\n")
+    for choice in choices:
+        click.echo(str(choice))
 
 
 def _say(document: dict[str, Any], out: Path) -> None:
-    console = Console(stderr=True)
+    """The report in a few lines: who matters most, and what a replica would change."""
     score = document["scores"][0]
-    console.print(f"scored by {score['score']}; most critical first:")
+    say(f"scored by {score['score']}; most critical first:")
     by_name = {case["case"]: case for case in score["cases"]}
     for name in score["ranking"]:
         case = by_name[name]
-        console.print(f"  {name}: I {case['impact']:.2f}, R {case['recovery']}, C {case['outage_impact']:.2f} -- {case['advice']}")
+        say(f"  {name}: I {case['impact']:,.2f}, R {case['recovery']}, C {case['outage_impact']:.2f}")
+        say(click.wrap_text(case["advice"], width=120, initial_indent="    ", subsequent_indent="    "))
+    for failing, group, failover, impact, less, _, recovery, sooner, _ in score["what_if"]:
+        say(f"  if {failing} fails and {group} has a replica ({failover}): I {impact} to {less}, R {recovery} to {sooner}")
     if score["spread_warning"]:
-        console.print(f"careful: golden runs differ by {score['spread']:.1%}")
-    console.print(f"report: {out / 'report.html'}")
-
-
-@contextmanager
-def _shown() -> Iterator[Callable[[str, int, int], None]]:
-    """Progress on stderr: a bar on a terminal, a line now and then elsewhere."""
-    if sys.stderr.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=Console(stderr=True)) as bar:
-            tasks: dict[str, Any] = {}
-
-            def show(what: str, done: int, of: int) -> None:
-                tasks.setdefault(what, bar.add_task(what, total=of) if what not in tasks else tasks[what])
-                bar.update(tasks[what], completed=done, total=of)
-
-            yield show
-    else:
-        yield Lines(time.monotonic)
-
-
-class Lines:
-    """Progress as plain lines, with the time left."""
-
-    def __init__(self, clock: Callable[[], float], say: Callable[[str], None] | None = None) -> None:
-        self._clock, self._say = clock, say or (lambda line: click.echo(line, err=True))
-        self._began: dict[str, tuple[float, int]] = {}
-        self._next_s = 0.0
-
-    def __call__(self, what: str, done: int, of: int) -> None:
-        now = self._clock()
-        began, at = self._began.setdefault(what, (now, done))
-        if now < self._next_s and done < of:
-            return
-        self._next_s = now + LINE_EVERY_S
-        fresh = done - at
-        left = f", about {(now - began) * (of - done) / fresh:,.0f} s left" if fresh and done < of else ""
-        self._say(f"{what}: {done:,} of {of:,}{left}")
+        say(f"careful: golden runs differ by {score['spread']:.1%}")
+    say(f"report: {out / 'report.html'}")

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from holdfast.cli.assess import carry_out, scores_of, subject_of
+from holdfast.cli.assess_campaign import carry_out, scores_of, subject_of, trace_rows
 from holdfast.cli.demo import example
-from holdfast.cli.shared import json_option, opened_trace, say, spark_options, spark_session
+from holdfast.cli.shared import json_option, say, spark_options, spark_session
 
 OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """0.5, 1.5, 2.5, 3.5 and 4.5 million of 5 million (section 6.2)."""
@@ -69,7 +69,7 @@ def debs11(
     began = time.monotonic()
     with (
         spark_session(master, memory, name="holdfast reproduce debs11") as spark,
-        opened_trace(spark, app.graph(), str(path), columns=None) as frames,
+        trace_rows(spark, app.graph(), str(path), columns=None) as frames,
     ):
         setting = Setting(spark, app, frames, scores=scores_of(app, ("sum", "mean", "count")), jitter=8, section=5000)
         campaign = Campaign(

@@ -33,7 +33,7 @@ def campaign(trace: Path, out: Path, *, master: str, env: dict[str, str]) -> dic
 def test_a_campaign_on_a_standalone_cluster_gives_what_it_gives_in_one_process(
     tmp_path: Path, standalone_master: str, on_loopback: dict[str, str]
 ) -> None:
-    trace = tmp_path / "market.csv"  # not Parquet: it is parsed once, and that copy must be where the workers can read it
+    trace = tmp_path / "market.csv"  # not Parquet: what was parsed is kept where the workers are
     parquet = tmp_path / "market.parquet"
     arguments = ["trace", "market", "--events", "8000", "--seed", "1", "--out", str(parquet)]
     subprocess.run([*HOLDFAST, *arguments], check=True, capture_output=True)
@@ -42,9 +42,10 @@ def test_a_campaign_on_a_standalone_cluster_gives_what_it_gives_in_one_process(
     here = campaign(trace, tmp_path / "local", master="local[2]", env=on_loopback)
     assert there["identity"] == here["identity"]
     assert there["facts"]["why_slow"] is None
-    assert there["trials"] == 3 * 2 * 2 * 2 * 2
+    assert there["trials"] == 4 * 2 * 2 * 2 * 2  # the group also without its replica
     for one, other in zip(there["scores"], here["scores"], strict=True):
         assert one["ranking"] == other["ranking"]
+        assert one["what_if"] == other["what_if"] != []
         assert one["golden"] == pytest.approx(other["golden"], rel=1e-9)
         for mine, theirs in zip(one["cases"], other["cases"], strict=True):
             assert mine["impact"] > 0

@@ -9,7 +9,7 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
 from holdfast.assess.setting import Setting
 from holdfast.assess.target import choose_targets
-from holdfast.cli.assess import carry_out, scores_of
+from holdfast.cli.assess_campaign import carry_out, scores_of
 from holdfast.execute.trace import open_trace
 from holdfast.model.load import load_app
 from holdfast.trace import write_pages, write_servers, write_traffic

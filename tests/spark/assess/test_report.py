@@ -10,7 +10,7 @@ from holdfast.assess.case import Case
 from holdfast.assess.law import require_law
 from holdfast.assess.setting import Setting
 from holdfast.assess.target import choose_targets
-from holdfast.cli.assess import carry_out, scores_of
+from holdfast.cli.assess_campaign import carry_out, scores_of
 from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.model import App
 from holdfast.model.load import load_app

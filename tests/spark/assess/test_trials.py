@@ -1,5 +1,6 @@
 """Injection on Spark: what faults do to a stream, and many trials in one job against a run of each."""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -290,3 +291,15 @@ def test_a_score_that_does_not_add_up_is_scored_section_by_section(spark, orders
     assert golden.parts["max(amount)"].tolist() == [9.0, 19.0, 29.0, 39.0]
     outcome = run_slow(setting, Strike(Loss(target=("checked",), offset=5, tuples=5), 5, 14), golden)
     assert outcome.sections.tolist() == [0] and np.allclose(outcome.differences["max(amount)"], [-5.0])
+
+
+def test_a_divergence_of_values_that_cannot_diverge_is_refused(spark, orders):
+    app = App("names")
+    source = app.source("orders", "seq long, time timestamp, customer string, amount double")
+    names = app.operator(inputs=source, name="names")(lambda rows: rows.select("seq", "customer"))
+    app.sink("out", app.operator(inputs=names, name="shown")(lambda rows: rows))
+    setting = Setting(spark, app, {"orders": orders}, scores=[score_of("out", "count(*)")], jitter=0, section=10)
+    for target, refused in (("names", False), ("shown", True)):
+        campaign = campaign_of(setting, (Case((target,)),), fault={"kind": "divergence"}, offsets=(5,))
+        with pytest.raises(HoldfastError, match=r"it would change at shown \(names\) has none") if refused else nullcontext():
+            Runner(setting, campaign, way="slow")

@@ -111,6 +111,27 @@ def test_advice_names_the_metric_that_decides():
     assert "the output is right again as soon as it is back (after 2 sections)" in str(quiet)
 
 
+def test_advice_says_so_where_sections_are_too_long_for_an_outage_to_show():
+    hidden, clear = (
+        assess(campaign(), facts(source={"tuples": 2000, "average": 20.0, "peak": peak}), golden(), outcomes().items)[1]
+        for peak in (50.0, 100.0)
+    )
+    assert "a section is longer than the longest outage, and shorter ones (--section)" in str(advise(hidden, hidden.cases[0]))
+    assert "--section" not in str(advise(clear, clear.cases[0]))
+
+
+def test_advice_says_so_where_an_impact_comes_from_sections_that_are_next_to_empty():
+    thin = golden()
+    for run in thin["runs"]:
+        run["sum(x)"] = [100.0] * 11 + [0.1] + [100.0] * (SECTIONS - 12)
+    first = assess(campaign(), facts(), thin, outcomes().items)[0]
+    said = str(advise(first, first.case("loud")))
+    assert "its quality impact of 2,250,006.75 is the largest" in said
+    assert "100% of that is 1 section in which golden scores next to nothing" in said
+    quiet = str(advise(first, first.case("loud+quiet (replica, 1 s)")))
+    assert "is less than 1% of the largest" in quiet and "next to nothing" not in quiet
+
+
 def test_golden_runs_that_differ_too_much_are_warned_about():
     runs = golden()
     runs["runs"][1] = {"sum(x)": [110.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}

@@ -135,6 +135,21 @@ def test_two_campaigns_do_not_run_in_one_folder_at_once(tmp_path):
         assert one.done() == set()
 
 
+def test_a_folder_that_another_process_used_between_opening_and_locking_keeps_what_that_one_found(tmp_path):
+    trials = list(campaign().trials())
+    early, stranger = Results(tmp_path, campaign()), Results(tmp_path, campaign(offsets=(10, 30)))
+    with early.locked():
+        assert read_campaign(tmp_path) == campaign()
+    late = Results(tmp_path, campaign())
+    with early.locked():
+        early.add([(trials[0], outcome(1.0))])
+    with late.locked():
+        late.add([(trials[1], outcome(2.0))])
+    assert late.done() == set(trials[:2])
+    with pytest.raises(HoldfastError, match="holds the results of another campaign"), stranger.locked():
+        pytest.fail("it was let in")
+
+
 def test_batches_of_a_resumed_campaign_come_after_those_that_are_there(tmp_path):
     trials = list(campaign().trials())
     for trial in trials[:3]:

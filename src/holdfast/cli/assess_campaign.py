@@ -1,0 +1,256 @@
+"""A campaign from a command's options to its reports."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.assess_progress import shown
+from holdfast.cli.shared import opened_trace, say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.assess.campaign import Campaign
+    from holdfast.assess.case import Case, Pace, Places, Tempo
+    from holdfast.assess.results import Results
+    from holdfast.assess.score import OutputScore
+    from holdfast.assess.setting import Setting
+    from holdfast.assess.target import Choice, Target
+    from holdfast.model import App, Graph
+
+SECTION = 5000
+"""Keys of a section (DEBS'11, section 6.3)."""
+MOST_S = 1e9
+"""An outage that no trace has room for, as long as one needs to be to find that out."""
+FILLED = 4
+"""Sections that the longest outage fills at least: in fewer, what it does is lost among what it does not touch."""
+
+
+def cases_of(targets: "Sequence[Target]", groups: "Sequence[Target]", *, failover_s: float) -> "list[Case]":
+    """Every target as it is and every group with an active replica; a group that no target is part of also as it is, so that
+    there is a before to its after."""
+    from holdfast.assess.case import Case
+
+    cases = [Case(target) for target in targets]
+    cases += [Case(group) for group in dict.fromkeys(groups) if not any(set(target) <= set(group) for target in targets)]
+    return cases + [Case(group, failover_s) for group in groups]
+
+
+def scores_of(app: "App", texts: Sequence[str], sink: str | None = None) -> "list[OutputScore]":
+    """The scores to go by: those asked for, ready-made ones by their name, or the application's own."""
+    from holdfast.assess.score import READY_MADE, own_score, ready_made, score_of
+
+    own = own_score(app)
+    if sink is not None and sink not in {node.name for node in app.graph().sinks}:
+        known = ", ".join(node.name for node in app.graph().sinks)
+        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
+    if sink not in (None, own.sink) and not texts:
+        return [score_of(str(sink), "count(*)")]
+    return [
+        ready_made(app, text) if text in READY_MADE else score_of(sink or own.sink, text) for text in texts or (own.expression,)
+    ]
+
+
+def profiled_rates(path: Path) -> "dict[str, Tempo]":
+    """The rates of operators and sources that a descriptor holds."""
+    from holdfast.assess.case import Tempo
+    from holdfast.model.descriptor import Descriptor
+    from holdfast.model.document import read_document
+
+    descriptor = read_document(path, Descriptor)
+    rates: dict[str, Tempo] = {}
+    for name, pe in descriptor.pes.items():
+        if pe.rate is not None:
+            rates |= {operator: Tempo(pe.rate.average, pe.rate.peak) for operator in pe.operators or (name,)}
+    for name, source in descriptor.sources.items():
+        average = sum(rate.rate * rate.probability for rate in source.rates)
+        rates[name] = Tempo(average, max(rate.rate for rate in source.rates))
+    return rates
+
+
+@contextmanager
+def trace_rows(
+    spark: "SparkSession", graph: "Graph", trace: str, *, columns: dict[str, dict[str, str]] | None
+) -> "Iterator[dict[str, DataFrame]]":
+    """The rows of a trace, parsed once. On a cluster Spark holds them: a copy on this machine's disk is not where workers are."""
+    from holdfast.execute.trace import open_trace
+
+    if spark.sparkContext.master.startswith("local"):
+        with opened_trace(spark, graph, trace, columns=columns) as frames:
+            yield frames
+        return
+    held = {name: frame.persist() for name, frame in open_trace(spark, graph, trace, columns=columns).items()}
+    try:
+        yield held
+    finally:
+        for frame in held.values():
+            frame.unpersist()
+
+
+def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
+    """Which application and trace a campaign is about."""
+    seq = setting.rows.seq
+    return {
+        "application": setting.app.name,
+        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
+        "trace": Path(trace).name,
+        "trace_hash": setting.trace_hash(),
+        "tuples": len(seq),
+        "seqs": [int(seq[0]), int(seq[-1])],
+        "columns": mapping,
+    }
+
+
+def campaign_of(
+    setting: "Setting",
+    cases: "Sequence[Case]",
+    subject: dict[str, Any],
+    options: Mapping[str, Any],
+    *,
+    rates: "Mapping[str, Tempo] | None" = None,
+) -> "Campaign":
+    """The campaign that the options of `holdfast assess` ask for; what they leave open follows from the trace."""
+    from holdfast.assess.campaign import PACES, Campaign
+
+    repetitions, outages_s = options["repetitions"], tuple(options["outages"]) or fitting_outages(setting)
+    paces = PACES if options["rate"] == "both" else (options["rate"],)
+    places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))
+    if not options["targets"]:
+        cases = with_tuples(setting.graph, cases, places)
+    longest_s = max(outages_s) if all(0 < outage < math.inf for outage in outages_s) else 1.0  # the campaign refuses such outages
+    lost = {case: longest_loss(setting, places, case, longest_s, paces=paces, rates=rates or {}) for case in cases}
+    return Campaign(
+        subject=subject,
+        cases=tuple(cases),
+        offsets=tuple(options["offsets"]) or spread_offsets(setting.graph, places, lost),
+        outages_s=outages_s,
+        paces=paces,
+        repetitions=repetitions,
+        golden_runs=options["golden_runs"] or repetitions,
+        scores=tuple(score.expression for score in setting.scores),
+        sink=setting.sink,
+        fault={"kind": options["fault"]},
+        section=options["section"] or fitting_section(setting, longest_s),
+        threshold=options["threshold"],
+        percentile=options["percentile"],
+        jitter=options["jitter"],
+        seed=options["seed"],
+        affected=options["affected"],
+    )
+
+
+def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "list[Case]":
+    """The cases that have tuples to lose at all."""
+    idle = [case.name for case in cases if not places.count(graph, case)]
+    if idle:
+        say(f"left out, because nothing reaches them on this trace: {', '.join(idle)}")
+    return [case for case in cases if places.count(graph, case)]
+
+
+def longest_loss(
+    setting: "Setting",
+    places: "Places",
+    case: "Case",
+    longest_s: float,
+    *,
+    paces: "Sequence[Pace]",
+    rates: "Mapping[str, Tempo]",
+) -> int:
+    """How many tuples the longest outage takes from a case."""
+    from holdfast.assess.runner import tempo_of
+
+    tempo = tempo_of(setting, places, case, rates)
+    return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)
+
+
+def fitting_outages(setting: "Setting") -> tuple[float, ...]:
+    """The paper's outages, without those that at the peak rate take more than half of the trace; the shortest in any case."""
+    from holdfast.assess.campaign import OUTAGES_S
+
+    half = len(setting.rows.seq) / 2
+    fitting = tuple(outage for outage in OUTAGES_S if outage * setting.rows.tempo.peak <= half) or OUTAGES_S[:1]
+    if fitting != OUTAGES_S:
+        left = ", ".join(f"{outage:g}" for outage in OUTAGES_S if outage not in fitting)
+        say(f"outages of {left} s are left out: at the peak rate they take more than half of the trace (--outage says otherwise)")
+    return fitting
+
+
+def fitting_section(setting: "Setting", longest_s: float) -> int:
+    """The paper's section, or the largest round one that the longest outage fills several of at the peak rate."""
+    seq = setting.rows.seq
+    apart = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
+    keys = setting.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
+    if keys >= SECTION:
+        return SECTION
+    digits = 10 ** math.floor(math.log10(max(keys, 1.0)))
+    section = next(step * digits for step in (5, 2, 1) if step * digits <= max(keys, 1.0))
+    say(f"sections have {section:,} keys, so that the longest outage fills {FILLED} of them (--section says otherwise)")
+    return section
+
+
+def spread_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
+    """Five offsets spread over as much of the trace as leaves room for what every case loses; HoldfastError where none does."""
+    room = {case: places.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
+    short = [case for case, offsets in room.items() if not offsets]
+    if short:
+        raise HoldfastError(
+            f"the longest outage is longer than the trace: it takes {lost[short[0]]:,} tuples from {short[0].name}, which has "
+            f"{places.count(graph, short[0]):,}; give shorter outages with --outage, or a longer trace"
+        )
+    least = min(room.values(), default=0)
+    return tuple(sorted({int(least * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)}))
+
+
+def carry_out(
+    setting: "Setting",
+    campaign: "Campaign",
+    out: Path,
+    *,
+    choices: "Sequence[Choice]",
+    way: Any = "auto",
+    check: bool = True,
+    parallel: int = 2,
+    rates: "Mapping[str, Tempo] | None" = None,
+) -> dict[str, Any]:
+    """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values."""
+    from holdfast.assess.law import require_law
+    from holdfast.assess.results import Results
+    from holdfast.assess.runner import Runner
+
+    results = Results(out, campaign)
+    if not results.finished():
+        with results.locked():
+            if check and not results.done():
+                say("checking the first law on the beginning of the trace ...")
+                require_law(setting)
+            say(f"preparing {campaign.size:,} trials ...")
+            runner = Runner(setting, campaign, way=way, rates=rates)
+            if runner.why_slow:
+                say(f"each trial is a run of the whole trace: {runner.why_slow}")
+            with shown() as progress:
+                try:
+                    runner.run(results, parallel=parallel, progress=progress)
+                except KeyboardInterrupt:
+                    setting.spark.sparkContext.cancelAllJobs()
+                    say(f"{len(results.done()):,} of {campaign.size:,} trials are done; run the same command again to go on")
+                    raise
+    return write_reports(results, choices)
+
+
+def write_reports(results: "Results", choices: "Sequence[Choice]") -> dict[str, Any]:
+    """Write report.json, report.csv and report.html beside the results."""
+    from holdfast.assess.assessment import assess as assessed
+    from holdfast.assess.files import write_whole
+    from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
+
+    campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
+    assessments = assessed(campaign, facts, golden, results.outcomes)
+    document = assessment_document(campaign, facts, assessments, choices)
+    write_whole(results.folder / "report.json", assessment_json(document))
+    write_whole(results.folder / "report.csv", assessment_csv(assessments))
+    write_whole(results.folder / "report.html", assessment_page(campaign, facts, assessments, choices))
+    return document

@@ -1,0 +1,119 @@
+"""What `holdfast assess` makes of its options before and beside Spark."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.source_rows import SourceRows
+from holdfast.cli.assess import assess
+from holdfast.cli.assess_campaign import cases_of, fitting_outages, fitting_section, spread_offsets, with_tuples
+from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
+from holdfast.errors import HoldfastError
+from holdfast.model import App
+
+APPLICATION = """
+from holdfast import App
+
+app = App("orders")
+orders = app.source("orders", "seq long, time timestamp, amount double")
+large = app.operator(inputs=orders, name="large")(lambda rows: rows.where("amount > 9"))
+small = app.operator(inputs=orders, name="small")(lambda rows: rows.where("amount <= 9"))
+app.sink("out", large)
+app.sink("rest", small)
+"""
+
+
+class OfTrace:
+    """A setting of which only the source's rows are known."""
+
+    def __init__(self, tuples, peak, step=1):
+        seq = np.arange(0, tuples * step, step)
+        self.rows = SourceRows(seq, seq, Tempo(peak / 2, peak), {}, {})
+
+
+@pytest.fixture
+def explain(tmp_path):
+    (tmp_path / "app.py").write_text(APPLICATION)
+
+    def run(*options):
+        return CliRunner().invoke(assess, [str(tmp_path / "app.py"), "--trace", "none", "--explain", *options])
+
+    return run
+
+
+def test_a_group_without_a_target_in_it_is_also_tried_as_it_is_so_that_there_is_a_before():
+    assert cases_of([("a",)], [("a", "b")], failover_s=2.0) == [Case(("a",)), Case(("a", "b"), 2.0)]
+    assert cases_of([("a",)], [("b", "c")], failover_s=2.0) == [Case(("a",)), Case(("b", "c")), Case(("b", "c"), 2.0)]
+
+
+def test_of_the_usual_outages_those_are_tried_that_half_of_the_trace_has_room_for(capsys):
+    assert fitting_outages(OfTrace(5_000_000, 2200.0)) == (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    assert capsys.readouterr().err == ""
+    assert fitting_outages(OfTrace(300_000, 20_548.0)) == (0.5, 1.0, 2.0, 4.0)
+    assert "outages of 8, 16 s are left out: at the peak rate they take more than half of the trace" in capsys.readouterr().err
+
+
+def rare_alerts():
+    """A graph, and 100 orders of which 4 reach `large`, the last of them at seq 60."""
+    app = App("orders")
+    orders = app.source("orders", "seq long, time timestamp, amount double")
+    app.sink("out", app.operator(inputs=orders, name="large")(lambda rows: rows.where("amount > 9")))
+    app.sink("shown", app.operator(inputs="large", name="alert")(lambda rows: rows))
+    seqs = {"orders": np.arange(100), "large": np.array([10, 20, 40, 60])}
+    return app.graph(), Places(seqs["orders"], seqs, Tempo(10.0, 20.0))
+
+
+def test_offsets_are_spread_over_what_leaves_every_target_its_tuples_to_lose():
+    graph, places = rare_alerts()
+    assert spread_offsets(graph, places, {Case(("orders",)): 50}) == (5, 15, 25, 35, 45)
+    assert spread_offsets(graph, places, {Case(("orders",)): 50, Case(("alert",)): 2}) == (4, 12, 20, 28, 36)
+    assert places.strike(graph, Case(("alert",)), offset=36, tuples=2) == (36, 60)
+
+
+def test_without_room_for_the_longest_outage_no_offset_is_made_up():
+    graph, places = rare_alerts()
+    with pytest.raises(HoldfastError, match="it takes 5 tuples from alert, which has 4; give shorter outages with --outage"):
+        spread_offsets(graph, places, {Case(("orders",)): 1, Case(("alert",)): 5})
+
+
+def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
+    graph, places = rare_alerts()
+    silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
+    assert with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
+    assert "left out, because nothing reaches them on this trace: alert" in capsys.readouterr().err
+    with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
+        silent.strike(graph, Case(("alert",)), offset=5, tuples=1)
+
+
+@pytest.mark.parametrize(
+    ("peak", "step", "section"), [(2200.0, 1, 5000), (64.0, 1, 200), (64.0, 10, 2000), (0.1, 1, 1), (500.0, 1, 2000)]
+)
+def test_a_section_is_the_papers_or_short_enough_for_the_longest_outage_to_fill_four(peak, step, section, capsys):
+    assert fitting_section(OfTrace(1000, peak, step), 16.0) == section
+    assert ("(--section says otherwise)" in capsys.readouterr().err) == (section != 5000)
+
+
+def test_injected_graphs_are_shown_in_words(explain):
+    shown = explain("--target", "large", "--fault", "duplication")
+    assert shown.exit_code == 0
+    assert "* duplication before large on orders  <-  orders" in shown.stdout
+    assert "large: a target, because orders also feeds small" in shown.stdout
+
+
+def test_injected_graphs_are_shown_as_one_json_document(explain):
+    shown = json.loads(explain("--json", "--protect", "small").stdout)
+    assert [graph["case"] for graph in shown["graphs"]] == ["orders", "large", "small", "small (replica, 2 s)"]
+    put_in = [node for node in shown["graphs"][3]["nodes"] if node["injected"]]
+    assert put_in == [{"name": "loss after small on small", "reads": ["small"], "injected": True, "node": "operator"}]
+    assert {choice["name"]: choice["chosen"] for choice in shown["choices"]} == {"orders": True, "large": True, "small": True}
+
+
+def test_progress_tells_the_time_left_now_and_then_and_always_the_end():
+    said, times = [], iter([0.0, 1.0, 1.0 + LINE_EVERY_S, 12.0])
+    lines = Lines(lambda: next(times), said.append)
+    for done in (10, 20, 32, 40):
+        lines("trials", done, 40)
+    assert said == ["trials: 10 of 40", "trials: 32 of 40, about 4 s left", "trials: 40 of 40"]
