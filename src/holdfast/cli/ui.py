@@ -45,7 +45,7 @@ def ui(
     """
     live = None if run is not None and not _runs(run) else _address(run, orchestrator, token_file, certificate)
     if live is not None:
-        _tell(_with(live[0], live[1], job), opens=opens, as_json=as_json, past=False)
+        _tell(page_address(live[0], live[1], job), opens=opens, as_json=as_json, past=False)
         return
     assert run is not None
     from holdfast.manage.serving import Listening, bind
@@ -56,7 +56,7 @@ def ui(
     bound = bind(run, Listening(port=port)) if port else _any_port()
     token = secrets.token_urlsafe(24)
     host, number = bound.getsockname()[:2]
-    _tell(_with(f"http://{host}:{number}", token, None), opens=opens, as_json=as_json, past=True)
+    _tell(page_address(f"http://{host}:{number}", token, None), opens=opens, as_json=as_json, past=True)
     serve_run(past, token, bound)
 
 
@@ -88,7 +88,8 @@ def _any_port() -> socket.socket:
     return bound
 
 
-def _with(url: str, token: str, job: int | None) -> str:
+def page_address(url: str, token: str, job: int | None = None) -> str:
+    """The address of the page, with the token where only the browser sees it."""
     return f"{url}/ui/#{urlencode({'token': token, **({'job': job} if job else {})})}"
 
 

@@ -80,7 +80,7 @@ async def _serve(
     url = _url(bound, secure=listening.certificate is not None)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
     write_whole(work / ADDRESS, url + "\n")
-    say(f"serving at {url} (term {orchestrator.term}); tokens are in {work}")
+    say(f"serving at {url} (term {orchestrator.term}); tokens are in {work}; the page: holdfast ui --orchestrator {work}")
     with _signals(orchestrator.stop):
         running = asyncio.create_task(orchestrator.run())
         stopping = [asyncio.create_task(stop.wait())] if stop is not None else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from holdfast.model.job import Contract, Policy
@@ -11,6 +11,7 @@ from holdfast.model.job import Contract, Policy
 LIVING = frozenset({"running", "finished"})
 WAITING = frozenset({"idle"})
 COMING = frozenset({"placed", "starting"})
+BECOMES = ("waits", "tentative", "predicted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class TaskAt:
 class Consequences:
     """What follows from a loss. `goes_on`, `late` and `down` are the struck tasks; `downstream` reads of those that are down.
 
-    `late`: nothing runs now, and a replica that waits or starts will. `outputs` are the sinks that a loss reaches.
+    `late`: nothing runs now, and a replica that waits or starts will. `outputs` are the sinks that a loss reaches. `becomes` says
+    what happens downstream: it waits, or what it makes is tentative or predicted.
     """
 
     struck: tuple[str, ...] = ()
@@ -47,7 +49,8 @@ class Consequences:
     downstream: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     untouched: tuple[str, ...] = ()
-    said: tuple[str, ...] = field(default=())
+    said: tuple[str, ...] = ()
+    becomes: str = "waits"
 
     def document(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,7 +70,7 @@ def consequences(
         if len(left) == len(task.replicas) or not any(r.state in LIVING | WAITING | COMING for r in task.replicas if gone(r)):
             continue
         struck.append(task.name)
-        promise = contract(task.name.rpartition("/")[0])
+        promise = contract(_pe(task.name))
         running = [replica for replica in left if replica.state in LIVING]
         waiting = [replica for replica in left if replica.state in WAITING]
         coming = [replica for replica in left if replica.state in COMING]
@@ -82,15 +85,18 @@ def consequences(
             down.append(task.name)
             said.append(_stops(task.name, promise, policy))
     downstream = reached(tasks, down)
-    kinds = {task.name: task.kind for task in tasks}
-    outputs = tuple(name for name in (*down, *downstream) if kinds[name] == "sink") or tuple(
-        name for name in downstream if not _readers(tasks)[name]
-    )
+    kinds, readers = {task.name: task.kind for task in tasks}, _readers(tasks)
+    outputs = tuple(name for name in (*down, *downstream) if kinds[name] == "sink" or not readers[name])
     untouched = tuple(task.name for task in tasks if task.kind == "sink" and task.name not in outputs)
-    said += _downstream(downstream, outputs, untouched, down, promise=contract)
+    becomes = max((_becomes(contract(_pe(name))) for name in down), key=BECOMES.index, default=BECOMES[0])
+    said += _downstream(tasks, down, contract)
+    if down and outputs:
+        said.append(f"Output reached: {_list(outputs)}.")
+    if down and untouched:
+        said.append(f"Output not reached: {_list(untouched)}.")
     if not struck:
         said.append("Nothing that runs would be lost.")
-    return Consequences(*map(tuple, (struck, goes_on, late, down, downstream, outputs, untouched, said)))
+    return Consequences(*map(tuple, (struck, goes_on, late, down, downstream, outputs, untouched, said)), becomes=becomes)
 
 
 def reached(tasks: Sequence[TaskAt], start: Sequence[str]) -> list[str]:
@@ -126,33 +132,56 @@ def _stops(name: str, promise: Contract, policy: Policy) -> str:
     return f"{name}: no other replica lives, so it stops. {again}{replay}."
 
 
-def _downstream(
-    downstream: Sequence[str],
-    outputs: Sequence[str],
-    untouched: Sequence[str],
-    down: Sequence[str],
-    *,
-    promise: Callable[[str], Contract],
-) -> list[str]:
-    if not down:
-        return []
-    first = promise(down[0].rpartition("/")[0])
+def _downstream(tasks: Sequence[TaskAt], down: Sequence[str], contract: Callable[[str], Contract]) -> list[str]:
+    """What those who read of the tasks that are down do, per way in which their contracts deal with that."""
+    alike: dict[str, list[str]] = {}
+    for name in down:
+        alike.setdefault(_goes_on(contract(_pe(name))), []).append(name)
     found = []
-    if downstream:
-        who = _list(downstream)
-        if first.tentative_after_s is None:
-            found.append(f"{who} {'wait' if len(downstream) > 1 else 'waits'} for it; what {_they(downstream)} made stays exact.")
-        else:
-            after = "is corrected afterwards" if first.correction else "is not made again"
-            found.append(
-                f"After {first.tentative_after_s:g} s {who} {'go' if len(downstream) > 1 else 'goes'} on without it; "
-                f"what {_they(downstream)} {'make' if len(downstream) > 1 else 'makes'} is tentative and {after}."
-            )
-    if outputs:
-        found.append(f"Output reached: {_list(outputs)}.")
-    if untouched:
-        found.append(f"Output not reached: {_list(untouched)}.")
+    for how, names in alike.items():
+        readers = reached(tasks, names)
+        if readers:
+            many = len(readers) > 1
+            words = {
+                "who": _list(readers),
+                "s": "" if many else "s",
+                "es": "" if many else "es",
+                "they": _they(readers),
+                "it": _it(names),
+            }
+            found.append(how.format(**words))
     return found
+
+
+def _becomes(promise: Contract) -> str:
+    if promise.protection == "prediction":
+        return "predicted"
+    return "waits" if promise.tentative_after_s is None else "tentative"
+
+
+def _goes_on(promise: Contract) -> str:
+    """How readers of a dead PE go on, as a sentence to be filled in."""
+    after = "is corrected afterwards" if promise.correction else "is not made again"
+    match _becomes(promise):
+        case "predicted":
+            return (
+                f"After {promise.deadline_s:g} s an agent predicts {{it}}, for at most {promise.predicting.most_epochs} epochs; "
+                f"what {{who}} make{{s}} of that is predicted and {after}."
+            )
+        case "tentative":
+            return (
+                f"After {promise.tentative_after_s:g} s {{who}} go{{es}} on without {{it}}; "
+                f"what {{they}} make{{s}} is tentative and {after}."
+            )
+    return "{who} wait{s} for {it}; what {they} made stays exact."
+
+
+def _pe(task: str) -> str:
+    return task.rpartition("/")[0]
+
+
+def _it(names: Sequence[str]) -> str:
+    return "them" if len(names) > 1 else "it"
 
 
 def _they(names: Sequence[str]) -> str:

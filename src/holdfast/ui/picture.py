@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.model.job import Job, Layout, Task
+from holdfast.model.job import Contract, Job, Layout, Task
 from holdfast.ui.layering import arrange
 
 Edge = tuple[str, str, str]
@@ -46,7 +46,7 @@ def picture_of(
         "host": job.host,
         "epoch_s": epoch_s,
         "size": list(arranged.size),
-        "tasks": [_task(task, arranged.places[task.name], plan) for task in layout.tasks],
+        "tasks": [_task(task, arranged.places[task.name], plan, job.contract_of(task.pe)) for task in layout.tasks],
         "edges": [
             {
                 "from": place[a],
@@ -62,7 +62,7 @@ def picture_of(
     }
 
 
-def _task(task: Task, at: tuple[float, float], plan: Mapping[str, Any]) -> dict[str, Any]:
+def _task(task: Task, at: tuple[float, float], plan: Mapping[str, Any], contract: Contract) -> dict[str, Any]:
     return {
         "name": task.name,
         "kind": task.kind,
@@ -72,4 +72,15 @@ def _task(task: Task, at: tuple[float, float], plan: Mapping[str, Any]) -> dict[
         "x": at[0],
         "y": at[1],
         "reason": plan["tasks"].get(task.name),
+        "late": _late(contract),
     }
+
+
+def _late(contract: Contract) -> str | None:
+    """What is done about a PE that is merely late, where anything is."""
+    match contract.protection:
+        case "prediction":
+            return f"When it is late by {contract.deadline_s:g} s, an agent predicts its output until it is there."
+        case "upstream":
+            return f"When it is late by {contract.reroute_after_s:g} s, its input is re-routed to a replica that was idle."
+    return None

@@ -48,6 +48,25 @@ def test_without_a_deadline_consumers_wait():
     assert "a/0, b/0, out/0 wait for it; what they made stays exact." in lost("n1").said
 
 
+def test_a_prediction_stands_in_where_the_contract_says_so():
+    found = lost("n2", protection="prediction", deadline_s=2.0)
+    assert found.becomes == "predicted"
+    assert (
+        "After 2 s an agent predicts it, for at most 30 epochs; what out/0 makes of that is predicted and is corrected"
+        in found.said[3]
+    )
+
+
+def test_each_contract_is_told_for_those_that_read_of_it():
+    contracts = {"in": Contract(), "b": Contract(tentative_after_s=1.0)}
+    found = consequences(CHAIN, lambda r: r.key in ("1:in/0.0", "1:b/0.0"), contract=contracts.__getitem__, policy=Policy())
+    assert found.becomes == "tentative"
+    assert found.said[2:4] == (
+        "a/0, b/0, out/0 wait for it; what they made stays exact.",
+        "After 1 s out/0 goes on without it; what it makes is tentative and is corrected afterwards.",
+    )
+
+
 def test_a_loss_that_policy_and_contract_do_not_mend_is_said_to_stay():
     said = lost("n2", policy=Policy(restart="never"), tentative_after_s=2.0, correction=False, secondary="eager").said
     assert said[1] == "b/0: no other replica lives, so it stops. It is not started again."

@@ -117,6 +117,7 @@ export class Detail {
     if (reason.quality_without !== null && worth !== null) {
       lines.push(element("p", { class: "note" }, `Without its replica the plan's worth falls from ${worth.toFixed(3)} to ${reason.quality_without.toFixed(3)}.`));
     }
+    if (task.late) lines.push(element("p", { class: "note" }, task.late));
     return element("div", { class: "whys" }, ...lines);
   }
 

@@ -134,7 +134,7 @@ function imagine(name, answer) {
   graph.overlay = {
     down: new Set(answer.down), late: new Set(answer.late), goes: new Set(answer.goes_on),
     downstream: new Set(answer.downstream.filter((each) => !answer.goes_on.includes(each) || answer.down.length)),
-    becomes: store.picture.contract.tentative_after_s === null ? "waits" : "tentative",
+    becomes: answer.becomes,
   };
   graph.wake();
   detail.lose(name, answer);
