@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from math import inf
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -70,10 +71,10 @@ def laar_search(
     """
     chosen = _names(solvers)
     slas = _numbers(constraints)
-    if applications < 1 or seconds <= 0 or workers < 1:
+    if applications < 1 or workers < 1 or seed < 0 or not 0 < seconds < inf:
         raise HoldfastError(
-            "wanted --applications and --workers of at least 1 and --seconds above 0, "
-            f"got {applications}, {workers} and {seconds:g}"
+            "wanted --applications and --workers of at least 1, --seed of at least 0 and --seconds above 0, "
+            f"got {applications}, {workers}, {seed} and {seconds:g}"
         )
     tasks = [
         Task(seed=seed, application=n, sla=sla, solver=solver, seconds=seconds)
@@ -153,7 +154,11 @@ class _Kept:
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / "runs.jsonl"
         noted = directory / "settings.json"
-        if noted.exists() and (before := json.loads(noted.read_text())) != settings:
+        try:
+            before = json.loads(noted.read_text()) if noted.exists() else settings
+        except ValueError:
+            raise HoldfastError(f"'{noted}' was not written by this command; give another --out") from None
+        if before != settings:
             raise HoldfastError(f"'{directory}' holds runs made with {before}, not {settings}; give another --out")
         noted.write_text(json.dumps(settings) + "\n")
 
@@ -162,10 +167,14 @@ class _Kept:
         if not self.path.exists():
             return []
         lines = self.path.read_text().split("\n")
+        try:
+            found = [run_of(json.loads(line)) for line in lines[:-1]]
+        except (ValueError, TypeError, KeyError):
+            raise HoldfastError(f"'{self.path}' holds something else than runs of this command; give another --out") from None
         beside = self.path.with_suffix(".tmp")  # a kill here loses nothing
         beside.write_text("".join(line + "\n" for line in lines[:-1]))
         beside.replace(self.path)
-        return [run_of(json.loads(line)) for line in lines[:-1]]
+        return found
 
     def add(self, run: Run) -> None:
         with self.path.open("a") as file:

@@ -23,7 +23,9 @@ Record = dict[str, Any]
 
 
 @click.command("ppa-plans")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="Directory for records, tables and pictures.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Directory for records, tables and pictures."
+)
 @click.option("--topologies", type=int, default=100, show_default=True, help="Random topologies per setting.")
 @click.option("--seed", type=int, default=14, show_default=True, help="Seed of all topologies, from 0.")
 @click.option("--workers", type=int, default=2, show_default=True, help="Processes to work in.")
@@ -64,15 +66,16 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
 
 def _kept(path: Path) -> dict[str, Record]:
     """The records of an earlier run; a line cut short by a kill is made again."""
-    kept: dict[str, Record] = {}
-    if path.exists():
-        whole = [line for line in path.read_text().splitlines() if line.endswith("}")]
-        for line in whole:
-            record = json.loads(line)
-            kept[record["key"]] = record
-        beside = path.with_suffix(".tmp")  # a kill here loses nothing
-        beside.write_text("".join(line + "\n" for line in whole))
-        beside.replace(path)
+    if not path.exists():
+        return {}
+    *whole, _ = path.read_text().split("\n")
+    try:
+        kept = {record["key"]: record for record in map(json.loads, whole)}
+    except (ValueError, TypeError, KeyError):
+        raise HoldfastError(f"'{path}' holds something else than records of this command; give another --out") from None
+    beside = path.with_suffix(".tmp")  # a kill here loses nothing
+    beside.write_text("".join(line + "\n" for line in whole))
+    beside.replace(path)
     return kept
 
 

@@ -15,7 +15,7 @@ from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.ftsearch import FTSearch
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import Milp
-from holdfast.plan.laar.solver import Outcome, Solution, Solver
+from holdfast.plan.laar.solver import Outcome, Solution, Solver, solved
 from holdfast.plan.laar.strategy import SearchStory, Strategy
 
 SOLVERS: Mapping[str, Callable[[], Solver]] = {
@@ -132,7 +132,10 @@ def _rescued(
     best, proven = closest(instance, seconds=left)
     reached = 0.0 if best is None else internal_completeness(instance, best, failure=failure)
     if best is not None and reached >= instance.sla - IC_TOLERANCE:
-        spent, took = cost(instance, best), solution.seconds + perf_counter() - started
+        took = solution.seconds + perf_counter() - started
+        if isinstance(failure, Pessimistic):
+            return solved(solver, instance, best, optimal=False, seconds=took, bound=solution.bound)
+        spent = cost(instance, best)
         return Solution(solver, Outcome.SOL, took, best, spent, reached, bound=min(spent, solution.bound))
     if isinstance(failure, Pessimistic):
         raise undecided(instance, best, proven=proven, solver=solver, seconds=seconds)

@@ -136,6 +136,14 @@ def test_a_search_that_found_nothing_is_rescued_by_the_most_complete_strategy_wh
     assert planned.strategy.breaks == ()
 
 
+def test_a_rescued_strategy_has_no_replica_that_brings_nothing(monkeypatch):
+    monkeypatch.setattr("holdfast.plan.laar.explain.most_complete", lambda instance, *, seconds: (None, 1.0))
+    descriptor = generate(np.random.default_rng(4), ranges=Ranges(hosts=(3, 3), pes_per_host=(4, 4), replicas=3))
+    planned = plan_strategy(descriptor, sla=0.1, solver=Helpless(), seconds=1.0)
+    assert set(planned.active.sum(axis=2).ravel()) == {1, 3}
+    assert planned.strategy.breaks == ()
+
+
 def test_hosts_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
     monkeypatch.setattr("holdfast.plan.laar.explain.most_complete", lambda instance, *, seconds: (None, 1.0))
     said = str(infeasible(Instance.of(figure_1(sla=0.9)), seconds=0.1))
