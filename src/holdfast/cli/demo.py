@@ -54,6 +54,7 @@ def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
             speed=1.0,
             plan=str(plan_path),
             strategy=None,
+            adapt_s=None,
             replicas=(),
             faults=str(faults),
             nodes=3,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 @click.option("--speed", default=1.0, show_default=True, help="How many times faster than recorded.")
 @click.option("--plan", type=click.Path(), help="Plan (of holdfast plan) that says which tasks are replicated.")
 @click.option("--strategy", type=click.Path(), help="Strategy (of holdfast plan) that says which replicas are active when.")
+@click.option("--adapt", "adapt_s", type=float, help="Let the plan follow the measured rates, looked at every so many seconds.")
 @click.option("--replicas", multiple=True, metavar="PE=N", help="Replicas of a PE or task, in place of a plan.")
 @click.option("--faults", type=click.Path(), help="Fault schedule, in YAML.")
 @click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="Local nodes, each a Spark of its own.")
@@ -138,10 +139,21 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
         "out": _absolute(options["out"]) if options["out"] else str(work / "out"),
         "plan": str(Path(options["plan"]).resolve()) if options["plan"] else None,
         "strategy": str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
+        "adapt": _adapting(options["plan"], options["adapt_s"]) if options["adapt_s"] is not None else None,
         "replicas": replicas,
         "contract": {name: options[name] for name in promised},
     }
     return check_document(document, Job, thing="the run")
+
+
+def _adapting(plan: str | None, every_s: float) -> dict[str, Any]:
+    """The plan's own budget and objective, looked at every so many seconds."""
+    from holdfast.plan.ppa import read_plan
+
+    if plan is None:
+        raise HoldfastError("--adapt: wanted a --plan to begin with, got none; make one with holdfast plan")
+    found = read_plan(plan)
+    return {"budget": found.budget, "every_s": every_s, "objective": "ic" if found.objective == "ic" else "of"}
 
 
 def _absolute(path: str) -> str:

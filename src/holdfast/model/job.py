@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.model.document import Document, Part, Problem, above, at_least, wanted
+from holdfast.model.document import Document, Part, Problem, above, at_least, between, wanted
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """What a job or node may be called: its name becomes part of paths and addresses."""
@@ -106,6 +106,23 @@ class Feed(Part):
     speed: float = 1.0
 
 
+class Adapting(Part):
+    """How a plan follows the measured rates: at most `budget` replicas, looked at every `every_s` seconds.
+
+    A replica is only started where that brings `move_worth` of the objective (`of`: output fidelity, `ic`: completeness).
+    """
+
+    budget: int
+    every_s: float = 30.0
+    move_worth: float = 0.005
+    objective: Literal["of", "ic"] = "of"
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(0, (*place, "budget"), self.budget)
+        yield from above(0, (*place, "every_s"), self.every_s)
+        yield from between(0, 1, (*place, "move_worth"), self.move_worth)
+
+
 class LightPe(Part):
     """A PE without Spark, written out in the job itself: it beats and counts, and stands for a real one at scale.
 
@@ -125,7 +142,8 @@ class Job(Document):
 
     `type` names the state machine of its life, `host` the kind of PE host that runs it. `streams` lets a source of the
     application be a stream of another job: source name to `job:stream`. `replicas` is per PE (or PE/task) the number of
-    replicas; a `plan` or a `strategy` (paths) says it otherwise. `contracts` replaces the contract for single PEs.
+    replicas; a `plan` or a `strategy` (paths) says it otherwise. `adapt` lets the plan follow the rates while the job runs.
+    `contracts` replaces the contract for single PEs.
     """
 
     job: str
@@ -139,6 +157,7 @@ class Job(Document):
     out: str | None = None
     plan: str | None = None
     strategy: str | None = None
+    adapt: Adapting | None = None
     replicas: dict[str, int] = Field(default_factory=dict)
     contract: Contract = Field(default_factory=Contract)
     contracts: dict[str, Contract] = Field(default_factory=dict)
@@ -152,6 +171,10 @@ class Job(Document):
             yield Problem((), "wanted either 'application' or 'pes', got " + ("neither" if self.pes is None else "both"))
         if self.plan is not None and self.strategy is not None:
             yield Problem((), "has both 'plan' and 'strategy'; give the one that decides the replicas")
+        if self.adapt is not None:
+            if self.plan is None:
+                yield Problem(("adapt",), "wanted a 'plan' to begin with, got none")
+            yield from self.adapt.mistakes(("adapt",))
         yield from above(0, ("feed", "speed"), self.feed.speed)
         yield from self.contract.mistakes(("contract",))
         for name, contract in self.contracts.items():

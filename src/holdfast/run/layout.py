@@ -8,13 +8,14 @@ import json
 import sys
 from collections.abc import Iterable
 
-from holdfast.errors import ApplicationError, HoldfastError
+from holdfast.errors import ApplicationError, DocumentError, HoldfastError
 from holdfast.model import Graph, Operator, Sink
-from holdfast.model.document import check_document, read_document
+from holdfast.model.document import check_document
 from holdfast.model.job import Job, Layout, Reading, Task
 from holdfast.model.load import load_app
-from holdfast.plan.laar.strategy import Strategy
-from holdfast.plan.ppa.document import PlanDocument
+from holdfast.model.tasks import topology_of
+from holdfast.plan.laar.strategy import Strategy, read_strategy
+from holdfast.plan.ppa.document import PlanDocument, read_plan
 from holdfast.run.agent_terms import check_protection, keys_of
 
 
@@ -44,6 +45,9 @@ def layout_of(job: Job) -> Layout:
         "tasks": [task.model_dump(mode="json") for task in tasks],
         "keys": {stream: list(keys_of(graph, stream)) for task in tasks if task.kind == "operators" for stream in task.makes},
     }
+    if job.adapt is not None and wanted.plan is not None:
+        settings["topology"] = topology_of(graph, name=app.name).model_dump(mode="json")
+        settings["planned"] = list(wanted.plan.tasks)
     return Layout(application=app.name, tasks=tuple(tasks), hosts=wanted.hosts, settings=settings)
 
 
@@ -141,11 +145,13 @@ class _Replicas:
         self._job = job
         self._planned: set[str] = set()
         self._count = 1
+        self.plan: PlanDocument | None = None
         self.hosts: dict[str, tuple[str, ...]] = {}
         if job.plan is not None:
-            self._planned = self._from_plan(read_document(job.plan, PlanDocument), application, tasks, job.plan)
+            self.plan = read_plan(job.plan)
+            self._planned = self._from_plan(self.plan, application, graph, tasks)
         if job.strategy is not None:
-            strategy = read_document(job.strategy, Strategy)
+            strategy = read_strategy(job.strategy)
             self._count, self.hosts = self._from_strategy(strategy, application, tasks, job.strategy)
 
     def of(self, task: Task) -> int:
@@ -155,16 +161,17 @@ class _Replicas:
         if task.name in self.hosts:
             return self._count
         spare = task.kind == "operators" and self._job.contract_of(task.pe).protection == "upstream"
-        return 2 if spare or task.name in self._planned else 1
+        return 2 if spare or self._job.adapt is not None or task.name in self._planned else 1
 
-    def _from_plan(self, plan: PlanDocument, application: str, tasks: list[Task], path: str) -> set[str]:
+    def _from_plan(self, plan: PlanDocument, application: str, graph: Graph, tasks: list[Task]) -> set[str]:
         """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""
-        _require_same(f"plan '{path}'", plan.topology, application)
+        _require_same(f"plan '{self._job.plan}'", plan.topology, application)
+        sources = {source.name: source.parallelism for source in graph.sources}
+        misfits = plan.misfits({**sources, **{operator.name: operator.parallelism for operator in graph.operators}})
+        if misfits:
+            raise DocumentError(f"plan '{self._job.plan}' of application '{application}'", misfits)
         home = {f"{operator}/{task.task}": task.name for task in tasks for operator in (task.operators or (task.pe,))}
-        unknown = [name for name in plan.tasks if name not in home]
-        if unknown:
-            raise HoldfastError(f"plan '{path}' replicates task '{unknown[0]}', which the application lacks; it has: {_list(home)}")
-        return {home[name] for name in plan.tasks}
+        return {home[name] for name in plan.tasks if name in home}
 
     def _from_strategy(
         self, strategy: Strategy, application: str, tasks: list[Task], path: str

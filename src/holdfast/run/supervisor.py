@@ -1,5 +1,5 @@
 """What the orchestrator does for jobs on Spark beyond restarting them: stands in for dead producers, wakes the replicas of late
-ones, takes over from prediction agents, and follows the load."""
+ones, takes over from prediction agents, follows the load, and moves to better plans."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.errors import HoldfastError
-from holdfast.log import Store
+from holdfast.log import EpochLog, Store
 from holdfast.manage.supervisors import Decision, JobView, Move
-from holdfast.model.document import read_document
+from holdfast.model.document import check_document, read_document
+from holdfast.model.topology import Topology
 from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
+from holdfast.run.adaptation import Adaptor, TaskRates
 from holdfast.run.stand_in import StandIn
-from holdfast.run.timeline import timeline_of
+from holdfast.run.timeline import Timeline, timeline_of
 from holdfast.run.trimmer import forget_readers
 from holdfast.run.upstream import UpstreamBackup
 
@@ -27,6 +29,7 @@ class _Watched:
     upstream: UpstreamBackup
     monitor: RateMonitor
     controller: Controller | None
+    adaptor: Adaptor | None
     moved: dict[str, int] = field(default_factory=dict)
 
 
@@ -76,6 +79,8 @@ class SparkSupervisor:
             measured = watched.monitor.rates(view.now_s)
             if measured is not None:
                 decisions += watched.controller.follow(*measured, view.replicas)
+        if watched.adaptor is not None:
+            decisions += watched.adaptor.look(view.replicas, view.now_s)
         return decisions
 
     def check_orders(self, view: JobView, task: str, orders: Mapping[str, Any]) -> None:
@@ -117,6 +122,14 @@ class SparkSupervisor:
             UpstreamBackup(view.job, tasks, store, timeline),
             RateMonitor(store, timeline, sources),
             Controller(strategy, tasks) if strategy is not None else None,
+            _adaptor(view, store, timeline) if view.job.adapt is not None else None,
         )
         self._watched[view.id] = made
         return made
+
+
+def _adaptor(view: JobView, store: Store, timeline: Timeline) -> Adaptor:
+    assert view.job.adapt is not None
+    topology = check_document(view.layout.settings["topology"], Topology, thing=f"topology of job {view.id}")
+    planned = tuple(view.layout.settings["planned"])
+    return Adaptor(view.job.adapt, topology, planned, view.layout.tasks, TaskRates(EpochLog(store), timeline, view.layout.tasks))

@@ -86,7 +86,7 @@ def test_the_marks_of_living_jobs_stay(tmp_path):
 def test_jobs_whose_epochs_do_not_coincide_cannot_be_read_together(tmp_path):
     one, other = begun(tmp_path), begun(tmp_path, "other", epoch_s=2.0)
     inputs = [Foreign(READER, READER.reads[0], one), Foreign(READER, READER.reads[0], other)]
-    with pytest.raises(HoldfastError, match="epochs do not coincide: .* in epochs of 1 s and 2 s; let them be fed by one job"):
+    with pytest.raises(HoldfastError, match=r"epochs do not coincide: .* in epochs of 1 s and 2 s; let them be fed by one job"):
         join(store(tmp_path, "own"), "alarms", inputs)
 
 

@@ -101,7 +101,7 @@ def test_a_plan_for_another_application_is_refused(tmp_path):
 
 
 def test_a_plan_with_a_task_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(HoldfastError, match="replicates task 'vwap/1', which the application lacks; it has: aggregator/0,"):
+    with pytest.raises(HoldfastError, match="replicates 'vwap/1', and there is no such task"):
         layout_of(job(plan=plan(tmp_path, "vwap/1")))
 
 

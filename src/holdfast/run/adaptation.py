@@ -1,0 +1,117 @@
+"""Plans that follow the rates while a job runs (PPA section V-C): measured continuously, planned anew now and then.
+
+Every task of such a job has a second replica. It is idle, and costs nothing but its place, unless the plan of the moment names
+the task: a better plan is then a matter of switching replicas on and off.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from holdfast.log import EpochLog
+from holdfast.manage.supervisors import Activate, Decision, Note, ReplicaView
+from holdfast.model.job import Adapting, Task
+from holdfast.model.topology import Topology
+from holdfast.plan.ppa import Frontier, Measure, internal_completeness, output_fidelity
+from holdfast.plan.ppa.adapt import adapt
+from holdfast.run.activation import LIVING
+from holdfast.run.heads import Heads
+from holdfast.run.timeline import Timeline
+
+WINDOW = 60
+"""Over how many of the newest epochs a rate is averaged."""
+
+
+@dataclass
+class TaskRates:
+    """The rate at which rows leave each task, in tuples per second of the wall clock, from the records of its newest epochs."""
+
+    log: EpochLog
+    timeline: Timeline
+    tasks: Sequence[Task]
+    _rows: dict[tuple[str, int], deque[int]] = field(default_factory=dict)
+    _read: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._heads = Heads(self.log, self.timeline)
+
+    def look(self) -> None:
+        """Take note of the epochs that have been committed since the last look."""
+        for task in self.tasks:
+            for stream in task.makes:
+                key = stream, task.task
+                head = self._heads.of(*key)
+                rows = self._rows.setdefault(key, deque(maxlen=WINDOW))
+                for epoch in range(max(self._read.get(key, 0), head - WINDOW) + 1, head + 1):
+                    record = self.log.newest(*key, epoch=epoch)
+                    if record is not None:
+                        rows.append(record.rows)
+                self._read[key] = head
+
+    def measured(self, topology: Topology) -> Topology | None:
+        """The topology with the measured rates in place of its own, where a stream leaves its PE; None before there are any."""
+        if not all(self._rows.values()):
+            return None
+        seconds = self.timeline.epoch_s / self.timeline.speed
+        operators = dict(topology.operators)
+        for name, operator in operators.items():
+            mine = [self._rows.get((name, number)) for number in range(operator.parallelism)]
+            rates = tuple(fmean(rows) / seconds for rows in mine if rows)
+            if len(rates) == operator.parallelism:
+                operators[name] = operator.model_copy(update={"rates": rates, "rate": None, "selectivity": None})
+        return Topology(topology=topology.topology, operators=operators)
+
+
+@dataclass
+class Adaptor:
+    """Keeps the replicas of one job as the plan of the moment has them, and makes a new plan where the rates ask for one."""
+
+    adapting: Adapting
+    topology: Topology
+    planned: tuple[str, ...]
+    tasks: Sequence[Task]
+    rates: TaskRates
+    _next_s: float | None = None
+
+    def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Decision]:
+        """What to switch, and the new plan in words where there is one."""
+        self.rates.look()
+        said: list[Decision] = []
+        if self._next_s is None:
+            self._next_s = now_s + self.adapting.every_s
+        elif now_s >= self._next_s:
+            self._next_s = now_s + self.adapting.every_s
+            said += self._plan()
+        home = {f"{operator}/{task.task}": task.name for task in self.tasks for operator in (task.operators or (task.pe,))}
+        protected = {home[name] for name in self.planned}
+        for task in self.tasks:
+            if task.kind != "sink" and task.replicas > 1:
+                said += _switched(task, [r for r in replicas if r.task == task.name], whole=task.name in protected)
+        return said
+
+    def _plan(self) -> list[Decision]:
+        topology = self.rates.measured(self.topology)
+        if topology is None:
+            return []
+        measure = self._measure(topology)
+        found = adapt(measure, self.planned, budget=self.adapting.budget, planner=Frontier(), move_worth=self.adapting.move_worth)
+        if not found.start and not found.stop:
+            return []
+        self.planned = tuple(sorted({*self.planned} - {*found.stop} | {*found.start}))
+        about = {"start": list(found.start), "stop": list(found.stop), "quality": found.plan.quality, "was": found.kept_quality}
+        moves = [f"starts {name}" for name in found.start] + [f"stops {name}" for name in found.stop]
+        text = f"the plan follows the rates: {', '.join(moves)} (worth {found.plan.quality:.3f}, was {found.kept_quality:.3f})"
+        return [Note(text, about)]
+
+    def _measure(self, topology: Topology) -> Measure:
+        return output_fidelity(topology) if self.adapting.objective == "of" else internal_completeness(topology)
+
+
+def _switched(task: Task, replicas: Sequence[ReplicaView], *, whole: bool) -> list[Decision]:
+    """All living replicas active where the task is protected; else one: the primary, or what is there of it."""
+    living = sorted((r for r in replicas if r.state in LIVING), key=lambda r: (not r.active, r.rank, r.replica))
+    wanted = {r.replica for r in (living if whole else living[:1])}
+    if not living or wanted == {r.replica for r in living if r.active}:
+        return []
+    return [Activate(task.name, tuple(sorted(wanted)), why="the plan of the moment")]
