@@ -2,9 +2,9 @@
 
     python benchmarks/simulator.py [--applications 5] [--seed 1] [--json]
 
-An application of 24 PEs on 5 hosts, five minutes of a third High, static replication. The rival is what one would write first: a heap of
-events, whole tuples, each host serving its replicas in turn, in plain Python. Claims: well under a second for such a run; 100 applications
-x 6 variants x 3 scenarios in minutes on 2 cores; the same figures as the rival's within a few per cent.
+An application of 24 PEs on 5 hosts, five minutes of a third High, static replication. The rival is what one would write first: a
+heap of events, whole tuples, each host serving its replicas in turn, in plain Python. Claims: well under a second for such a run;
+100 applications x 6 variants x 3 scenarios in minutes on 2 cores; the same figures as the rival's within a few per cent.
 """
 
 import argparse

@@ -33,6 +33,7 @@ COMMANDS = {
 }
 REPRODUCE = {
     "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
+    "internet": ("holdfast.cli.reproduce_internet:internet", "A day of a data center under five plans, simulated."),
     "isorc16": ("holdfast.cli.reproduce_isorc16:isorc16", "Prediction: algorithms, and late PEs in real runs (ISORC'16)."),
     "laar": ("holdfast.cli.reproduce_laar:laar", "Replication variants on simulated clusters (LAAR, Figures 9 to 12)."),
     "laar-search": (
@@ -47,6 +48,7 @@ REPRODUCE = {
         "holdfast.cli.reproduce_system_s:system_s",
         "Recovery of a killed orchestrator against starting anew (System-S, Figure 8).",
     ),
+    "ppa": ("holdfast.cli.reproduce_ppa:ppa", "Recovery by technique and by plan on a simulated cluster (PPA, Figures 7 to 10)."),
     "ppa-plans": ("holdfast.cli.reproduce_ppa_plans:ppa_plans", "Planners over random topologies (PPA, Figure 14)."),
 }
 

@@ -49,10 +49,18 @@ def laar(applications: int, seed: int, seconds: float, workers: int, out: Path, 
     Example:
       holdfast reproduce laar --applications 10 --out laar
     """
-    from holdfast.simulate.records import Records
+    from holdfast.simulate.laar_study import Task, play
+    from holdfast.simulate.records import Records, in_processes
 
-    kept = Records(out, {"seed": seed, "seconds": seconds})
-    records = _made(kept, applications, seed=seed, seconds=seconds, workers=workers)
+    settings = {"seed": seed, "seconds": seconds}
+    planned = _planned(Records(out, settings, name="strategies"), applications, seed=seed, seconds=seconds, workers=workers)
+    kept = Records(out, settings)
+    waiting = [(Task(seed, plans["application"], seconds), plans) for plans in planned if plans["key"] not in kept]
+    with progress_bar("simulating") as progress:
+        for done, record in enumerate(in_processes(play, waiting, workers=workers), start=1):
+            kept.add(record)
+            progress(done, len(waiting))
+    records = [kept[plans["key"]] for plans in planned]
     document = _written(records, out, seed=seed, seconds=seconds)
     if as_json:
         print_json(document)
@@ -66,22 +74,22 @@ def laar(applications: int, seed: int, seconds: float, workers: int, out: Path, 
     say(f"report: {out / 'laar.html'}")
 
 
-def _made(kept: Records, applications: int, *, seed: int, seconds: float, workers: int) -> list[Record]:
-    """The records of the first so many applications that can be compared, made where they are missing."""
-    from holdfast.simulate.laar_study import Task, evaluate
+def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int) -> list[Record]:
+    """The strategies of the first so many applications that can be compared, made where they are missing."""
+    from holdfast.simulate.laar_study import Task, plan
     from holdfast.simulate.records import in_processes
 
     drawn = applications
-    with progress_bar("applications") as progress:
+    with progress_bar("planning") as progress:
         while True:
             missing = [Task(seed, n, seconds) for n in range(drawn) if str(n) not in kept]
             done = drawn - len(missing)
             progress(done, drawn)
-            for record in in_processes(evaluate, missing, workers=workers):
+            for record in in_processes(plan, missing, workers=workers):
                 kept.add(record)
                 done += 1
                 progress(done, drawn)
-            found = [kept[str(n)] for n in range(drawn) if kept[str(n)]["runs"]]
+            found = [kept[str(n)] for n in range(drawn) if kept[str(n)]["strategies"]]
             if len(found) >= applications:
                 return found[:applications]
             drawn += applications - len(found)

@@ -37,10 +37,16 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
             came = state.emitted[plant.tail[e]]
             coming += came
+            state.reached[e] += came
+            waits = state.queue[p, e] if p >= 0 else 0.0
             for j in range(k):
                 r = i * k + j
                 if not state.active[r]:
                     continue
+                if t == state.ready[r] and t > 0 and p >= 0 and p != j and not state.recovering[r]:
+                    # It has the primary's state now, and so what waits there.
+                    state.taken[j, e] += waits
+                    state.queue[j, e] += waits
                 if state.status[r] == CRASHED or t < state.ready[r]:
                     state.taken[j, e] += came
                     if plant.scheme[i] == NONE or t < state.ready[r]:
@@ -75,21 +81,6 @@ def resend(plant: Plant, state: State) -> None:
 
 
 @compiled
-def asked(plant: Plant, state: State, r: int, t: int) -> float:
-    """The CPU seconds that a replica could use now."""
-    if not serves(state, r, t):
-        return 0.0
-    i, j = r // plant.replicas, r % plant.replicas
-    total = state.chores[r]
-    for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-        waiting = state.replay[j, e]
-        if not state.recovering[r]:
-            waiting += state.queue[j, e]
-        total += plant.cost[e] * waiting
-    return float(min(total, state.limit[r]))
-
-
-@compiled
 def share(plant: Plant, state: State, t: int) -> None:
     """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
     for h in range(len(plant.capacity)):
@@ -97,7 +88,14 @@ def share(plant: Plant, state: State, t: int) -> None:
         total = 0.0
         for n in range(first, end):
             r = plant.on_host[n]
-            state.granted[r] = asked(plant, state, r, t)
+            state.granted[r] = 0.0
+            if not serves(state, r, t):
+                continue
+            i, j = r // plant.replicas, r % plant.replicas
+            asks = state.chores[r]
+            for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+                asks += plant.cost[e] * (state.replay[j, e] + (0.0 if state.recovering[r] else state.queue[j, e]))
+            state.granted[r] = min(asks, state.limit[r])
             total += state.granted[r]
         if total <= plant.capacity[h]:
             continue
@@ -162,8 +160,15 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
                     state.queue[j, e] -= handled
                     state.worked[j, e] += handled
                     state.since[j, e] += handled
-                    processed += handled
-                    out += plant.selectivity[e] * handled
+                    if j == worker:
+                        # What another replica had put out before is a duplicate. What it had not, though this one was past
+                        # it, is sent from the outputs that are kept; where none are, it is lost.
+                        fresh = max(0.0, state.reached[e] - state.queue[j, e] - state.done[e])
+                        if plant.scheme[i] == NONE:
+                            fresh = min(fresh, handled)
+                        state.done[e] = max(state.done[e], state.reached[e] - state.queue[j, e])
+                        processed += fresh
+                        out += plant.selectivity[e] * fresh
             if j == worker:
                 ledger.processed[at, i] += processed
                 state.remade[stream] += again
@@ -232,7 +237,7 @@ def play(
                     command(plant, orders, state, t)
             measured[:] = 0.0
         if state.counters[PENDING] > 0:
-            switch(plant, orders, state, t)
+            switch(plant, care, orders, state, t)
         elect(plant, care, state, t)
         for s in range(len(state.emitted)):
             state.window_rate[s] += (state.emitted[s] - state.window_rate[s]) / SMOOTHING_STEPS

@@ -41,28 +41,39 @@ class Task:
         return str(self.application)
 
 
-def evaluate(task: Task) -> dict[str, Any]:
-    """Every figure of one application; `runs` is empty where no strategy reaches an IC of 0.7, so that it cannot be compared.
+def plan(task: Task) -> dict[str, Any]:
+    """The strategies of one application, replica by replica, and which of LAAR's are proved to be the cheapest.
 
-    Follows from the seed and the application's number alone, as far as the solver ends in time.
+    `strategies` is empty where none reaches an IC of 0.7, so that the application cannot be compared. Follows from the seed and the
+    application's number alone, as far as the solver ends in time.
     """
-    rng = np.random.default_rng([task.seed, task.application])
-    descriptor = generate(rng, ranges=RANGES, name=f"app{task.application:04d}")
+    instance = Instance.of(_application(task)[0])
+    found, proved = _strategies(instance, task.seconds)
+    bits = {name: active.astype(int).tolist() for name, active in (found or {}).items()}
+    return {"key": task.key, "application": task.application, "optimal": proved, "strategies": bits}
+
+
+def play(planned: tuple[Task, dict[str, Any]]) -> dict[str, Any]:
+    """Every figure of one application whose strategies are known."""
+    task, plans = planned
+    descriptor, rng = _application(task)
     instance = Instance.of(descriptor)
-    record: dict[str, Any] = {"key": task.key, "application": task.application, "runs": {}}
-    strategies, proved = _strategies(instance, task.seconds)
-    record["optimal"] = proved
-    if strategies is None:
-        return record
+    record: dict[str, Any] = {"key": task.key, "application": task.application, "optimal": plans["optimal"], "runs": {}}
     trace = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS, glitches=Glitches())
     crash = _host_crash(descriptor, trace, rng)
-    for variant, active in strategies.items():
-        deployment = Deployment.planned(descriptor, instance, active)
+    for variant, bits in plans["strategies"].items():
+        deployment = Deployment.planned(descriptor, instance, np.array(bits, dtype=np.bool_))
         schedules = {"best": Schedule(), "worst": pessimistic(deployment, instance), "crash": crash}
         for scenario in SCENARIOS:
             outcome = simulate(deployment, trace, schedule=schedules[scenario], settings=SETTINGS)
             record["runs"][f"{variant}/{scenario}"] = _figures(outcome, _is_high(descriptor, trace))
     return record
+
+
+def _application(task: Task) -> tuple[Descriptor, np.random.Generator]:
+    """The application, and the rng that goes on to draw its trace and crash."""
+    rng = np.random.default_rng([task.seed, task.application])
+    return generate(rng, ranges=RANGES, name=f"app{task.application:04d}"), rng
 
 
 def pessimistic(deployment: Deployment, instance: Instance) -> Schedule:

@@ -36,6 +36,7 @@ from holdfast.simulate.state import (
     State,
     Troubles,
     compiled,
+    inlined,
 )
 
 
@@ -61,7 +62,7 @@ def clear(plant: Plant, state: State, r: int) -> None:
     state.recovering[r] = False
 
 
-@compiled
+@inlined
 def serves(state: State, r: int, t: int) -> bool:
     """Whether a replica works: active, alive and with its state."""
     return bool(state.active[r] and state.status[r] == UP and t >= state.ready[r])
@@ -144,7 +145,7 @@ def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: i
     note(state, t, RESTORED, i, j)
     living = not state.active[r]  # an idle replica has no state to rebuild
     for other in range(k):
-        if other != j and serves(state, i * k + other, t) and not state.recovering[i * k + other]:
+        if other != j and serves(state, i * k + other, t):
             living = True
     if living or plant.scheme[i] == NONE:
         clear(plant, state, r)
@@ -152,6 +153,13 @@ def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: i
             state.since[j, e] = 0.0
         state.ready[r] = t + orders.resync
         return
+    rebuild(plant, care, state, r)
+
+
+@compiled
+def rebuild(plant: Plant, care: Care, state: State, r: int) -> None:
+    """Begin to make a replica's state again from what the PE processed since its checkpoint, or from the sources."""
+    i, j = r // plant.replicas, r % plant.replicas
     state.recovering[r] = True
     state.counters[REPLAYING] = 1
     if plant.scheme[i] == SOURCE:
@@ -271,9 +279,30 @@ def stand_in(plant: Plant, state: State, t: int) -> None:
 
 
 @compiled
-def switch(plant: Plant, orders: Orders, state: State, t: int) -> None:
+def inherit(plant: Plant, care: Care, state: State, r: int, t: int) -> None:
+    """A replica that is activated where no other works gets what is kept upstream for the dead primary, and rebuilds its state."""
+    i, j = r // plant.replicas, r % plant.replicas
+    p = state.primary[i]
+    if plant.scheme[i] == NONE or p < 0 or p == j:
+        return
+    for other in range(plant.replicas):
+        if other != j and serves(state, i * plant.replicas + other, t):
+            return
+    for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+        state.taken[j, e] += state.queue[p, e]
+        state.queue[j, e] += state.queue[p, e]
+        state.cleared[p, e] += state.queue[p, e]
+        state.queue[p, e] = 0.0
+        state.since[j, e] = state.since[p, e]
+        state.since[p, e] = 0.0
+    state.ready[r] = t
+    rebuild(plant, care, state, r)
+
+
+@compiled
+def switch(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> None:
     """Turn the replicas whose commands have arrived on or off."""
-    left = 0
+    left, sends = 0, False
     for r in range(plant.pes * plant.replicas):
         if state.switch_at[r] == NEVER:
             continue
@@ -284,8 +313,12 @@ def switch(plant: Plant, orders: Orders, state: State, t: int) -> None:
         state.active[r] = not state.active[r]
         if state.active[r]:
             state.ready[r] = t + orders.resync
+            inherit(plant, care, state, r, t)
+            sends = sends or (state.recovering[r] and plant.scheme[r // plant.replicas] == SOURCE)
         else:
             clear(plant, state, r)
+    if sends:
+        replay_sources(plant, care, state)
     state.counters[PENDING] = left
 
 
@@ -309,15 +342,18 @@ def elect(plant: Plant, care: Care, state: State, t: int) -> None:
             if chosen < 0 and serves(state, i * k + j, t) and not state.recovering[i * k + j]:
                 chosen = j
         if chosen < 0:
-            if p >= 0 and state.active[r] and not (dead and plant.scheme[i] == NONE):
+            if p >= 0 and serves(state, r, t):
                 continue
             for j in range(k):
                 if chosen < 0 and serves(state, i * k + j, t):
                     chosen = j
+            # What is kept upstream for a dead primary waits for it.
+            if chosen < 0 and p >= 0 and state.active[r] and not (dead and plant.scheme[i] == NONE):
+                continue
         if chosen == p:
             continue
         state.primary[i] = chosen
-        if dead and chosen >= 0:
+        if dead and chosen >= 0 and not state.recovering[i * k + chosen]:
             begins = t
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
                 if plant.tail[e] >= plant.sources:

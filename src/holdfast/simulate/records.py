@@ -18,9 +18,9 @@ Record = dict[str, Any]
 class Records:
     """A study's records in a directory, with the settings they were made with. Every record has a `key`."""
 
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, directory: Path, settings: dict[str, Any], *, name: str = "records") -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._path = directory / "records.jsonl"
+        self._path = directory / f"{name}.jsonl"
         noted = directory / "settings.json"
         if noted.exists() and (before := json.loads(noted.read_text())) != settings:
             raise HoldfastError(f"'{directory}' holds records made with {before}, not {settings}; give another --out")
@@ -55,10 +55,9 @@ def in_processes(function: Callable[[T], Record], tasks: Sequence[T], *, workers
         yield from map(function, tasks)
         return
     # Fresh processes: a fork would copy threads of the solvers' libraries.
-    with ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn")) as pool:
-        futures = [pool.submit(function, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+    pool = ProcessPoolExecutor(min(workers, len(tasks)), mp_context=get_context("spawn"))
+    try:
+        for future in as_completed([pool.submit(function, task) for task in tasks]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -113,6 +113,8 @@ def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
         dropped=ends(),
         cleared=ends(),
         replayed=ends(),
+        reached=np.zeros(edges),
+        done=np.zeros(edges),
         primary=active.argmax(axis=1).astype(np.int64),
         holds_until=np.zeros(n, dtype=np.int64),
         held=np.zeros(n),

@@ -33,6 +33,11 @@ def compiled(function: F) -> F:
     return cast(F, njit(nogil=True, cache=True, error_model="numpy")(function))
 
 
+def inlined(function: F) -> F:
+    """The same, put in where it is called: handing over a state of many arrays costs more than a few comparisons."""
+    return cast(F, njit(inline="always", error_model="numpy")(function))
+
+
 class Plant(NamedTuple):
     """The cluster and the application on it. Costs are CPU seconds a tuple, rooms tuples, capacities CPU seconds a step."""
 
@@ -114,6 +119,9 @@ class State(NamedTuple):
     dropped: Floats
     cleared: Floats
     replayed: Floats
+    # of edges: tuples that came, and how far of them somebody has put out
+    reached: Floats
+    done: Floats
     # of PEs
     primary: Ints
     holds_until: Ints  # a takeover is under way until this step

@@ -49,6 +49,8 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
     assert outcome.imbalance.max() < 1e-9
     for part in (outcome.ledger.queued, outcome.state.replay, outcome.state.need, outcome.ledger.missed):
         assert part.min() >= -1e-9
+    # No tuple counts twice, whoever took over from whom.
+    assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.arrived.cumsum(axis=0) + 1e-6).all()
     room = outcome.plant.room.max() * outcome.plant.replicas * 20
     assert scheme != "none" or outcome.ledger.queued.max() <= room
     capacity = outcome.plant.capacity

@@ -1,0 +1,176 @@
+"""holdfast reproduce internet: a day of a data center under five plans, simulated: what they cost and what they lose."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.shared import json_option, print_json, progress_bar, say
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from holdfast.simulate.records import Record
+
+COLOURS = {
+    "--ink": "#1c2024",
+    "--faint": "#9aa3ab",
+    "--s0": "#2563a8",
+    "--s1": "#c2571a",
+    "--s2": "#2e8b57",
+    "--s3": "#8e44ad",
+    "--s4": "#b8860b",
+    "--s5": "#5f6b73",
+}
+"""The page's light colours, for pictures that stand alone."""
+
+
+@click.command()
+@click.option("--profile", type=click.Path(path_type=Path), help="CSV of period and count per minute. [default: generated]")
+@click.option("--day", default="1998-06-30", show_default=True, help="The day of the profile.")
+@click.option("--applications", type=click.IntRange(min=1), default=400, show_default=True, help="Applications of 25 PEs each.")
+@click.option("--racks", type=click.IntRange(min=2), default=25, show_default=True, help="Racks of 40 hosts each.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of applications and failures.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to work in.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("internet"),
+    show_default=True,
+    help="Folder for records and report.",
+)
+@json_option
+def internet(
+    profile: Path | None, day: str, applications: int, racks: int, seed: int, workers: int, out: Path, as_json: bool
+) -> None:
+    """No replication, static replication, LAAR, PPA and both together on 10,000 PEs and 1,000 hosts, for a day with failures.
+
+    On one day a rack fails in the busiest hour, on another a power unit, beside single machines; at published rates. Each run is
+    kept in --out as it ends: the same command goes on where it was stopped.
+
+    \b
+    Example:
+      holdfast reproduce internet --profile requests_per_minute.csv.gz --day 1998-06-30 --out internet
+    """
+    import numpy as np
+
+    from holdfast.simulate.internet import DAYS, VARIANTS, Scale, Task, evaluate, generated_profile, read_profile, yearly
+    from holdfast.simulate.records import Records, in_processes
+
+    scale = Scale(applications=applications, racks=racks, seed=seed)
+    counts = read_profile(profile, day) if profile else generated_profile(np.random.default_rng(seed))
+    source = f"{profile.name}, {day}" if profile else "generated"
+    kept = Records(out, {"applications": applications, "racks": racks, "seed": seed, "profile": source})
+    tasks = [Task(scale, kind, variant, tuple(counts)) for kind in DAYS for variant in VARIANTS]
+    missing = [task for task in tasks if task.key not in kept]
+    with progress_bar("days") as progress:
+        done = len(tasks) - len(missing)
+        progress(done, len(tasks))
+        for record in in_processes(evaluate, missing, workers=workers):
+            kept.add(record)
+            done += 1
+            progress(done, len(tasks))
+    records = {task.key: kept[task.key] for task in tasks}
+    named = f"--profile {profile.name} --day {day} " if profile else ""
+    document = {
+        "command": f"holdfast reproduce internet {named}--applications {applications} --racks {racks} --seed {seed}",
+        "pes": applications * scale.pes,
+        "hosts": scale.machines,
+        "profile": source,
+        "days": {
+            key: {name: record[name] for name in ("cpu_s", "lost", "waiting_s", "recoveries", "latency_s", "seconds", "rss_mib")}
+            for key, record in records.items()
+        },
+        "yearly": yearly(records, scale),
+        "faults": {kind: records[f"{kind}/NR"]["faults"] for kind in DAYS},
+    }
+    _write(out, document, records)
+    if as_json:
+        print_json(document)
+    else:
+        for row in _rows(document):
+            click.echo("  ".join(f"{cell:>14}" for cell in row))
+    say(f"report: {out / 'internet.html'}")
+
+
+HEAD = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "latency (s)")
+
+
+def _rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = [HEAD]
+    for key, record in document["days"].items():
+        kind, variant = key.split("/")
+        share = record["cpu_s"] / document["days"][f"{kind}/NR"]["cpu_s"]
+        latency = "-" if record["latency_s"] is None else f"{record['latency_s']:.0f}"
+        figures = (f"{share:.2f}", f"{record['lost']:.3%}", f"{record['waiting_s']:.2f}", f"{record['recoveries']:,}", latency)
+        rows.append((kind, variant, *figures))
+    return rows
+
+
+def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]) -> None:
+    """Write internet.html, internet.json and the pictures."""
+    from holdfast.assess.files import write_whole
+    from holdfast.report.page import cards, heading, page, paragraph, table
+
+    plots = {f"output-{kind}": _output_plot(records, kind) for kind in ("rack", "pdu")} | {"cost-and-loss": _price_plot(document)}
+    rows = _rows(document)
+    parts = [
+        paragraph(
+            f"{document['pes']:,} PEs on {document['hosts']:,} hosts, arrivals of {document['profile']}. "
+            f"Made by: {document['command']}"
+        ),
+        heading("Two days"),
+        table(HEAD, rows[1:]),
+        paragraph(
+            "Lost: tuples that PEs did not process, of those they would have; with checkpoints these are the ones that still wait "
+            "at midnight. Waiting: seconds in queues, on average. Latency: from noticing a failure to making it good.",
+            note=True,
+        ),
+        heading("A year"),
+        table(
+            ("plan", "CPU seconds a day", "lost to racks (days of all tuples)", "lost to power units"),
+            [(v, f"{y['cpu_s']:,.0f}", f"{y['rack_days']:.4f}", f"{y['pdu_days']:.4f}") for v, y in document["yearly"].items()],
+        ),
+        heading("Pictures"),
+        cards(list(plots.values())),
+    ]
+    write_whole(out / "internet.json", json.dumps(document, indent=2))
+    write_whole(out / "internet.html", page("A day of a data center", parts))
+    for name, svg in plots.items():
+        for colour, value in COLOURS.items():
+            svg = svg.replace(f"var({colour})", value)
+        write_whole(out / f"{name}.svg", svg)
+
+
+def _output_plot(records: Mapping[str, Record], kind: str) -> str:
+    from holdfast.report.plot import SERIES, drawn
+
+    title = {"rack": "a rack fails in the busiest hour", "pdu": "a power unit fails in the busiest hour"}[kind]
+
+    def draw(axes: Axes) -> None:
+        for n, (key, record) in enumerate((k, r) for k, r in records.items() if k.startswith(f"{kind}/")):
+            hours = [24 * at / len(record["output"]) for at in range(len(record["output"]))]
+            axes.plot(hours, [rate / 1000 for rate in record["output"]], color=SERIES[n], label=key.split("/")[1], linewidth=1)
+        axes.set(xlabel="hour", ylabel="output (1,000 tuples a second)", title=f"Output: {title}")
+        axes.legend()
+
+    return drawn(draw, label=f"output over the day on which {title}")
+
+
+def _price_plot(document: Mapping[str, Any]) -> str:
+    from holdfast.report.plot import SERIES, drawn
+
+    def draw(axes: Axes) -> None:
+        for n, kind in enumerate(("rack", "pdu")):
+            base = document["days"][f"{kind}/NR"]["cpu_s"]
+            for key, record in document["days"].items():
+                if key.startswith(f"{kind}/"):
+                    axes.plot(record["cpu_s"] / base, 100 * record["lost"], "os"[n], color=SERIES[n])
+                    axes.annotate(key.split("/")[1], (record["cpu_s"] / base, 100 * record["lost"]), fontsize=7)
+        axes.set(xlabel="CPU time, of NR's", ylabel="lost (%)", title="Cost and loss: rack (circles), power unit (squares)")
+
+    return drawn(draw, label="what each plan costs and loses on either day")
