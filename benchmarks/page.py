@@ -1,6 +1,7 @@
 """How the page bears a thousand PEs that change sixty times a second, in Debian's Chromium.
 
     python benchmarks/page.py --seconds 60
+    python benchmarks/page.py --orchestrator --seconds 20
 
 The feed is synthetic: a server of its own sends every PE's row in every frame, which no orchestrator does (it sends what changed),
 and with every frame a sample and an event, so that an hour's worth of what a page keeps goes by in a minute. The page and its
@@ -16,18 +17,24 @@ import json
 import random
 import shutil
 import socket
+import tempfile
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
+import httpx
+import psutil
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.routing import Route
 
+from holdfast.manage.client import Client
+from holdfast.manage.cluster import Cluster
 from holdfast.model.job import Job, Layout, LightPe, Reading, Task
 from holdfast.ui.files import page_routes
 from holdfast.ui.picture import edges_of, picture_of
@@ -175,6 +182,44 @@ def measure(*, pes: int, rate: float, seconds: float, layers: int, shot: str | N
     }
 
 
+def follow(*, pes: int, seconds: float) -> dict[str, Any]:
+    """What following costs a real orchestrator of so many light PEs: its CPU without a page and with one that asks often."""
+    with tempfile.TemporaryDirectory() as work, Cluster(Path(work)) as cluster:
+        cluster.start_orchestrator()
+        cluster.start_fleet(10)
+        cluster.wait_for_nodes(10)
+        rng = random.Random(0)
+        light = {
+            f"pe{k:04}": LightPe(reads=(f"s{rng.randrange(k)}",) if k > pes // 10 else (), makes=(f"s{k}",)) for k in range(pes)
+        }
+        number = cluster.client.submit(Job(job="thousand", host="light", pes=light))
+        cluster.client.wait_for(number, ["running"], limit_s=120)
+        orchestrator = psutil.Process(cluster.pid("orchestrator"))
+        alone = _cpu_share(orchestrator, lambda: time.sleep(seconds))
+        found: dict[str, Any] = {}
+        followed = _cpu_share(orchestrator, lambda: found.update(_read_feed(cluster.client, seconds)))
+    return {"pes": pes, "seconds": seconds, "cores_alone": alone, "cores_followed": followed, **found}
+
+
+def _cpu_share(process: psutil.Process, during: Callable[[], object]) -> float:
+    before, began = sum(process.cpu_times()[:2]), time.monotonic()
+    during()
+    return round((sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began), 3)
+
+
+def _read_feed(client: Client, seconds: float) -> dict[str, Any]:
+    query = {"every_s": 1 / 60 + 1e-4, "wait_s": seconds}
+    size = frames = rows = 0
+    with httpx.stream(
+        "GET", f"{client.url}/v1/feed", params=query, headers={"authorization": f"Bearer {client.token}"}, timeout=60
+    ) as feed:
+        for line in feed.iter_lines():
+            if line.startswith("data: "):
+                frames, size, rows = frames + 1, size + len(line), rows + len(json.loads(line[6:]).get("tasks", ()))
+    each = {"frames_a_second": frames, "rows_a_second": rows, "kib_a_second": size / 1024}
+    return {name: round(value / seconds, 1) for name, value in each.items()}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pes", type=int, default=1000)
@@ -182,7 +227,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--shot", help="where to put a picture of the page")
+    parser.add_argument("--orchestrator", action="store_true", help="measure what following costs a real orchestrator instead")
     given = parser.parse_args()
+    if given.orchestrator:
+        print(json.dumps(follow(pes=given.pes, seconds=given.seconds), indent=2))
+        return
     result = measure(pes=given.pes, rate=given.rate, seconds=given.seconds, layers=given.layers, shot=given.shot)
     print(json.dumps(result, indent=2))
 

@@ -49,6 +49,12 @@ function cpu(samples) {
 class Base {
   constructor(charts, id) {
     Object.assign(this, { charts, store: charts.store, canvas: document.getElementById(`c-${id}`), value: document.getElementById(`v-${id}`) });
+    this.seen = true;  // what is out of sight is not drawn
+    new IntersectionObserver(([entry]) => {
+      const was = this.seen;
+      this.seen = entry.isIntersecting;
+      if (this.seen && !was) this.draw();
+    }).observe(this.canvas);
     this.canvas.addEventListener("pointermove", (event) => {
       const [from, to] = charts.range();
       charts.point(from + ((event.offsetX - LEFT) / (this.canvas.clientWidth - LEFT - RIGHT)) * (to - from));
@@ -58,7 +64,7 @@ class Base {
 
   begin() {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    if (!width) return null;
+    if (!width || !this.seen) return null;
     const context = sharp(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
     const [from, to] = this.charts.range();

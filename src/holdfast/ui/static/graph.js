@@ -220,12 +220,10 @@ export class Graph {
     }
     for (const [quality, members] of groups) {
       context.fillStyle = colours[quality];
-      context.beginPath();
-      for (const index of members) {
+      for (const index of members) {  // one by one: a path of a thousand boxes takes ten times as long to fill
         const [x, y] = places.points[index];
-        context.rect(x - half, y - half, places.w, places.h);
+        context.fillRect(x - half, y - half, places.w, places.h);
       }
-      context.fill();
       if (!marks || quality === "exact" || quality === "none") continue;
       context.fillStyle = colours.card;
       context.beginPath();
@@ -246,15 +244,13 @@ export class Graph {
   drawSpeed(context) {
     const { places, store } = this;
     context.fillStyle = "rgba(255,255,255,.42)";
-    context.beginPath();
     const half = places.w / 2;
     for (let index = 0; index < places.points.length; index++) {
       const live = store.rows[index]?.[2];
       if (live == null) continue;
       const [x, y] = places.points[index];
-      context.rect(x - half, y + half - 2.4 - (live % 5) * 2.4, places.w, 2.4);
+      context.fillRect(x - half, y + half - 2.4 - (live % 5) * 2.4, places.w, 2.4);
     }
-    context.fill();
   }
 
   outline(context, index, x, y, radius) {

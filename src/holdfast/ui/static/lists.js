@@ -2,7 +2,7 @@
 
 import { DEAD, MEANS, QUALITIES, bytes, clock, count, element, mark, seconds, taskOf } from "./words.js";
 
-const ROW = 36, SHOWN_EVENTS = 150, CHIPS = 36;
+const ROW = 36, SHOWN_EVENTS = 150, CHIPS = 24;
 
 export class Tasks {
   constructor(store, { choose }) {
