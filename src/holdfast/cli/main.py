@@ -32,6 +32,7 @@ COMMANDS = {
     "ui": ("holdfast.cli.ui:ui", "Look at a running orchestrator, or at a run that is over, in a browser."),
 }
 REPRODUCE = {
+    "all": ("holdfast.cli.reproduce_all:all_", "Every paper's evaluation, and one report of what held."),
     "debs11": ("holdfast.cli.reproduce_debs11:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
     "internet": ("holdfast.cli.reproduce_internet:internet", "A day of a data center under five plans, simulated."),
     "isorc16": ("holdfast.cli.reproduce_isorc16:isorc16", "Prediction: algorithms, and late PEs in real runs (ISORC'16)."),

@@ -115,7 +115,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
         "reached an IC of 0.7. Drops are those of primaries. Where NR drops nothing an application has no ratio of drops; "
         f"{len(of['9 tuples dropped']['NR'])} have one. Made by: {command}"
     )
-    plots = {name: _boxes(of[name], title) for name, title in TITLES.items()} | {"12 summary": _bars(twelve)}
+    plots = {name: _boxes(of[name], title) for name, title in TITLES.items() if of[name]["NR"]} | {"12 summary": _bars(twelve)}
     parts = [
         paragraph(about),
         heading("Findings"),
@@ -150,10 +150,10 @@ def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
     from holdfast.report.plot import INK, SERIES, drawn
 
     def draw(axes: Axes) -> None:
-        names = [f"{name}\n{sum(values) / len(values):.2f}" for name, values in population.items() if values]
+        names = [f"{name}\n{sum(values) / len(values):.2f}" for name, values in population.items()]
         colour = {"color": INK}
         axes.boxplot(
-            [list(values) for values in population.values() if values],
+            [list(values) for values in population.values()],
             tick_labels=names,
             showmeans=True,
             boxprops=colour,

@@ -203,9 +203,10 @@ def _returns(history: list[Happening], settings: Settings) -> Iterator[Return]:
             noticed[key] = happening.at_s
         elif happening.kind in ("taken over", "recovered"):
             pe = about["pe"]
-            # A takeover is by another replica than the one that was noticed dead.
-            dead = key if happening.kind == "recovered" else next((k for k in noticed if k[0] == pe and k != key), None)
-            if dead is None or dead not in noticed:
+            # Who makes it good may be another replica than the one that was noticed dead.
+            others = (k for k in noticed if k[0] == pe and k != key)
+            dead = key if happening.kind == "recovered" and key in noticed else next(others, None)
+            if dead is None:
                 continue
             by = "takeover" if happening.kind == "taken over" else settings.care.scheme_of(pe)
             at = noticed.pop(dead)

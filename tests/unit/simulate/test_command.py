@@ -71,3 +71,16 @@ def test_the_study_writes_its_report_and_goes_on_where_it_stopped(tmp_path):
     assert "Figure 12" in (tmp_path / "laar" / "laar.html").read_text()
     other = called(*words[:6], "--seconds", "3", *words[8:])
     assert "holds records made with" in str(other.exception)
+
+
+def test_the_report_of_all_names_what_failed_and_keeps_what_ended(tmp_path):
+    (tmp_path / "all").mkdir()
+    finding = {"name": "it holds", "paper": "yes", "ours": "yes", "holds": True}
+    done = {"command": "holdfast reproduce ppa --repetitions 1", "seed": 1, "seconds": 2.0, "error": None, "findings": [finding]}
+    (tmp_path / "all" / "ppa.result.json").write_text(json.dumps(done))
+    result = called("reproduce", "all", "--only", "ppa", "--small", "--out", tmp_path / "all")
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 findings hold" in result.stdout
+    assert "holdfast reproduce ppa --repetitions 1, seed 1" in (tmp_path / "all" / "all.html").read_text()
+    other = called("reproduce", "all", "--only", "nothing", "--out", tmp_path / "all")
+    assert "--only names 'nothing', which is no command; commands are: debs11" in str(other.exception)
