@@ -17,6 +17,7 @@ from holdfast.predict.neighbours import NearestNeighbours
 from holdfast.predict.predictor import Predictor
 from holdfast.predict.smoothing import ExponentialSmoothing
 from holdfast.predict.stride import LONG, Stride
+from holdfast.predict.window import SlidingMean
 
 Factory = Callable[..., Predictor]
 GROUP = "holdfast.predictors"
@@ -32,6 +33,7 @@ OURS: Mapping[str, Factory] = {
     "exponential-smoothing": ExponentialSmoothing,
     "autoregressive": Autoregressive,
     "recent-mode": RecentMode,
+    "sliding-mean": SlidingMean,
 }
 
 

@@ -40,8 +40,8 @@ FUSED: Mapping[str, str] = {
     "rack_memory": "memory",
     "smooth_network": "network",
     "rack_network": "network",
-    "rack_status": "racks",
-    "rack_heat": "racks",
+    "rack_status": "status",
+    "rack_heat": "status",
 }
 """Operators that run as one PE in the small system: 5 PEs of 10 operators, three deep."""
 SHARES: Mapping[str, float] = {"small": 0.1, "large": 0.5}

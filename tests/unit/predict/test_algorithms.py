@@ -92,3 +92,15 @@ def test_the_mode_serves_the_heaviest_window_it_can():
 
 def test_of_two_levels_the_recent_one_is_the_mode():
     assert next_values("recent-mode", [5.0] * 10 + [8.0] * 10) == [8.0]
+
+
+def test_sliding_mean_knows_what_leaves_the_window():
+    rng = np.random.default_rng(1)
+    readings = 100 + rng.normal(0.0, 20.0, (40, 56))
+    outputs = np.lib.stride_tricks.sliding_window_view(readings, 6, axis=1).mean(axis=2)
+    history, truth = outputs[:, :-1], outputs[:, -1]
+    predictor = make("sliding-mean")
+    learned = predictor.train(history)
+    assert (learned[:, 0] == 6).mean() > 0.7
+    error = predictor.forecast(history, learned, steps=1)[:, 0] - truth
+    assert np.sqrt((error**2).mean()) < 0.85 * np.sqrt(((history[:, -1] - truth) ** 2).mean())

@@ -1,0 +1,127 @@
+"""The agent manager over the API: where agents are placed, what is seen of them, and what can be changed."""
+
+import asyncio
+
+from .conftest import PlayedNode, alive, running
+
+JOB = {"contract": {"protection": "prediction", "deadline_s": 1.0}}
+
+
+class Watching(PlayedNode):
+    """A node that also has the agents it is assigned, and says of each what the test wants."""
+
+    def __init__(self, control, name, **offer):
+        super().__init__(control, name, **offer)
+        self.about = {"state": "watching"}
+        self.agents = []
+
+    async def beat(self, **more):
+        self.agents = [each.model_dump() for each in self.control.orchestrator.agents.at(self.name)]
+        status = {"pid": 7, "started_s": 0, "beat_s": 0, "about": self.about}
+        said = [
+            {"key": f"{a['job']}:{a['task']}", "alive": True, "revision": a["revision"], "orders": a["orders"], "status": status}
+            for a in self.agents
+        ]
+        return await super().beat(agents=said, **more)
+
+
+def protected(control):
+    """Let light PEs count as operators, which is what an agent watches."""
+    for job in control.orchestrator.jobs.values():
+        tasks = tuple(task.model_copy(update={"kind": "operators"}) for task in job.layout.tasks)
+        job.layout = job.layout.model_copy(update={"tasks": tasks})
+
+
+async def listed(control, number):
+    answer = await control.call("GET", f"/v1/jobs/{number}/agents")
+    assert answer.status_code == 200, answer.text
+    return {agent["task"]: agent for agent in answer.json()["agents"]}
+
+
+def scene(story, settings, names=("n1", "n2")):
+    async def play():
+        async with running(settings) as control:
+            nodes = {name: Watching(control, name) for name in names}
+            async with alive(*nodes.values()):
+                number = await control.submit(pes={"x": {}, "y": {}}, **JOB)
+                await control.reaches(number, "running")
+                protected(control)
+
+                async def heard():
+                    found = await listed(control, number)
+                    return len(found) == 2 and all(agent["alive"] for agent in found.values())
+
+                await control.until(heard)
+                await story(control, number, nodes)
+
+    asyncio.run(play())
+
+
+def test_every_agent_watches_from_another_node_than_its_task(settings):
+    async def story(control, number, nodes):
+        tasks = {task["task"]: task["replicas"][0]["node"] for task in (await control.job(number))["tasks"]}
+        for task, agent in (await listed(control, number)).items():
+            assert agent["node"] != tasks[task]
+            assert agent["about"] == {"state": "watching"}
+
+    scene(story, settings)
+
+
+def test_with_one_node_an_agent_is_on_the_node_of_its_task(settings):
+    async def story(control, number, nodes):
+        assert {agent["node"] for agent in (await listed(control, number)).values()} == {"n1"}
+
+    scene(story, settings, names=("n1",))
+
+
+def test_a_change_reaches_the_agent_s_node_and_outlives_the_orchestrator_s_memory(settings):
+    async def story(control, number, nodes):
+        body = {"orders": {"deadline_s": 2.0}}
+        answer = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", json=body)
+        assert answer.status_code == 202, answer.text
+        node = nodes[answer.json()["node"]]
+
+        async def told():
+            return any(a["task"] == "x/0" and a["orders"] == {"deadline_s": 2.0} for a in node.agents)
+
+        await control.until(told)
+        kept = node.agents
+        agents = control.orchestrator.agents
+        agents._agents.clear()
+        agents.place()
+        said = [{"key": f"{a['job']}:{a['task']}", "alive": True, "revision": a["revision"], "orders": a["orders"]} for a in kept]
+        await PlayedNode.beat(node, agents=said)
+
+        async def again():
+            found = await listed(control, number)
+            return found["x/0"]["orders"] == {"deadline_s": 2.0} and found["x/0"]["revision"] == 1
+
+        await control.until(again)
+
+    scene(story, settings)
+
+
+def test_calls_about_agents_need_the_user_s_token_and_name_what_is_there(settings):
+    async def story(control, number, nodes):
+        body = {"orders": {"deadline_s": 2.0}}
+        wrong = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", token="node", json=body)
+        assert wrong.status_code == 403
+        missing = await control.call("POST", f"/v1/jobs/{number}/agents/z/0", json=body)
+        assert missing.status_code == 404
+        assert missing.json()["error"] == f"job {number} has no prediction agent for task 'z/0'; its agents watch: x/0, y/0"
+        assert (await control.call("GET", "/v1/jobs/99/agents")).status_code == 404
+
+    scene(story, settings)
+
+
+def test_agents_go_with_their_job(settings):
+    async def story(control, number, nodes):
+        await control.call("POST", f"/v1/jobs/{number}/cancel")
+        await control.reaches(number, "canceled")
+
+        async def gone():
+            return not any(node.agents for node in nodes.values())
+
+        await control.until(gone)
+
+    scene(story, settings)
