@@ -30,6 +30,11 @@ class _Task:
     since_s: float = 0.0
 
     @property
+    def newest(self) -> str | None:
+        """What the newest epoch is worth by now: exact, once it was corrected."""
+        return self.quality if self.live is None or self.live in self.inexact else "exact"
+
+    @property
     def clean(self) -> int | None:
         return min(self.inexact) - 1 if self.inexact else self.live
 
@@ -196,12 +201,12 @@ class Playback:
         )
         heads = epoch(task.live, base), epoch(task.clean, base)
         if any(state in LIVING for state in states):
-            return "running", task.quality, *heads, lag_s, _short(task.rows_s), _short(task.latency_s), replicas
+            return "running", task.newest, *heads, lag_s, _short(task.rows_s), _short(task.latency_s), replicas
         coming = next((state for state in states if state in COMING), None)
         if coming is not None or not states:
             return coming or "none", None, *heads, None, None, None, replicas
         if set(states) <= {"stopped", "finished"}:
-            return "finished", task.quality, *heads, None, None, None, replicas
+            return "finished", task.newest, *heads, None, None, None, replicas
         return "down", "absent", *heads, round(max(0.0, now_s - task.since_s), 1), 0.0, None, replicas
 
 

@@ -90,7 +90,11 @@ export class Store {
     const live = row[2], clean = row[3];
     if (live === null) return;
     let ticks = this.ticks[index];
-    if (!ticks || live < ticks.last) ticks = this.ticks[index] = { last: live - 1, at: new Uint8Array(TICKS).fill(NONE) };
+    if (!ticks || live < ticks.last) {  // seen for the first time: what is clean is exact, the rest is told as it comes
+      ticks = this.ticks[index] = { last: live - 1, at: new Uint8Array(TICKS).fill(NONE) };
+      for (let epoch = Math.max(1, live - TICKS + 1); epoch <= Math.min(clean ?? 0, live - 1); epoch++) ticks.at[epoch % TICKS] = 0;
+      if (clean !== null) ticks.last = Math.max(0, Math.min(clean, live - 1));
+    }
     const quality = Math.max(0, QUALITIES.indexOf(row[1] ?? "exact"));
     if (live > ticks.last) {
       for (let epoch = Math.max(ticks.last + 1, live - TICKS + 1); epoch <= live; epoch++) ticks.at[epoch % TICKS] = quality;
