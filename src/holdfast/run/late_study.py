@@ -43,7 +43,7 @@ FUSED: Mapping[str, str] = {
     "rack_status": "status",
     "rack_heat": "status",
 }
-"""Operators that run as one PE in the small system: 5 PEs of 10 operators, three deep."""
+"""Operators that run as one PE in the small system: 5 PEs of 9 operators, three deep."""
 SHARES: Mapping[str, float] = {"small": 0.1, "large": 0.5}
 SERVERS: Mapping[str, int] = {"small": 50, "medium": 200, "large": 800}
 WARM_S = 15.0
@@ -124,14 +124,14 @@ class LateRun:
 
 
 def fused_application(example: Path, pes: int, path: Path) -> Path:
-    """The datacenter monitor with as many PEs, written to `path`: the example as it is (10), or with operators fused (5)."""
+    """The datacenter monitor with as many PEs, written to `path`: the example as it is (9), or with operators fused (5)."""
     text = example.read_text()
     if pes == 5:
         text, count = re.subn(r"@app\.operator\((.*)\)\ndef (\w+)\(", _with_pe, text)
         if count < len(FUSED):
             raise HoldfastError(f"'{example}' is not the datacenter monitor that this study knows; it has {count} operators")
-    elif pes != 10:
-        raise HoldfastError(f"the study runs 5 or 10 PEs, got {pes}")
+    elif pes != 9:
+        raise HoldfastError(f"the study runs 5 or 9 PEs, got {pes}")
     path.write_text(text)
     return path
 
