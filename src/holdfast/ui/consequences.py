@@ -96,7 +96,17 @@ def consequences(
         said.append(f"Output not reached: {_list(untouched)}.")
     if not struck:
         said.append("Nothing that runs would be lost.")
-    return Consequences(*map(tuple, (struck, goes_on, late, down, downstream, outputs, untouched, said)), becomes=becomes)
+    return Consequences(
+        struck=tuple(struck),
+        goes_on=tuple(goes_on),
+        late=tuple(late),
+        down=tuple(down),
+        downstream=tuple(downstream),
+        outputs=outputs,
+        untouched=untouched,
+        said=tuple(said),
+        becomes=becomes,
+    )
 
 
 def reached(tasks: Sequence[TaskAt], start: Sequence[str]) -> list[str]:
