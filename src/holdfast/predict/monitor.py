@@ -11,9 +11,8 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.predict.cover import Cover
 
-RECENT = 50  # outputs of its own over which a PE's usual time is taken
+RECENT = 20  # outputs of its own over which a PE's usual time is taken
 ENOUGH = 5  # of them before it is known
-USUAL = 0.9  # of them are at most this late
 
 
 @dataclass(frozen=True, order=True)
@@ -90,8 +89,8 @@ class Monitor:
 
     @property
     def usual_s(self) -> float | None:
-        """How long the PE usually takes; None before it has shown it."""
-        return float(np.quantile(self._own_s, USUAL)) if len(self._own_s) >= ENOUGH else None
+        """How long the PE usually takes: the median of its last outputs, which a slow start or a stall hardly moves; None before."""
+        return float(np.median(self._own_s)) if len(self._own_s) >= ENOUGH else None
 
     @property
     def _waits_s(self) -> float:

@@ -46,7 +46,8 @@ FUSED: Mapping[str, str] = {
 """Operators that run as one PE in the small system: 5 PEs of 9 operators, three deep."""
 SHARES: Mapping[str, float] = {"small": 0.1, "large": 0.5}
 SERVERS: Mapping[str, int] = {"small": 50, "medium": 200, "large": 800}
-WARM_S = 15.0
+WARM_S, WARM_EPOCHS = 15.0, 25
+"""What a run leaves out at its beginning, and how many epochs a job before all runs takes: until then a JVM compiles."""
 EVERY_S, FOR_S = 30.0, 8.0
 SINK = "racks"
 
@@ -157,7 +158,7 @@ def run_cell(
     application = fused_application(example, cell.pes, work / "monitor.py")
     servers = SERVERS[cell.data]
     write_servers(work / "servers.parquet", events=int(servers * seconds / epoch_s), seed=seed, servers=servers)
-    write_servers(work / "warm.parquet", events=servers * 12, seed=seed, servers=servers)
+    write_servers(work / "warm.parquet", events=servers * WARM_EPOCHS, seed=seed, servers=servers)
     stalls = Stalls(share=SHARES[cell.fault], every_s=EVERY_S, for_s=FOR_S, from_s=WARM_S, to_s=seconds - FOR_S - 2)
     made: list[LateRun] = []
     with LocalCluster(work / "cluster", nodes=2) as cluster:

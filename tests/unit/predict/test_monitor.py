@@ -124,3 +124,29 @@ def test_a_contract_that_cannot_be_kept_is_refused(changes, said):
 def test_all_problems_of_a_contract_come_at_once():
     with pytest.raises(ProblemsError, match="has 3 problems"):
         Cover(deadline_s=None, epoch_s=1.0, most_epochs=0, late="x")
+
+
+def test_after_a_first_predicted_epoch_the_next_is_waited_for_as_long_as_the_pe_usually_takes():
+    watch = monitor()
+    for epoch in range(8):
+        fed(watch, epoch, 10.0 + epoch)
+        watch.output_committed(epoch, at_s=10.3 + epoch)
+    assert watch.usual_s == pytest.approx(0.3)
+    fed(watch, 8, 18.0)
+    assert watch.next_s() == pytest.approx(19.5)
+    watch.output_committed(8, at_s=19.5, predicted=True)
+    fed(watch, 9, 19.0)
+    assert watch.next_s() == pytest.approx(19.3)
+    (late,) = watch.overdue(19.4)
+    assert late.due_s == pytest.approx(21.0)
+    watch.output_committed(8, at_s=19.45)
+    assert watch.next_s() == pytest.approx(20.5)
+
+
+def test_a_pe_that_has_shown_too_little_is_given_its_whole_deadline_every_time():
+    watch = monitor()
+    fed(watch, 0, 10.0)
+    watch.output_committed(0, at_s=11.5, predicted=True)
+    fed(watch, 1, 11.0)
+    assert watch.usual_s is None
+    assert watch.next_s() == pytest.approx(12.5)
