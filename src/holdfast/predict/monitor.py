@@ -89,7 +89,7 @@ class Monitor:
 
     @property
     def usual_s(self) -> float | None:
-        """How long the PE usually takes: the median of its last outputs, which a slow start or a stall hardly moves; None before."""
+        """How long the PE usually takes: the median of its last outputs, which one stall hardly moves; None before."""
         return float(np.median(self._own_s)) if len(self._own_s) >= ENOUGH else None
 
     @property
