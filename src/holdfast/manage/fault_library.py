@@ -126,7 +126,7 @@ async def stall_host(strike: Strike) -> None:
     os.killpg(group, signal.SIGSTOP)
     # whoever lets it go on outlives this orchestrator: a host must not stay stopped because the orchestrator was struck too
     subprocess.Popen(
-        ["/bin/sh", "-c", f"sleep {for_s}; kill -CONT -- -{group}"],
+        ["/bin/sh", "-c", f"sleep {for_s}; kill -s CONT -- -{group}"],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
 
