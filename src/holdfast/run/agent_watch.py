@@ -152,6 +152,7 @@ class PredictionAgent:
                 self._exact = self._next
             if not own:
                 self._open.add(self._next)
+                self.predicted += any(record.producer == self._outbox.producer for record in found)  # not one that came too late
             self._seqs.pop(self._next, None)
             self._next += 1
 
@@ -190,7 +191,6 @@ class PredictionAgent:
             lineage = tuple(f"{name}: {count} values" for name, count in sorted(prediction.used.items()))
             assert prediction.rows is not None
             self._outbox.publish(stream.name, late.epoch, rows=prediction.rows, quality=Quality.PREDICTED, lineage=lineage)
-        self.predicted += 1
         return True
 
     def _seek(self) -> None:

@@ -150,7 +150,7 @@ def test_after_the_most_epochs_in_a_row_it_hands_over_until_the_pe_is_back():
     world.run(range(1, 13))
     world.run(range(13, 17), makes=False)
     assert [world.first(epoch) for epoch in range(13, 17)] == ["predicted", "predicted", None, None]
-    assert world.agent.state == "handed over"
+    assert (world.agent.state, world.agent.predicted) == ("handed over", 2)
     for epoch in range(13, 17):
         world.make(epoch)
     world.agent.step()
