@@ -59,6 +59,7 @@ class Agents(Plugin):
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self._agents: dict[str, Agent] = {}
+        self._found: dict[str, tuple[str, AgentStatus]] = {}
 
     async def run(self) -> None:
         """Place agents, for ever."""
@@ -106,6 +107,7 @@ class Agents(Plugin):
         changed = {self._agents.pop(key).node for key in list(self._agents) if key not in wanted}
         for key, (job, task) in sorted(wanted.items()):
             changed |= self._place(key, job, task)
+        self._found.clear()
         self.orchestrator.dispatch.touch(changed)
 
     def at(self, node: str) -> tuple[AssignedAgent, ...]:
@@ -114,15 +116,14 @@ class Agents(Plugin):
         return tuple(AssignedAgent(job=a.job, task=a.task, revision=a.revision, orders=a.orders) for a in here)
 
     def heard(self, node: str, statuses: Iterable[AgentStatus]) -> None:
-        """Take what a node says of its agents; an order that an orchestrator before this one gave still stands."""
+        """Take what a node says of its agents. One that an orchestrator before this one placed stays where and as it is."""
         for status in statuses:
             agent = self._agents.get(status.key)
+            if agent is None:
+                self._found[status.key] = node, status  # an orchestrator before this one placed it there
             if agent is None or agent.node != node:
                 continue
             agent.status, agent.heard_s = status, self.orchestrator.time.now_s()
-            if status.revision > agent.revision:
-                agent.revision, agent.orders = status.revision, dict(status.orders)
-                self.orchestrator.dispatch.touch([node])
 
     def of(self, job: int) -> list[Agent]:
         """The agents of a job, by task."""
@@ -152,12 +153,14 @@ class Agents(Plugin):
         if agent is not None and (agent.node in apart or (agent.node in rooms and not apart)):
             return set()
         held = Counter(each.node for each in self._agents.values())
-        node = min(apart or rooms, key=lambda name: (held[name], name), default=None)
+        there, found = self._found.pop(key, ("", None))
+        node = min(apart or rooms, key=lambda name: (name != there, held[name], name), default=None)
         if node is None:
             return {self._agents.pop(key).node} if agent is not None else set()
         was = {agent.node} if agent is not None else set()
         if agent is None:
-            self._agents[key] = Agent(job.id, task.name, node)
+            orders = (found.revision, dict(found.orders)) if found is not None else (0, {})
+            self._agents[key] = Agent(job.id, task.name, node, *orders)
         else:
             agent.node, agent.status = node, None
         self.orchestrator.events.tell("decision", f"agent of {task.name} watches from {node}", job=job.id, node=node)
