@@ -109,7 +109,7 @@ class Stalls(Part):
         """The single faults, one for each time."""
         among = sorted(pes if self.how == "sleep" else nodes)
         what: Victim = {"sleep": "pe", "stop": "host", "hog": "node"}[self.how]  # type: ignore[assignment]  # its three values
-        count = min(len(among), max(1, round(self.share * len(among))))
+        count = max(1, int(self.share * len(among) + 0.5))  # of five, half are three
         at_s = self.from_s
         while among and at_s <= self.to_s:
             struck = tuple(sorted(rng.sample(among, count)))

@@ -21,6 +21,11 @@ def test_every_30_s_a_share_of_the_pes_stalls_for_8_s(share, struck):
     assert all(len(fault.target) == struck and set(fault.target) <= set(PES) for fault in faults)
 
 
+def test_half_of_an_odd_number_is_the_larger_half():
+    faults = Schedule(stalls=Stalls(share=0.5, to_s=0)).drawn(tasks=[], nodes=[], pes=PES[:5])
+    assert len(faults[0].target) == 3
+
+
 def test_the_same_seed_strikes_the_same_and_another_others():
     assert drawn(share=0.5, to_s=60) == drawn(share=0.5, to_s=60)
     assert drawn(share=0.5, to_s=60) != drawn(seed=2, share=0.5, to_s=60)
