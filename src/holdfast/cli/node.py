@@ -60,7 +60,8 @@ def node(
     if not NAME.fullmatch(name):
         raise HoldfastError(f"--name: wanted letters, digits, '_', '.', '-' (at most 100), got '{name}'")
     cores = cores or float(os.cpu_count() or 1)
-    options = ["--master", master or f"local[{max(1, round(cores))}]", "--memory", memory]
+    whole = max(1, round(cores))
+    options = ["--master", master or f"local[{whole}]", "--cores", str(whole), "--memory", memory]
     serve_node(
         Node(name, cores=cores, memory_bytes=memory_bytes(memory), host=host, labels=dict(map(_label, labels))),
         work or Path(name),

@@ -56,11 +56,12 @@ class Host:
         self._written = threading.Lock()
         self.stopping = threading.Event()
 
-    def run(self, master: str, memory: str, *, ui: bool) -> None:
-        """Start Spark and follow the assignment until told to stop."""
+    def run(self, master: str, memory: str, *, cores: int, ui: bool) -> None:
+        """Start Spark and follow the assignment until told to stop. On a cluster a node takes no more than its own cores."""
+        settings = {**SPARK, "spark.cores.max": str(cores), "spark.executor.memory": memory}
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
         try:
-            self._spark = open_session(master, name=f"holdfast {self._node}", memory=memory, ui=ui, settings=SPARK)
+            self._spark = open_session(master, name=f"holdfast {self._node}", memory=memory, ui=ui, settings=settings)
         except HoldfastError as error:
             self._error = str(error)
             self._write_status()
@@ -202,6 +203,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--node", required=True)
     parser.add_argument("--master", default="local[1]")
+    parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--memory", default="1g")
     parser.add_argument("--ui", action="store_true")
     arguments = parser.parse_args()
@@ -209,7 +211,7 @@ def main() -> None:
     host = Host(arguments.work, arguments.node)
     signal.signal(signal.SIGTERM, lambda *_: host.stopping.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    host.run(arguments.master, arguments.memory, ui=arguments.ui)
+    host.run(arguments.master, arguments.memory, cores=arguments.cores, ui=arguments.ui)
 
 
 if __name__ == "__main__":

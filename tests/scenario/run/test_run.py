@@ -106,3 +106,12 @@ def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
     assert len(document["verdicts"]) == 5
+
+
+def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_killed(tmp_path, standalone_master, on_loopback):
+    faults = {"faults": [{"at_s": 4, "kind": "crash", "what": "node", "target": ["n2"]}]}
+    options = ["--nodes", "2", "--master", standalone_master, "--memory", "512m", "--checkpoint-epochs", "5"]
+    document, process = run(tmp_path, seconds=10, faults=faults, options=options, environment=on_loopback)
+    assert document["state"] == "completed", (document, process.stderr[-3000:])
+    assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
+    assert not left_behind(tmp_path)
