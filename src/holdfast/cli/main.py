@@ -8,6 +8,7 @@ import click
 from holdfast.errors import HoldfastError
 
 COMMANDS = {
+    "advise": ("holdfast.cli.advise:advise", "Say what to protect, on the evidence of injected faults."),
     "agents": ("holdfast.cli.agents:agents", "See a job's prediction agents, and change them while they run."),
     "assess": ("holdfast.cli.assess:assess", "Measure by fault injection what losing an operator does to the output."),
     "cancel": ("holdfast.cli.cancel:cancel", "Stop a job."),

@@ -1,0 +1,140 @@
+"""What to protect, what that costs, what is to be expected then, and what more would buy."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.advise.candidate import Candidate
+from holdfast.advise.loss import Expected, Loss, single_failures, together_case
+from holdfast.assess.advice import advise as advised
+from holdfast.assess.assessment import Assessment
+from holdfast.assess.target import Choice, Target
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """A candidate with what was measured with it in place: single failures, and everything unprotected failing at once."""
+
+    candidate: Candidate
+    single: Expected
+    together: Loss
+
+    @property
+    def order(self) -> tuple[float, float, int]:
+        """Least loss under single failures first, then under correlated ones; then what was measured before what was derived."""
+        rank = ("measured", "criticality", "of", "ic").index(self.candidate.objective)
+        return round(self.single.mean, 9), round(self.together.mean, 9), rank
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The chosen plan among those weighed, and the figures behind it. `cpu` is the CPU seconds per second of each operator."""
+
+    application: str
+    budget: int
+    outage_s: float
+    failover_s: float
+    single: Mapping[str, Loss]
+    weighed: tuple[Weighed, ...]
+    why: Mapping[str, str]
+    cpu: Mapping[str, float]
+    tasks: Mapping[str, int]
+
+    @property
+    def chosen(self) -> Weighed:
+        return min(self.weighed, key=lambda each: each.order)
+
+    @property
+    def unprotected(self) -> Expected:
+        """What to expect of single failures without any replica."""
+        return Expected.over(loss for _, loss in sorted(self.single.items()))
+
+    @property
+    def left(self) -> float:
+        """The share of the expected loss under single failures that the plan leaves."""
+        before = self.unprotected.mean
+        return self.chosen.single.mean / before if before else 0.0
+
+    @property
+    def ranking(self) -> tuple[str, ...]:
+        """All operators and sources, the costliest failure first."""
+        return tuple(sorted(self.single, key=lambda name: (-self.single[name].mean, name)))
+
+    def next_unit(self) -> tuple[str, float] | None:
+        """Who should have the next replica, and the share of the loss that would then be left; None where all have one."""
+        held = set(self.chosen.candidate.protected)
+        more = [name for name in self.ranking if name not in held]
+        if not more:
+            return None
+        before = self.unprotected.mean
+        without = self.chosen.single.mean - self.single[more[0]].mean / len(self.single)
+        return more[0], max(0.0, without) / before if before else 0.0
+
+    def document(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        chosen, following = self.chosen, self.next_unit()
+        held = chosen.candidate.protected
+        return {
+            "application": self.application,
+            "budget": self.budget,
+            "outage_s": self.outage_s,
+            "failover_s": self.failover_s,
+            "protect": [{"operator": name, "why": self.why[name], "alone": _loss(self.single[name])} for name in held],
+            "objective": chosen.candidate.objective,
+            "cost": {
+                "replicas": sum(self.tasks[name] for name in held),
+                "cpu_s_per_s": sum(self.cpu.get(name, 0.0) for name in held),
+                "share_of_full": _share(sum(self.cpu.get(n, 0.0) for n in held), sum(self.cpu.values())),
+            },
+            "single_failures": {"without": _expected(self.unprotected), "with": _expected(chosen.single), "left": self.left},
+            "correlated_failures": _loss(chosen.together),
+            "next": None if following is None else {"operator": following[0], "left": following[1]},
+            "plans": [
+                {
+                    "objective": each.candidate.objective,
+                    "protected": list(each.candidate.protected),
+                    "single": _expected(each.single),
+                    "together": _loss(each.together),
+                }
+                for each in self.weighed
+            ],
+            "operators": [{"operator": name, **_loss(self.single[name]), "why": self.why[name]} for name in self.ranking],
+        }
+
+
+def weigh(
+    candidate: Candidate, single: Mapping[str, Loss], measured: Mapping[str, Loss], everything: Target, *, failover_s: float
+) -> Weighed:
+    """A candidate with the losses that were measured for it."""
+    open_ = tuple(name for name in everything if name not in candidate.protected)
+    together = measured[together_case(open_, everything, failover_s=failover_s).name]
+    return Weighed(candidate, single_failures(single, measured, candidate.protected, failover_s=failover_s), together)
+
+
+def reasons(assessment: Assessment, choices: Sequence[Choice]) -> dict[str, str]:
+    """Why each operator matters or not, in the words of the four metrics."""
+    said = {view.case: str(advised(assessment, view)) for view in assessment.cases}
+    why = {}
+    for choice in choices:
+        case = choice.name if choice.chosen else choice.like or choice.name
+        text = said.get(case, "Nothing to protect: nothing reaches it on this trace.")
+        why[choice.name] = text if choice.chosen else f"Behaves like {case}, which feeds it alone. {text}"
+    return why
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    least, greatest = loss.spread
+    return {"mean": loss.mean, "least": least, "greatest": greatest, "case": loss.case}
+
+
+def _expected(expected: Expected) -> dict[str, Any]:
+    return {
+        "mean": expected.mean,
+        "least": expected.least,
+        "greatest": expected.greatest,
+        "cases": [p.case for p in expected.parts],
+    }
