@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": ("holdfast.cli.demo:demo", "See it work on a generated market, in a few minutes."),
     "doctor": ("holdfast.cli.doctor:doctor", "Say what this machine has, what is missing and how to get it."),
     "drain": ("holdfast.cli.drain:drain", "Empty a node before it is taken away."),
+    "init": ("holdfast.cli.init:init", "Write a commented application to start from."),
     "inject": ("holdfast.cli.inject:inject", "Strike a control plane at its transitions and see whether it heals."),
     "job": ("holdfast.cli.job:job", "Tell the story of one job."),
     "jobs": ("holdfast.cli.jobs:jobs", "List an orchestrator's jobs."),

@@ -1,0 +1,37 @@
+"""holdfast init: what it writes is an application, and it never writes over anything."""
+
+import csv
+import io
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.init import init, trace_text
+from holdfast.errors import HoldfastError
+from holdfast.model.load import load_app
+
+
+def test_what_it_writes_is_an_application_with_a_trace(tmp_path):
+    result = CliRunner().invoke(init, [str(tmp_path / "hot-sensors")], catch_exceptions=False)
+    assert result.exit_code == 0
+    app = load_app(tmp_path / "hot-sensors" / "app.py")
+    assert app.name == "hot-sensors"
+    assert app.graph().order == ("readings", "plausible", "compared", "warm", "warnings")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "hot-sensors" / "readings.csv").read_text())))
+    assert [int(row["seq"]) for row in rows] == list(range(1, len(rows) + 1))
+
+
+def test_the_trace_is_the_same_every_time():
+    assert trace_text() == trace_text()
+
+
+def test_a_folder_that_holds_something_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(HoldfastError, match="is there already and is not an empty folder; give another name"):
+        CliRunner().invoke(init, [str(tmp_path)], catch_exceptions=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_name_that_no_application_can_have_is_refused(tmp_path):
+    with pytest.raises(HoldfastError, match="wanted a folder named by letters"):
+        CliRunner().invoke(init, [str(tmp_path / "hot sensors!")], catch_exceptions=False)
