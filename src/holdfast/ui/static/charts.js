@@ -253,10 +253,9 @@ class Line extends Base {
       context.textAlign = "left";
     }
     this.faults(frame);
-    const done = this.store.outages.filter((outage) => outage.to !== null).length;
     const down = this.store.open.size;
     const many = this.store.faults.length;
-    this.value.textContent = `${many} ${many === 1 ? "fault" : "faults"}, ${done} recovered${down ? `, ${down} down now` : ""}`;
+    this.value.textContent = `${many} ${many === 1 ? "fault" : "faults"}, ${this.store.recovered} recovered${down ? `, ${down} down now` : ""}`;
   }
 
   // The quality of the output as a band; what is not exact is lower, too.

@@ -29,6 +29,7 @@ export class Store {
     this.samples = [];
     this.outages = [];
     this.open = new Map();
+    this.recovered = 0;
     this.faults = [];
     this.changed = new Set();
   }
@@ -139,7 +140,7 @@ export class Store {
       keep(this.outages, outage, OUTAGES);
     } else if (open && (state === "running" || state === "finished" || state === "idle" || state === "stopped")) {
       open.to = event.at_s;
-      open.on = event.node;
+      if (!who.startsWith("node ")) this.recovered += 1;
       this.open.delete(who);
     }
   }
