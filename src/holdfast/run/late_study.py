@@ -163,7 +163,7 @@ def run_cell(
     made: list[LateRun] = []
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
-        _run(cluster, "warm-up", application, work / "warm.parquet", {"protection": "none"}, epoch_s=epoch_s, schedule=Schedule())
+        _run(cluster, "warm-up", application, work / "warm.parquet", {"protection": "none"}, epoch_s=1.0, schedule=Schedule())
         for setting in settings:
             before = _usage(cluster)
             contract = {"deadline_s": epoch_s, "reroute_after_s": epoch_s, **SETTINGS[setting]}
