@@ -3,6 +3,7 @@
 import pytest
 from obstore.store import MemoryStore
 
+from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.manage.protocol import ReplicaStatus
 from holdfast.manage.supervisors import Activate, JobView, Move, Note, ReplicaView
@@ -102,3 +103,18 @@ def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_withou
     said = supervisor._look(view(store, tmp_path, now_s=104.5, **handed))
     assert [note.text for note in said if isinstance(note, Note)] == ["stood in for a/0: 1 epochs absent"]
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
+
+
+def test_a_change_of_an_agent_is_held_against_its_contract_before_it_is_passed_on(tmp_path):
+    store = Store(tmp_path)
+    seen = view(store, tmp_path, state="watching")
+    with pytest.raises(HoldfastError, match="job 1 has not begun; its agents can be changed when its first epoch has"):
+        SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 2.0})
+    agree(store, TIMELINE)
+    SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 2.0, "algorithms": {"stride": {}}})
+    with pytest.raises(HoldfastError, match="predictor 'oracle' is not installed"):
+        SparkSupervisor().check_orders(seen, "a/0", {"algorithms": {"oracle": {}}})
+    with pytest.raises(HoldfastError, match=r"the deadline of 0\.2 s is below the epoch length of 1 s"):
+        SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 0.2})
+    with pytest.raises(HoldfastError, match="colour"):
+        SparkSupervisor().check_orders(seen, "a/0", {"colour": "red"})
