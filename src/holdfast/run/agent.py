@@ -28,7 +28,7 @@ from holdfast.run.history import History
 from holdfast.run.outbox import Outbox
 from holdfast.run.timeline import timeline_of
 
-BEAT_S = 0.25
+BEAT_S = 0.5
 AGAIN_S = 1.0
 """How long an agent that cannot read its log waits before it tries again."""
 
