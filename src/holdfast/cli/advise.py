@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.advise.advice import Advice
+    from holdfast.advise.loss import Loss
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.case import Case
@@ -48,7 +49,6 @@ SINGLE, TOGETHER = "assessment", "with-plan"
 @click.option("--loss", type=float, help="Instead: as few as leave at most this share of the loss under single failures.")
 @click.option("--outage", "outage_s", type=float, help="Seconds that a failure lasts without a replica.  [default: up to 16]")
 @click.option("--failover", "failover_s", type=float, help="Seconds that a replica needs to take over.  [default: an epoch]")
-@click.option("--offsets", default=5, show_default=True, type=click.IntRange(1), help="How many places of the trace to try.")
 @click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1), help="Arrival orders to try at each.")
 @click.option(
     "--score", "scores", multiple=True, metavar="SQL", help="Aggregate over the sink's rows. [default: the application's]"
@@ -98,7 +98,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
             descriptor, topology, cpu = _profiled(spark, app, frames, out)
             setting = Setting(spark, app, frames, scores=scores, jitter=8, section=SECTION)
             subject = subject_of(setting, app_file, trace, mapping)
-            advice, campaigns = _Loop(setting, subject, choices, topology, options, out).run(cpu)
+            advice, campaigns = Loop(setting, subject, choices, topology, options, out).run(cpu)
             if options["verify"]:
                 others = [name for name in advice.ranking if name not in advice.chosen.candidate.protected][:1]
                 _write_beginning(frames, out / "verify" / "trace", kills=len(advice.chosen.candidate.protected) + len(others))
@@ -176,7 +176,7 @@ def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int
         frame.where(F.col("time") < F.lit(ends)).coalesce(1).write.parquet(str(folder / name))
 
 
-class _Loop:
+class Loop:
     """Assess, plan, assess again."""
 
     def __init__(
@@ -199,12 +199,9 @@ class _Loop:
     def run(self, cpu: dict[str, float]) -> "tuple[Advice, dict[str, tuple[Campaign, Assessment]]]":
         from holdfast.advise.advice import Advice, reasons, weigh
         from holdfast.advise.candidate import candidates
-        from holdfast.advise.loss import alone, losses_of
-        from holdfast.assess.case import Case
+        from holdfast.advise.loss import losses_of
 
-        singles = [Case((choice.name,)) for choice in self.choices if choice.chosen]
-        first, assessed = self._assessed(singles, SINGLE, offsets=())
-        single = alone(self.choices, losses_of(assessed.cases))
+        first, assessed, single = self.singles()
         impact = {name: loss.mean for name, loss in single.items()}
         if not sum(impact.values()):
             raise HoldfastError(
@@ -241,6 +238,15 @@ class _Loop:
                     f"is the best there is; wanted {wanted:.1%} (a shorter --failover leaves less)"
                 )
             budget += 1
+
+    def singles(self) -> "tuple[Campaign, Assessment, dict[str, Loss]]":
+        """What each source and operator costs when it fails alone, with the assessment that says so."""
+        from holdfast.advise.loss import alone, losses_of
+        from holdfast.assess.case import Case
+
+        cases = [Case((choice.name,)) for choice in self.choices if choice.chosen]
+        campaign, assessed = self._assessed(cases, SINGLE, offsets=())
+        return campaign, assessed, alone(self.choices, losses_of(assessed.cases))
 
     def _budget(self) -> int:
         """The budget that was given, the least that keeps the completeness asked for, or where to begin to look."""

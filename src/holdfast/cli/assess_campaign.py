@@ -79,7 +79,7 @@ def trace_rows(
     """The rows of a trace, parsed once. On a cluster Spark holds them: a copy on this machine's disk is not where workers are."""
     from holdfast.execute.trace import open_trace
 
-    if spark.sparkContext.master.startswith("local"):
+    if (spark.sparkContext.master or "").startswith("local"):
         with opened_trace(spark, graph, trace, columns=columns) as frames:
             yield frames
         return
@@ -186,7 +186,7 @@ def fitting_section(setting: "Setting", longest_s: float) -> int:
     keys = setting.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
     if keys >= SECTION:
         return SECTION
-    digits = 10 ** math.floor(math.log10(max(keys, 1.0)))
+    digits: int = 10 ** math.floor(math.log10(max(keys, 1.0)))
     section = next(step * digits for step in (5, 2, 1) if step * digits <= max(keys, 1.0))
     say(f"sections have {section:,} keys, so that the longest outage fills {FILLED} of them (--section says otherwise)")
     return section

@@ -1,4 +1,4 @@
-"""holdfast demo: replicas planned, a node killed half-way, output that goes on, and the proof that it is complete."""
+"""holdfast demo: what matters, the plan, a node killed half-way, output that goes on, and the proof that it is complete."""
 
 import json
 import tempfile
@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.cli.advise import Loop
+from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
 from holdfast.cli.run import run_in
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import json_option, print_json, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
 
@@ -18,15 +20,16 @@ if TYPE_CHECKING:
 
 APPLICATION = "bargain_discovery.py"
 KILLED = "n2"
+PAST_S = 200
 
 
 @click.command()
 @click.option("--seconds", default=40, show_default=True, help="Seconds of a generated market to run through.")
-@click.option("--budget", default=4, show_default=True, help="How many of the application's seven tasks may have a replica.")
+@click.option("--budget", default=3, show_default=True, help="How many of the application's seven tasks may have a replica.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the generated market.")
 @json_option
 def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
-    """Run Bargain Discovery on three local nodes, kill one of them half-way, and prove that nothing was lost.
+    """Measure what matters in Bargain Discovery, replicate it, kill a node half-way, and prove that nothing was lost.
 
     \b
     Example:
@@ -37,15 +40,21 @@ def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
     from holdfast.trace import write_market
 
     with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        market, plan_path, faults = (Path(folder) / name for name in ("market.parquet", "plan.json", "faults.yaml"))
-        say(f"generating {seconds} seconds of trades and quotes ...")
+        market, past, plan_path, faults = (
+            Path(folder) / name for name in ("market.parquet", "past.parquet", "plan.json", "faults.yaml")
+        )
+        say(f"1. generating {seconds} seconds of trades and quotes, and {PAST_S} seconds of the past to learn from ...")
         write_market(market, events=500 * seconds, seed=seed)
-        plan = _planned(plan_path, budget)
-        say(f"planned {len(plan.replicated)} replicas; the other tasks have checkpoints only:")
-        for replica in plan.replicated:
-            say(f"  {replica.why}")
+        write_market(past, events=500 * PAST_S, seed=seed + 1)
+        say("2. losing each operator's tuples for 4 seconds, one operator at a time, at five places of the past ...")
+        single, why = _measured(past, Path(folder) / "advice", seed=seed)
+        plan = _planned(plan_path, budget, single=single, why=why)
+        say("   what that does to the output (quality impact, the costliest first):")
+        for name in sorted(single, key=lambda each: (-single[each], each)):
+            replica = "replica" if f"{name}/0" in plan.tasks else "checkpoints"
+            say(f"     {name:14} {single[name]:>12,.2f}  {replica}")
         faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
-        say(f"node {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
+        say(f"3. running on three nodes; {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
         document = run_in(
             Path(folder) / "run",
             str(example()),
@@ -81,21 +90,43 @@ def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
         raise HoldfastError(f"the run ended as {document['state']}; {'; '.join(broken) or document['reason']}; please report it")
 
 
-def _planned(path: Path, budget: int) -> "PlanDocument":
-    """A plan for the example: the replicas that keep most of its tuples flowing when everything else fails."""
-    from holdfast.model.document import write_document
+def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], dict[str, str]]:
+    """What each source and operator of the example costs when it fails alone, and why, by fault injection on a recorded trace."""
+    from holdfast.advise.advice import reasons
+    from holdfast.assess.setting import Setting
+    from holdfast.assess.target import choose_targets
     from holdfast.model.tasks import topology_of
-    from holdfast.plan.ppa import Frontier, internal_completeness
-    from holdfast.plan.ppa.document import plan_document
-    from holdfast.plan.ppa.explain import reasons
 
     app = load_app(example())
-    topology = topology_of(app.graph(), name=app.name)
-    if not 1 <= budget <= len(topology.tasks):
-        raise HoldfastError(f"--budget: wanted 1 to {len(topology.tasks)} replicas, got {budget}")
-    measure = internal_completeness(topology)
-    plan = Frontier().plan(measure, budget)
-    document = plan_document(plan, topology, reasons=reasons(measure, plan))
+    graph = app.graph()
+    choices = choose_targets(graph)
+    options = {"repetitions": 1, "outage_s": 4.0, "failover_s": None, "seed": seed}
+    with (
+        spark_session("local[*]", "2g", name="holdfast demo") as spark,
+        trace_rows(spark, graph, str(past), columns=None) as frames,
+    ):
+        setting = Setting(spark, app, frames, scores=scores_of(app, ()), jitter=8, section=SECTION)
+        subject = subject_of(setting, example(), str(past), None)
+        loop = Loop(setting, subject, choices, topology_of(graph, name=app.name), options, out)
+        _, assessment, single = loop.singles()
+    return {name: loss.mean for name, loss in single.items()}, reasons(assessment, choices)
+
+
+def _planned(path: Path, budget: int, *, single: dict[str, float], why: dict[str, str]) -> "PlanDocument":
+    """A plan for the example: a replica for what costs most when it fails."""
+    from holdfast.model.document import write_document
+    from holdfast.plan.ppa.document import PlanDocument, Replica
+
+    if not 1 <= budget <= len(single):
+        raise HoldfastError(f"--budget: wanted 1 to {len(single)} replicas, got {budget}")
+    costliest = sorted(single, key=lambda name: (-single[name], name))[:budget]
+    document = PlanDocument(
+        topology=load_app(example()).name,
+        planner="demo",
+        objective="measured",
+        budget=budget,
+        replicated=tuple(Replica(task=f"{name}/0", why=why[name]) for name in sorted(costliest)),
+    )
     write_document(path, document)
     return document
 
@@ -117,8 +148,8 @@ and were corrected.
     for verdict in document["verdicts"]:
         click.echo(f"  {'holds ' if verdict['holds'] else 'BROKEN'} {verdict['name']}: {verdict['said']}")
     click.echo("""
-Next:  holdfast assess --help     which operators matter, by injecting faults
-       holdfast plan --help       which replicas are worth their price
+Next:  holdfast init my-app       an application to start from
+       holdfast advise --help     which of its operators deserve a replica, by injecting faults
        holdfast run --help        your own application, your own faults""")
 
 

@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, print_json, read_columns, say
+from holdfast.cli.ui import page_address
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     )
     try:
         say(f"starting an orchestrator and {len(cluster.names)} nodes ...")
-        cluster.start()
+        client = cluster.start()
+        say(f"watch it at {page_address(client.url, client.token)}")
         with View(Console(file=sys.stderr)) as view:
             ran = run_job(job, layout, cluster, schedule=schedule, for_s=options["for_s"], show=view.show)
     finally:
