@@ -24,9 +24,9 @@ async def frames(
     ends = time.monotonic() + for_s
     yield {"hello": scene.hello(), **await _changes(scene, job, sent)}
     while not over():
-        began = time.perf_counter()
+        began = time.thread_time()  # what it costs, not what a busy machine makes of it
         frame = await _changes(scene, job, sent)
-        took_s = time.perf_counter() - began
+        took_s = time.thread_time() - began
         if frame:
             yield frame
         left_s = ends - time.monotonic()
