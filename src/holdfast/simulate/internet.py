@@ -222,7 +222,7 @@ def _by_density(world: World, one: Flags, *, sla: float) -> Flags:
         if (load[c] + adds <= capacity).all():
             load[c] += adds
             active[c, members[a]] = True
-            kept += tuples[c, a]
+            kept += float(tuples[c, a])
     return active
 
 
