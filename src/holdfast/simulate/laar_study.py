@@ -228,7 +228,9 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
         Finding(
             "SR drops many times more tuples than NR",
             "up to 33.6 times",
-            f"{total['SR'] / max(1e-9, total['NR']):.1f} times over all applications",
+            f"{total['SR'] / total['NR']:.1f} times over all applications"
+            if total["NR"] >= 1
+            else f"SR {total['SR']:,.0f}, NR none",
             total["SR"] > 5 * total["NR"],
         ),
         Finding(
