@@ -47,7 +47,9 @@ SINGLE, TOGETHER = "assessment", "with-plan"
 @click.option("--budget", type=int, help="How many operators and sources may have a replica.  [default: half of them]")
 @click.option("--ic", type=float, help="Instead: as few as keep this internal completeness when everything else fails.")
 @click.option("--loss", type=float, help="Instead: as few as leave at most this share of the loss under single failures.")
-@click.option("--outage", "outage_s", type=float, help="Seconds that a failure lasts without a replica.  [default: up to 16]")
+@click.option(
+    "--outage", "outage_s", type=float, help="Seconds at the peak rate that a failure lasts without a replica.  [default: up to 16]"
+)
 @click.option("--failover", "failover_s", type=float, help="Seconds that a replica needs to take over.  [default: an epoch]")
 @click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1), help="Arrival orders to try at each.")
 @click.option(
@@ -214,7 +216,7 @@ class Loop:
             plans = candidates(self.topology, impact, budget)
             cases = self._cases(plans)
             folder = f"{TOGETHER}-{budget}"
-            second, again = self._assessed(cases, folder, offsets=first.offsets)
+            second, again = self.assessed(cases, folder, offsets=first.offsets)
             measured = losses_of(again.cases)
             weighed = tuple(weigh(plan, single, measured, self.everything, failover_s=self.failover_s) for plan in plans)
             advice = Advice(
@@ -245,7 +247,7 @@ class Loop:
         from holdfast.assess.case import Case
 
         cases = [Case((choice.name,)) for choice in self.choices if choice.chosen]
-        campaign, assessed = self._assessed(cases, SINGLE, offsets=())
+        campaign, assessed = self.assessed(cases, SINGLE, offsets=())
         return campaign, assessed, alone(self.choices, losses_of(assessed.cases))
 
     def _budget(self) -> int:
@@ -271,15 +273,16 @@ class Loop:
             cases.append(together_case(open_, self.everything, failover_s=self.failover_s))
         return list(dict.fromkeys(cases))
 
-    def _assessed(self, cases: "Sequence[Case]", folder: str, *, offsets: tuple[int, ...]) -> "tuple[Campaign, Assessment]":
+    def assessed(self, cases: "Sequence[Case]", folder: str, *, offsets: tuple[int, ...]) -> "tuple[Campaign, Assessment]":
+        """Try these cases in a folder of their own, or read what was tried there."""
         from holdfast.assess.assessment import assess
         from holdfast.assess.results import Results
 
         outage_s = self.options["outage_s"] or max(fitting_outages(self.setting))
         wanted = {
             "repetitions": self.options["repetitions"],
-            "outages": (outage_s,),
-            "rate": "average",
+            "outages": (outage_s / 4, outage_s) if folder == SINGLE else (outage_s,),  # what length does matters only alone
+            "rate": "peak",
             "targets": () if folder == SINGLE else (folder,),
             "offsets": offsets,
             "golden_runs": None,

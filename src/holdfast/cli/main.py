@@ -43,6 +43,10 @@ REPRODUCE = {
         "holdfast.cli.reproduce_laar_search:laar_search",
         "FT-Search over a corpus of applications (LAAR, Figures 4 to 6).",
     ),
+    "objectives": (
+        "holdfast.cli.reproduce_objectives:objectives",
+        "Which planning objective foretells what failures do to the output.",
+    ),
     "laar-pipeline": (
         "holdfast.cli.reproduce_laar_pipeline:laar_pipeline",
         "Activation by load against static replication, really run (LAAR, Figure 3).",

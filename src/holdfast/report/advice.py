@@ -37,8 +37,8 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
         ),
         f"<p>{expected}</p>",
         paragraph(
-            f"Impacts are those of an outage of {advice.outage_s:g} s, or of a failover of {advice.failover_s:g} s where there "
-            "is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the offsets that were tried.",
+            f"Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of {advice.failover_s:g} s "
+            "where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the offsets that were tried.",
             note=True,
         ),
         _next(following),
