@@ -43,7 +43,8 @@ def laar(applications: int, seed: int, seconds: float, workers: int, out: Path, 
     """Six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
 
     Applications of 24 PEs on four hosts, a trace of five minutes, a third of it at the High rate. Where no strategy for
-    an IC of 0.7 is found, another application is drawn. Each is kept in --out as it ends: the same command goes on where it was stopped.
+    an IC of 0.7 is found, another application is drawn. Each is kept in --out as it ends: the same command goes on where it
+    was stopped.
 
     \b
     Example:
@@ -112,7 +113,8 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
     drawn = max(record["application"] for record in records) + 1
     about = (
         f"{len(records)} applications of 24 PEs on 4 hosts, seed {seed}, drawn from {drawn}: for the others no strategy "
-        "with an IC of 0.7 was found in the time given. Drops are those of primaries. Where NR drops nothing an application has no ratio of drops; "
+        "with an IC of 0.7 was found in the time given. Drops are those of primaries. Where NR drops nothing an application has no "
+        "ratio of drops; "
         f"{len(of['9 tuples dropped']['NR'])} have one. Made by: {command}"
     )
     plots = {name: _boxes(of[name], title) for name, title in TITLES.items() if of[name]["NR"]} | {"12 summary": _bars(twelve)}

@@ -44,8 +44,8 @@ class Task:
 def plan(task: Task) -> dict[str, Any]:
     """The strategies of one application, replica by replica, and which of LAAR's are proved to be the cheapest.
 
-    `strategies` is empty where none for an IC of 0.7 was found, so that the application cannot be compared. Follows from the seed and the
-    application's number alone, as far as the solver ends in time.
+    `strategies` is empty where none for an IC of 0.7 was found, so that the application cannot be compared. Follows from the
+    seed and the application's number alone, as far as the solver ends in time.
     """
     instance = Instance.of(_application(task)[0])
     found, proved = _strategies(instance, task.seconds)
