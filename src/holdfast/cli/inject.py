@@ -16,6 +16,10 @@ from holdfast.cli.shared import json_option, print_json, progress_bar, say
 if TYPE_CHECKING:
     from holdfast.manage.campaign import Verdict
     from holdfast.manage.injection import InjectionTest
+    from holdfast.run.beside import Beside
+
+TEST_S = 12
+"""Seconds that a test takes, more or less."""
 
 SETTINGS: dict[str, dict[str, float]] = {
     "delay": {"by_s": 0.5},
@@ -37,6 +41,7 @@ SETTINGS: dict[str, dict[str, float]] = {
 @click.option("--transition", "transitions", multiple=True, help="Only transitions of this name.")
 @click.option("--sample", type=click.IntRange(1), help="Draw so many of the generated tests.")
 @click.option("--seed", default=0, show_default=True, help="Draws the sample.")
+@click.option("--beside-spark", is_flag=True, help="Let an application run on Spark meanwhile; it must not notice.")
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="Folder for all of it.  [default: a temporary one]")
 @click.option("--list", "only_list", is_flag=True, help="Write the tests as a document, and run none.")
 @json_option
@@ -50,6 +55,7 @@ def inject(
     transitions: tuple[str, ...],
     sample: int | None,
     seed: int,
+    beside_spark: bool,
     work: Path | None,
     only_list: bool,
     as_json: bool,
@@ -75,15 +81,21 @@ def inject(
     if only_list:
         click.echo(document_text(InjectionTests(seed=seed, tests=tuple(tests))), nl=False)
         return
-    verdicts = _run(tests, work)
+    verdicts, beside = _run(tests, work, beside_spark=beside_spark)
+    troubles = beside.problems if beside is not None else []
     if as_json:
         print_json(
             {"healed": all(verdict.healed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
+             "beside": beside and {"problems": troubles, "epochs": beside.epochs, "ended_early": beside.done_early},
              "tests": [verdict.document() for verdict in verdicts]}
         )  # fmt: skip
     else:
         _show(verdicts, passed_over)
-    if not all(verdict.healed for verdict in verdicts):
+        if beside is not None:
+            said = "; ".join(troubles) or "no replica was started anew, and its output equals one plan's"
+            early = "; it ended before the last test" if beside.done_early else ""
+            click.echo(f"the application on Spark ran for {beside.epochs} epochs meanwhile: {said}{early}")
+    if troubles or not all(verdict.healed for verdict in verdicts):
         sys.exit(1)
 
 
@@ -141,18 +153,34 @@ def shipped_actions() -> set[str]:
     return shipped_actions()
 
 
-def _run(tests: list["InjectionTest"], work: Path | None) -> list["Verdict"]:
+def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "Beside | None"]:
     from holdfast.manage.campaign import Campaign
 
-    verdicts = []
+    verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
+        folder = work or Path(scratch)
+        beside = _beside(folder, len(tests)) if beside_spark else None
+        campaign = Campaign(folder) if beside is None else Campaign(folder, beside=beside.running)
         bar(0, len(tests))
-        for verdict in Campaign(work or Path(scratch)).run(tests):
+        for verdict in campaign.run(tests):
             verdicts.append(verdict)
             if not verdict.healed:
                 say(f"{verdict.test.name}: {'; '.join(verdict.problems) or 'the fault did not strike'}")
             bar(len(verdicts), len(tests))
-    return verdicts
+    return verdicts, beside
+
+
+def _beside(folder: Path, tests: int) -> "Beside":
+    """Bargain Discovery with a trace that should last as long as the tests."""
+    from holdfast.cli.demo import example
+    from holdfast.run.beside import Beside
+    from holdfast.trace import write_market
+
+    folder.mkdir(parents=True, exist_ok=True)
+    trace, seconds = folder / "beside.parquet", 20 + TEST_S * tests
+    write_market(trace, events=100 * seconds, seed=1, tickers=50, rate=100.0, peak=200.0)
+    say(f"Bargain Discovery runs on two Spark nodes meanwhile, for {seconds} s")
+    return Beside(example(), trace)
 
 
 def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:

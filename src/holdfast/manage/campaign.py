@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -71,9 +72,10 @@ class Verdict:
 
 @dataclass(slots=True)
 class Campaign:
-    """Runs tests one after another in a folder of its own."""
+    """Runs tests one after another in a folder of its own. `beside` is what else runs meanwhile on the same orchestrator."""
 
     work: Path
+    beside: Callable[[Cluster], AbstractContextManager[None]] = lambda cluster: nullcontext()
     serve_options: Sequence[str] = ("--recovery-wait", "15", "--capacity-wait", "15")
     _number: int = field(default=0, init=False)
 
@@ -84,8 +86,9 @@ class Campaign:
             for name in NODES:
                 cluster.start_node(name)
             cluster.wait_for_nodes(len(NODES))
-            for test in tests:
-                yield self._judged(cluster, test)
+            with self.beside(cluster):
+                for test in tests:
+                    yield self._judged(cluster, test)
 
     def _judged(self, cluster: Cluster, test: InjectionTest) -> Verdict:
         """Try a test; again with longer holds where its transition was not reached."""

@@ -51,7 +51,9 @@ class Cluster:
         self.folder.mkdir(parents=True, exist_ok=True)
         address = self.folder / "address"
         port = address.read_text().strip().rsplit(":", 1)[1] if address.exists() else "0"
-        self._start("orchestrator", [*HOLDFAST, "serve", "--work", str(self.folder), "--port", port, *self._options, *options])
+        self.start_process(
+            "orchestrator", [*HOLDFAST, "serve", "--work", str(self.folder), "--port", port, *self._options, *options]
+        )
 
     def kill_orchestrator(self) -> None:
         """SIGKILL the orchestrator, and the parent that would start it again, if it has one."""
@@ -70,7 +72,7 @@ class Cluster:
         """Start so many light nodes in one process."""
         work = self.work / "fleet"
         work.mkdir(exist_ok=True)
-        self._start("fleet", [*FLEET, "--orchestrator", str(self.folder), "--nodes", str(nodes), "--work", str(work)])
+        self.start_process("fleet", [*FLEET, "--orchestrator", str(self.folder), "--nodes", str(nodes), "--work", str(work)])
 
     def start_node(self, name: str, *options: str) -> None:
         """Start a node with a light PE host, each a process of its own; again, if it was killed."""
@@ -78,7 +80,7 @@ class Cluster:
         if name not in self._nodes:
             self._nodes.append(name)
         base = ["node", "--orchestrator", str(self.folder), "--name", name, "--host", "light", "--cores", "8", "--work", str(work)]
-        self._start(name, [*HOLDFAST, *base, *options])
+        self.start_process(name, [*HOLDFAST, *base, *options])
 
     def node_work(self, name: str) -> Path:
         return self.work / name
@@ -167,7 +169,7 @@ class Cluster:
         process = self._processes.get("orchestrator")
         return None if process is None else process.poll()
 
-    def _start(self, name: str, command: Sequence[str]) -> None:
+    def start_process(self, name: str, command: Sequence[str]) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
         with (self.work / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)

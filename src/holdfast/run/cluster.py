@@ -54,7 +54,7 @@ class LocalCluster(Cluster):
             self._nodes.append(name)
         base = ["node", "--orchestrator", str(self.folder), "--name", name, "--work", str(work), "--metrics-port", "0"]
         rack = ["--label", f"rack={self.rack(name)}"] if self.racks else []
-        self._start(name, [*HOLDFAST, *base, *self._spark, *rack, *options])
+        self.start_process(name, [*HOLDFAST, *base, *self._spark, *rack, *options])
 
     def rack(self, name: str) -> str:
         """The rack that a node stands in."""

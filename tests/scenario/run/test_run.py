@@ -115,3 +115,14 @@ def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_kil
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
     assert not left_behind(tmp_path)
+
+
+def test_an_application_on_spark_does_not_notice_that_the_orchestrator_is_killed_at_transitions():
+    command = ["inject", "--beside-spark", "--machine", "streaming", "--sample", "2", "--seed", "2", "--json"]
+    process = subprocess.run([*HOLDFAST, *command], capture_output=True, text=True, timeout=LIMIT_S)
+    assert process.stdout, process.stderr[-3000:]
+    document = json.loads(process.stdout)
+    assert document["healed"], document["tests"]
+    assert document["beside"]["problems"] == []
+    assert document["beside"]["epochs"] > 20
+    assert process.returncode == 0
