@@ -44,3 +44,33 @@ def test_a_solver_ends_with_its_planner(planner, by):
     planner.send_signal(by)
     assert planner.wait(LIMIT_S) == -by
     assert gone(solver)
+
+
+@pytest.fixture
+def study(tmp_path):
+    words = ["reproduce", "laar-search", "--applications", "40", "--seconds", "3600", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def at_work(pid: int) -> list[int]:
+    """The processes that a study has started, once two of them have worked for a second: waited for with a limit."""
+    deadline = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline:
+        below = psutil.Process(pid).children(recursive=True)
+        if sum(one.cpu_times().user > 1.0 for one in below) >= 2:
+            return [one.pid for one in below]
+        time.sleep(0.05)
+    raise AssertionError("the study did not start its workers")
+
+
+@pytest.mark.parametrize(("by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
+def test_a_study_ends_with_its_workers_when_it_is_told_to(study, by, code):
+    workers = at_work(study.pid)
+    study.send_signal(by)
+    assert study.wait(LIMIT_S) == code
+    assert all(map(gone, workers))

@@ -1,11 +1,9 @@
 """holdfast reproduce laar-search: FT-Search over a corpus of applications, as in LAAR's Figures 4 to 6."""
 
 import json
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator
+from contextlib import closing
 from math import inf
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +25,7 @@ from holdfast.plan.laar.study import (
     run_of,
 )
 from holdfast.plan.laar.study_plot import draw
-from holdfast.plan.process import end_with_parent
+from holdfast.plan.process import each
 
 SAYS = {
     "CPU": "applied earliest: cuts the largest branches",
@@ -90,8 +88,8 @@ def laar_search(
     if done:
         say(f"{len(done)} of {len(tasks)} runs are already in {out}")
     if waiting:
-        made = _on_spark(waiting, master) if master else _in_processes(waiting, workers)
-        with progress_bar("runs") as progress:
+        made = _on_spark(waiting, master) if master else each(evaluate, waiting, workers=workers)
+        with closing(made), progress_bar("runs") as progress:
             progress(len(done), len(tasks))
             for run in made:
                 runs.append(run)
@@ -127,20 +125,7 @@ def _numbers(text: str) -> list[float]:
     return numbers
 
 
-def _in_processes(tasks: list[Task], workers: int) -> Iterator[Run]:
-    # Fresh processes: a fork would copy threads of the solvers' libraries.
-    with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=end_with_parent, initargs=(os.getpid(),)
-    ) as pool:
-        futures = [pool.submit(evaluate, task) for task in tasks]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _on_spark(tasks: list[Task], master: str) -> Iterator[Run]:
+def _on_spark(tasks: list[Task], master: str) -> Generator[Run]:
     with spark_session(master, "2g", name="holdfast-laar-search") as spark:
         context = spark.sparkContext
         spread = context.parallelize(tasks, min(len(tasks), 4 * context.defaultParallelism))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Generator
+from contextlib import closing
 from dataclasses import asdict
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ import click
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.plan.ppa.figure14 import Finding, Unit, draw, findings, measure_unit, panels, table, units
-from holdfast.plan.process import end_with_parent
+from holdfast.plan.process import each
 
 Record = dict[str, Any]
 
@@ -49,8 +47,9 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
     left = [unit for unit in wanted if unit.key not in kept]
     if len(left) < len(wanted):
         say(f"{len(wanted) - len(left)} of {len(wanted)} records are there already")
-    with (out / "records.jsonl").open("a") as file, progress_bar("planning") as progress:
-        for done, record in enumerate(_records(left, workers=workers, master=master), start=1):
+    made = _records(left, workers=workers, master=master)
+    with closing(made), (out / "records.jsonl").open("a") as file, progress_bar("planning") as progress:
+        for done, record in enumerate(made, start=1):
             file.write(json.dumps(record) + "\n")
             file.flush()
             kept[record["key"]] = record
@@ -79,7 +78,7 @@ def _kept(path: Path) -> dict[str, Record]:
     return kept
 
 
-def _records(left: list[Unit], *, workers: int, master: str | None) -> Iterator[Record]:
+def _records(left: list[Unit], *, workers: int, master: str | None) -> Generator[Record]:
     if not left:
         return
     if master is not None:
@@ -89,12 +88,7 @@ def _records(left: list[Unit], *, workers: int, master: str | None) -> Iterator[
     elif workers == 1:
         yield from map(measure_unit, left)
     else:
-        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=end_with_parent, initargs=(os.getpid(),))
-        with pool:
-            try:
-                yield from pool.map(measure_unit, left)
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+        yield from each(measure_unit, left, workers=workers)
 
 
 def _written(out: Path, records: list[Record], *, topologies: int, seed: int) -> dict[str, Any]:

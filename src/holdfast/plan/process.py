@@ -13,7 +13,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -21,6 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.errors import HoldfastError
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -81,6 +83,30 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
     if died and all(answer is None for answer in answers):
         raise died[0]
     return answers
+
+
+def each(function: Callable[[A], T], tasks: Iterable[A], *, workers: int) -> Generator[T]:
+    """What the function returns for each task, in the order in which they end, made in `workers` processes side by side.
+
+    An interrupt here, or closing the iterator, ends the processes that still work: what they were doing is lost.
+    """
+    waiting = deque(tasks)
+    running: dict[Connection[Any, Any], _Process] = {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                process = _taken()
+                running[process.line] = process
+                process.line.send((function, (waiting.popleft(),)))
+            for line in wait(list(running)):
+                assert isinstance(line, Connection)
+                process = running.pop(line)
+                answer: T = process.answer()
+                _IDLE.append(process)
+                yield answer
+    finally:
+        for process in running.values():
+            process.end()
 
 
 class _DiedError(HoldfastError):

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar import FTSearch, HostCrash
-from holdfast.plan.process import Call, apart, race
+from holdfast.plan.process import Call, apart, each, race
 
 FOREVER = 3600.0
 
@@ -93,3 +93,20 @@ def test_workers_of_a_killed_parent_end_by_themselves(tmp_path):
     while Path(f"/proc/{worker}").exists() and "Z" not in Path(f"/proc/{worker}/stat").read_text().split()[2]:
         assert time.monotonic() < limit, "the worker outlived its parent"
         time.sleep(0.05)
+
+
+def test_tasks_made_side_by_side_come_as_they_end_each_once():
+    assert sorted(each(math.sqrt, [float(n * n) for n in range(7)], workers=2)) == [float(n) for n in range(7)]
+    assert list(each(math.sqrt, [], workers=2)) == []
+
+
+def test_tasks_that_still_run_are_ended_when_no_more_are_wanted():
+    made = each(time.sleep, [0.0, FOREVER], workers=2)
+    assert next(made) is None
+    made.close()
+    assert list(made) == []
+
+
+def test_a_task_that_fails_is_told():
+    with pytest.raises(HoldfastError, match="math domain error"):
+        list(each(math.sqrt, [-1.0], workers=1))
