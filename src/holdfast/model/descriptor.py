@@ -5,7 +5,7 @@ edge, capacities CPU seconds per second.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -14,10 +14,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from holdfast.model.cycle import cycles_in
 from holdfast.model.document import Document, Part, Problem, above, at_least, between, wanted
 from holdfast.model.order import in_order
 
 MAX_CONFIGURATIONS = 4096
+MAX_REPLICAS = 16
 PROBABILITY_TOLERANCE = 1e-6
 
 # Bounds are only noted for the schema: the descriptor checks them itself, to report them with everything else.
@@ -131,7 +133,7 @@ class Descriptor(Document):
     pes: dict[str, Pe]
     sinks: dict[str, Sink]
     hosts: dict[str, Host] = Field(default_factory=dict)
-    replicas: Annotated[int, Field(json_schema_extra={"minimum": 1})] = 2
+    replicas: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_REPLICAS})] = 2
     placement: dict[str, tuple[str, ...]] | None = None
     contract: Contract = Contract()
 
@@ -154,7 +156,7 @@ class Descriptor(Document):
     @cached_property
     def topological_order(self) -> tuple[str, ...]:
         """The PEs, each after its predecessors; ties by name."""
-        return self._sorted_pes()[0]
+        return in_order(self._inputs())[0]
 
     @cached_property
     def input_configurations(self) -> tuple[Configuration, ...]:
@@ -183,9 +185,8 @@ class Descriptor(Document):
             return next(iter(rates.values()))
         return ",".join(f"{source}={rates[source]}" for source in self.sources)
 
-    def _sorted_pes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """PEs in topological order, and those that a cycle keeps out of it."""
-        return in_order({name: pe.inputs.keys() for name, pe in self.pes.items()})
+    def _inputs(self) -> dict[str, Collection[str]]:
+        return {name: pe.inputs.keys() for name, pe in self.pes.items()}
 
     def _source_problems(self) -> Iterator[Problem]:
         if not self.sources:
@@ -252,9 +253,11 @@ class Descriptor(Document):
             if pe.rate is not None:
                 yield from at_least(0, ("pes", name, "rate", "average"), pe.rate.average)
                 yield from at_least(0, ("pes", name, "rate", "peak"), pe.rate.peak)
-        cycle = self._sorted_pes()[1]
-        if cycle:
-            yield Problem(("pes",), f"form a cycle: {' -> '.join(self._cycle(cycle))}; an application graph has none")
+        cycles, more = cycles_in(self._inputs())
+        for cycle in cycles:
+            yield Problem(("pes",), f"form a cycle: {' -> '.join(cycle)}; an application graph has none")
+        if more:
+            yield Problem(("pes",), f"form more cycles besides these {len(cycles)}; an application graph has none")
         if not self.sinks:
             yield Problem(("sinks",), "has no sink; an application writes at least one")
         for name, sink in self.sinks.items():
@@ -265,20 +268,13 @@ class Descriptor(Document):
                     text = f"reads stream '{i}', which does not exist; {_known('streams', streams)}"
                     yield Problem(("sinks", name, "inputs", index), text)
 
-    def _cycle(self, stuck: tuple[str, ...]) -> list[str]:
-        """One cycle among the PEs that could not be sorted: going upstream within them must meet itself."""
-        trail = [stuck[0]]
-        while True:
-            upstream = min(i for i in self.pes[trail[-1]].inputs if i in stuck)
-            if upstream in trail:
-                return [*reversed([*trail[trail.index(upstream) :], upstream])]
-            trail.append(upstream)
-
     def _host_problems(self) -> Iterator[Problem]:
         for name, host in self.hosts.items():
             yield from above(0, ("hosts", name, "cores"), host.cores)
         if self.replicas < 1:
             yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
+        if self.replicas > MAX_REPLICAS:
+            yield wanted(("replicas",), f"at most {MAX_REPLICAS} replicas of each PE", self.replicas)
         if self.placement is None:
             return
         for name in sorted(self.pes.keys() - self.placement.keys()):
@@ -287,7 +283,7 @@ class Descriptor(Document):
             place = ("placement", name)
             if name not in self.pes:
                 yield Problem(place, f"is no PE; {_known('PEs', self.pes)}")
-            if len(placed) != self.replicas:
+            if len(placed) != self.replicas <= MAX_REPLICAS:
                 yield wanted(place, f"{self.replicas} hosts (one per replica)", list(placed))
             for index, on in enumerate(placed):
                 if on not in self.hosts:

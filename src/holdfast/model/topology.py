@@ -8,7 +8,7 @@ tasks, never as the substreams (a full edge of 100 by 100 tasks has 10,000).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from holdfast.errors import DocumentError
+from holdfast.model.cycle import cycles_in
 from holdfast.model.definition import Partitioning
 from holdfast.model.document import Document, Part, Problem, at_least, wanted
 from holdfast.model.order import in_order
@@ -94,11 +95,12 @@ class Topology(Document):
         total = sum(operator.parallelism for operator in self.operators.values())
         if total > MAX_TASKS:
             yield wanted(("operators",), f"at most {MAX_TASKS} tasks", total)
-        cycle = self._sorted()[1]
-        if cycle:
-            text = f"form a cycle: {' -> '.join(self._cycle(cycle))}; a topology has none"
-            yield Problem(("operators",), text)
-        elif self._depth() > MAX_DEPTH:
+        cycles, more = cycles_in(self._inputs())
+        for cycle in cycles:
+            yield Problem(("operators",), f"form a cycle: {' -> '.join(cycle)}; a topology has none")
+        if more:
+            yield Problem(("operators",), f"form more cycles besides these {len(cycles)}; a topology has none")
+        if not cycles and self._depth() > MAX_DEPTH:
             yield wanted(("operators",), f"at most {MAX_DEPTH} operators in a row", self._depth())
 
     @cached_property
@@ -246,9 +248,12 @@ class Topology(Document):
             text = f"is {partitioning}, which wants {want}; got parallelism {n1} of '{up}' and {n2} of '{name}'"
             yield Problem(place, text)
 
+    def _inputs(self) -> dict[str, Collection[str]]:
+        return {name: operator.inputs.keys() for name, operator in self.operators.items()}
+
     def _sorted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Operators in topological order, and those that a cycle keeps out of it."""
-        return in_order({name: operator.inputs.keys() for name, operator in self.operators.items()})
+        return in_order(self._inputs())
 
     def _depth(self) -> int:
         """The most operators that a tuple passes."""
@@ -256,15 +261,6 @@ class Topology(Document):
         for name in self._sorted()[0]:
             depth[name] = 1 + max((depth[up] for up in self.operators[name].inputs if up in depth), default=0)
         return max(depth.values(), default=0)
-
-    def _cycle(self, stuck: tuple[str, ...]) -> list[str]:
-        """One cycle among the operators that could not be sorted: going upstream within them must meet itself."""
-        trail = [stuck[0]]
-        while True:
-            upstream = min(i for i in self.operators[trail[-1]].inputs if i in stuck)
-            if upstream in trail:
-                return [*reversed([*trail[trail.index(upstream) :], upstream])]
-            trail.append(upstream)
 
     @cached_property
     def _compiled(self) -> tuple[Floats, tuple[tuple[TaskStream, ...], ...]]:

@@ -376,3 +376,16 @@ def test_settings_of_a_generator_are_checked(tmp_path, setting, text):
 def test_help_names_what_can_stand_in_place_of_a_document():
     assert all(word in run("--help").stdout for word in ("fidelity", "generate", "lookup", "trees"))
     assert "holdfast plan trees topology.yaml --list 10" in run("trees", "--help").stdout
+
+
+def changed(tmp_path: Path, **fields: object) -> Path:
+    """The paper's example with other fields, as a file."""
+    path = tmp_path / "changed.yaml"
+    write_document(path, type(figure_1()).model_construct(**{**dict(figure_1()), **fields}))
+    return path
+
+
+@pytest.mark.parametrize("replicas", [17, 1_000_000])
+def test_more_replicas_than_can_be_planned_are_refused_at_once(tmp_path, replicas):
+    text = str(fails(changed(tmp_path, replicas=replicas, placement=None)))
+    assert "replicas (line" in text and f"wanted at most 16 replicas of each PE, got {replicas}" in text
