@@ -143,7 +143,7 @@ def _bargain(descriptor: Descriptor, *, ic: float | None, seconds: float) -> tup
         f" ({'no strategy has less' if deal.optimal else 'the least that was found'})"
     )
     strategy = Strategy.of(instance, deal.active, solver="contract", outcome=outcome.value)
-    return strategy, [head, *reasons(instance, deal.active)]
+    return strategy, [head, *_warned(strategy), *reasons(instance, deal.active)]
 
 
 def _strategy(
@@ -166,7 +166,11 @@ def _strategy(
         f"billing period (baseline {name.upper()}, which does not go by the SLA)"
     )
     broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: hosts carry it, and the SLA is met"]
-    return strategy, [head, *broken, *reasons(instance, active, failure=failure)]
+    return strategy, [head, *broken, *_warned(strategy), *reasons(instance, active, failure=failure)]
+
+
+def _warned(strategy: Strategy) -> list[str]:
+    return [f"warning: {text}" for text in strategy.warnings]
 
 
 def _draw(path: Path, descriptor: Descriptor, *, seconds: float) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from holdfast.cli.plan import plan
 from holdfast.cli.plan_output import write_output
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.descriptor import Pricing
+from holdfast.model.descriptor import Host, Pricing
 from holdfast.model.document import read_document, write_document
 from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.laar import Strategy
@@ -389,3 +389,87 @@ def changed(tmp_path: Path, **fields: object) -> Path:
 def test_more_replicas_than_can_be_planned_are_refused_at_once(tmp_path, replicas):
     text = str(fails(changed(tmp_path, replicas=replicas, placement=None)))
     assert "replicas (line" in text and f"wanted at most 16 replicas of each PE, got {replicas}" in text
+
+
+def hosts(count: int, cores: float) -> dict[str, Host]:
+    return {f"host{n + 1}": Host(cores=cores) for n in range(count)}
+
+
+def test_replicas_that_share_a_host_are_warned_of_in_words_and_in_json(tmp_path):
+    one = changed(tmp_path, hosts=hosts(1, 8), placement=None)
+    text = (
+        "all 2 replicas of pe1, pe2 are on host 'host1' and would be lost together, which the internal completeness told here"
+        " does not count: 1 host cannot hold 2 replicas apart; add hosts, or lower 'replicas'"
+    )
+    for planner in ("best", "sr"):
+        assert f"warning: {text}" in run(one, "--ic", 1, "--planner", planner).stdout.splitlines()
+        assert json.loads(run(one, "--ic", 1, "--planner", planner, "--json").stdout)["warnings"] == [text]
+    three = changed(tmp_path, hosts=hosts(2, 8), replicas=3, placement=None)
+    (first, second) = json.loads(run(three, "--ic", 1, "--json").stdout)["warnings"]
+    assert first.startswith("2 of the 3 replicas of pe1 are on host 'host1' and would be lost together, which")
+    assert second.startswith("2 of the 3 replicas of pe2 are on host 'host2' and would be lost together, which")
+    (counted, _) = json.loads(run(three, "--ic", 0.5, "--failure", "host-crash", "--json").stdout)["warnings"]
+    assert "lost together: 2 hosts cannot hold 3 replicas apart" in counted
+
+
+def test_replicas_apart_are_not_warned_of(descriptor):
+    assert "warning" not in run(descriptor, "--ic", 0.6).stdout
+    assert json.loads(run(descriptor, "--ic", 0.6, "--json").stdout).get("warnings", []) == []
+
+
+def test_at_full_completeness_there_is_nothing_more_to_buy(tmp_path):
+    lines = run(changed(tmp_path, hosts=hosts(2, 8)), "--ic", 1).stdout.splitlines()
+    assert lines[-1] == "next: nothing more to buy: IC is 1"
+
+
+def test_where_every_replica_is_active_and_tuples_are_lost_more_replicas_are_asked_for(tmp_path):
+    path = changed(tmp_path, hosts=hosts(2, 8))
+    lines = run(path, "--ic", 0.94, "--failure", "independent:0.2").stdout.splitlines()
+    assert lines[-1] == "next: every replica is active; more IC needs more replicas, or more hosts to spread them on"
+
+
+def test_what_hosts_cannot_carry_is_not_offered_without_saying_so(descriptor):
+    lines = run(descriptor, "--ic", 0.6).stdout.splitlines()
+    (alone,) = [line for line in lines if line.startswith("pe1 in 'high'")]
+    assert alone.endswith("all would bring 0.1667 IC for 4.147e+05 CPU s, but host 'host2' cannot carry that")
+
+
+def test_three_replicas_are_not_called_second_ones(tmp_path):
+    text = str(fails(changed(tmp_path, replicas=3, placement=None), "--ic", 0.9))
+    assert "cannot carry all replicas of pe1" in text and "second" not in text
+
+
+def test_an_sla_out_of_reach_under_a_failure_model_says_the_best_and_what_blocks_more(descriptor, tmp_path):
+    text = str(fails(descriptor, "--ic", 0.9, "--failure", "host-crash"))
+    assert "meets an internal completeness of 0.9 under failure model host-crash: the best that can be met is 0.7500" in text
+    assert "what blocks more: in configuration 'high' 'host1' (all replicas need 1.6 of 1 cores" in text
+    alone = changed(tmp_path, hosts=hosts(1, 8), placement=None)
+    text = str(fails(alone, "--ic", 0.1, "--failure", "host-crash"))
+    assert "the best that can be met is 0.0000; what blocks more: even all replicas on hosts of any size would reach 0.0" in text
+    assert "give more replicas or more hosts to spread them on" in text
+    small = changed(tmp_path, hosts=hosts(1, 1), placement=None)
+    assert "fits its hosts, whatever the SLA: in configuration 'high' one" in str(fails(small, "--failure", "host-crash"))
+
+
+def test_a_failure_model_is_outlasted_by_some_of_many_replicas(tmp_path):
+    many = changed(tmp_path, replicas=16, placement=None)
+    assert "IC 0.7500 under failure model host-crash for an SLA of 0.6" in run(many, "--failure", "host-crash").stdout
+    text = str(fails(many, "--ic", 0.9, "--failure", "host-crash"))
+    assert "the best found reaches 0.7500, and none exceeds 1.0000; what blocks more: in configuration" in text
+
+
+def test_hosts_too_small_for_one_replica_are_named_whatever_the_planner(tmp_path):
+    small = changed(tmp_path, hosts=hosts(2, 0.5))
+    blocks = "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its hosts has"
+    for planner in ("best", "nr", "all"):
+        text = str(fails(small, "--planner", planner, "--seconds", 20))
+        assert blocks in text and "add hosts or cores, or place replicas elsewhere" in text
+    greedy = run(small, "--planner", "grd")
+    assert greedy.exit_code == 0 and "breaks: host 'host1' is overloaded in configuration 'high'" in greedy.stdout
+
+
+def test_a_baseline_that_breaks_something_is_no_solution(descriptor):
+    result = run(descriptor, "--ic", 0.6, "--planner", "all")
+    shown = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines() if line.startswith(("nr ", "sr ", "grd "))}
+    assert shown == {"nr": "breaks", "sr": "breaks", "grd": "SOL"}
+    assert json.loads(run(descriptor, "--ic", 0.6, "--planner", "sr", "--json").stdout)["outcome"] == "breaks"

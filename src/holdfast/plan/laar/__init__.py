@@ -6,12 +6,13 @@ from holdfast.plan.laar.chosen_failure import UnderFailure
 from holdfast.plan.laar.completeness import best_case, cost, failure_case, host_load, internal_completeness, violations
 from holdfast.plan.laar.contract import Account, Deal, account, negotiate
 from holdfast.plan.laar.exhaustive import Exhaustive
-from holdfast.plan.laar.explain import InfeasibleError, infeasible, next_steps, reasons
+from holdfast.plan.laar.explain import infeasible, next_steps, reasons
 from holdfast.plan.laar.failure import FailureModel, HostCrash, Independent, Pessimistic, failure_model
 from holdfast.plan.laar.ftsearch import FTSearch
 from holdfast.plan.laar.generator import Ranges, corpus, generate
 from holdfast.plan.laar.instance import Instance
 from holdfast.plan.laar.milp import Milp, most_complete
+from holdfast.plan.laar.misfit import InfeasibleError
 from holdfast.plan.laar.placement import place
 from holdfast.plan.laar.planner import SOLVERS, Planned, plan_strategy, solver_named
 from holdfast.plan.laar.rates import expected_rates, expected_work

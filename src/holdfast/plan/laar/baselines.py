@@ -6,7 +6,8 @@ from holdfast.errors import HoldfastError
 from holdfast.plan.laar.best import Best
 from holdfast.plan.laar.completeness import host_load
 from holdfast.plan.laar.instance import Active, Instance
-from holdfast.plan.laar.solver import Solver
+from holdfast.plan.laar.misfit import misfit
+from holdfast.plan.laar.solver import Outcome, Solver
 
 
 def static_replication(instance: Instance) -> Active:
@@ -31,11 +32,17 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
     """
     planner = solver or Best()
     for sla in (0.5, 0.0):
-        found = planner.solve(instance.at(sla), seconds=seconds / 2).active
+        solution = planner.solve(instance.at(sla), seconds=seconds / 2)
+        found = solution.active
         if found is not None:
             break
     else:
-        raise HoldfastError(f"'{instance.application}' does not fit its hosts even with one replica of each PE")
+        if solution.outcome is Outcome.NUL:
+            raise misfit(instance)
+        raise HoldfastError(
+            f"no strategy for '{instance.application}' with one replica of each PE was found in {seconds:g} s, nor a proof that "
+            "there is none; give more seconds"
+        )
     hungriest = int(np.argmax(instance.work.sum(axis=1)))
     kept = found[hungriest].copy()
     load = host_load(instance, found)[hungriest]

@@ -2,7 +2,8 @@
 
 Only pessimistic failures make the problem linear, and only for them do FT-Search's prunings hold. Small applications are
 looked at whole. For others, pessimistic SLAs are tried between none and all: each gives a strategy of least cost, whose
-completeness under the chosen model grows with the SLA; what it has beyond need is then taken away, the dearest first.
+completeness under the chosen model grows with the SLA; what it has beyond need is then taken away, the dearest first. Where
+none of these will do, the cheapest strategy is given more replicas, for as long as hosts carry them.
 """
 
 import time
@@ -11,10 +12,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.plan.laar.best import Best
-from holdfast.plan.laar.completeness import cost, internal_completeness, violations
+from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, violations
 from holdfast.plan.laar.exhaustive import Exhaustive
 from holdfast.plan.laar.failure import FailureModel
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
+from holdfast.plan.laar.milp import most_complete
 from holdfast.plan.laar.solver import Outcome, Solution, Solver, base_cost
 
 STEPS = 7
@@ -55,6 +57,9 @@ class UnderFailure:
             if meets and sla == 0:
                 break
             low, high = (low, sla) if meets or active is None else (sla, high)
+        if found is None:
+            most, _ = self.most_complete(instance, seconds=max(0.1, seconds - (time.perf_counter() - started)))
+            found = most if most is not None and self._meets(instance, most) else None
         elapsed = time.perf_counter() - started
         if found is None:
             return Solution(self.name, Outcome.TMO, elapsed, bound=base_cost(instance))
@@ -62,6 +67,43 @@ class UnderFailure:
         ic = internal_completeness(instance, found, failure=self.failure)
         elapsed = time.perf_counter() - started
         return Solution(self.name, Outcome.SOL, elapsed, found, cost(instance, found), ic, bound=base_cost(instance))
+
+    def most_complete(self, instance: Instance, *, seconds: float = 60.0) -> tuple[Active | None, bool]:
+        """A strategy of high IC that hosts carry, and whether it is proven that none has more; (None, True) if they carry none."""
+        until = time.perf_counter() + seconds
+        whole = Exhaustive(most=self.most, failure=self.failure)
+        if whole.strategies(instance) <= self.most:
+            return whole.most_complete(instance), True
+        cheapest = self.solver.solve(instance.at(0.0), seconds=seconds / 4)
+        if cheapest.active is None:
+            return None, cheapest.outcome is Outcome.NUL
+        starts = [cheapest.active]
+        pessimistic, _ = most_complete(instance, seconds=seconds / 4)
+        if pessimistic is not None:
+            starts.append(pessimistic)
+        filled = [self._filled(instance, active, until=until) for active in starts]
+        return max(filled, key=lambda active: internal_completeness(instance, active, failure=self.failure)), False
+
+    def _filled(self, instance: Instance, active: Active, *, until: float) -> Active:
+        """The strategy with more replicas, as long as hosts carry them and time is left: one of each PE in turn, upstream
+        first, each on the host with most room."""
+        made = active.copy()
+        now, more = internal_completeness(instance, made, failure=self.failure), True
+        while more:
+            more = False
+            for c, i in np.ndindex(made.shape[:2]):
+                if time.perf_counter() >= until:
+                    return made
+                room = instance.limit - host_load(instance, made)[c]
+                idle = [j for j in np.flatnonzero(~made[c, i]) if room[instance.host_of[i, j]] >= instance.work[c, i]]
+                for j in sorted(idle, key=lambda j: (-room[instance.host_of[i, j]], j)):
+                    made[c, i, j] = True
+                    then = internal_completeness(instance, made, failure=self.failure)
+                    if then > now:
+                        now, more = then, True
+                        break
+                    made[c, i, j] = False
+        return made
 
     def _meets(self, instance: Instance, active: Active) -> bool:
         return not any(violations(instance, active, failure=self.failure))

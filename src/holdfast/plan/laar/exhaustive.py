@@ -29,14 +29,8 @@ class Exhaustive:
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
         started = time.perf_counter()
-        configurations = instance.shape[0]
         strategies = self.strategies(instance)
-        if strategies > self.most:
-            raise HoldfastError(
-                f"'{instance.application}' has {strategies:.3g} strategies; the exhaustive solver takes at most "
-                f"{self.most}; use ft-search or milp"
-            )
-        parts = [_Part.of(instance, c, self.failure) for c in range(configurations)]
+        parts = self._parts(instance)
         prices, kept = np.zeros(1), np.zeros(1)
         for part in parts:  # every combination of what each configuration may do, the last varying fastest
             prices = np.add.outer(prices, part.price).ravel()
@@ -52,6 +46,22 @@ class Exhaustive:
         total = cost(instance, active)
         ic = internal_completeness(instance, active, failure=self.failure)
         return Solution(self.name, Outcome.BST, elapsed, active, total, ic, bound=total, nodes=int(strategies))
+
+    def most_complete(self, instance: Instance) -> Active | None:
+        """The strategy of the highest IC that hosts allow, the cheapest of equals; None where they carry none."""
+        parts = self._parts(instance)
+        if not all(len(part.price) for part in parts):
+            return None
+        return np.stack([part.active[np.lexsort((part.price, -part.kept))[0]] for part in parts])
+
+    def _parts(self, instance: Instance) -> list["_Part"]:
+        strategies = self.strategies(instance)
+        if strategies > self.most:
+            raise HoldfastError(
+                f"'{instance.application}' has {strategies:.3g} strategies; the exhaustive solver takes at most "
+                f"{self.most}; use ft-search or milp"
+            )
+        return [_Part.of(instance, c, self.failure) for c in range(instance.shape[0])]
 
     def strategies(self, instance: Instance) -> float:
         """How many strategies there are."""

@@ -11,10 +11,7 @@ from holdfast.plan.laar.completeness import cost, host_load, internal_completene
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import most_complete
-
-
-class InfeasibleError(HoldfastError):
-    """No strategy meets the SLA on these hosts."""
+from holdfast.plan.laar.misfit import InfeasibleError, misfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +34,7 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
             f"that can be met was not found out in the {seconds:.3g} s left; give more seconds to know, or lower the SLA"
         )
     if best is None:
-        reasons = "; ".join(_does_not_fit(instance))
-        return InfeasibleError(
-            f"no strategy for '{instance.application}' fits its hosts, whatever the SLA: {reasons}; "
-            "add hosts or cores, or place replicas elsewhere"
-        )
+        return misfit(instance)
     reached = internal_completeness(instance, best)
     at_most = ""
     if proven > reached + 1e-4:
@@ -51,6 +44,28 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
         f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g}: the best that can "
         f"be met is {reached:.4f}{at_most}; what blocks more: {blocks}; lower the SLA, or add hosts or cores"
     )
+
+
+def infeasible_under(instance: Instance, best: Active | None, *, proven: bool, failure: FailureModel) -> InfeasibleError:
+    """The error that says the best IC under a failure model, `proven` to be the best or not, and what blocks more."""
+    if best is None and proven:
+        return misfit(instance)
+    head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g} under failure model"
+    if best is None:
+        return InfeasibleError(f"{head} {failure.name}, as far as was found out in time; give more seconds, or lower the SLA")
+    reached = internal_completeness(instance, best, failure=failure)
+    most = internal_completeness(instance, np.ones_like(best), failure=failure)
+    known = f"the best that can be met is {reached:.4f}"
+    if not proven:
+        known = f"the best found reaches {reached:.4f}, and none exceeds {most:.4f}"
+    if most < instance.sla - IC_TOLERANCE:
+        blocks = f"even all replicas on hosts of any size would reach {most:.4f} only"
+        return InfeasibleError(
+            f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or give more replicas or more hosts to "
+            "spread them on"
+        )
+    blocks = "; ".join(_blocks(instance, best)) or "no host by itself: replicas that would bring more do not fit together"
+    return InfeasibleError(f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or add hosts or cores")
 
 
 def undecided(instance: Instance, best: Active | None, *, proven: float, solver: str, seconds: float) -> HoldfastError:
@@ -111,7 +126,13 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
                 yield f"{name}: {there}; more would bring nothing{_since(instance, c, i, failure)}"
             else:
                 more = cost(instance, changed) - cost(instance, active)
-                yield f"{name}: {there}; all would bring {gain:.4f} IC for {more:.4g} CPU s"
+                yield f"{name}: {there}; all would bring {gain:.4f} IC for {more:.4g} CPU s{_unless(instance, changed, c)}"
+
+
+def _unless(instance: Instance, active: Active, c: int) -> str:
+    """What stands against a strategy in one configuration: the hosts that cannot carry it."""
+    over = [repr(instance.hosts[h]) for h in np.flatnonzero(host_load(instance, active)[c] > instance.limit)]
+    return f", but host{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
 
 
 def _since(instance: Instance, c: int, i: int, failure: FailureModel | None) -> str:
@@ -162,26 +183,4 @@ def _blocks(instance: Instance, best: Active) -> Iterator[str]:
             for h in over
         )
         listed = ", ".join(alone[:6]) + (f" and {len(alone) - 6} more" if len(alone) > 6 else "")
-        yield f"in configuration '{configuration.name}' {hosts} cannot carry second replicas of {listed}"
-
-
-def _does_not_fit(instance: Instance) -> Iterator[str]:
-    """Why one replica of each PE is already too much."""
-    found = False
-    for c, configuration in enumerate(instance.configurations):
-        where = f"in configuration '{configuration.name}'"
-        for i, pe in enumerate(instance.pes):
-            if (instance.work[c, i] > instance.limit[instance.host_of[i]]).all():
-                found = True
-                yield f"{where} one replica of '{pe}' needs {instance.work[c, i]:.3g} cores, more than any of its hosts has"
-        needed, there = instance.work[c].sum(), instance.capacity.sum()
-        if needed > instance.limit.sum():
-            found = True
-            yield f"{where} one replica of each PE needs {needed:.3g} cores, all hosts together have {there:.3g}"
-    if not found:
-        hungriest = int(np.argmax(instance.work.sum(axis=1)))
-        yield (
-            f"in configuration '{instance.configurations[hungriest].name}' one replica of each PE needs "
-            f"{instance.work[hungriest].sum():.3g} of {instance.capacity.sum():.3g} cores, but no choice of replicas "
-            "keeps every single host below its capacity"
-        )
+        yield f"in configuration '{configuration.name}' {hosts} cannot carry all replicas of {listed}"

@@ -10,7 +10,7 @@ from holdfast.plan.laar.best import Best
 from holdfast.plan.laar.chosen_failure import UnderFailure
 from holdfast.plan.laar.completeness import best_case, cost, internal_completeness
 from holdfast.plan.laar.exhaustive import Exhaustive
-from holdfast.plan.laar.explain import InfeasibleError, closest, infeasible, next_steps, reasons, undecided
+from holdfast.plan.laar.explain import closest, infeasible, infeasible_under, next_steps, reasons, undecided
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.ftsearch import FTSearch
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
@@ -47,17 +47,24 @@ class Planned:
             f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per "
             f"billing period ({proof}, by {solution.solver} in {solution.seconds:.1f} s)"
         ]
+        lines += [f"warning: {text}" for text in strategy.warnings]
         lines += _search_lines(solution)
         lines += reasons(self.instance, self.active, failure=self.failure)
-        fitting = [step for step in next_steps(self.instance, self.active, failure=self.failure) if step.fits]
-        if fitting:
-            step = fitting[0]
-            lines.append(
-                f"next: all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
-            )
-        else:
-            lines.append("next: no PE could become full without moving others; more IC needs another SLA or more hosts")
-        return lines
+        return [*lines, f"next: {self._next()}"]
+
+    def _next(self) -> str:
+        """What the next unit of budget would buy."""
+        steps = next_steps(self.instance, self.active, failure=self.failure)
+        if steps and steps[0].fits:  # those that fit stand first
+            step = steps[0]
+            return f"all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
+        if steps:
+            return "no PE could become full without moving others; more IC needs another SLA or more hosts"
+        if self.strategy.internal_completeness >= 1 - IC_TOLERANCE:
+            return "nothing more to buy: IC is 1"
+        if self.active.all():
+            return "every replica is active; more IC needs more replicas, or more hosts to spread them on"
+        return "nothing more to buy: no PE would bring more IC by becoming full"
 
 
 def _search_lines(solution: Solution) -> list[str]:
@@ -108,7 +115,10 @@ def plan_strategy(
     solution = planner.solve(problem, seconds=seconds - kept)
     if solution.active is None:
         left = max(kept, seconds - (perf_counter() - started))
-        solution = _rescued(problem, solution, solver=planner.name, failure=model, seconds=seconds, left=left)
+        if isinstance(planner, UnderFailure):
+            solution = _rescued_under(problem, solution, planner, left=left)
+        else:
+            solution = _rescued(problem, solution, solver=planner.name, seconds=seconds, left=left)
     assert solution.active is not None
     strategy = Strategy.of(
         instance,
@@ -122,26 +132,24 @@ def plan_strategy(
     return Planned(instance, solution, strategy, solution.active, model)
 
 
-def _rescued(
-    instance: Instance, solution: Solution, *, solver: str, failure: FailureModel, seconds: float, left: float
-) -> Solution:
+def _rescued(instance: Instance, solution: Solution, *, solver: str, seconds: float, left: float) -> Solution:
     """What is left to do for a search without a strategy: take the most complete one if it will do, else say why not."""
-    if solution.outcome is Outcome.NUL and isinstance(failure, Pessimistic):
+    if solution.outcome is Outcome.NUL:
         raise infeasible(instance, seconds=left)
     started = perf_counter()
     best, proven = closest(instance, seconds=left)
-    reached = 0.0 if best is None else internal_completeness(instance, best, failure=failure)
-    if best is not None and reached >= instance.sla - IC_TOLERANCE:
+    if best is not None and internal_completeness(instance, best) >= instance.sla - IC_TOLERANCE:
         took = solution.seconds + perf_counter() - started
-        if isinstance(failure, Pessimistic):
-            return solved(solver, instance, best, optimal=False, seconds=took, bound=solution.bound)
-        spent = cost(instance, best)
-        return Solution(solver, Outcome.SOL, took, best, spent, reached, bound=min(spent, solution.bound))
-    if isinstance(failure, Pessimistic):
-        raise undecided(instance, best, proven=proven, solver=solver, seconds=seconds)
-    found = "exists" if solution.outcome is Outcome.NUL else "was found"
-    known = "" if best is None else f"; one that fits reaches {reached:.4f}"
-    raise InfeasibleError(
-        f"no strategy for '{instance.application}' that meets {instance.sla:.4g} under failure model {failure.name} {found}"
-        f"{known}; lower the SLA, or add hosts or cores"
-    )
+        return solved(solver, instance, best, optimal=False, seconds=took, bound=solution.bound)
+    raise undecided(instance, best, proven=proven, solver=solver, seconds=seconds)
+
+
+def _rescued_under(instance: Instance, solution: Solution, planner: UnderFailure, *, left: float) -> Solution:
+    """As `_rescued`, under another failure model than the pessimistic one."""
+    started = perf_counter()
+    best, proven = planner.most_complete(instance, seconds=left)
+    reached = 0.0 if best is None else internal_completeness(instance, best, failure=planner.failure)
+    if best is None or reached < instance.sla - IC_TOLERANCE:
+        raise infeasible_under(instance, best, proven=proven, failure=planner.failure)
+    spent, took = cost(instance, best), solution.seconds + perf_counter() - started
+    return Solution(planner.name, Outcome.SOL, took, best, spent, reached, bound=min(spent, solution.bound))

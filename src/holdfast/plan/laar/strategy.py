@@ -16,8 +16,11 @@ from holdfast.model.document import Document, Part, Problem, at_least, between, 
 from holdfast.plan.laar.completeness import cost, internal_completeness, violations
 from holdfast.plan.laar.failure import FailureModel
 from holdfast.plan.laar.instance import Active, Instance
-from holdfast.plan.laar.solver import Solution
+from holdfast.plan.laar.sharing import shared_hosts
+from holdfast.plan.laar.solver import Outcome, Solution
 from holdfast.plan.reading import STRATEGY, read_kind
+
+BREAKS = "breaks"  # the outcome of a strategy that may not be deployed
 
 
 class Activation(Part):
@@ -79,7 +82,8 @@ class Strategy(Document):
     `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least. `placement` gives the host of
     each replica of each PE, `operators` what the PE runs, so that who applies the strategy can tell one that was made
     for something else. Internal completeness is that under the failure model `failure`; `breaks` says in words which of
-    Eq. 10 to 12 the strategy breaks, as a baseline may.
+    Eq. 10 to 12 the strategy breaks, as a baseline may, and `warnings` what its internal completeness does not show.
+    `outcome` is that of the search (LAAR Figure 4); a strategy that nobody searched for is a solution, or it breaks something.
     """
 
     application: str
@@ -92,6 +96,7 @@ class Strategy(Document):
     billing_period_s: float
     failure: str = "pessimistic"
     breaks: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     search: SearchStory | None = None
     replicas: Annotated[int, Field(json_schema_extra={"minimum": 1})]
     placement: dict[str, tuple[str, ...]]
@@ -105,23 +110,25 @@ class Strategy(Document):
         active: Active,
         *,
         solver: str = "given",
-        outcome: str = "SOL",
+        outcome: str | None = None,
         bound: float = 0.0,
         failure: FailureModel | None = None,
         search: SearchStory | None = None,
     ) -> Strategy:
         """The document of a strategy held in an array."""
+        breaks = tuple(violations(instance, active, failure=failure))
         return cls(
             application=instance.application,
             solver=solver,
-            outcome=outcome,
+            outcome=outcome or (BREAKS if breaks else Outcome.SOL.value),
             sla=instance.sla,
             internal_completeness=min(1.0, internal_completeness(instance, active, failure=failure)),
             cost=cost(instance, active),
             bound=bound,
             billing_period_s=instance.billing_period_s,
             failure=failure.name if failure else "pessimistic",
-            breaks=tuple(violations(instance, active, failure=failure)),
+            breaks=breaks,
+            warnings=tuple(shared_hosts(instance, failure=failure)),
             search=search,
             replicas=instance.shape[2],
             placement={pe: tuple(instance.hosts[h] for h in instance.host_of[i]) for i, pe in enumerate(instance.pes)},

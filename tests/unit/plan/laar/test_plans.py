@@ -94,7 +94,7 @@ def test_an_sla_that_no_strategy_meets_says_the_best_and_what_blocks_it():
     said = str(caught.value)
     assert "meets an internal completeness of 0.9: the best that can be met is 0.6667; what blocks more: " in said
     assert "in configuration 'high' 'host1' (all replicas need 1.6 of 1 cores" in said
-    assert "cannot carry second replicas of pe1, pe2" in said
+    assert "cannot carry all replicas of pe1, pe2" in said
     assert "lower the SLA, or add hosts or cores" in said
 
 
