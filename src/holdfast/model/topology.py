@@ -221,6 +221,8 @@ class Topology(Document):
                 yield Problem((*place, field), f"wanted one number per task ({operator.parallelism}), got {len(values)}")
             elif field == "shares" and all(map(isfinite, values)) and not sum(values) > 0:
                 yield Problem((*place, field), "wanted at least one share above 0")
+            elif field == "shares" and all(map(isfinite, values)) and not isfinite(sum(values)):
+                yield Problem((*place, field), "wanted shares whose sum can be counted; give smaller ones in the same proportion")
         given = [field for field in ("rate", "rates", "selectivity") if getattr(operator, field) is not None]
         if len(given) > 1:
             yield Problem(place, f"gives {' and '.join(given)}; give one of them")

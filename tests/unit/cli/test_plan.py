@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from holdfast.cli.plan import plan
 from holdfast.cli.plan_output import write_output
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.descriptor import Host, Pricing
+from holdfast.model.descriptor import Host, Input, Pe, Pricing, Rate, Source
 from holdfast.model.document import read_document, write_document
 from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.laar import Strategy
@@ -473,3 +473,35 @@ def test_a_baseline_that_breaks_something_is_no_solution(descriptor):
     shown = {line.split()[0]: line.split()[1] for line in result.stdout.splitlines() if line.startswith(("nr ", "sr ", "grd "))}
     assert shown == {"nr": "breaks", "sr": "breaks", "grd": "SOL"}
     assert json.loads(run(descriptor, "--ic", 0.6, "--planner", "sr", "--json").stdout)["outcome"] == "breaks"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rate": 1e308},
+        {"rate": 1e303, "cost": 1e-304},
+        {"cost": 1e305},
+        {"cost": 1e305, "cores": 1e307},
+        {"cores": 1e308},
+        {"selectivity": 1e308},
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--failure", "host-crash"], ["--planner", "grd"]])
+def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, change, options):
+    edge = Input(selectivity=change.get("selectivity", 1), cost=change.get("cost", 0.1))
+    rates = tuple(Rate(name=name, rate=change.get("rate", 4), probability=0.5) for name in ("low", "high"))
+    path = changed(
+        tmp_path,
+        sources={"source": Source(rates=rates)},
+        pes={"pe1": Pe(inputs={"source": edge}), "pe2": Pe(inputs={"pe1": edge})},
+        hosts=hosts(2, change.get("cores", 1)),
+    )
+    assert "rates of 'figure-1' grow beyond what can be counted; check the rates" in str(fails(path, *options))
+
+
+@pytest.mark.parametrize("given", ["rate: 1.0e+308", "rates: [1.0e+308, 1.0e+308]", "rate: 1, shares: [1.0e+308, 1.0e+308]"])
+def test_numbers_too_large_to_count_with_in_a_topology_are_told_in_one_sentence(tmp_path, given):
+    path = tmp_path / "large.yaml"
+    path.write_text(f"topology: t\noperators:\n  a: {{parallelism: 2, {given}}}\n  b: {{inputs: {{a: full}}, selectivity: 10}}\n")
+    text = str(fails(path, "--budget", 1))
+    assert "grow beyond what can be counted" in text or "a.shares (line 3): wanted shares whose sum can be counted" in text

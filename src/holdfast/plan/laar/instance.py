@@ -20,6 +20,8 @@ Active = NDArray[np.bool_]
 # Eq. 11 asks for a load strictly below K; one part in 10^9 keeps that and forgives the last digits of a sum.
 HEADROOM = 1e-9
 IC_TOLERANCE = 1e-9
+# No sum over a billing period may come near the largest number there is.
+COUNTABLE = 1e300
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,10 +92,14 @@ class Instance:
                         external_out[:, i] += edge.selectivity * incoming
                 first_edge.append(len(tail))
                 rate_out[:, i] = [rate[pe] for rate in rates]
-        if not (np.isfinite(rate_out).all() and np.isfinite(work).all()):
+        capacity = np.array([descriptor.hosts[host].cores for host in hosts], dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            replicas, period = host_of.shape[1], max(1.0, descriptor.contract.billing_period_s)
+            most = replicas * period * (rate_in.sum() + rate_out.sum() + work.sum()) + capacity.sum()
+        if not most <= COUNTABLE:
             raise HoldfastError(
-                f"rates of '{descriptor.application}' grow beyond what can be counted; check the rates of its sources, and the "
-                "selectivities and costs of its PEs"
+                f"rates of '{descriptor.application}' grow beyond what can be counted; check the rates of its sources, the "
+                "selectivities and costs of its PEs, the cores of its hosts and the billing period"
             )
         return cls(
             application=descriptor.application,
@@ -111,7 +117,7 @@ class Instance:
             rate_out=rate_out,
             work=work,
             host_of=host_of,
-            capacity=np.array([descriptor.hosts[host].cores for host in hosts], dtype=np.float64),
+            capacity=capacity,
             sla=goal,
             billing_period_s=descriptor.contract.billing_period_s,
         )
