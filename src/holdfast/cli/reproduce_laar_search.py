@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.study import (
@@ -105,6 +106,8 @@ def laar_search(
         print_json(document)
     else:
         _show(document)
+    if out:
+        say(f"runs, summary and figures are in {out}")
 
 
 def _names(text: str) -> list[str]:
@@ -136,6 +139,7 @@ class _Kept:
     """Runs in a directory, one line of JSON each, with the settings they were made with."""
 
     def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
+        check_study(directory, ["settings.json", "runs.jsonl"])
         directory.mkdir(parents=True, exist_ok=True)
         self.path = directory / "runs.jsonl"
         noted = directory / "settings.json"
@@ -205,12 +209,24 @@ def _show(document: dict[str, Any]) -> None:
     echo("Figure 5: first solution against the optimum, where the optimum was found")
     echo(f"  {'':16} {'cost':>7} {'time':>7} {'runs':>6}")
     echo(f"  {'the paper':16} {PAPER['first_cost']:7.3f} {PAPER['first_time']:7.2f}")
-    for solver, found in document["figure5"].items():
-        if solver != "paper" and found["runs"]:
+    for solver in (name for name in document["decided"] if name != "any"):
+        found = document["figure5"].get(solver, {"runs": 0})
+        if found["runs"]:
             echo(f"  {solver:16} {found['first_cost']:7.3f} {found['first_time']:7.2f} {found['runs']:6}")
+        else:
+            echo(f"  {solver:16} {'-':>7} {'-':>7} {0:6}  {_no_first(document, solver)}")
     for solver, rules in document["figure6"].items():
         echo("")
         echo(f"Figure 6: prunings of {solver} ({document['nodes_per_second'][solver] / 1e6:.1f} million nodes a second)")
         echo(f"  {'rule':6} {'share':>7} {'height':>7}  the paper")
         for rule, found in rules.items():
             echo(f"  {rule:6} {found['share']:7.1%} {found['height']:7.1f}  {SAYS[rule]}")
+
+
+def _no_first(document: dict[str, Any], solver: str) -> str:
+    """Why there is no first solution of a solver to compare with the optimum."""
+    if solver not in document["figure6"]:
+        return "it tells its last solution only"
+    if document["decided"][solver] == 1:
+        return "no strategy meets the constraint, as each run proved"
+    return "no run found an optimum in its time; give more --seconds"

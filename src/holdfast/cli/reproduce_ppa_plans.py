@@ -12,12 +12,14 @@ from typing import Any
 
 import click
 
+from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.plan.ppa.figure14 import Finding, Unit, draw, findings, measure_unit, panels, table, units
 from holdfast.plan.process import each
 
 Record = dict[str, Any]
+FEW = 20  # topologies below which a mean says little
 
 
 @click.command("ppa-plans")
@@ -41,6 +43,7 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
     for name, value, least in (("--topologies", topologies, 1), ("--workers", workers, 1), ("--seed", seed, 0)):
         if value < least:
             raise HoldfastError(f"{name} wants a whole number of at least {least}, got {value}")
+    check_study(out, ["records.jsonl"])
     out.mkdir(parents=True, exist_ok=True)
     wanted = units(seed, topologies)
     kept = _kept(out / "records.jsonl")
@@ -60,7 +63,14 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
     else:
         for finding in report["findings"]:
             click.echo(f"{'holds' if finding['holds'] else 'FAILS':5}  {finding['name']}: {finding['ours']}")
+    if topologies < FEW:
+        say(f"{_tiny(topologies)}; give --topologies 100 for the study")
     say(f"tables and pictures are in {out}")
+
+
+def _tiny(topologies: int) -> str:
+    of = "1 topology" if topologies == 1 else f"{topologies} topologies"
+    return f"a sample of {of} per setting is tiny: what holds or fails here may do so by chance"
 
 
 def _kept(path: Path) -> dict[str, Record]:
@@ -104,10 +114,13 @@ def _written(out: Path, records: list[Record], *, topologies: int, seed: int) ->
         writer.writerows(rows)
     lines = ["| finding | paper | ours | holds |", "|---|---|---|---|"]
     lines += [f"| {c.name} | {c.paper} | {c.ours} | {'yes' if c.holds else 'no'} |" for c in checks]
+    if topologies < FEW:
+        lines += ["", _tiny(topologies)]
     (out / "findings.md").write_text("\n".join(lines) + "\n")
     report = {
         "figure": "PPA, Figure 14 a to d",
         "topologies": topologies,
+        "tiny": topologies < FEW,
         "seed": seed,
         "findings": [asdict(check) for check in checks],
         "table": rows,
