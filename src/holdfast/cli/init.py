@@ -73,7 +73,7 @@ def init(folder: Path, as_json: bool) -> None:
 
     \b
     Example:
-      holdfast init hot-sensors && cd hot-sensors && holdfast replay app.py --trace readings.csv
+      holdfast init hot-sensors
     """
     if not NAME.fullmatch(folder.name):
         raise HoldfastError(f"wanted a folder named by letters, digits, '_', '.', '-' (at most 100), got '{folder.name}'")
