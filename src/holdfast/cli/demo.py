@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli.advise import Loop
 from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
-from holdfast.cli.run import run_in
+from holdfast.cli.run import run, run_in
 from holdfast.cli.shared import json_option, print_json, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
@@ -55,31 +55,9 @@ def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
             say(f"     {name:14} {single[name]:>12,.2f}  {replica}")
         faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
         say(f"3. running on three nodes; {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
-        document = run_in(
-            Path(folder) / "run",
-            str(example()),
-            trace=str(market),
-            columns=None,
-            speed=1.0,
-            plan=str(plan_path),
-            strategy=None,
-            adapt_s=None,
-            replicas=(),
-            faults=str(faults),
-            nodes=3,
-            racks=0,
-            cores=1.0,
-            memory="1g",
-            master=None,
-            checkpoint_epochs=5,
-            tentative_after_s=1.0,
-            correction=True,
-            secondary="quiet",
-            for_s=None,
-            log_root=None,
-            out=None,
-            verify=True,
-        )
+        options = ["--trace", market, "--plan", plan_path, "--faults", faults, "--checkpoint-epochs", 5, "--tentative-after", 1]
+        arguments = run.make_context("run", [str(example()), *map(str, options)]).params
+        document = run_in(Path(folder) / "run", **{name: value for name, value in arguments.items() if name != "work"})
     document["out"] = document["log"] = None
     broken = [verdict["said"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if as_json:
