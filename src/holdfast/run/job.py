@@ -33,7 +33,7 @@ from holdfast.run.replica import Replica
 from holdfast.run.sink import Sink, Writer
 from holdfast.run.stream_source import StreamSource, stream_timeline
 from holdfast.run.timeline import Timeline, timeline_of
-from holdfast.run.trace_source import TraceSource, trace_spans, trace_timeline
+from holdfast.run.trace_source import Ahead, TraceSource, trace_spans, trace_timeline
 from holdfast.run.trimmer import Trimmer, leave_mark
 
 WAIT_S = 0.05
@@ -131,15 +131,15 @@ class RunningJob:
             )
             return made, timeline
         frames, spans = self._open_trace()
+        ahead = Ahead(frames[task.pe], spans, task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
+        if timeline_of(self.store) is None:
+            ahead.read(spans[0].first)  # before time begins to pass
         self._await_readers(stopped)
         timeline = trace_timeline(self.store, spans, epoch_s=self.app.epoch_s, speed=self.job.feed.speed)
         worker = TraceSource(
             task,
             self.job.contract_of(task.pe),
-            rows=frames[task.pe],
-            key=source.key,
-            tasks=source.parallelism,
-            spans=spans,
+            ahead=ahead,
             outbox=self._outbox(task, timeline, assigned),
             checkpoints=self.checkpoints,
             timeline=timeline,

@@ -32,6 +32,42 @@ def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed
     return agree(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
 
 
+class Ahead:
+    """The rows of a trace that are next, read some epochs ahead: what one task of a source has of them."""
+
+    def __init__(
+        self, rows: DataFrame, spans: Sequence[Span], task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int
+    ) -> None:
+        self._cut = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
+        self._schema = arrow_schema(self._cut.schema)
+        self._spans, self._task, self._key, self._tasks = spans, task, key, tasks
+        self._held: list[tuple[Span, pa.Table]] = []
+
+    def read(self, epoch: int) -> None:
+        """Have the rows of an epoch, and of as many behind it as are read at once."""
+        while self._held and self._held[0][0].first < epoch:
+            self._held.pop(0)
+        if self._held or epoch > self._spans[-1].last:
+            return
+        start = epoch - self._spans[0].first
+        wanted = list(self._spans[start : start + 1])
+        while start + len(wanted) < len(self._spans) and self._spans[start + len(wanted)].until - wanted[0].after <= READ_ROWS:
+            wanted.append(self._spans[start + len(wanted)])
+        whole = join_spans(wanted)
+        table = self._cut.where((F.col("seq") > whole.after) & (F.col("seq") <= whole.until)).toArrow().cast(self._schema)
+        table = table.sort_by("seq")
+        if self._tasks > 1:
+            table = table.filter(pa.array(part_of(table, self._key, parts=self._tasks) == self._task.task))
+        self._held = [(span, rows_of(table, span)) for span in wanted]
+
+    def take(self, epoch: int) -> tuple[Span, pa.Table]:
+        """An epoch with its rows."""
+        self.read(epoch)
+        span, rows = self._held.pop(0)
+        assert span.first == epoch
+        return span, rows
+
+
 class TraceSource:
     """One task of a source. It can replay, so it loses nothing: after a restart it goes on behind its last exact record, and makes
     good what was stood in for meanwhile."""
@@ -43,10 +79,7 @@ class TraceSource:
         task: Task,
         contract: Contract,
         *,
-        rows: DataFrame,
-        key: tuple[str, ...],
-        tasks: int,
-        spans: Sequence[Span],
+        ahead: Ahead,
         outbox: Outbox,
         checkpoints: Checkpoints,
         timeline: Timeline,
@@ -54,12 +87,9 @@ class TraceSource:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.task, self.saves_every = task, contract.checkpoint_epochs
-        self._cut = with_epochs({task.pe: rows}, ByTime(timeline.epoch_s))[task.pe]
-        self._schema = arrow_schema(self._cut.schema)
-        self._key, self._tasks, self._spans = key, tasks, spans
+        self._ahead = ahead
         self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
         self._checkpointed, self._clock = checkpointed, clock
-        self._ahead: list[tuple[Span, pa.Table]] = []
         saved = checkpoints.latest(task.name) or Head(timeline.first - 1)
         self._saved = saved.epoch
         self.clean = self.live = Head(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
@@ -73,11 +103,9 @@ class TraceSource:
         """Commit the next epoch if it is over; whether there was one."""
         epoch = self.clean.epoch + 1
         if self.finished or self._timeline.closes_s(epoch) > self._clock():
-            self._look_ahead(epoch)
+            self._ahead.read(epoch)
             return False
-        self._look_ahead(epoch)
-        span, rows = self._ahead.pop(0)
-        assert span.first == epoch
+        span, rows = self._ahead.take(epoch)
         self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)
         self.rows_read += rows.num_rows
         self.clean = self.live = Head(epoch, after=span.until)
@@ -94,17 +122,3 @@ class TraceSource:
 
     def close(self) -> None:
         """Nothing is held that would outlive the loop."""
-
-    def _look_ahead(self, epoch: int) -> None:
-        if self._ahead or epoch > self._spans[-1].last:
-            return
-        start = epoch - self._spans[0].first
-        wanted = list(self._spans[start : start + 1])
-        while start + len(wanted) < len(self._spans) and self._spans[start + len(wanted)].until - wanted[0].after <= READ_ROWS:
-            wanted.append(self._spans[start + len(wanted)])
-        whole = join_spans(wanted)
-        table = self._cut.where((F.col("seq") > whole.after) & (F.col("seq") <= whole.until)).toArrow().cast(self._schema)
-        table = table.sort_by("seq")
-        if self._tasks > 1:
-            table = table.filter(pa.array(part_of(table, self._key, parts=self._tasks) == self.task.task))
-        self._ahead = [(span, rows_of(table, span)) for span in wanted]
