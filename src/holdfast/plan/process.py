@@ -85,6 +85,16 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
     return answers
 
 
+def ready(function: Callable[..., object]) -> None:
+    """See to it that a process is there which has loaded the function's module: the next call of it starts at once."""
+    apart(_loaded, function)
+
+
+def _loaded(function: Callable[..., object]) -> bool:
+    """True: who has unpickled the function has loaded its module."""
+    return callable(function)
+
+
 def each(function: Callable[[A], T], tasks: Iterable[A], *, workers: int) -> Generator[T]:
     """What the function returns for each task, in the order in which they end, made in `workers` processes side by side.
 

@@ -26,7 +26,7 @@ class Best:
         if searched.outcome.decided:
             return searched
         proved = Milp(workers=min(2, self.workers)).solve(instance, seconds=max(0.0, seconds - (time.perf_counter() - started)))
-        elapsed = time.perf_counter() - started
+        elapsed = searched.seconds + proved.seconds
         if proved.outcome.decided:
             return replace(proved, seconds=elapsed, first=searched.first, last=searched.last)
         bound = max(searched.bound, proved.bound)

@@ -1,6 +1,8 @@
 """Baselines, contracts, explanations and errors of planning."""
 
+import time
 from itertools import pairwise, product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -316,3 +318,16 @@ def test_one_process_and_two_find_the_same_optimum(application):
 def test_the_exact_solver_refuses_a_number_of_processes_it_has_no_use_for():
     with pytest.raises(HoldfastError, match="runs in 1 or 2 processes, got 3"):
         Milp(workers=3)
+
+
+@pytest.mark.parametrize(
+    ("solver", "module", "prepares"), [(Milp(), "milp", "milp.ready"), (FTSearch(workers=1), "ftsearch", "ftsearch._load")]
+)
+def test_what_a_search_needs_to_start_is_no_part_of_its_time(monkeypatch, solver, module, prepares):
+    hour_s, late = 3600.0, []
+    clock = SimpleNamespace(perf_counter=lambda: time.perf_counter() + hour_s * len(late), monotonic=time.monotonic)
+    monkeypatch.setattr(f"holdfast.plan.laar.{module}.time", clock)
+    monkeypatch.setattr(f"holdfast.plan.laar.{prepares}", lambda *_: late or late.append(True))
+    solution = solver.solve(Instance.of(figure_1()))
+    assert late and solution.outcome is Outcome.BST
+    assert solution.seconds < hour_s
