@@ -123,7 +123,7 @@ def reasons(assessment: Assessment, choices: Sequence[Choice]) -> dict[str, str]
     for choice in choices:
         case = choice.name if choice.chosen else choice.like or choice.name
         text = said.get(case, "Nothing to protect: nothing reaches it on this trace.")
-        why[choice.name] = text if choice.chosen else f"Behaves like {case}, which feeds it alone. {text}"
+        why[choice.name] = text if choice.chosen else f"Behaves like {case}, which feeds it alone."
     return why
 
 

@@ -55,6 +55,7 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
                 ]
                 for name in advice.ranking
             ],
+            words=["why"],
         ),
         heading("Other plans of the same budget"),
         _table(
@@ -68,6 +69,7 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
                 ]
                 for each in advice.weighed
             ],
+            words=["protects"],
         ),
         _plot(advice),
         heading("The trials"),
@@ -141,10 +143,13 @@ def _anchor(case: str) -> str:
     return "trials-" + re.sub(r"[^A-Za-z0-9]+", "-", case).strip("-")
 
 
-def _table(columns: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML already."""
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[str] = ()) -> str:
+    """A table of cells that are HTML already; the columns in `words` hold sentences."""
     head = "".join(f"<th class=name>{escape(column)}</th>" for column in columns)
-    body = "".join("<tr>" + "".join(f'<td class="words">{cell}</td>' for cell in row) + "</tr>" for row in rows)
+    kinds = ["words" if column in words else "name" for column in columns]
+    body = "".join(
+        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True)) + "</tr>" for row in rows
+    )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
