@@ -63,6 +63,7 @@ def plan_descriptor(
     strategy, lines = found[0]
     if out is not None:
         write_output(out, strategy)
+        click.echo(f"wrote {out}", err=True)
     if plot is not None:
         _draw(plot, descriptor, seconds=seconds)
         click.echo(f"drew {plot}", err=True)

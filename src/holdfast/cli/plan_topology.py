@@ -49,6 +49,7 @@ def plan_topology(
     best = max(documents, key=lambda d: d.quality or 0.0)  # the first of equals: planners stand best first
     if out is not None:
         write_output(out, best)
+        click.echo(f"wrote {out}", err=True)
     if plot is not None:
         shown = planners if len(planners) > 1 else _compared(planners[0])
         try:

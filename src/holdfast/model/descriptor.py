@@ -263,6 +263,8 @@ class Descriptor(Document):
         for name, sink in self.sinks.items():
             if not sink.inputs:
                 yield Problem(("sinks", name, "inputs"), "has no input; a sink reads at least one stream")
+            for twice in _twice(sink.inputs):
+                yield Problem(("sinks", name, "inputs"), f"names stream '{twice}' twice; give it once")
             for index, i in enumerate(sink.inputs):
                 if i not in streams:
                     text = f"reads stream '{i}', which does not exist; {_known('streams', streams)}"
@@ -308,7 +310,7 @@ def _twice(names: Iterable[str]) -> list[str]:
 
 
 def _known(kind: str, names: Iterable[str]) -> str:
-    listed = ", ".join(sorted(names))
+    listed = ", ".join(sorted(set(names)))
     return f"{kind} are: {listed}" if listed else f"there are no {kind}"
 
 

@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from io import StringIO
 from pathlib import Path
 from typing import Any, TypeVar
@@ -105,7 +106,18 @@ def placed(problem: Problem, lines: Mapping[Place, int]) -> str:
 
 def plain(path: str | Path) -> dict[str, Any]:
     """The fields of the document at path as they stand there, unchecked."""
+    if not Path(path).exists():
+        raise DocumentError(str(path), [f"no such file; {_instead(Path(path))}"])
     return dict(read_document(path, _Plain).model_extra or {})
+
+
+def _instead(path: Path) -> str:
+    """What to give in place of a file that is not there: one of nearly the same name, if there is any."""
+    there = sorted(one.name for one in path.parent.iterdir() if one.is_file()) if path.parent.is_dir() else []
+    near = get_close_matches(path.name, there, n=1)
+    if near:
+        return f"did you mean '{path.parent / near[0]}'?"
+    return "check the path; 'holdfast profile' writes an application's descriptor, 'holdfast plan generate' documents to try"
 
 
 def _unprintable(value: object, place: Place = ()) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 from holdfast.cli.plan import plan
 from holdfast.cli.plan_output import write_output
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.descriptor import Host, Input, Pe, Pricing, Rate, Source
+from holdfast.model.descriptor import Host, Input, Pe, Pricing, Rate, Sink, Source
 from holdfast.model.document import read_document, write_document
 from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.laar import Strategy
@@ -505,3 +505,42 @@ def test_numbers_too_large_to_count_with_in_a_topology_are_told_in_one_sentence(
     path.write_text(f"topology: t\noperators:\n  a: {{parallelism: 2, {given}}}\n  b: {{inputs: {{a: full}}, selectivity: 10}}\n")
     text = str(fails(path, "--budget", 1))
     assert "grow beyond what can be counted" in text or "a.shares (line 3): wanted shares whose sum can be counted" in text
+
+
+def test_every_wrong_setting_of_a_generator_is_told_at_once(tmp_path):
+    wrong = ("colour=red", "size=9", "zipf=steep", "parallelism=9:3", "joins=2", "rate=1", "rate=2")
+    settings = [word for setting in wrong for word in ("--set", setting)]
+    text = str(fails("generate", "topology", *settings, "--out", tmp_path / "t.yaml"))
+    for part in (
+        "what --set gives has 5 problems",
+        "--set knows no 'colour', 'size'; names",
+        "--set zipf wants a value such as 0, got 'steep'",
+        "range 'parallelism' wants 1 <= low <= high, got 9 to 3",
+        "share 'joins' must lie between 0 and 1, got 2",
+        "--set gives 'rate' twice",
+    ):
+        assert part in text
+    many = fails("generate", "application", "--set", "replicas=17", "--set", "source_rate=0:1", "--out", tmp_path / "a.yaml")
+    assert "'replicas' wants at most 16, got 17" in str(many) and "range 'source_rate' wants 0 < low" in str(many)
+
+
+def test_what_was_written_is_named(topology, descriptor, tmp_path):
+    for document, option in ((topology, "--budget"), (descriptor, "--ic")):
+        out = tmp_path / f"{document.stem}.json"
+        result = run(document, option, 1 if document is topology else 0.6, "--out", out, "--json")
+        assert f"wrote {out}" in result.stderr.splitlines() and json.loads(result.stdout)
+
+
+def test_a_file_that_is_not_there_is_told_with_what_to_do(topology):
+    near = topology.with_suffix(".yml")
+    assert f"{near}: no such file; did you mean '{topology}'?" in str(fails(near, "--budget", 1))
+    far = topology.parent / "nowhere" / "xyz.json"
+    assert "no such file; check the path; 'holdfast profile' writes" in str(fails(far, "--budget", 1))
+
+
+def test_a_stream_is_named_once_by_a_sink_and_in_the_list_of_streams(tmp_path):
+    twice = changed(tmp_path, sinks={"sink": Sink(inputs=("pe2", "pe2"))})
+    assert "sinks.sink.inputs (line" in (text := str(fails(twice))) and "names stream 'pe2' twice; give it once" in text
+    source = figure_1().sources["source"]
+    shared = changed(tmp_path, sources={"source": source, "pe1": source}, sinks={"sink": Sink(inputs=("pe3",))})
+    assert "reads stream 'pe3', which does not exist; streams are: pe1, pe2, source" in str(fails(shared))

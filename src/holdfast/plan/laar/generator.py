@@ -6,8 +6,8 @@ from math import inf
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
-from holdfast.model.descriptor import Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
+from holdfast.errors import ProblemsError
+from holdfast.model.descriptor import MAX_REPLICAS, Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
 from holdfast.plan.laar.placement import place
 from holdfast.plan.laar.rates import expected_work
 
@@ -31,21 +31,28 @@ class Ranges:
     replicas: int = 2
 
     def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise ProblemsError("what to draw from", problems)
+
+    def _problems(self) -> Iterator[str]:
         for name in ("hosts", "pes_per_host", "out_degree", "selectivity", "source_rate", "cost", "overload"):
             low, high = getattr(self, name)
             if not 0 < low <= high < inf:
-                raise HoldfastError(f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}")
+                yield f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}"
         if self.overload[0] <= 1:
-            raise HoldfastError(f"range 'overload' must lie above 1, got {self.overload[0]:g}: High would not overload")
+            yield f"range 'overload' must lie above 1, got {self.overload[0]:g}: High would not overload"
         if self.replicas < 1:
-            raise HoldfastError(f"'replicas' wants a whole number of at least 1, got {self.replicas}")
-        if self.overload[0] >= self.source_rate[1] / self.source_rate[0]:
-            raise HoldfastError(
+            yield f"'replicas' wants a whole number of at least 1, got {self.replicas}"
+        if self.replicas > MAX_REPLICAS:
+            yield f"'replicas' wants at most {MAX_REPLICAS}, got {self.replicas}"
+        if self.source_rate[0] > 0 and self.overload[0] >= self.source_rate[1] / self.source_rate[0]:
+            yield (
                 f"range 'overload' from {self.overload[0]:g} wants a High rate of more than as many times Low; "
                 f"'source_rate' gives at most {self.source_rate[1] / self.source_rate[0]:g} times"
             )
         if not 0 < self.high_probability < 1:
-            raise HoldfastError(f"'high_probability' must lie between 0 and 1, got {self.high_probability:g}")
+            yield f"'high_probability' must lie between 0 and 1, got {self.high_probability:g}"
 
 
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Descriptor:

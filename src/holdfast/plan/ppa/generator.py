@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import ProblemsError
 from holdfast.model.definition import Partitioning
 from holdfast.model.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
 
@@ -33,24 +33,29 @@ class Ranges:
     rate: float = 1000.0
 
     def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise ProblemsError("what to draw from", problems)
+
+    def _problems(self) -> Iterator[str]:
         for name in ("operators", "parallelism"):
             low, high = getattr(self, name)
             if not 1 <= low <= high:
-                raise HoldfastError(f"range '{name}' wants 1 <= low <= high, got {low} to {high}")
+                yield f"range '{name}' wants 1 <= low <= high, got {low} to {high}"
         if self.operators[1] > MAX_DEPTH or self.operators[1] * self.parallelism[1] > MAX_TASKS:
-            raise HoldfastError(
+            yield (
                 f"wanted at most {MAX_DEPTH} operators and {MAX_TASKS} tasks, got up to {self.operators[1]} operators of "
                 f"{self.parallelism[1]} tasks"
             )
         for name in ("joins", "forks"):
             if not 0 <= getattr(self, name) <= 1:
-                raise HoldfastError(f"share '{name}' must lie between 0 and 1, got {getattr(self, name):g}")
+                yield f"share '{name}' must lie between 0 and 1, got {getattr(self, name):g}"
         if self.kind not in get_args(Kind):
-            raise HoldfastError(f"'kind' wants one of {', '.join(get_args(Kind))}, got '{self.kind}'")
+            yield f"'kind' wants one of {', '.join(get_args(Kind))}, got '{self.kind}'"
         if not (isfinite(self.zipf) and self.zipf >= 0) or self.most_inputs < 1:
-            raise HoldfastError(f"wanted zipf >= 0 and most_inputs >= 1, got {self.zipf:g} and {self.most_inputs}")
+            yield f"wanted zipf >= 0 and most_inputs >= 1, got {self.zipf:g} and {self.most_inputs}"
         if not (isfinite(self.rate) and self.rate >= 0):
-            raise HoldfastError(f"'rate' wants a number of at least 0, got {self.rate:g}")
+            yield f"'rate' wants a number of at least 0, got {self.rate:g}"
 
 
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Topology:
