@@ -13,7 +13,7 @@ test: setup chromium
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/pytest
+	@sh scripts/run_tests.sh $(VENV)/bin/pytest
 
 setup: java $(STAMP)
 
