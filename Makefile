@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test setup java chromium clean
+.PHONY: demo test test-long setup java chromium clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
@@ -14,6 +14,9 @@ test: setup chromium
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 	@sh scripts/run_tests.sh $(VENV)/bin/pytest
+
+test-long: setup
+	$(VENV)/bin/pytest -m long tests/scenario
 
 setup: java $(STAMP)
 

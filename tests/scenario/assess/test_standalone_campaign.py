@@ -30,6 +30,7 @@ def campaign(trace: Path, out: Path, *, master: str, env: dict[str, str]) -> dic
     return report
 
 
+@pytest.mark.long
 def test_a_campaign_on_a_standalone_cluster_gives_what_it_gives_in_one_process(
     tmp_path: Path, standalone_master: str, on_loopback: dict[str, str]
 ) -> None:

@@ -73,6 +73,7 @@ def left_behind(tmp_path):
     return [line for line in lines if any(str(tmp_path) in word for word in line)]
 
 
+@pytest.mark.long
 def test_stopped_hosts_are_covered_for_and_corrected_and_a_killed_agent_is_started_again(tmp_path):
     app, trace, faults, work = (tmp_path / name for name in ("app.py", "servers.parquet", "faults.yaml", "run"))
     app.write_text(APP)

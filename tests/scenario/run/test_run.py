@@ -108,6 +108,7 @@ def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):
     assert len(document["verdicts"]) == 5
 
 
+@pytest.mark.long
 def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_killed(tmp_path, standalone_master, on_loopback):
     faults = {"faults": [{"at_s": 4, "kind": "crash", "what": "node", "target": ["n2"]}]}
     options = ["--nodes", "2", "--master", standalone_master, "--memory", "512m", "--checkpoint-epochs", "5"]
@@ -117,6 +118,7 @@ def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_kil
     assert not left_behind(tmp_path)
 
 
+@pytest.mark.long
 def test_an_application_on_spark_does_not_notice_that_the_orchestrator_is_killed_at_transitions():
     command = ["inject", "--beside-spark", "--machine", "streaming", "--sample", "2", "--seed", "2", "--json"]
     process = subprocess.run([*HOLDFAST, *command], capture_output=True, text=True, timeout=LIMIT_S)
