@@ -13,7 +13,7 @@ test: setup chromium
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	@sh scripts/run_tests.sh $(VENV)/bin/pytest
+	$(VENV)/bin/pytest
 
 test-long: setup
 	$(VENV)/bin/pytest -m long tests/scenario
