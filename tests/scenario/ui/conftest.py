@@ -24,9 +24,9 @@ PES = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """A browser of its own for these tests. They are skipped where there is none."""
+    """A browser for the tests of one file (while it is open, its event loop is this thread's). Skipped where there is none."""
     if CHROMIUM is None:
         pytest.skip("there is no Chromium; on Debian: apt-get install chromium")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing; pip install playwright")
@@ -36,7 +36,7 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster(chromium, tmp_path_factory) -> Iterator[Cluster]:
     """An orchestrator that allows faults, three nodes and a running job: real processes, light PEs."""
     with Cluster(tmp_path_factory.mktemp("page"), serve_options=["--beat", "0.1", "--faults"]) as made:
