@@ -26,6 +26,7 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What the node shares with others, such as rack=r1.")
 @click.option("--host", default="spark", show_default=True, help="Kind of PE host: spark, light, or one from a package.")
 @click.option("--master", help="Spark master that the node's PE host runs on.  [default: local with as many cores]")
+@click.option("--spark-ui", is_flag=True, help="Serve Spark's own UI; 'holdfast nodes --json' says where.")
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="The node's folder.  [default: ./NAME]")
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on loopback (0: a free port).")
 @click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the authority behind the orchestrator's TLS.")
@@ -38,6 +39,7 @@ def node(
     labels: tuple[str, ...],
     host: str,
     master: str | None,
+    spark_ui: bool,
     work: Path | None,
     metrics_port: int | None,
     certificate: Path | None,
@@ -61,7 +63,7 @@ def node(
         raise HoldfastError(f"--name: wanted letters, digits, '_', '.', '-' (at most 100), got '{name}'")
     cores = cores or float(os.cpu_count() or 1)
     whole = max(1, round(cores))
-    options = ["--master", master or f"local[{whole}]", "--cores", str(whole), "--memory", memory]
+    options = ["--master", master or f"local[{whole}]", "--cores", str(whole), "--memory", memory, *(["--ui"] if spark_ui else [])]
     serve_node(
         Node(name, cores=cores, memory_bytes=memory_bytes(memory), host=host, labels=dict(map(_label, labels))),
         work or Path(name),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 @click.option("--cores", default=1.0, show_default=True, help="Cores of each node.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of each node's Spark.")
 @click.option("--master", help="Spark master of every node.  [default: local with the node's cores]")
+@click.option("--spark-ui", is_flag=True, help="Serve each node's own Spark UI, and say where.")
 @click.option("--checkpoint-epochs", default=10, show_default=True, help="Epochs between two checkpoints of a PE.")
 @click.option("--tentative-after", "tentative_after_s", type=float, help="Go on without a dead PE after so many seconds.")
 @click.option(
@@ -104,11 +105,15 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
         memory=options["memory"],
         master=options["master"],
         racks=options["racks"],
+        spark_ui=options["spark_ui"],
     )
     try:
         say(f"starting an orchestrator and {len(cluster.names)} nodes ...")
         client = cluster.start()
         say(f"watch it at {page_address(client.url, client.token)}")
+        for node in client.nodes():
+            if "spark_ui" in node["host_status"]["about"]:
+                say(f"Spark's own UI of {node['name']}: {node['host_status']['about']['spark_ui']}")
         with View(Console(file=sys.stderr)) as view:
             ran = run_job(job, layout, cluster, schedule=schedule, for_s=options["for_s"], show=view.show)
     finally:

@@ -210,6 +210,7 @@ def main() -> None:
     parser.add_argument("--master", help="taken for the sake of one command line for all hosts; not used")
     parser.add_argument("--cores", help="as --master")
     parser.add_argument("--memory", help="as --master")
+    parser.add_argument("--ui", action="store_true", help="as --master")
     host = LightHost(parser.parse_args().work)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: host.stop.set())

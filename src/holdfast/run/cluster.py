@@ -30,6 +30,7 @@ class LocalCluster(Cluster):
         memory: str = "1g",
         master: str | None = None,
         racks: int = 0,
+        spark_ui: bool = False,
         beat_s: float = 0.25,
         lost_after_s: float = 3.0,
     ) -> None:
@@ -37,6 +38,7 @@ class LocalCluster(Cluster):
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
         self.racks = racks
         self._spark = ["--cores", str(cores), "--memory", memory, *(["--master", master] if master else [])]
+        self._spark += ["--spark-ui"] if spark_ui else []
 
     def start(self) -> Client:
         """Start everything; a client for it once the orchestrator answers and every node has its Spark."""

@@ -52,6 +52,7 @@ class Host:
         self._carried_out = 0, 0
         self._spark: SparkSession | None = None
         self._error: str | None = None
+        self._about: dict[str, str] = {}
         self._process = psutil.Process()
         self._written = threading.Lock()
         self.stopping = threading.Event()
@@ -67,7 +68,9 @@ class Host:
             self._write_status()
             print(error, file=sys.stderr)
             sys.exit(2)
-        self._history.tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready"})
+        if self._spark.sparkContext.uiWebUrl is not None:
+            self._about = {"spark_ui": self._spark.sparkContext.uiWebUrl}
+        self._history.tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready", **self._about})
         while not self.stopping.wait(TICK_S):
             self._follow()
             self._obey_faults()
@@ -181,6 +184,7 @@ class Host:
             memory_bytes=int(_total(family, lambda p: p.memory_info().rss)),
             threads=int(_total(family, lambda p: p.num_threads())),
             files=int(_total(family, lambda p: p.num_fds())),
+            about=self._about,
         )
         with self._written:
             temporary = self._work / ".host.json.tmp"

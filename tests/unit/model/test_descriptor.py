@@ -1,14 +1,12 @@
 """The application descriptor: what it refuses, and what it works out."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import DocumentError
 from holdfast.model.descriptor import Descriptor
-from holdfast.model.document import document_text, parse_document, schema_text
+from holdfast.model.document import document_text, parse_document
 
 GOOD = """\
 application: bargain-discovery
@@ -190,8 +188,3 @@ def test_the_topological_order_does_not_depend_on_the_order_of_writing(names):
         }
     )
     assert descriptor.topological_order == ("a", "b", "c", "d")
-
-
-def test_the_published_schema_is_current():
-    path = Path(__file__).parents[3] / "docs" / "schema" / "descriptor.json"
-    assert path.read_text() == schema_text(Descriptor), "write it anew: holdfast.model.document.schema_text(Descriptor)"

@@ -1,17 +1,13 @@
 """Task topologies: documents, rates, groups, and every mistake at once."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import document_text, parse_document, read_document, schema_text
+from holdfast.model.document import document_text, parse_document, read_document
 from holdfast.model.topology import TaskOperator, Topology
-
-SCHEMA = Path(__file__).parents[3] / "docs" / "schema" / "topology.json"
 
 GOOD = """
 topology: traffic
@@ -154,7 +150,3 @@ def test_ties_are_ranked_by_operator_name_and_then_by_index():
         },
     )
     assert [t.tasks[i] for i in np.argsort(t.rank)] == ["a/0", *(f"z/{i}" for i in range(12))]
-
-
-def test_the_schema_in_docs_is_current():
-    assert SCHEMA.read_text() == schema_text(Topology)
