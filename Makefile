@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-long setup java chromium clean
+.PHONY: demo test scenarios the-rest test-long setup java chromium clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
@@ -13,7 +13,13 @@ test: setup chromium
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(VENV)/bin/pytest
+	$(MAKE) --jobs=2 --output-sync=line scenarios the-rest
+
+scenarios:
+	$(VENV)/bin/pytest tests/scenario
+
+the-rest:
+	$(VENV)/bin/pytest tests/unit tests/spark src
 
 test-long: setup
 	$(VENV)/bin/pytest -m long tests/scenario

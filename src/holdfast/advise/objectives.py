@@ -6,6 +6,7 @@ from random import Random
 
 from scipy.stats import spearmanr
 
+from holdfast.advise.advice import SAME
 from holdfast.advise.loss import Loss
 from holdfast.model.topology import Topology
 from holdfast.plan.ppa import Measure, internal_completeness, measured_criticality, output_fidelity
@@ -20,6 +21,36 @@ class Foretold:
     failed: tuple[str, ...]
     foretold: Mapping[str, float]
     measured: float
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan by one objective, and the quality impact when everything that it leaves open fails at once."""
+
+    budget: int
+    objective: str
+    protected: tuple[str, ...]
+    lost: float
+
+
+@dataclass(frozen=True)
+class Studied:
+    """What was seen of one application: sets of operators that failed together, and plans."""
+
+    sets: tuple[Foretold, ...]
+    plans: tuple[Planned, ...]
+
+
+def worse(plans: Sequence[Planned]) -> list[str]:
+    """Where neither plan from measured impacts is as good as the plans by fidelity and completeness of its budget, in words."""
+    found = []
+    for budget in sorted({plan.budget for plan in plans}):
+        lost = {plan.objective: plan.lost for plan in plans if plan.budget == budget}
+        ours = min(lost[name] for name in ("measured", "criticality") if name in lost)
+        theirs = min(lost["of"], lost["ic"])
+        if ours > theirs * (1 + SAME):
+            found.append(f"with {budget} replicas the plans from measured impacts lose {ours:.4g}, the others {theirs:.4g}")
+    return found
 
 
 def failure_sets(everything: Sequence[str], *, count: int, seed: int) -> list[tuple[str, ...]]:

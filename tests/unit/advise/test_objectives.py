@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.advise.loss import Loss
-from holdfast.advise.objectives import Foretold, agreement, failure_sets, foretell
+from holdfast.advise.objectives import Foretold, Planned, agreement, failure_sets, foretell, worse
 from holdfast.model.topology import TaskOperator, Topology
 
 LINE = Topology(
@@ -34,3 +34,12 @@ def test_a_lost_source_loses_everything_whatever_else_survives():
 def test_agreement_is_that_of_the_orders():
     seen = [Foretold((str(n),), {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}, float(n)) for n in range(5)]
     assert agreement(seen) == pytest.approx({"criticality": 1.0, "ic": 0.0, "of": -1.0, "alone": 1.0})
+
+
+def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
+    def plans(budget: int, **lost: float) -> list[Planned]:
+        return [Planned(budget, objective, (), value) for objective, value in lost.items()]
+
+    same = plans(1, measured=9.0, criticality=5.1, of=5.0, ic=7.0)
+    behind = plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0)
+    assert worse(same + behind) == ["with 2 replicas the plans from measured impacts lose 6, the others 5"]
