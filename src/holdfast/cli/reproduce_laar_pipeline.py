@@ -58,9 +58,7 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
 
 def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
     for run in runs:
-        click.echo(
-            f"{run.way}: {run.kept_up(load):.0%} of High's tuples left during High, its last epoch {run.late_s(load):.1f} s late"
-        )
+        click.echo(f"{run.way}: {run.said(load)}")
         for at_s, said in run.decisions:
             click.echo(f"  after {at_s:.0f} s {said}")
     for each in found:
