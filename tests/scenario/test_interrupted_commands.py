@@ -18,7 +18,7 @@ def wait_until(condition: Callable[[], object], *, limit_s: float) -> None:
     ends = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < ends, f"not within {limit_s} s"
-        os.sched_yield()
+        time.sleep(0.02)
 
 
 def killed_when(arguments: list[str], condition: Callable[[], object], *, limit_s: float) -> None:

@@ -1,7 +1,6 @@
 """A Structured Streaming reader as a source: cut into epochs, numbered on arrival, and whole after it was stopped at any moment."""
 
 import json
-import os
 import time
 
 import pytest
@@ -65,7 +64,7 @@ class Fed:
         while self.pages() != sorted(pages):
             assert time.monotonic() < ends, f"not within {LIMIT_S} s: {self.pages()}"
             source.step()
-            os.sched_yield()
+            time.sleep(0.02)
 
 
 @pytest.fixture
@@ -94,7 +93,7 @@ def test_a_batch_that_was_staged_but_not_committed_is_in_a_later_epoch(fed):
     ends = time.monotonic() + LIMIT_S
     while not list(fed.store.names("staged/")):
         assert time.monotonic() < ends
-        os.sched_yield()
+        time.sleep(0.02)
     source.close()
     again = fed.start()
     fed.step_until(again, "a")
@@ -102,7 +101,7 @@ def test_a_batch_that_was_staged_but_not_committed_is_in_a_later_epoch(fed):
     while list(fed.store.names("staged/")):  # Spark may deliver the batch once more, since it was stopped in the middle of it
         assert time.monotonic() < ends
         again.step()
-        os.sched_yield()
+        time.sleep(0.02)
     again.close()
     assert fed.pages() == ["a"]
 
