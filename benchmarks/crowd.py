@@ -2,8 +2,8 @@
 
     python benchmarks/crowd.py [--seconds 90] [--json]
 
-Market data through six lanes that do the same work (filter, smooth, average; a PE each), which meet in one; with the source, twenty PEs.
-For every lane the median delay of its last PE after an epoch closed is taken, first third of the run left out; the slowest lane is
+Market data through six lanes that do the same work (filter, smooth, average; a PE each), which meet in one; with the source, twenty
+PEs. For every lane the median delay of its last PE after an epoch closed is taken, first third of the run left out; the slowest lane is
 compared with the fastest. That the whole keeps up, or falls behind evenly, is told beside it: the sink's delay early and late.
 """
 
@@ -21,7 +21,7 @@ from holdfast.trace import write_market
 
 BOUND = 1.5
 LANES, ROWS = 6, 200
-HEAD = '''
+HEAD = """
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -29,8 +29,8 @@ from holdfast import App, last_rows
 
 app = App("crowd")
 market = app.source("market", "seq long, time timestamp, ticker string, kind string, price double, volume long", key="ticker")
-'''
-LANE = '''
+"""
+LANE = """
 
 @app.operator(inputs=market)
 def kept_{n}(market: DataFrame) -> DataFrame:
@@ -46,8 +46,8 @@ def smooth_{n}(kept: DataFrame) -> DataFrame:
 @app.operator(inputs=smooth_{n}, key="ticker")
 def mean_{n}(smooth: DataFrame) -> DataFrame:
     return smooth.groupBy("epoch", "ticker").agg(F.max("seq").alias("seq"), F.avg("price").alias("price"))
-'''
-TAIL = '''
+"""
+TAIL = """
 
 @app.operator(inputs=[{means}])
 def together(*lanes: DataFrame) -> DataFrame:
@@ -58,7 +58,7 @@ def together(*lanes: DataFrame) -> DataFrame:
 
 
 app.sink("prices", together)
-'''
+"""
 
 
 def main() -> None:
