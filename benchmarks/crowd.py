@@ -3,7 +3,7 @@
     python benchmarks/crowd.py [--seconds 90] [--json]
 
 Market data through six lanes that do the same work (filter, smooth, average; a PE each), which meet in one; with the source, twenty
-PEs. For every lane the median delay of its last PE after an epoch closed is taken, first third of the run left out; the slowest lane is
+PEs. For every lane the median delay of its last PE after an epoch closed is taken, first third of the run left out; the slowest is
 compared with the fastest. That the whole keeps up, or falls behind evenly, is told beside it: the sink's delay early and late.
 """
 
