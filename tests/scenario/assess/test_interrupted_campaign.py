@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,13 @@ def outcome_files(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text() for path in (folder / "outcomes").glob("[0-9]*.jsonl")}
 
 
-def stopped(command: list[str], folder: Path, *, files: int, by: signal.Signals) -> tuple[int, str]:
-    """Send a signal to the command and all it started, as a terminal does, once there are so many files of outcomes."""
+def stopped(
+    command: list[str], folder: Path, *, files: int, by: signal.Signals, before: Callable[[], None] = lambda: None
+) -> tuple[int, str]:
+    """Send a signal to the command and all it started, as a terminal does, once there are so many files of outcomes.
+
+    `before` that it is held still, and something else is done.
+    """
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
     ends = time.monotonic() + LIMIT_S
     try:
@@ -43,6 +49,9 @@ def stopped(command: list[str], folder: Path, *, files: int, by: signal.Signals)
             assert process.poll() is None, f"it ended by itself: {process.stderr.read() if process.stderr else ''}"
             assert time.monotonic() < ends, f"there were no {files} files within {LIMIT_S} s"
             time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGSTOP)
+        before()
+        os.killpg(process.pid, signal.SIGCONT)
         os.killpg(process.pid, by)
         _, said = process.communicate(timeout=LIMIT_S)
     finally:
@@ -62,7 +71,12 @@ def test_a_campaign_that_was_interrupted_and_then_killed_loses_nothing_and_runs_
     assert "Traceback" not in said
     after_interrupt = outcome_files(folder)
 
-    code, _ = stopped(command, folder, files=len(after_interrupt) + 3, by=signal.SIGKILL)
+    def second_process() -> None:
+        rival = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert rival.returncode == 2, rival.stderr
+        assert f"another process is running a campaign in folder '{folder}'" in rival.stderr
+
+    code, _ = stopped(command, folder, files=len(after_interrupt) + 3, by=signal.SIGKILL, before=second_process)
     assert code == -signal.SIGKILL
     after_kill = outcome_files(folder)
     assert after_interrupt.items() <= after_kill.items()
