@@ -1,6 +1,9 @@
-"""One Spark session for all tests that need one, and property tests that try the same examples every time."""
+"""One Spark session for all tests that need one, commands as a user gives them, and property tests that try the same examples
+every time."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -26,3 +29,32 @@ def spark() -> Iterator[object]:
     session = open_session("local[2]", name="holdfast-tests", memory="3g")
     yield session
     session.stop()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def holdfast(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Runs `holdfast` with the given words in this process; nothing but SystemExit may come out of it."""
+    from holdfast.cli.main import main
+
+    def run(*words: object) -> Ran:
+        monkeypatch.setattr(sys, "argv", ["holdfast", *map(str, words)])
+        capsys.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as done:
+            code = done.code or 0
+        said = capsys.readouterr()
+        assert "Traceback" not in said.out + said.err
+        return Ran(code, said.out, said.err)
+
+    return run

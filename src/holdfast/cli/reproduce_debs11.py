@@ -108,7 +108,7 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
     from holdfast.assess.debs11 import FAILOVER_S, GROUP, findings, table_rows
     from holdfast.assess.files import write_whole
     from holdfast.assess.results import Results, read_campaign
-    from holdfast.report.assessment import local_plot, offset_plot, outage_plot, what_if_rows
+    from holdfast.report.assessment import WHAT_IF, local_plot, offset_plot, outage_plot, what_if_rows
     from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
 
     campaign = read_campaign(out / "campaign")
@@ -118,17 +118,6 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
     first = assessments[0]
     found = findings(assessments, graph, Case(GROUP, FAILOVER_S).name)
     rows, what_if = table_rows(first), what_if_rows(campaign, first)
-    columns = (
-        "when it fails",
-        "replicated group",
-        "failover",
-        "I before",
-        "I after",
-        "times less",
-        "R before",
-        "R after",
-        "times less ",
-    )
     parts = [
         paragraph(
             f"Bargain Discovery over {facts['source']['tuples']:,} events of a generated market "
@@ -141,7 +130,7 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
         heading("Findings"),
         verdicts([(finding.name, finding.holds, finding.found) for finding in found]),
         heading("Figure 12: groups with an active replica"),
-        table(columns, what_if),
+        table(WHAT_IF, what_if),
         heading("Figure 8: quality against outage"),
         cards([outage_plot(first.case(name)) for name in ("market", "quote_filter", "trade_filter")]),
         heading("Figure 9: quality against offset"),

@@ -20,6 +20,10 @@ from holdfast.report.page import cards, heading, page, paragraph, table
 from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot
 
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
+WHAT_IF = (
+    *("when it fails", "replicated group", "failover"),
+    *("I before", "I after", "times less", "R before", "R after", "times less "),
+)
 
 
 def assessment_document(
@@ -207,18 +211,7 @@ def _what_if(campaign: Campaign, assessment: Assessment) -> list[str]:
     rows = what_if_rows(campaign, assessment)
     if not rows:
         return []
-    columns = (
-        "when it fails",
-        "replicated group",
-        "failover",
-        "I before",
-        "I after",
-        "times less",
-        "R before",
-        "R after",
-        "times less ",
-    )
-    return [heading("What if: an active replica"), table(columns, rows, names=("replicated group",))]
+    return [heading("What if: an active replica"), table(WHAT_IF, rows, names=("replicated group",))]
 
 
 def _times(before: float, after: float) -> str:

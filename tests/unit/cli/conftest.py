@@ -1,42 +1,31 @@
-"""Running the command line as a user does, in this process."""
-
-import sys
-from dataclasses import dataclass
+"""An application to try commands on, and a machine without Java."""
 
 import pytest
 
-from holdfast.cli.main import main
+APP = """
+from holdfast import App
+
+app = App("shop")
+orders = app.source("orders", "seq long, time timestamp, amount double")
 
 
-@dataclass(frozen=True)
-class Ran:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
+@app.operator(inputs=orders)
+def large(orders):
+    return orders.where("amount > 100")
 
 
-@pytest.fixture
-def holdfast(monkeypatch, capsys):
-    """Runs `holdfast` with the given words; nothing but SystemExit may come out of it."""
-
-    def run(*words: object) -> Ran:
-        monkeypatch.setattr(sys, "argv", ["holdfast", *map(str, words)])
-        capsys.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as done:
-            code = done.code or 0
-        said = capsys.readouterr()
-        assert "Traceback" not in said.out + said.err
-        return Ran(code, said.out, said.err)
-
-    return run
+app.sink("alerts", large)
+"""
 
 
 @pytest.fixture
 def no_java(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.fixture
+def shop(tmp_path):
+    file = tmp_path / "shop.py"
+    file.write_text(APP)
+    return file

@@ -2,28 +2,6 @@
 
 import pytest
 
-APP = """
-from holdfast import App
-
-app = App("shop")
-orders = app.source("orders", "seq long, time timestamp, amount double")
-
-
-@app.operator(inputs=orders)
-def large(orders):
-    return orders.where("amount > 100")
-
-
-app.sink("alerts", large)
-"""
-
-
-@pytest.fixture
-def shop(tmp_path):
-    file = tmp_path / "shop.py"
-    file.write_text(APP)
-    return file
-
 
 @pytest.mark.parametrize("sizes", [("--rows", 1), ("--epochs", 1)])
 def test_a_sample_too_small_to_cut_is_refused(holdfast, no_java, shop, sizes):
@@ -33,14 +11,14 @@ def test_a_sample_too_small_to_cut_is_refused(holdfast, no_java, shop, sizes):
 
 
 def test_mistakes_in_the_graph_are_told_without_spark(holdfast, no_java, shop):
-    shop.write_text(APP.replace('app.sink("alerts", large)', ""))
+    shop.write_text(shop.read_text().replace('app.sink("alerts", large)', ""))
     ran = holdfast("check", shop)
     assert ran.code == 2
     assert ran.err.startswith("holdfast: application 'shop' (shop.py:4): no sink: declare at least one with app.sink(name, stream)")
 
 
 def test_a_syntax_error_is_told_with_its_line(holdfast, no_java, shop):
-    shop.write_text(APP + "\nx = (\n")
+    shop.write_text(shop.read_text() + "\nx = (\n")
     ran = holdfast("check", shop)
     assert ran.code == 2
     assert "shop.py': line 15: '(' was never closed" in ran.err

@@ -2,28 +2,6 @@
 
 import pytest
 
-APP = """
-from holdfast import App
-
-app = App("shop")
-orders = app.source("orders", "seq long, time timestamp, amount double")
-
-
-@app.operator(inputs=orders)
-def large(orders):
-    return orders.where("amount > 100")
-
-
-app.sink("alerts", large)
-"""
-
-
-@pytest.fixture
-def shop(tmp_path):
-    file = tmp_path / "shop.py"
-    file.write_text(APP)
-    return file
-
 
 @pytest.mark.parametrize("option", ["--out", "--topology"])
 def test_what_is_there_is_not_replaced_unasked(holdfast, no_java, shop, tmp_path, option):

@@ -5,28 +5,6 @@ import pytest
 from holdfast.cli.shared import read_columns
 from holdfast.errors import DocumentError, HoldfastError
 
-APP = """
-from holdfast import App
-
-app = App("shop")
-orders = app.source("orders", "seq long, time timestamp, amount double")
-
-
-@app.operator(inputs=orders)
-def large(orders):
-    return orders.where("amount > 100")
-
-
-app.sink("alerts", large)
-"""
-
-
-@pytest.fixture
-def shop(tmp_path):
-    file = tmp_path / "shop.py"
-    file.write_text(APP)
-    return file
-
 
 def test_a_missing_java_is_told_with_code_2(holdfast, no_java, shop):
     ran = holdfast("replay", shop, "--trace", "t.parquet")
@@ -58,7 +36,9 @@ def test_what_is_at_out_is_not_replaced_unasked(holdfast, no_java, shop, tmp_pat
 
 
 def test_an_application_with_mistakes_is_told_all_of_them(holdfast, no_java, shop):
-    shop.write_text(APP.replace("seq long, ", "").replace('app.sink("alerts", large)', 'app.sink("alerts", "largest")'))
+    shop.write_text(
+        shop.read_text().replace("seq long, ", "").replace('app.sink("alerts", large)', 'app.sink("alerts", "largest")')
+    )
     ran = holdfast("replay", shop, "--trace", "t.parquet")
     assert ran.code == 2
     assert "has 2 problems:" in ran.err
