@@ -21,18 +21,27 @@ class Event:
     about: dict[str, Any]
 
 
+MOST_BYTES = 2**28
+"""A writer's file that has grown to this begins anew; the one before it is kept, and what is older is forgotten."""
+
+
 class History:
     """Appends events to one writer's file. A line is written at once, so that a killed process loses none."""
 
-    def __init__(self, path: Path, by: str) -> None:
+    def __init__(self, path: Path, by: str, *, most_bytes: int = MOST_BYTES) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._by, self._lock = by, threading.Lock()
+        self._path, self._by, self._most = path, by, most_bytes
+        self._lock = threading.Lock()
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
     def tell(self, kind: str, about: dict[str, object]) -> None:
         line = json.dumps({"at_s": round(time.time(), 4), "by": self._by, "kind": kind, **about}, default=str)
         with self._lock:
             self._file.write(line + "\n")
+            if self._file.tell() >= self._most:
+                self._file.close()
+                self._path.replace(self._path.with_name(f"{self._path.stem}-before.jsonl"))
+                self._file = self._path.open("a", buffering=1, encoding="utf-8")
 
     def close(self) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from holdfast.run.loop import Loop
 
 TICK_S = 0.05
 BEAT_S = 0.25
+USAGE_BEATS = 8
 SPARK = {
     "spark.scheduler.mode": "FAIR",  # one PE's long catch-up must not starve the others
     "spark.ui.retainedJobs": "200",
@@ -161,11 +163,16 @@ class Host:
 
     def _beat(self) -> None:
         """Say how it goes, apart from any replica's progress: a long job is no death."""
-        while not self.stopping.is_set():
-            self._write_status()
+        for beat in count():
+            if self.stopping.is_set():
+                return
+            status = self._write_status()
+            if beat % USAGE_BEATS == 0:
+                used = {"cpu_s": round(status.cpu_s, 2), "memory_bytes": status.memory_bytes}
+                self._history.tell("usage", {"node": self._node, "pid": status.pid, **used})
             time.sleep(BEAT_S)
 
-    def _write_status(self) -> None:
+    def _write_status(self) -> HostStatus:
         loops = dict(self._loops)
         replicas = [loop.status() for loop in loops.values()]
         replicas += [status for key, status in list(self._refused.items()) if key not in loops]
@@ -190,6 +197,7 @@ class Host:
             temporary = self._work / ".host.json.tmp"
             temporary.write_text(status.model_dump_json())
             temporary.replace(self._work / "host.json")
+        return status
 
 
 def _total(family: list[psutil.Process], of: Any) -> float:

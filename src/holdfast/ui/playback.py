@@ -39,6 +39,23 @@ class _Task:
         return min(self.inexact) - 1 if self.inexact else self.live
 
 
+@dataclass(slots=True)
+class _Usage:
+    """What a node's PE host uses: cores, between the last two times that it said so, and memory."""
+
+    share: float | None = None
+    memory_bytes: int | None = None
+    last: tuple[int, float, float] | None = None
+
+    def take(self, at_s: float, about: dict[str, Any]) -> None:
+        if self.last is not None and self.last[0] == about["pid"] and at_s > self.last[1]:
+            self.share = max(0.0, about["cpu_s"] - self.last[2]) / (at_s - self.last[1])
+        else:
+            self.share = None
+        self.last = about["pid"], at_s, about["cpu_s"]
+        self.memory_bytes = about["memory_bytes"]
+
+
 class Playback:
     """One reader's place in a run. Time passes from `at_s` seconds after its beginning, `speed` times as fast as it did."""
 
@@ -54,6 +71,7 @@ class Playback:
         self._first = tuple(i for i, task in enumerate(tasks) if not task.reads)
         self._last = tuple(i for i, task in enumerate(tasks) if task.name not in read)
         self._nodes: dict[str, str] = {}
+        self._usage: dict[str, _Usage] = {}
         self._event = self._told = 0
         self._sampled_s = run.from_s
         self._samples: list[list[Any]] = []
@@ -89,9 +107,20 @@ class Playback:
                 here[replica["node"]] = here.get(replica["node"], 0) + 1
         return [
             {"name": name, "state": self._nodes[name], "host": self.run.job.host, "cores": None, "labels": {},
-             "replicas": here.get(name, 0), "stalled_s": 0.0, "memory_bytes": None, "ready": True, "cpu": None}
+             "replicas": here.get(name, 0), "stalled_s": 0.0, "ready": True, **self._used(name)}
             for name in sorted(self._nodes)
         ]  # fmt: skip
+
+    def _used(self, node: str) -> dict[str, float | None]:
+        """What a node used as it was last told; nothing where it was lost since, or never told."""
+        usage = self._usage.get(node)
+        if usage is None or self._nodes[node] == "lost":
+            return {"cpu": None, "memory_bytes": None}
+        return {"cpu": None if usage.share is None else round(usage.share, 2), "memory_bytes": usage.memory_bytes}
+
+    def _cpu(self) -> dict[str, float]:
+        shares = {node: self._used(node)["cpu"] for node in self._nodes}
+        return {node: share for node, share in shares.items() if share is not None}
 
     def events(self, after: int) -> tuple[list[dict[str, Any]], int]:
         self._advance()
@@ -125,7 +154,9 @@ class Playback:
         while self._sampled_s + SAMPLE_S <= now_s:
             self._sampled_s += SAMPLE_S
             self._until(self._sampled_s, events, told)
-            sample = sample_of(self._rows(self._sampled_s), at_s=self._sampled_s, first=self._first, last=self._last, cpu={})
+            sample = sample_of(
+                self._rows(self._sampled_s), at_s=self._sampled_s, first=self._first, last=self._last, cpu=self._cpu()
+            )
             self._samples.append(sample.row())
         self._until(now_s, events, told)
 
@@ -152,6 +183,8 @@ class Playback:
                 self._place(about["replica"], "starting", about["node"], event.at_s)
             case "host":
                 self._nodes[about["node"]] = "up"
+            case "usage":
+                self._usage.setdefault(about["node"], _Usage()).take(event.at_s, about)
 
     def _done(self, task: _Task, about: dict[str, Any], *, at_s: float) -> None:
         number = about["epoch"]

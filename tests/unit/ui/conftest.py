@@ -55,6 +55,8 @@ def _events():
     places = {"trades/0.0": "n1", "vwap/0.0": "n1", "vwap/0.1": "n2", "index/0.0": "n2", "out/0.0": "n1", "out/0.1": "n2"}
     for node in ("n1", "n2"):
         yield 0.0, "host", {"pid": 1, "node": node, "what": "ready"}
+        for second in range(0, 24, 2):
+            yield second + 0.1, "usage", {"node": node, "pid": 1, "cpu_s": second * 0.75, "memory_bytes": 2**29}
     for key, node in places.items():
         yield 0.2, "start", {"replica": f"7:{key}", "incarnation": 1, "node": node}
         yield 0.6, "orchestrator", _said("replica", "running", 0.5, node=node, replica=f"7:{key}")

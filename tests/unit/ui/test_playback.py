@@ -49,6 +49,15 @@ def test_samples_cover_the_run_up_to_the_moment_shown(past):
     assert samples[-1][4] == 0.5
 
 
+def test_the_cpu_of_nodes_is_that_of_the_moment_shown(past):
+    scene = at(read_run(past), 12.0)
+    assert {node["name"]: (node["cpu"], node["memory_bytes"]) for node in scene.nodes()} == {
+        "n1": (0.75, 2**29),
+        "n2": (0.75, 2**29),
+    }
+    assert [sample[-1] for sample in scene.samples(7, 0.0)][-1] == {"n1": 0.75, "n2": 0.75}
+
+
 def test_what_would_have_followed_is_answered_for_the_moment_shown(past):
     run = read_run(past)
 
