@@ -38,6 +38,10 @@ class TraceError(HoldfastError):
     """A trace is missing, corrupt, or not what the application reads."""
 
 
+class LogError(HoldfastError):
+    """The epoch log cannot be read or written just now: its disk is full, or its store is away."""
+
+
 class OperatorError(HoldfastError):
     """An operator's own function failed or returned something that is no stream."""
 

@@ -7,7 +7,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LogError
 
 
 class Store:
@@ -36,7 +36,7 @@ class Store:
         except AlreadyExistsError:
             return False
         except (BaseError, OSError) as error:
-            raise HoldfastError(
+            raise LogError(
                 f"the log at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
             ) from error
         return True
@@ -46,7 +46,7 @@ class Store:
         try:
             obstore.put(self._store, name, content, mode="overwrite")
         except (BaseError, OSError) as error:
-            raise HoldfastError(
+            raise LogError(
                 f"the log at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
             ) from error
 
@@ -57,7 +57,7 @@ class Store:
         except FileNotFoundError:
             return None
         except (BaseError, OSError) as error:
-            raise HoldfastError(f"the log at '{self.root}' cannot be read: {_said(error)}") from error
+            raise LogError(f"the log at '{self.root}' cannot be read: {_said(error)}") from error
 
     def remove(self, names: list[str]) -> None:
         """Remove objects; those that are gone already are no error."""

@@ -90,8 +90,8 @@ class Replica:
             return False
         if state in ("stopped", "lost") and self.stopping is None:
             state, error = "failed", error or "its node stopped it"
-        elif state == "lost":
-            state = "stopped"
+        elif self.stopping is not None and state in ("failed", "finished", "lost"):
+            state = "stopped"  # it was to end, and it has
         if state in ("running", "idle") and self.ran_since_s is None:
             self.ran_since_s = at_s
         self.state, self.since_s, self.error = state, at_s, error  # type: ignore[assignment]  # the protocol's states, but for 'lost'

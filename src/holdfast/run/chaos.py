@@ -1,5 +1,6 @@
 """Bringing about what a fault schedule says, on the processes of a local cluster."""
 
+import errno
 import json
 import os
 import shutil
@@ -69,6 +70,11 @@ class Chaos:
         finally:
             for _, _, undo in ends:
                 undo()
+
+    def check(self) -> None:
+        """Raise HoldfastError where a fault could not be brought about: a run without it would prove nothing."""
+        if self.error is not None:
+            raise HoldfastError(f"the fault schedule could not be brought about: {self.error}") from self.error
 
     def _due(self, ends: list[tuple[float, str, Callable[[], None]]]) -> list[tuple[float, str, Callable[[], None]]]:
         for at_s, what, undo in ends:
@@ -186,13 +192,13 @@ def _filled(log: Path) -> Callable[[], None]:
             f"{MOST_BALLAST >> 20} MiB is filled: mount one for the log (such as a tmpfs of 64 MiB)"
         )
     ballast = log / BALLAST
-    with ballast.open("wb") as file:
+    with ballast.open("wb", buffering=0) as file:
         try:
             while True:
                 file.write(b"\0" * 4096)
-                file.flush()
-        except OSError:
-            os.sync()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
     return lambda: ballast.unlink(missing_ok=True)
 
 

@@ -72,8 +72,7 @@ def run_job(
         chaos.stop()
         listener.stop()
         history.close()
-    if chaos.error is not None:
-        raise HoldfastError(f"the fault schedule could not be brought about: {chaos.error}") from chaos.error
+    chaos.check()
     events = read_history(cluster.work)
     return Ran(story["state"], story.get("reason") or "", story, layout.tasks, timeline, events, seconds=time.monotonic() - begun)
 
@@ -103,6 +102,7 @@ def _follow(
                 raise
             time.sleep(LOOK_S)
             continue
+        chaos.check()
         seen.story = story
         if timeline is None:
             timeline = timeline_of(store)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LogError
 from holdfast.log import Quality
 from holdfast.manage.protocol import Assigned, ReplicaStatus, State
 from holdfast.run.head import Head
@@ -15,6 +15,11 @@ from holdfast.run.timeline import Timeline
 
 POLL_S = 0.02
 """How long a replica that has nothing to do waits before it looks again."""
+
+
+LOG_AWAY_S = 120.0
+"""How long a replica waits for a log that is full or away before it fails, and is tried on another node."""
+LOG_LOOK_S = 0.5
 
 
 class Killed(BaseException):
@@ -60,6 +65,7 @@ class Loop:
         self._stopping = threading.Event()
         self._stalled_until = self._slow_until = self._slow_s = 0.0
         self._busy = True
+        self._log_away_since: float | None = None
         self._rate, self._seen = 0.0, (time.monotonic(), 0)
         self._latency_s: float | None = None
         self._thread = threading.Thread(target=self._run, name=assigned.key, daemon=True)
@@ -144,13 +150,29 @@ class Loop:
         finally:
             worker.close()
 
+    def _step(self, worker: Worker) -> bool:
+        """One step of the worker. While the log cannot be used its state says why, and it is tried again: a step that was cut
+        short does no harm when it is done once more."""
+        try:
+            did = worker.step()
+        except LogError as error:
+            now = time.monotonic()
+            self._log_away_since = self._log_away_since or now
+            if now - self._log_away_since > LOG_AWAY_S:
+                raise
+            self.error = f"waits for the log: {error}"
+            self._stopping.wait(LOG_LOOK_S)
+            return False
+        self._log_away_since = self.error = None
+        return did
+
     def _follow(self, worker: Worker, timeline: Timeline) -> None:
         while self.assigned.active and not self._stopping.is_set():
             if time.monotonic() < self._stalled_until:
                 self._stopping.wait(POLL_S)
                 continue
             before = worker.live.epoch
-            self._busy = worker.step()
+            self._busy = self._step(worker)
             if worker.live.epoch > before:
                 self._latency_s = time.time() - timeline.closes_s(worker.live.epoch)
                 if time.monotonic() < self._slow_until:

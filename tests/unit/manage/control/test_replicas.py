@@ -33,6 +33,14 @@ def test_a_replica_that_its_node_stopped_unasked_has_failed_and_one_that_was_ask
     assert (unasked.state, unasked.error, asked.state) == ("failed", "its node stopped it", "stopped")
 
 
+def test_a_replica_that_fails_or_finishes_while_it_is_to_stop_has_stopped():
+    for word in ("failed", "finished", "lost"):
+        one = replica()
+        one.stopping = 3
+        assert one.observe(word, incarnation=1, error="the log is full", at_s=1.0)
+        assert one.state == "stopped", word
+
+
 def test_a_lost_replica_comes_back_with_its_node():
     one = replica()
     one.state = "lost"

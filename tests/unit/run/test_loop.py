@@ -1,0 +1,80 @@
+"""A replica's loop: it outlasts a log that is full or away, and fails where that does not end."""
+
+import threading
+import time
+from dataclasses import dataclass, field
+
+from holdfast.errors import LogError
+from holdfast.log import Quality
+from holdfast.manage.protocol import Assigned
+from holdfast.run import loop as loops
+from holdfast.run.head import Head
+from holdfast.run.loop import Loop
+from holdfast.run.timeline import Timeline
+
+LIMIT_S = 20.0
+
+
+@dataclass
+class FiveEpochs:
+    """A worker of five epochs whose log is full until it is told otherwise, from the third on."""
+
+    room: threading.Event = field(default_factory=threading.Event)
+    full: threading.Event = field(default_factory=threading.Event)
+    clean: Head = field(default_factory=lambda: Head(0))
+    rows_read: int = 0
+    quality: Quality = Quality.EXACT
+
+    @property
+    def live(self) -> Head:
+        return self.clean
+
+    @property
+    def finished(self) -> bool:
+        return self.clean.epoch == 5
+
+    def step(self) -> bool:
+        if self.clean.epoch == 2 and not self.room.is_set():
+            self.full.set()
+            raise LogError("the log at 'x' cannot be written: No space left on device; free space or check permissions")
+        self.clean = Head(self.clean.epoch + 1)
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def started(worker: FiveEpochs) -> Loop:
+    line = Timeline(first=1, last=5, epoch_s=1.0, opened_s=time.time())
+    assigned = Assigned(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
+    return Loop(assigned, lambda assigned, stopped: (worker, line), ranked=lambda worker, rank: None, cancel=lambda: None)
+
+
+def ended(loop: Loop, state: str) -> bool:
+    until = time.monotonic() + LIMIT_S
+    while loop.status().state != state and time.monotonic() < until:
+        time.sleep(0.01)
+    return loop.status().state == state
+
+
+def test_a_full_log_is_waited_for_and_told(monkeypatch):
+    monkeypatch.setattr(loops, "LOG_LOOK_S", 0.02)
+    worker = FiveEpochs()
+    loop = started(worker)
+    assert worker.full.wait(LIMIT_S)
+    said = loop.status()
+    while said.error is None:
+        said = loop.status()
+    assert (said.state, said.live) == ("running", 2)
+    assert said.error.startswith("waits for the log: the log at 'x' cannot be written: No space left")
+    worker.room.set()
+    assert ended(loop, "finished")
+    assert loop.status().error is None
+
+
+def test_a_log_that_stays_full_fails_the_replica(monkeypatch):
+    monkeypatch.setattr(loops, "LOG_LOOK_S", 0.02)
+    monkeypatch.setattr(loops, "LOG_AWAY_S", 0.1)
+    loop = started(FiveEpochs())
+    assert ended(loop, "failed")
+    assert "No space left on device" in (loop.status().error or "")
