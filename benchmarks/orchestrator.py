@@ -19,12 +19,11 @@ BOUND = 1 / 3
 FIVE = FIGURE_8[4]
 
 
-def measured(row: Row, runs: int) -> list[Run]:
+def measured(row: Row, runs: int, scratch: Path) -> list[Run]:
     """So many runs of a row, told as they end."""
     made = []
     for number in range(1, runs + 1):
-        with tempfile.TemporaryDirectory(prefix="holdfast-orchestrator-") as work:
-            run = measure(row, Path(work) / "run")
+        run = measure(row, scratch / f"{row.nodes}-{number}", bytecode=scratch / "bytecode")
         made.append(run)
         print(
             f"[{number}/{runs}] {run.pes:,} PEs on {run.nodes:,} nodes: start {run.start_s:.2f} and {run.again_s:.2f} s, "
@@ -43,9 +42,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
-    runs = {FIVE.name: measured(FIVE, given.runs)}
-    for row in BEYOND if given.beyond else ():
-        runs[row.name] = measured(row, 1)
+    with tempfile.TemporaryDirectory(prefix="holdfast-orchestrator-") as scratch:
+        runs = {FIVE.name: measured(FIVE, given.runs, Path(scratch))}
+        for row in BEYOND if given.beyond else ():
+            runs[row.name] = measured(row, 1, Path(scratch))
     means = {name: averaged(made) for name, made in runs.items()}
     base, base_pes = means[FIVE.name], runs[FIVE.name][0].pes
     growth = {

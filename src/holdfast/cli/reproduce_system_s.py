@@ -43,24 +43,24 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
     chosen = _chosen(rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND])
     kept = _Kept(out)
     made: list[Run] = []
-    for name in chosen:
-        if name == "dispatch":
-            continue
-        row = names[name]
-        wanted = 1 if row in BEYOND else runs
-        had = [run for run in kept.runs() if run.row == row.name][:wanted]
-        made.extend(had)
-        for number in range(len(had) + 1, wanted + 1):
-            say(f"row {row.name}: run {number} of {wanted}, {row.nodes} nodes ...")
-            with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as work:
-                run = measure(row, Path(work) / "run", seed=seed, processes=processes)
-            kept.add(run)
-            made.append(run)
     dispatch = None
-    if "dispatch" in chosen:
-        say("crash half-way through a dispatch ...")
-        with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as work:
-            dispatch = crash_in_dispatch(Path(work) / "run")
+    with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as scratch:
+        bytecode = Path(scratch) / "bytecode"
+        for name in chosen:
+            if name == "dispatch":
+                continue
+            row = names[name]
+            wanted = 1 if row in BEYOND else runs
+            had = [run for run in kept.runs() if run.row == row.name][:wanted]
+            made.extend(had)
+            for number in range(len(had) + 1, wanted + 1):
+                say(f"row {row.name}: run {number} of {wanted}, {row.nodes} nodes ...")
+                run = measure(row, Path(scratch) / f"{name}-{number}", seed=seed, processes=processes, bytecode=bytecode)
+                kept.add(run)
+                made.append(run)
+        if "dispatch" in chosen:
+            say("crash half-way through a dispatch ...")
+            dispatch = crash_in_dispatch(Path(scratch) / "dispatch", bytecode=bytecode)
     found = findings([*FIGURE_8, *BEYOND], made, dispatch)
     document = {
         "rows": _table([row for row in names.values() if any(run.row == row.name for run in made)], made),

@@ -1,6 +1,6 @@
 """holdfast serve: the orchestrator."""
 
-import asyncio
+import gc
 import sys
 from pathlib import Path
 
@@ -70,12 +70,19 @@ def serve(
       holdfast serve --work cluster
       holdfast serve --work cluster --port 0 --database postgresql://me@db/holdfast
     """
-    from holdfast.manage.serving import Listening, serve
-    from holdfast.manage.settings import Settings
+    from holdfast.manage.listening import Listening, bind
 
     named = _plugins(plugins)
+    listening = Listening(host, port, certificate, key)
+    bound = bind(work, listening)  # before all else is loaded, which takes most of the time until the first answer
+    gc.disable()  # until all is loaded: a fifth of that time would go into looking for garbage where there is none
 
     def run() -> None:
+        import asyncio
+
+        from holdfast.manage.serving import serve
+        from holdfast.manage.settings import Settings
+
         settings = Settings(
             work=work,
             database=database or f"sqlite:///{work / 'jobs.db'}",
@@ -90,15 +97,15 @@ def serve(
             faults=faults,
             inject=tests,
         )
-        asyncio.run(serve(settings, Listening(host, port, certificate, key), say=say))
+        asyncio.run(serve(settings, listening, bound=bound, say=say))
 
     if not revive:
         run()
         return
-    from holdfast.manage.revival import preload, revived
+    from holdfast.manage.revival import preload, preload_rest, revived
 
     preload(named)
-    sys.exit(revived(run, say=say))
+    sys.exit(revived(run, say=say, meanwhile=preload_rest))
 
 
 def _plugins(given: tuple[str, ...]) -> dict[str, str]:

@@ -48,7 +48,7 @@ def ui(
         _tell(page_address(live[0], live[1], job), opens=opens, as_json=as_json, past=False)
         return
     assert run is not None
-    from holdfast.manage.serving import Listening, bind
+    from holdfast.manage.listening import Listening, bind
     from holdfast.ui.past import read_run
     from holdfast.ui.reading import serve_run
 

@@ -6,7 +6,8 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Mapping
-from importlib.metadata import version
+from functools import cache
+from importlib import metadata
 from typing import Any
 
 from pydantic import Field
@@ -88,7 +89,7 @@ class Api(Plugin):
     def application(self, tokens: Tokens) -> Starlette:
         """The API for callers with these tokens."""
         calls = self.calls()
-        document = lambda: openapi(calls, version=version("holdfast"))  # noqa: E731 - made when first asked for
+        document = lambda: openapi(calls, version=_version())  # noqa: E731 - made when first asked for
         routes = [Route(call.path, endpoint(call, tokens), methods=[call.method]) for call in calls]
         routes.append(Route("/openapi.json", _document(document), methods=["GET"]))
         for each in self._serving():
@@ -169,7 +170,7 @@ class Api(Plugin):
                 "replicas": len(orchestrator.replicas),
                 "replica_states": dict(Counter(replica.state for replica in orchestrator.replicas)),
                 "recovery_s": orchestrator.recovery.took_s,
-                "version": version("holdfast"),
+                "version": _version(),
             }
         )
 
@@ -305,6 +306,11 @@ class Api(Plugin):
             return await self.orchestrator.persistence.database.read(question)
         except DatabaseAway as error:
             raise Refusal(503, str(error), headers={"Retry-After": "2"}) from None
+
+
+@cache  # read from a file, and asked for with every sign of health
+def _version() -> str:
+    return metadata.version("holdfast")
 
 
 def _number(asked: Asked) -> int:

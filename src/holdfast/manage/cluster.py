@@ -25,17 +25,25 @@ from holdfast.manage.light import STARTS
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
 FLEET = (sys.executable, "-m", "holdfast.manage.fleet")
+_UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
 POLL_S = 0.02
 STOP_S = 15.0
 
 
 class Cluster:
-    """The processes of one control plane, each with its folder and its log under `work`."""
+    """The processes of one control plane, each with its folder and its log under `work`.
 
-    def __init__(self, work: Path, *, serve_options: Sequence[str] = ()) -> None:
+    `bytecode` is a folder where they keep compiled code, as an installed package has it, also where the environment says that
+    Python is to write none: a process that is started again must not compile everything again.
+    """
+
+    def __init__(self, work: Path, *, serve_options: Sequence[str] = (), bytecode: Path | None = None) -> None:
         self.work = work
         self.folder = work / "orchestrator"
         self._options = tuple(serve_options)
+        self._environment = {name: value for name, value in os.environ.items() if bytecode is None or name != _UNWRITTEN}
+        if bytecode is not None:
+            self._environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._nodes: list[str] = []
         self._client: Client | None = None
@@ -172,4 +180,6 @@ class Cluster:
     def start_process(self, name: str, command: Sequence[str]) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
         with (self.work / f"{name}.log").open("ab") as log:
-            self._processes[name] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+            )

@@ -35,15 +35,16 @@ class Dispatch(Plugin):
 
     async def assign(self, job: LiveJob, command: Command) -> None:
         """Give the job's replicas the places that were written for them."""
-        self.take_places(job.plan)
+        added = self.take_places(job.plan)
         job.plan = []
         self.orchestrator.placement.forget(job.id)
-        self.touch({replica.node for replica in self.orchestrator.replicas.of(job.id)})
+        self.touch({replica.node for replica in added})  # none after a recovery: a node's first assignment has had them all
         self.orchestrator.post_status(job)  # PEs that it shares may run already
 
-    def take_places(self, plan: Iterable[Placed]) -> None:
-        """Add replicas where they are placed; those that are there already stay as they are."""
+    def take_places(self, plan: Iterable[Placed]) -> list[Replica]:
+        """Add replicas where they are placed, and return them; those that are there already stay as they are."""
         replicas = self.orchestrator.replicas
+        added = []
         for placed in plan:
             pe, _, task = placed.task.rpartition("/")
             replica = Replica(
@@ -61,6 +62,8 @@ class Dispatch(Plugin):
             )
             if replicas.get(replica.key) is None:
                 replicas.add(replica)
+                added.append(replica)
+        return added
 
     async def restart(self, job: LiveJob, command: Command) -> None:
         """Start a failed replica anew, where its policy wants it, unless it has come back by itself."""

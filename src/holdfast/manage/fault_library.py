@@ -13,17 +13,17 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
-import psutil
-
 from holdfast.errors import HoldfastError, MachineError
 from holdfast.manage.files import Fail, ask_to_fail
+from holdfast.manage.plugins import brought
 
 if TYPE_CHECKING:
+    import psutil
+
     from holdfast.manage.livejob import LiveJob
     from holdfast.manage.orchestrator import Orchestrator
     from holdfast.manage.replicas import Replica
@@ -69,6 +69,8 @@ class Strike:
 
     def host_process(self) -> psutil.Process:
         """The PE host of the node that is struck, if it runs on this machine. Raises HoldfastError."""
+        import psutil
+
         name = self.node if self.node is not None and self.pe is None else self.replica().node
         node = self.orchestrator.resources.nodes.get(name)
         if node is None or node.host is None:
@@ -224,7 +226,7 @@ LIBRARY: dict[str, Fault] = {
 def all_faults() -> dict[str, Fault]:
     """The library, and what packages add to it or replace. Raises MachineError for one that cannot be loaded."""
     found = dict(LIBRARY)
-    for entry in entry_points(group=GROUP):
+    for entry in brought(GROUP):
         try:
             found[entry.name] = entry.load()
         except Exception as error:

@@ -16,12 +16,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.files import LOCK, LOG, PID, STATUS, Watched, write_assignment
+from holdfast.manage.plugins import brought
 from holdfast.manage.protocol import Assignment, HostStatus
 
 GROUP = "holdfast.hosts"
@@ -41,7 +41,7 @@ def host_command(kind: str) -> tuple[str, ...]:
     """How a kind of PE host is started. Packages add kinds by the entry-point group `holdfast.hosts`: a command as a list."""
     if kind in KINDS:
         return KINDS[kind]
-    found = entry_points(group=GROUP)
+    found = brought(GROUP)
     for entry in found:
         if entry.name == kind:
             return tuple(entry.load())

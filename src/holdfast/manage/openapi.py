@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.json_schema import models_json_schema
 
 from holdfast.manage.calls import Call, Query
 
@@ -26,6 +25,8 @@ ABOUT = {
 
 def openapi(calls: Sequence[Call], *, version: str) -> dict[str, Any]:
     """The document, in OpenAPI 3.1."""
+    from pydantic.json_schema import models_json_schema
+
     models = sorted({model for call in calls for model in (call.body, call.answer) if model is not None}, key=lambda m: m.__name__)
     _, schemas = models_json_schema([(model, "validation") for model in models], ref_template="#/components/schemas/{model}")
     paths: dict[str, Any] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from holdfast.errors import MachineError
@@ -90,6 +90,16 @@ def plugin_names(places: Mapping[str, str] | None = None) -> list[str]:
     return [*SHIPPED, *sorted({*_brought(), *(places or {})} - set(SHIPPED))]
 
 
+def brought(group: str) -> EntryPoints:
+    """What packages bring for a group of entry points."""
+    found: EntryPoints = _all_brought().select(group=group)
+    return found
+
+
 @cache  # the question goes through every package installed, and an orchestrator asks it for each plug-in
+def _all_brought() -> Any:  # of one type up to Python 3.11 and of another since, both with `select`
+    return entry_points()
+
+
 def _brought() -> dict[str, EntryPoint]:
-    return {entry.name: entry for entry in entry_points(group=GROUP)}
+    return {entry.name: entry for entry in brought(GROUP)}

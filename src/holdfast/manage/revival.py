@@ -1,12 +1,14 @@
 """An orchestrator that is started again by itself when it dies: a parent that has everything loaded, and forks.
 
-The parent holds no state, opens nothing and runs no thread, so that a fork of it is a fresh orchestrator in a few milliseconds; a
-new process would first spend most of a second on loading code. It ends when the orchestrator ends of its own accord: told to
-stop, fenced by another, or with a mistake that starting again does not mend.
+The parent holds no state, runs no thread and opens nothing but the socket that orchestrators listen on, so that a fork of it is a
+fresh orchestrator in a few milliseconds, and whoever calls while there is none is answered by the next; a new process would first
+spend most of a second on loading code. It ends when the orchestrator ends of its own accord: told to stop, fenced by another, or
+with a mistake that starting again does not mend.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -17,8 +19,11 @@ from types import FrameType
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.plugins import plugin_class, plugin_names
+from holdfast.model.document import Part
 
 NEEDED = ("holdfast.manage.serving", "uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.off", "sqlalchemy.dialects.sqlite")
+LATER = ("holdfast.ui.live", "holdfast.ui.feed", "holdfast.ui.consequences")
+"""What an orchestrator loads only when it has recovered."""
 BACKOFF_S, BACKOFF_MAX_S = 0.1, 10.0
 STEADY_S = 30.0
 """An orchestrator that lived for so long is started again at once."""
@@ -32,10 +37,28 @@ def preload(plugins: Mapping[str, str]) -> None:
         plugin_class(name, plugins)
 
 
-def revived(run: Callable[[], None], *, say: Callable[[str], None], sleep: Callable[[float], None] = time.sleep) -> int:
+def preload_rest() -> None:
+    """Load and build what an orchestrator comes to need by and by: all that its successors need not do again."""
+    for module in LATER:
+        import_module(module)
+    models = [Part]
+    for model in models:
+        models.extend(model.__subclasses__())
+        model.model_rebuild()
+    gc.freeze()  # shared with the forks for as long as no collection touches it
+
+
+def revived(
+    run: Callable[[], None],
+    *,
+    say: Callable[[str], None],
+    meanwhile: Callable[[], None] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int:
     """Run something in a child process, again and again for as long as it is killed; its exit code when it ends by itself.
 
-    SIGTERM and SIGINT are passed on to the child. If this process is killed, the child goes on.
+    `meanwhile` is done here once, beside the first child. SIGTERM and SIGINT are passed on to the child. If this process is killed,
+    the child goes on.
     """
     child = 0
     stopping = False
@@ -52,6 +75,9 @@ def revived(run: Callable[[], None], *, say: Callable[[str], None], sleep: Calla
     while True:
         began = time.monotonic()
         child = _forked(run)
+        if meanwhile is not None:
+            meanwhile()
+            meanwhile = None
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         child = 0
         if status >= 0 or stopping:

@@ -1,49 +1,37 @@
-"""An orchestrator as a server: its work folder, tokens, socket and certificate."""
+"""An orchestrator as a server: its work folder, tokens and certificate."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
+import gc
 import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import uvicorn
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.calls import Tokens
+from holdfast.manage.listening import ADDRESS, Listening, write_whole
 from holdfast.manage.orchestrator import Orchestrator
 from holdfast.manage.settings import Settings
 
-ADDRESS = "address"
-"""The file in the work folder that says where the orchestrator listens."""
 
+async def serve(
+    settings: Settings, listening: Listening, *, bound: socket.socket, say: Callable[[str], None], stop: asyncio.Event | None = None
+) -> None:
+    """Serve on a socket that listens already, until stopped (SIGTERM, SIGINT or `stop`), and close it.
 
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """Where to listen. Port 0: a free one, and on the next start in the same folder the same again if it can be had."""
-
-    host: str = "127.0.0.1"
-    port: int = 0
-    certificate: Path | None = None
-    key: Path | None = None
-
-    def __post_init__(self) -> None:
-        if (self.certificate is None) != (self.key is None):
-            raise HoldfastError("TLS needs both --certificate and --key; give both or neither")
-
-
-async def serve(settings: Settings, listening: Listening, *, say: Callable[[str], None], stop: asyncio.Event | None = None) -> None:
-    """Serve until stopped (SIGTERM, SIGINT or `stop`). Raises Fenced when another orchestrator has taken over."""
-    tokens = prepare_work(settings.work)
-    bound = bind(settings.work, listening)
+    Raises Fenced when another orchestrator has taken over.
+    """
     try:
+        tokens = prepare_work(settings.work)
         orchestrator = Orchestrator(settings, say=say)
+        gc.freeze()  # what is loaded stays: collecting it again and again would take a share of every busy second
+        gc.enable()
         try:
             await orchestrator.begin()
         except BaseException:
@@ -127,38 +115,6 @@ def prepare_work(work: Path) -> Tokens:
         raise HoldfastError(f"work folder '{work}' cannot be used: {error.strerror}; give another --work") from error
 
 
-def bind(work: Path, listening: Listening) -> socket.socket:
-    """A socket that listens. Raises HoldfastError where the port is taken."""
-    wanted = [listening.port] if listening.port else [*_last_port(work), 0]
-    for port in wanted:
-        family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-        bound = socket.socket(family)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            bound.bind((listening.host, port))
-            bound.listen(1024)
-            bound.set_inheritable(False)
-            return bound
-        except OSError as error:
-            bound.close()
-            if port == wanted[-1]:
-                raise HoldfastError(
-                    f"cannot listen at {listening.host}:{port}: {error.strerror}; "
-                    "another process has it: stop that one, or give another --port (0 for any that is free)"
-                ) from error
-    raise AssertionError("the last port either served or raised")
-
-
-def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a small file whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-
-
 def _token(path: Path) -> str:
     if not path.exists():
         write_whole(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
@@ -166,14 +122,6 @@ def _token(path: Path) -> str:
     if not text:
         raise HoldfastError(f"token file '{path}' is empty; remove it to have a new one made")
     return text
-
-
-def _last_port(work: Path) -> list[int]:
-    try:
-        port = urlsplit((work / ADDRESS).read_text().strip()).port
-    except (OSError, ValueError):
-        return []
-    return [port] if port else []
 
 
 def _url(bound: socket.socket, *, secure: bool) -> str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from holdfast.errors import HoldfastError, MachineError
-from holdfast.manage.plugins import Plugin
+from holdfast.manage.plugins import Plugin, brought
 from holdfast.manage.protocol import ReplicaStatus
 from holdfast.manage.replicas import Doing
 from holdfast.model.job import Job, Layout
@@ -192,7 +191,7 @@ class Supervisors(Plugin):
 
 
 def _brought(host: str) -> Supervisor | None:
-    for entry in entry_points(group=GROUP, name=host):
+    for entry in brought(GROUP).select(name=host):
         try:
             made: Supervisor = entry.load()()
         except HoldfastError:

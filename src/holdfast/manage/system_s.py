@@ -79,10 +79,13 @@ class Run:
         return asdict(self)
 
 
-def measure(row: Row, work: Path, *, seed: int = 1, processes: int = PROCESSES) -> Run:
-    """Start a row's jobs, kill the orchestrator in steady state, recover, cancel all, and start them again."""
+def measure(row: Row, work: Path, *, seed: int = 1, processes: int = PROCESSES, bytecode: Path | None = None) -> Run:
+    """Start a row's jobs, kill the orchestrator in steady state, recover, cancel all, and start them again.
+
+    `bytecode` is where compiled code is kept, as an installed package has it; what is timed then compiles none.
+    """
     jobs = row.workload(seed)
-    with Cluster(work, serve_options=("--revive",)) as cluster:
+    with Cluster(work, serve_options=("--revive",), bytecode=bytecode) as cluster:
         own = row.nodes <= processes
         start_nodes(cluster, row.nodes, own=own)
         client = cluster.client
@@ -211,7 +214,7 @@ class DispatchRun:
         return asdict(self)
 
 
-def crash_in_dispatch(work: Path, *, nodes: int = 10) -> DispatchRun:
+def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = None) -> DispatchRun:
     """Section 6.2: three jobs of 9, 32 and 32 PEs; the orchestrator kills itself half-way through the third and is started again.
 
     The crash is brought about by state-machine fault injection, in the transition that the third job's status reports cause.
@@ -225,7 +228,7 @@ def crash_in_dispatch(work: Path, *, nodes: int = 10) -> DispatchRun:
     )
     work.mkdir(parents=True, exist_ok=True)
     write_document(work / "crash.yaml", InjectionTests(tests=(strike,)))
-    with Cluster(work) as cluster:
+    with Cluster(work, bytecode=bytecode) as cluster:
         start_nodes(cluster, nodes, own=False, options=("--inject", str(work / "crash.yaml")))
         for job in jobs:
             cluster.client.submit(job)

@@ -2,9 +2,6 @@
 
 from pathlib import Path
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
-
 from holdfast.errors import DocumentError, HoldfastError
 
 
@@ -12,6 +9,9 @@ def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, s
     """A mapping of columns per source; a file for one source may leave the source's name out."""
     if path is None:
         return None
+    from ruamel.yaml import YAML  # only where a mapping is given: every command loads this module
+    from ruamel.yaml.error import YAMLError
+
     try:
         data = YAML(typ="safe").load(path.read_text())
     except OSError as error:

@@ -11,19 +11,14 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from io import StringIO
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from holdfast.errors import DocumentError
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
-MAX_NODES = 2_000_000
 
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -50,7 +45,7 @@ class _ProblemsFound(ValueError):
 class Part(BaseModel):
     """A piece of a document. Its ranges are checked by the document that holds it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most processes use few of all the models they load
 
 
 class Document(Part):
@@ -134,7 +129,11 @@ def read_document(path: str | Path, model: type[D]) -> D:
 
 def parse_document(text: str, model: type[D], *, thing: str = "document", json_text: bool = False) -> D:
     """The document written in text. As `read_document`, for text that is not in a file."""
-    data, lines = _load_json(text, thing) if json_text else _load_yaml(text, thing)
+    if json_text:
+        return check_document(_load_json(text, thing), model, thing=thing)
+    from holdfast.model.yaml_text import load_yaml  # only where YAML is read: an orchestrator that starts reads none
+
+    data, lines = load_yaml(text, thing)
     return check_document(data, model, thing=thing, lines=lines)
 
 
@@ -176,12 +175,9 @@ def document_text(document: BaseModel, *, json_text: bool = False) -> str:
     data = document.model_dump(mode="json", exclude_none=True, by_alias=True)
     if json_text:
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
-    yaml = YAML()
-    yaml.default_flow_style = False
-    yaml.width = 120
-    out = StringIO()
-    yaml.dump(data, out)
-    return out.getvalue()
+    from holdfast.model.yaml_text import dump_yaml
+
+    return dump_yaml(data)
 
 
 def schema_text(model: type[BaseModel]) -> str:
@@ -194,7 +190,7 @@ def _validate(data: object, model: type[D]) -> D:
     return model.model_validate_json(json.dumps(data, default=str), strict=True)
 
 
-def _load_json(text: str, thing: str) -> tuple[object, dict[Place, int]]:
+def _load_json(text: str, thing: str) -> object:
     twice: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -213,62 +209,7 @@ def _load_json(text: str, thing: str) -> tuple[object, dict[Place, int]]:
         raise DocumentError(thing, ["nested too deeply"]) from None
     if twice:
         raise DocumentError(thing, [f"key '{key}' stands twice in one mapping; keep one" for key in twice])
-    return data, {}
-
-
-def _load_yaml(text: str, thing: str) -> tuple[object, dict[Place, int]]:
-    yaml = YAML(typ="safe", pure=True)
-    try:
-        node = yaml.compose(StringIO(text))
-        walk = _Walk(yaml)
-        data = None if node is None else walk.value(node, ())
-    except MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise DocumentError(thing, [f"{where}not YAML: {error.problem or error.context}"]) from None
-    except YAMLError as error:
-        raise DocumentError(thing, [f"not YAML: {error}"]) from None
-    except RecursionError:
-        raise DocumentError(thing, ["nested too deeply, or an alias that contains itself"]) from None
-    if walk.problems:
-        raise DocumentError(thing, walk.problems)
-    return data, walk.lines
-
-
-class _Walk:
-    """Turns composed YAML nodes into plain values, and remembers the line of every place."""
-
-    def __init__(self, yaml: YAML) -> None:
-        self.constructor = yaml.constructor
-        self.lines: dict[Place, int] = {}
-        self.problems: list[str] = []
-        self.nodes = 0
-
-    def value(self, node: Node, place: Place) -> object:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:  # aliases of aliases can grow without bound
-            raise YAMLError(f"wanted at most {MAX_NODES} values once aliases are followed")
-        self.lines.setdefault(place, node.start_mark.line + 1)
-        if isinstance(node, MappingNode):
-            return self.mapping(node, place)
-        if isinstance(node, SequenceNode):
-            return [self.value(child, (*place, index)) for index, child in enumerate(node.value)]
-        return self.constructor.construct_object(node, deep=True)
-
-    def mapping(self, node: MappingNode, place: Place) -> dict[str, object]:
-        made: dict[str, object] = {}
-        for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
-            if isinstance(key_node, MappingNode | SequenceNode):
-                self.problems.append(f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
-                continue
-            key = str(key_node.value)
-            if key in made:
-                self.problems.append(f"{dotted((*place, key))} (line {line}): key '{key}' stands twice; keep one")
-                continue
-            self.lines[(*place, key)] = line
-            made[key] = self.value(value_node, (*place, key))
-        return made
+    return data
 
 
 def _with_line(problem: Problem, lines: Mapping[Place, int]) -> str:

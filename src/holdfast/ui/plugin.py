@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
 from holdfast.manage.api import Serving
 from holdfast.manage.calls import Answer, Asked, Call, Query, Refusal, Stream
 from holdfast.model.job import Contract, Policy
-from holdfast.ui.consequences import ReplicaAt, consequences
-from holdfast.ui.feed import encoded, frames
 from holdfast.ui.files import page_routes
-from holdfast.ui.live import LiveScene
-from holdfast.ui.scene import Scene
+
+if TYPE_CHECKING:
+    from holdfast.ui.consequences import ReplicaAt
+    from holdfast.ui.live import LiveScene
+    from holdfast.ui.scene import Scene
 
 SAMPLE_S = 1.0
 FEEDS = 64
@@ -35,13 +37,18 @@ LOSS = (
 
 
 class Page(Serving):
-    """Serves the page. Nothing that goes wrong here reaches the orchestrator."""
+    """Serves the page. Nothing that goes wrong here reaches the orchestrator; most of it is loaded when that has recovered."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self.scene = LiveScene(orchestrator)
         self._feeds = 0
         self._sampling: asyncio.Task[None] | None = None
+
+    @cached_property
+    def scene(self) -> LiveScene:
+        from holdfast.ui.live import LiveScene
+
+        return LiveScene(self.orchestrator)
 
     def begin(self) -> None:
         if self._sampling is None:
@@ -85,7 +92,9 @@ class Page(Serving):
     async def _sample(self) -> None:
         """Take samples for ever. An error is told once and costs one sample: a page must never cost an orchestrator."""
         told = ""
+        await self.orchestrator.recovered.wait()
         while not self.orchestrator.stopping:
+            await asyncio.sleep(SAMPLE_S)
             try:
                 await self.scene.sample()
             except Exception as error:
@@ -93,11 +102,12 @@ class Page(Serving):
                 if text != told:
                     self.orchestrator.say(text)
                 told = text
-            await asyncio.sleep(SAMPLE_S)
 
 
 async def followed(scene: Scene, asked: Asked, *, over: Callable[[], bool]) -> AsyncIterator[bytes]:
     """The feed of a scene, as it is sent."""
+    from holdfast.ui.feed import encoded, frames
+
     query = asked.query
     found = frames(scene, int(query["job"]), every_s=query["every_s"], for_s=query["wait_s"], after=int(query["after"]), over=over)
     async for frame in found:
@@ -106,6 +116,8 @@ async def followed(scene: Scene, asked: Asked, *, over: Callable[[], bool]) -> A
 
 def what_if(scene: Scene, job: int, asked: Asked, *, contract: Callable[[str], Contract], policy: Policy) -> dict[str, Any]:
     """The answer to what would follow if what the query names were lost. Raises Refusal and HoldfastError."""
+    from holdfast.ui.consequences import consequences
+
     node, task, replica = (asked.query[name] for name in ("node", "task", "replica"))
     if sum(each is not None for each in (node, task, replica)) != 1:
         raise Refusal(422, "wanted one of 'node', 'task' and 'replica'; give the one whose loss is meant")

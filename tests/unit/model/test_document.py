@@ -9,6 +9,7 @@ from pydantic import Field
 
 from holdfast.errors import DocumentError
 from holdfast.model import document as documents
+from holdfast.model import yaml_text
 from holdfast.model.document import (
     Document,
     Part,
@@ -110,7 +111,7 @@ def test_a_document_that_is_too_large_is_refused(tmp_path, monkeypatch):
 
 
 def test_aliases_that_grow_without_bound_are_refused(monkeypatch):
-    monkeypatch.setattr(documents, "MAX_NODES", 1000)
+    monkeypatch.setattr(yaml_text, "MAX_NODES", 1000)
     text = "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
     (problem,) = problems_of(text + "d: [*c,*c,*c,*c]\n")
     assert problem == "not YAML: wanted at most 1000 values once aliases are followed"

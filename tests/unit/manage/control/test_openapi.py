@@ -9,9 +9,9 @@ import uvicorn
 from hypothesis import HealthCheck, Phase, given
 from hypothesis import settings as examples
 
+from holdfast.manage.listening import Listening, bind
 from holdfast.manage.openapi import openapi
 from holdfast.manage.orchestrator import Orchestrator
-from holdfast.manage.serving import Listening, bind
 
 from .conftest import TOKENS
 

@@ -67,6 +67,7 @@ def test_a_new_orchestrator_touches_nothing_that_runs_and_takes_the_reports_that
                 assert story["state"] == "running"
                 assert [start for _, start in n1.starts] == [1, 1]
                 assert story["story"][-1]["event"] == "started"
+                assert control.orchestrator.resources.nodes["n1"].generation == 1, "one assignment had all there was to say"
 
     asyncio.run(play())
 

@@ -1,0 +1,72 @@
+"""Where an orchestrator listens. Loads next to nothing: the socket is there long before the rest of the orchestrator is.
+
+Who calls meanwhile is connected, and is answered when there is somebody to answer: nodes that come back to an orchestrator that
+was killed need not try again and again.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from holdfast.errors import HoldfastError
+
+ADDRESS = "address"
+"""The file in the work folder that says where the orchestrator listens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where to listen. Port 0: a free one, and on the next start in the same folder the same again if it can be had."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: Path | None = None
+    key: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.certificate is None) != (self.key is None):
+            raise HoldfastError("TLS needs both --certificate and --key; give both or neither")
+
+
+def bind(work: Path, listening: Listening) -> socket.socket:
+    """A socket that listens. Raises HoldfastError where the port is taken."""
+    wanted = [listening.port] if listening.port else [*_last_port(work), 0]
+    for port in wanted:
+        family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
+        bound = socket.socket(family)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((listening.host, port))
+            bound.listen(1024)
+            bound.set_inheritable(False)
+            return bound
+        except OSError as error:
+            bound.close()
+            if port == wanted[-1]:
+                raise HoldfastError(
+                    f"cannot listen at {listening.host}:{port}: {error.strerror}; "
+                    "another process has it: stop that one, or give another --port (0 for any that is free)"
+                ) from error
+    raise AssertionError("the last port either served or raised")
+
+
+def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Write a small file whole or not at all."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _last_port(work: Path) -> list[int]:
+    try:
+        port = urlsplit((work / ADDRESS).read_text().strip()).port
+    except (OSError, ValueError):
+        return []
+    return [port] if port else []
