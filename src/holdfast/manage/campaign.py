@@ -72,22 +72,24 @@ class Verdict:
 
 @dataclass(slots=True)
 class Campaign:
-    """Runs tests one after another in a folder of its own. `beside` is what else runs meanwhile on the same orchestrator."""
+    """Runs tests one after another in a folder of its own. `beside` is what else runs meanwhile on the same orchestrator: a context
+    that gives what is to be called before each test."""
 
     work: Path
-    beside: Callable[[Cluster], AbstractContextManager[None]] = lambda cluster: nullcontext()
+    beside: Callable[[Cluster], AbstractContextManager[Callable[[], None]]] = lambda cluster: nullcontext(lambda: None)
     serve_options: Sequence[str] = ("--recovery-wait", "15", "--capacity-wait", "15")
     _number: int = field(default=0, init=False)
 
     def run(self, tests: Sequence[InjectionTest]) -> Iterator[Verdict]:
         """The verdict of each test, as it is found. All processes are ended at the end, also of an iteration that is given up."""
-        with Cluster(self.work, serve_options=self.serve_options) as cluster:
+        with Cluster(self.work, serve_options=self.serve_options, bytecode=self.work / "bytecode") as cluster:
             cluster.start_orchestrator()
             for name in NODES:
                 cluster.start_node(name)
             cluster.wait_for_nodes(len(NODES))
-            with self.beside(cluster):
+            with self.beside(cluster) as tend:
                 for test in tests:
+                    tend()
                     yield self._judged(cluster, test)
 
     def _judged(self, cluster: Cluster, test: InjectionTest) -> Verdict:
