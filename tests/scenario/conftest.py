@@ -17,6 +17,20 @@ LIMIT_S = 120
 CORES, MEMORY = 2, "2g"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def kept_bytecode(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Where the environment says that Python is to write no compiled code, the processes of scenarios keep it in pytest's cache.
+
+    They start by the hundred, and each would compile all of holdfast again.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        cache = request.config.cache
+        if cache is not None and os.environ.get("PYTHONDONTWRITEBYTECODE"):
+            patched.delenv("PYTHONDONTWRITEBYTECODE")
+            patched.setenv("PYTHONPYCACHEPREFIX", str(cache.mkdir("bytecode")))
+        yield
+
+
 @pytest.fixture(scope="session")
 def standalone_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a standalone master with one worker, both processes of their own; started when first asked for."""

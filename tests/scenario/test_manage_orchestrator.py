@@ -6,13 +6,16 @@ import socket
 import sqlite3
 import stat
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from holdfast.manage.campaign import Campaign
-from holdfast.manage.client import Client
+from holdfast.manage.client import Client, find_client
 from holdfast.manage.cluster import HOLDFAST, Cluster
 from holdfast.manage.injection import InjectionTest
 from holdfast.model.job import Job
@@ -39,26 +42,49 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
     ]
 
 
-def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(tmp_path):
-    with Cluster(tmp_path, serve_options=("--beat", "0.1", "--lost-after", "0.5")) as cluster:
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """An orchestrator that soon misses a node, and two nodes on which a job runs."""
+    with Cluster(tmp_path_factory.mktemp("quick"), serve_options=("--beat", "0.1", "--lost-after", "0.5")) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
         cluster.start_node("n2")
         cluster.wait_for_nodes(2)
-        number = cluster.client.submit(JOB)
-        cluster.client.wait_for(number, ("running",), limit_s=60)
-        pid = cluster.pid("orchestrator")
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            time.sleep(2.0)  # the fault itself: four times as long as a node may be silent
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        last = cluster.client.events()["last"]
-        cluster.wait_until(lambda: cluster.client.health()["nodes"] == 2, limit_s=30)
-        texts = [event["text"] for event in cluster.client.events(after=0)["events"]]
-        assert last > 0
-        assert not [text for text in texts if "lost" in text]
-        assert set(cluster.starts().values()) == {1}
+        cluster.client.wait_for(cluster.client.submit(JOB), ("running",), limit_s=60)
+        yield cluster
+
+
+def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(quick):
+    after = quick.client.events()["last"]
+    pid = quick.pid("orchestrator")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(1.5)  # the fault itself: three times as long as a node may be silent
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    quick.wait_until(lambda: quick.client.health()["nodes"] == 2, limit_s=30)
+    assert not [event["text"] for event in quick.client.events(after=after)["events"] if "lost" in event["text"]]
+    assert set(quick.starts().values()) == {1}
+
+
+def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
+    process = psutil.Process(quick.pid("orchestrator"))
+    before = process.rlimit(psutil.RLIMIT_FSIZE)
+    process.rlimit(psutil.RLIMIT_FSIZE, (0, before[1]))  # neither its database nor its log can be written any more
+    taken: list[int] = []
+    submitting = threading.Thread(target=lambda: taken.append(quick.client.submit(JOB.model_copy(update={"job": "late"}))))
+    submitting.start()
+    try:
+        submitting.join(1.0)
+        assert submitting.is_alive(), "no answer before the job is written"
+        with find_client(str(quick.folder)) as other:
+            assert other.health()["replica_states"] == {"running": 4}
+    finally:
+        process.rlimit(psutil.RLIMIT_FSIZE, before)
+        submitting.join(60)
+    quick.client.wait_for(taken[0], ("running",), limit_s=60)
+    assert "is back" in quick.said("orchestrator")
+    assert set(quick.starts().values()) == {1}
 
 
 def test_an_orchestrator_that_is_replaced_while_it_sleeps_ends_by_itself_when_it_wakes(tmp_path):

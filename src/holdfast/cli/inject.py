@@ -1,6 +1,8 @@
 """holdfast inject: strike a control plane at every transition of its state machines, and see whether it heals."""
 
+import json
 import random
+import signal
 import sys
 import tempfile
 from collections import defaultdict
@@ -81,6 +83,7 @@ def inject(
     if only_list:
         click.echo(document_text(InjectionTests(seed=seed, tests=tuple(tests))), nl=False)
         return
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
     verdicts, beside = _run(tests, work, beside_spark=beside_spark)
     troubles = beside.problems if beside is not None else []
     if as_json:
@@ -163,6 +166,8 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
         bar(0, len(tests))
         for verdict in campaign.run(tests):
             verdicts.append(verdict)
+            with (folder / "verdicts.jsonl").open("a") as file:  # what was found is kept, also when the rest is given up
+                file.write(json.dumps(verdict.document()) + "\n")
             if not verdict.healed:
                 say(f"{verdict.test.name}: {'; '.join(verdict.problems) or 'the fault did not strike'}")
             bar(len(verdicts), len(tests))
@@ -172,12 +177,12 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
 def _beside(folder: Path, tests: int) -> "Beside":
     """Bargain Discovery with a trace that is run through once or, where the tests take longer, again and again."""
     from holdfast.cli.demo import example
-    from holdfast.run.beside import Beside
+    from holdfast.run.beside import SPEED, Beside
     from holdfast.trace import write_market
 
     folder.mkdir(parents=True, exist_ok=True)
-    trace, seconds = folder / "beside.parquet", min(ROUND_S, 20 + TEST_S * tests)
-    write_market(trace, events=100 * seconds, seed=1, tickers=50, rate=100.0, peak=200.0)
+    trace, seconds = folder / "beside.parquet", min(ROUND_S, 100 + TEST_S * tests)
+    write_market(trace, events=int(100 * SPEED * seconds), seed=1, tickers=50, rate=100.0, peak=200.0)
     say(f"Bargain Discovery runs on two Spark nodes meanwhile, in rounds of {seconds} s")
     return Beside(example(), trace)
 

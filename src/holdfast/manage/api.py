@@ -26,9 +26,9 @@ from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
 from holdfast.manage.resources import UnknownNode
 from holdfast.manage.stories import ended_story, job_line, live_story, node_line
-from holdfast.manage.submission import Conflict, NotThere
+from holdfast.manage.submission import Conflict, NotThere, offer_problems
 from holdfast.model.document import Part
-from holdfast.model.job import NAME, Job
+from holdfast.model.job import Job
 
 POLL_S = 20.0
 DONE_S = 15.0
@@ -95,7 +95,7 @@ class Api(Plugin):
         for each in self._serving():
             routes.extend(each.routes())
             each.begin()
-        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, 500: _broken, Exception: _broken})
+        app = Starlette(routes=routes, exception_handlers={404: _unknown, 405: _unknown, Exception: self._broken})
         app.add_middleware(Guard, faults=self.orchestrator.faults)
         return app
 
@@ -248,10 +248,8 @@ class Api(Plugin):
 
     async def register(self, asked: Asked) -> Answer:
         offer: Registration = asked.body
-        if not NAME.fullmatch(offer.name):
-            raise Refusal(422, f"node '{offer.name[:100]}': wanted a name of letters, digits, '_', '.', '-' (at most 100)")
-        if not 0 < offer.cores <= 1_000_000:
-            raise Refusal(422, f"node '{offer.name}': wanted cores above 0, got {offer.cores}")
+        if problems := list(offer_problems(offer)):
+            raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(problems)}")
         node = self.orchestrator.resources.register(offer)
         return Answer(
             Registered(
@@ -301,6 +299,10 @@ class Api(Plugin):
             raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
         raise Refusal(409, f"job {number} is {kept.state}: it has ended")
 
+    async def _broken(self, request: Request, error: Exception) -> Response:
+        self.orchestrator.say_error(f"{request.method} {request.url.path[:200]}", error)
+        return refused(500, f"{type(error).__name__}: {error}")
+
     async def _read(self, question: Any) -> Any:
         try:
             return await self.orchestrator.persistence.database.read(question)
@@ -335,7 +337,3 @@ async def _unknown(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
     text = f"there is no {request.method} {request.url.path[:200]}; /openapi.json lists the calls"
     return refused(status, text, headers=getattr(error, "headers", None))
-
-
-async def _broken(request: Request, error: Exception) -> Response:
-    return refused(500, f"{type(error).__name__}: {error}")

@@ -84,7 +84,7 @@ def job_moved(
     values: dict[str, Any] = {
         "state": state,
         "ended": int(ended),
-        "reason": reason,
+        "reason": storable(reason),
         "changed_s": at_s,
         "refs": json.dumps(dict(refs)),
     }
@@ -96,7 +96,14 @@ def job_moved(
 def told(job: int, moves: Sequence[Move], *, first: int) -> list[Change]:
     """Lines of a job's story, numbered from `first`."""
     rows = [
-        {"job": job, "number": first + index, "state": move.state, "at_s": move.at_s, "event": move.event, "cause": move.cause}
+        {
+            "job": job,
+            "number": first + index,
+            "state": move.state,
+            "at_s": move.at_s,
+            "event": move.event,
+            "cause": storable(move.cause),
+        }
         for index, move in enumerate(moves)
     ]
     return [Change(insert(story), rows)] if rows else []
@@ -174,6 +181,15 @@ def jobs_page(connection: Connection, *, state: str | None, limit: int, after: i
     if after is not None:
         question = question.where(jobs.c.id < after)
     return [{**row._mapping, "ended": bool(row.ended)} for row in connection.execute(question)]
+
+
+def storable(text: str) -> str:
+    """Text that every database takes: PostgreSQL refuses a zero byte, and a job whose reason had one could never end.
+
+    >>> storable("a\\0b")
+    'a\ufffdb'
+    """
+    return text.replace("\0", "\ufffd")
 
 
 _LINE = ("id", "name", "type", "host", "state", "ended", "reason", "submitted_s", "changed_s")

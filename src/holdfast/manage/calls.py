@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -147,7 +148,7 @@ def read_document(call: Call, body: bytes) -> Any:
             place = ".".join(map(str, first["loc"]))
             raise Refusal(422, f"{call.body.__name__}: {place + ': ' if place else ''}{first['msg']}") from None
     try:
-        data = json.loads(body or b"{}", parse_constant=_no_constant)
+        data = json.loads(body or b"{}", parse_constant=_no_constant, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
     try:
@@ -227,6 +228,17 @@ def refused(status: int, text: str, *, headers: Mapping[str, str] | None = None)
 
 def _too_long(most_bytes: int) -> Refusal:
     return Refusal(413, f"the body is too long; wanted at most {most_bytes} bytes", headers={"Connection": "close"})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping in which every key stands once: of two, which one was meant cannot be known. Raises Refusal."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        twice = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise Refusal(
+            422, f"the body has {', '.join(repr(key[:60]) for key in twice[:10])} more than once in one mapping; keep one"
+        )
+    return made
 
 
 def _no_constant(name: str) -> None:

@@ -28,7 +28,7 @@ from holdfast.manage.scripts import Script, job_on_every_node, script_for
 from holdfast.model.document import write_document
 
 NODES = ("i1", "i2", "i3")
-POLL_S = 0.03
+POLL_S = 0.06
 LIMIT_S = 60.0
 PASSED_S = 5.0
 """A job that has been where it should be for so long will not take the transition any more."""

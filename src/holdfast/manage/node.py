@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import random
 import signal
@@ -109,4 +110,5 @@ def _trust(certificate: Path | None) -> ssl.SSLContext | None:
 
 
 def _say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a log that cannot be written, on a full disk say, costs the line and nothing else
+        print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)

@@ -7,8 +7,8 @@ another, different jobs' side by side.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ class Orchestrator:
     api: Api
 
     def __init__(self, settings: Settings, *, say: Callable[[str], None]) -> None:
-        self.settings, self.say = settings, say
+        self.settings, self._say = settings, say
         self.jobs: dict[int, LiveJob] = {}
         self.names: dict[str, int] = {}
         self.replicas = Replicas()
@@ -82,6 +82,15 @@ class Orchestrator:
                 self.events = Events(self.time.now_s)
         self.actions = self._actions()
         self.machines = self._machines()
+
+    def say(self, text: str) -> None:
+        """Tell whoever runs the orchestrator. A log that cannot be written, on a full disk say, costs the line and nothing else."""
+        with contextlib.suppress(OSError):
+            self._say(text)
+
+    def say_error(self, what: str, error: BaseException) -> None:
+        """Tell of an error that is a mistake of ours, with all there is to find it by."""
+        self.say(f"{what}: {''.join(traceback.format_exception(error)).rstrip()}")
 
     @property
     def stopping(self) -> bool:
@@ -282,7 +291,7 @@ class Orchestrator:
             raise
         except Exception as error:
             if not isinstance(error, HoldfastError):
-                traceback.print_exception(error, file=sys.stderr)
+                self.say_error(f"job {job.id}, {command.name if command else event.name}", error)
             self._went_wrong(job, command.name if command else event.name, error)
             return
         if not entered:

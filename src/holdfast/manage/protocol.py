@@ -13,6 +13,9 @@ from pydantic import Field
 
 from holdfast.model.document import Part
 
+SLOTS = "replicas"
+"""The label that says how many replicas a node takes; without it that follows from its cores."""
+
 State = Literal["starting", "running", "idle", "finished", "failed"]
 """What a replica does, as its PE host sees it. `failed`: it gave up, and says why."""
 

@@ -15,14 +15,13 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.archive import node_draining
 from holdfast.manage.placement import RACK
 from holdfast.manage.plugins import Plugin
-from holdfast.manage.protocol import Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+from holdfast.manage.protocol import SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
 
 if TYPE_CHECKING:
     from holdfast.manage.replicas import Replica
 
-SLOTS = "replicas"
-"""The label that says how many replicas a node takes; without it that follows from its cores."""
-
+MAX_ERROR = 4000
+"""Characters that are kept of why a replica failed: a node may say what it likes, and it is stored and shown."""
 TICK_S = 0.25
 
 GATHER_S = 0.02
@@ -260,7 +259,8 @@ class Resources(Plugin):
     def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:
         replica = self._of(node, key)
         now_s = self.orchestrator.time.now_s()
-        if replica is not None and replica.observe(state, incarnation=incarnation, error=error, at_s=now_s):
+        said = None if error is None else error[:MAX_ERROR]
+        if replica is not None and replica.observe(state, incarnation=incarnation, error=said, at_s=now_s):
             self.orchestrator.supervision.replica_changed(replica)
 
     def _of(self, node: Node, key: str) -> Replica | None:
@@ -269,8 +269,8 @@ class Resources(Plugin):
         return replica if replica is not None and replica.node == node.name else None
 
     def _slots(self, offer: Registration) -> int:
-        label = offer.labels.get(SLOTS, "")
-        return int(label) if label.isdigit() else math.ceil(offer.cores * self.orchestrator.settings.replicas_per_core)
+        label = offer.labels.get(SLOTS)
+        return int(label) if label is not None else math.ceil(offer.cores * self.orchestrator.settings.replicas_per_core)
 
     def _now_s(self) -> float:
         return self._waking.at(self.orchestrator.time.monotonic_s())

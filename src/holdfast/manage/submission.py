@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.protocol import SLOTS, Registration
 from holdfast.manage.replicas import Replica
-from holdfast.model.job import Job
+from holdfast.model.job import NAME, Job
+
+MAX_CORES = 1_000_000
+MAX_LABELS = 100
+MAX_TEXT = 1000
 
 
 class Conflict(HoldfastError):
@@ -28,11 +33,30 @@ def check_job(document: Job, *, types: Collection[str], applications: Path | Non
         raise HoldfastError(f"{whose}: PEs that are written out run on a host of kind 'light', got '{document.host}'")
     if document.application is None:
         return
+    if "\0" in document.application:
+        raise HoldfastError(f"{whose}: application {document.application[:100]!r} is no path: it has a zero byte")
     path = Path(document.application)
     if applications is not None and not path.resolve().is_relative_to(applications.resolve()):
         raise HoldfastError(f"{whose}: application '{path}' is not under '{applications}', where this orchestrator takes them from")
-    if not (path.is_file() and os.access(path, os.R_OK)):
+    if not (os.path.isfile(path) and os.access(path, os.R_OK)):  # noqa: PTH113 - Path.is_file raises for a name that is too long
         raise HoldfastError(f"{whose}: application '{path}' is no file that the orchestrator can read")
+
+
+def offer_problems(offer: Registration) -> Iterator[str]:
+    """Everything wrong with what a node offers. What it says is shown to users and counted with."""
+    if not NAME.fullmatch(offer.name):
+        yield "wanted a name of letters, digits, '_', '.', '-' (at most 100)"
+    if not 0 < offer.cores <= MAX_CORES:
+        yield f"wanted cores above 0 and up to {MAX_CORES}, got {offer.cores}"
+    if offer.memory_bytes < 0:
+        yield f"wanted memory of at least 0 bytes, got {offer.memory_bytes}"
+    if len(offer.host) > MAX_TEXT or len(offer.metrics or "") > MAX_TEXT:
+        yield f"wanted a kind of host and an address of metrics of at most {MAX_TEXT} characters each"
+    if len(offer.labels) > MAX_LABELS or any(len(text) > MAX_TEXT for label in offer.labels.items() for text in label):
+        yield f"wanted at most {MAX_LABELS} labels of at most {MAX_TEXT} characters"
+    slots = offer.labels.get(SLOTS)
+    if slots is not None and not (slots.isascii() and slots.isdecimal() and len(slots) <= 7):
+        yield f"label '{SLOTS}': wanted a whole number below ten million, got '{slots[:60]}'"
 
 
 def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Sequence[Replica]) -> None:

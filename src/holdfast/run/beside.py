@@ -25,6 +25,8 @@ from holdfast.run.timeline import timeline_of
 
 NODES = ("s1", "s2")
 START_S, END_S = 180.0, 600.0
+SPEED = 0.2
+"""How fast the trace is run through: PEs that work now and then must go on as well, and leave the machine to the campaign."""
 
 
 @dataclass
@@ -69,7 +71,7 @@ class Beside:
             job=f"beside-{len(self.rounds) + 1}",
             type="finite",
             application=str(self.application),
-            feed=Feed(trace=str(self.trace)),
+            feed=Feed(trace=str(self.trace), speed=SPEED),
             log=str(folder / "log"),
             out=str(folder / "out"),
             replicas={"vwap": 2},

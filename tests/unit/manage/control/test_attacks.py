@@ -1,0 +1,145 @@
+"""Callers that mean harm, or do not know better: what they send is refused in words, and no job or node suffers."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from .conftest import PlayedNode, alive, running
+
+LIGHT = {"host": "light", "pes": {"x": {}}}
+
+
+def refusals(settings, calls):
+    """The status and text of each call, of an orchestrator that must be well after all of them."""
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            found = []
+            for method, path, token, content in calls:
+                answer = await control.call(method, path, token=token, content=content)
+                found.append((answer.status_code, answer.json().get("error", "")))
+            assert (await control.call("GET", "/v1/health")).json()["state"] == "serving"
+            return found
+
+    return asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("application", "words"),
+    [
+        ("../outside.py", "is not under"),
+        ("{apps}/../outside.py", "is not under"),
+        ("{apps}/link.py", "is not under"),
+        ("/etc/passwd", "is not under"),
+        ("a\0b", "is no path: it has a zero byte"),
+        ("{apps}", "is no file that the orchestrator can read"),
+        ("{apps}/" + "a" * 5000, "is no file that the orchestrator can read"),
+        ("{apps}/" + "a/" * 4000, "is no file that the orchestrator can read"),
+    ],
+)
+def test_no_application_from_elsewhere_is_taken(settings, tmp_path, application, words):
+    apps = tmp_path / "apps"
+    apps.mkdir()
+    (tmp_path / "outside.py").write_text("")
+    (apps / "link.py").symlink_to(tmp_path / "outside.py")
+    content = json.dumps({"job": "x", "application": application.replace("{apps}", str(apps))})
+    ((status, text),) = refusals(replace(settings, applications=apps), [("POST", "/v1/jobs", "user", content)])
+    assert status == 422
+    assert words in text
+
+
+@pytest.mark.parametrize("depth", [250, 980, 100_000])
+def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, depth):
+    deep = "[" * depth + "]" * depth
+    calls = [
+        ("POST", "/v1/jobs", "user", f'{{"job": "x", "host": "light", "pes": {deep}}}'),
+        ("POST", "/v1/nodes", "node", f'{{"name": {deep}}}'),
+        ("POST", "/v1/nodes/n1/beat", "node", f'{{"term": 1, "reports": {deep}}}'),
+    ]
+    for status, text in refusals(settings, calls):
+        assert status in (400, 422)
+        assert "recursion" in text
+
+
+def test_a_key_that_stands_twice_in_one_mapping_is_refused_and_named(settings):
+    content = '{"job": "a", "job": "b", "host": "light", "pes": {"x": {}}}'
+    assert refusals(settings, [("POST", "/v1/jobs", "user", content)]) == [
+        (422, "the body has 'job' more than once in one mapping; keep one")
+    ]
+
+
+def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
+    offer = {"cores": float("nan"), "memory_bytes": -1, "host": "h" * 2000, "labels": {"replicas": "²"}}
+    huge = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {"replicas": "9" * 5000}}
+    many = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {f"l{n}": "" for n in range(101)}}
+    calls = [("POST", "/v1/nodes", "node", json.dumps(each)) for each in ({"name": "../n", **offer}, huge, many)]
+    (all_of_it, digits, labels) = refusals(settings, calls)
+    for words in (
+        "node '../n': wanted a name of letters",
+        "wanted cores above 0 and up to 1000000, got nan",
+        "wanted memory of at least 0 bytes, got -1",
+        "wanted a kind of host and an address of metrics of at most 1000 characters",
+        "label 'replicas': wanted a whole number below ten million, got '²'",
+    ):
+        assert words in all_of_it[1]
+    assert "wanted a whole number below ten million, got '9999" in digits[1]
+    assert labels == (422, "node 'n1': wanted at most 100 labels of at most 1000 characters")
+    assert all_of_it[0] == digits[0] == 422
+
+
+def test_what_a_node_or_user_says_of_an_end_is_kept_within_bounds_and_fit_for_every_database(settings):
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit(policy={"give_up_after": 1, "then": "cancel"})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", error="zero \0 byte " + "x" * 1_000_000)
+                story = await control.reaches(number, "failed")
+                other = await control.submit("b")
+                await control.reaches(other, "running")
+                await control.call("POST", f"/v1/jobs/{other}/cancel", json={"cause": "a\0b"})
+                canceled = await control.reaches(other, "canceled")
+        return story, canceled
+
+    story, canceled = asyncio.run(play())
+    assert len(story["reason"]) < 5000
+    assert "zero \ufffd byte" in story["reason"]
+    assert canceled["reason"] == "a\ufffdb"
+
+
+def test_a_log_that_cannot_be_written_costs_its_lines_and_nothing_else(settings):
+    async def play():
+        async with running(settings) as control:
+
+            def full(text):
+                raise OSError(28, "No space left on device")
+
+            control.orchestrator._say = full
+            control.orchestrator.persistence.database.cut(0.3)
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+
+    asyncio.run(play())
+
+
+def test_an_error_of_ours_is_answered_shortly_and_told_at_length(settings):
+    async def play():
+        async with running(settings) as control:
+
+            async def broken(document):
+                raise ZeroDivisionError("a mistake")
+
+            await control.orchestrator.recovered.wait()
+            control.orchestrator.submit = broken
+            answer = await control.call("POST", "/v1/jobs", json={"job": "x", **LIGHT})
+            assert (answer.status_code, answer.json()) == (500, {"error": "ZeroDivisionError: a mistake"})
+            assert "POST /v1/jobs: Traceback" in control.said[-1]
+            assert "ZeroDivisionError: a mistake" in control.said[-1]
+
+    asyncio.run(play())
