@@ -181,7 +181,7 @@ def _beside(folder: Path, tests: int) -> "Beside":
     from holdfast.trace import write_market
 
     folder.mkdir(parents=True, exist_ok=True)
-    trace, seconds = folder / "beside.parquet", min(ROUND_S, 100 + TEST_S * tests)
+    trace, seconds = folder / "beside.parquet", min(ROUND_S, 60 + TEST_S * tests)
     write_market(trace, events=int(100 * SPEED * seconds), seed=1, tickers=50, rate=100.0, peak=200.0)
     say(f"Bargain Discovery runs on two Spark nodes meanwhile, in rounds of {seconds} s")
     return Beside(example(), trace)
