@@ -2,6 +2,9 @@
 
 import json
 import subprocess
+from collections.abc import Iterator
+
+import pytest
 
 from holdfast.manage.cluster import HOLDFAST, Cluster
 
@@ -18,57 +21,70 @@ def holdfast(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*HOLDFAST, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
 
 
-def test_a_job_is_submitted_watched_listed_told_and_canceled(tmp_path):
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """An orchestrator without nodes."""
+    with Cluster(tmp_path_factory.mktemp("commands"), serve_options=("--capacity-wait", "0")) as made:
+        made.start_orchestrator()
+        yield made
+
+
+def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_code_2(cluster, tmp_path):
+    at = ("--orchestrator", cluster.folder)
     document = tmp_path / "job.yaml"
     document.write_text(JOB)
-    with Cluster(tmp_path) as cluster:
-        cluster.start_orchestrator()
-        cluster.start_node("n1")
-        cluster.start_node("n2")
-        cluster.wait_for_nodes(2)
-        at = ("--orchestrator", cluster.folder)
-
-        done = holdfast("submit", document, *at, "--wait", 30)
-        assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
-        assert "job 1 (a) is submitted" in done.stderr
-
-        again = holdfast("submit", document, *at)
-        assert (again.returncode, again.stdout) == (2, "")
-        assert "holdfast: job 'a' is there already, as job 1 (running); cancel it or choose another name" in again.stderr
-
-        other = holdfast("submit", document, *at, "--name", "b", "--wait", 30, "--json")
-        assert (json.loads(other.stdout)["name"], json.loads(other.stdout)["state"]) == ("b", "running")
-
-        listed = json.loads(holdfast("jobs", *at, "--json").stdout)["jobs"]
-        assert [(job["id"], job["state"]) for job in listed] == [(2, "running"), (1, "running")]
-
-        story = holdfast("job", 1, *at).stdout
-        for words in ("job 1 'a' (streaming, light): running", "running       by started", "y/0 reads s", ".0 on n1: running"):
-            assert words in story
-
-        done = holdfast("cancel", 1, *at, "--wait", 30)
-        assert (done.returncode, done.stderr) == (0, "job 1 is canceled\n")
-        ended = holdfast("cancel", 1, *at)
-        assert (ended.returncode, ended.stderr) == (2, "holdfast: job 1 is canceled: it has ended\n")
-        unknown = holdfast("job", 99, *at)
-        assert (unknown.returncode, unknown.stderr) == (2, "holdfast: job 99 does not exist; 'holdfast jobs' lists them\n")
-        assert "canceled by a user" in holdfast("jobs", "--all", *at).stdout
+    assert cluster.client.health()["nodes"] == 0
+    assert holdfast("nodes", *at).stdout == "no nodes; start one with 'holdfast node'\n"
+    done = holdfast("submit", document, *at, "--wait", 20)
+    assert done.returncode == 1
+    assert "no capacity: task 'x/0' wants 2 nodes for its replicas and 0 of kind 'light' are up" in done.stderr
+    document.write_text("job: a b\nhost: light\npes: {x: {replicas: 0}}\n")
+    done = holdfast("submit", document, *at)
+    assert done.returncode == 2
+    assert "job.yaml has 2 problems" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_code_2(tmp_path):
+def test_a_job_is_submitted_watched_listed_told_and_canceled(cluster, tmp_path):
     document = tmp_path / "job.yaml"
     document.write_text(JOB)
-    with Cluster(tmp_path, serve_options=("--capacity-wait", "0")) as cluster:
-        cluster.start_orchestrator()
-        assert cluster.client.health()["nodes"] == 0
-        done = holdfast("submit", document, "--orchestrator", cluster.folder, "--wait", 20)
-        assert done.returncode == 1
-        assert "no capacity: task 'x/0' wants 2 nodes for its replicas and 0 of kind 'light' are up" in done.stderr
-        document.write_text("job: a b\nhost: light\npes: {x: {replicas: 0}}\n")
-        done = holdfast("submit", document, "--orchestrator", cluster.folder)
-        assert done.returncode == 2
-        assert "job.yaml has 2 problems" in done.stderr
-        assert "Traceback" not in done.stderr
+    cluster.start_node("n1")
+    cluster.start_node("n2")
+    cluster.wait_for_nodes(2)
+    at = ("--orchestrator", cluster.folder)
+
+    done = holdfast("submit", document, *at, "--wait", 30)
+    assert done.returncode == 0, done.stderr
+    first = int(done.stdout)
+    assert f"job {first} (a) is submitted" in done.stderr
+
+    again = holdfast("submit", document, *at)
+    assert (again.returncode, again.stdout) == (2, "")
+    assert f"holdfast: job 'a' is there already, as job {first} (running); cancel it or choose another name" in again.stderr
+
+    other = holdfast("submit", document, *at, "--name", "b", "--wait", 30, "--json")
+    assert (json.loads(other.stdout)["name"], json.loads(other.stdout)["state"]) == ("b", "running")
+
+    listed = json.loads(holdfast("jobs", *at, "--json").stdout)["jobs"]
+    assert [(job["id"], job["state"]) for job in listed] == [(first + 1, "running"), (first, "running")]
+
+    story = holdfast("job", first, *at).stdout
+    for words in (f"job {first} 'a' (streaming, light): running", "running       by started", "y/0 reads s", ".0 on n1: running"):
+        assert words in story
+
+    stuck = holdfast("drain", "n1", *at, "--wait", 1)
+    assert stuck.returncode == 1
+    assert "holdfast: node 'n1' is draining and has " in stuck.stderr
+    assert "cannot leave n1: every other node of kind 'light' is full or has another replica of the same task" in stuck.stderr
+    assert holdfast("drain", "n1", "--undo", *at).returncode == 0
+
+    done = holdfast("cancel", first, *at, "--wait", 30)
+    assert (done.returncode, done.stderr) == (0, f"job {first} is canceled\n")
+    ended = holdfast("cancel", first, *at)
+    assert (ended.returncode, ended.stderr) == (2, f"holdfast: job {first} is canceled: it has ended\n")
+    unknown = holdfast("job", 99, *at)
+    assert (unknown.returncode, unknown.stderr) == (2, "holdfast: job 99 does not exist; 'holdfast jobs' lists them\n")
+    assert "canceled by a user" in holdfast("jobs", "--all", *at).stdout
 
 
 def test_without_an_orchestrator_every_command_says_how_to_start_one(tmp_path):

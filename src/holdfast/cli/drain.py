@@ -1,5 +1,6 @@
 """holdfast drain: empty a node before it is taken away."""
 
+import sys
 from pathlib import Path
 
 import click
@@ -24,22 +25,26 @@ def drain(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Move every replica off NODE and give it no new ones, so that it can be taken away.
+    """Move every replica off NODE and give it no new ones, so that it can be taken away. Exit code 1 if --wait was in vain.
 
     \b
     Example:
       holdfast drain n3 --wait 60
       holdfast drain n3 --undo
     """
-    from holdfast.manage.client import find_client
+    from holdfast.manage.client import NotReached, counted, find_client
 
     if undo and wait_s is not None:
         raise HoldfastError("--wait waits for the node to be empty; leave it out with --undo")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         found = client.drain(node, drain=not undo)
-        if wait_s is not None:
-            found = client.wait_for_drained(node, limit_s=wait_s)
+        try:
+            if wait_s is not None:
+                found = client.wait_for_drained(node, limit_s=wait_s)
+        except NotReached as error:
+            say(f"holdfast: {error}")
+            sys.exit(1)
     if as_json:
         print_json(found)
     else:
-        say(f"node {node} is {found['state']}, with {found['replicas']} replicas")
+        say(f"node {node} is {found['state']}, with {counted(found['replicas'])}")

@@ -48,8 +48,10 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
                     time.sleep(1.0)
 
 
-def table(found: list[dict[str, Any]], *, now_s: float) -> Table:
-    """The nodes as a table, by name."""
+def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
+    """The nodes as a table, by name; in words where there are none."""
+    if not found:
+        return "no nodes; start one with 'holdfast node'"
     shown = Table(box=None, header_style="bold")
     for column in ("node", "state", "host", "labels", "cores", "memory", "replicas", "PE host", "since"):
         shown.add_column(column, justify="right" if column in ("cores", "memory", "replicas") else "left", no_wrap=column == "node")
@@ -65,8 +67,6 @@ def table(found: list[dict[str, Any]], *, now_s: float) -> Table:
             host_text(node),
             f"{max(0.0, now_s - node['since_s']):.0f} s",
         )
-    if not found:
-        shown.add_row("none; start one with 'holdfast node'", *[""] * 8)
     return shown
 
 

@@ -149,9 +149,10 @@ class Client:
                 raise NotReached(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
 
     def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
-        """The node once nothing is left on it. Raises NotReached when the limit has passed."""
+        """The node once nothing is left on it. Raises NotReached, with why replicas stay, when the limit has passed."""
         ends = time.monotonic() + limit_s
         after = 0
+        stays: dict[str, str] = {}
         while True:
             found = next((each for each in self.nodes() if each["name"] == node), None)
             if found is None:
@@ -160,8 +161,13 @@ class Client:
                 return found
             left_s = ends - time.monotonic()
             if left_s <= 0:
-                raise NotReached(f"node '{node}' still has {found['replicas']} replicas after {limit_s:g} s")
-            after = int(self.events(after=after, wait_s=min(left_s, 1.0))["last"])
+                why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
+                raise NotReached(f"node '{node}' is {found['state']} and has {counted(found['replicas'])} after {limit_s:g} s{why}")
+            seen = self.events(after=after, wait_s=min(left_s, 1.0))
+            after = int(seen["last"])
+            for event in seen["events"]:
+                if event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
+                    stays[event["replica"]] = event["text"]
 
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
         try:
@@ -177,6 +183,15 @@ class Client:
             raise ClientError(text, status=answer.status_code)
         found: dict[str, Any] = answer.json() if answer.content else {}
         return found
+
+
+def counted(replicas: int) -> str:
+    """A number of replicas, in words.
+
+    >>> counted(0), counted(1), counted(2)
+    ('no replica', '1 replica', '2 replicas')
+    """
+    return f"{replicas or 'no'} replica{'' if replicas in (0, 1) else 's'}"
 
 
 def find_client(where: str | None, token: Path | None = None, *, certificate: Path | None = None) -> Client:

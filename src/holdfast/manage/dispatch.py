@@ -89,7 +89,10 @@ class Dispatch(Plugin):
         document = self.orchestrator.supervision.document_of(replica)
         node = self.orchestrator.placement.another(replica, host=document.host)
         if node is None:
-            text = f"cannot leave {replica.node}: no other node of kind '{document.host}' has room"
+            text = (
+                f"cannot leave {replica.node}: every other node of kind '{document.host}' is full or has another replica of "
+                "the same task; start one more"
+            )
             self.orchestrator.events.tell("decision", text, job=job.id, node=replica.node, replica=replica.key)
             return
         await self._place_anew(replica, node, why=command.event.cause or "its node is drained")
