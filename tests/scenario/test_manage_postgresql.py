@@ -6,10 +6,12 @@ import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from holdfast.manage.client import find_client
 from holdfast.manage.cluster import Cluster
 from holdfast.model.job import Job
 
@@ -26,11 +28,11 @@ class Server:
             self.port = free.getsockname()[1]
         self.run("initdb", "-D", folder / "data", "-U", "holdfast", "--auth=trust", "--no-sync", "-E", "UTF8")
         self.start()
-        self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "holdfast", "holdfast")
 
-    @property
-    def url(self) -> str:
-        return f"postgresql://holdfast@127.0.0.1:{self.port}/holdfast"
+    def database(self, name: str) -> str:
+        """The URL of a new database."""
+        self.run("createdb", "-h", "127.0.0.1", "-p", self.port, "-U", "holdfast", name)
+        return f"postgresql://holdfast@127.0.0.1:{self.port}/{name}"
 
     def start(self) -> None:
         options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
@@ -48,7 +50,7 @@ class Server:
         assert done.returncode == 0, done.stdout
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     found = shutil.which("pg_ctl")
     programs = max(Path("/usr/lib/postgresql").glob("*/bin"), default=Path(found).resolve().parent if found else None)
@@ -68,7 +70,7 @@ def server() -> Iterator[Server]:
 
 
 def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_is_away(server, tmp_path):
-    with Cluster(tmp_path, serve_options=("--database", server.url)) as cluster:
+    with Cluster(tmp_path, serve_options=("--database", server.database("survivors"))) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
         cluster.wait_for_nodes(1)
@@ -87,17 +89,41 @@ def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_i
         server.start()
         second = client.submit(JOB.model_copy(update={"job": "b"}))
         client.wait_for(second, ("running",), limit_s=60)
-        client.cancel(first)
+        client._call("POST", f"/v1/jobs/{first}/cancel", json={"cause": "a zero \0 byte, which PostgreSQL does not take"})
         client.wait_for(first, ("canceled",), limit_s=60)
         assert [(job["id"], job["state"]) for job in client.jobs()] == [(second, "running"), (first, "canceled")]
         assert [move["state"] for move in client.job(first)["story"]][-2:] == ["canceling", "canceled"]
 
 
+def test_a_server_that_is_restarted_under_load_loses_no_submission_and_takes_none_twice(server, tmp_path):
+    names = [f"burst-{number}" for number in range(60)]
+    with Cluster(tmp_path, serve_options=("--database", server.database("burst"), "--capacity-wait", "60")) as cluster:
+        cluster.start_orchestrator()
+        cluster.wait_until(lambda: cluster.client.health(), limit_s=60)
+
+        def submit(name: str) -> int:
+            with find_client(str(cluster.folder)) as client:
+                return client.submit(JOB.model_copy(update={"job": name}))
+
+        with ThreadPoolExecutor(12) as pool:
+            submitting = [pool.submit(submit, name) for name in names]
+            for _ in range(2):
+                server.stop()
+                server.start()
+            numbers = [each.result(60) for each in submitting]
+        assert len(set(numbers)) == len(names)
+        cluster.kill_orchestrator()
+        cluster.start_orchestrator()
+        cluster.wait_until(lambda: cluster.client.health()["state"] == "serving", limit_s=60)
+        assert sorted(job["name"] for job in cluster.client.all_jobs()) == sorted(names)
+
+
 def test_the_later_of_two_orchestrators_on_one_server_is_the_only_one(server, tmp_path):
-    with Cluster(tmp_path / "one", serve_options=("--database", server.url)) as old:
+    database = server.database("rivals")
+    with Cluster(tmp_path / "one", serve_options=("--database", database)) as old:
         old.start_orchestrator()
         assert old.client.health()["term"] == 1
-        with Cluster(tmp_path / "two", serve_options=("--database", server.url)) as new:
+        with Cluster(tmp_path / "two", serve_options=("--database", database)) as new:
             new.start_orchestrator()
             assert new.client.health()["term"] == 2
             new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)

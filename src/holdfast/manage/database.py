@@ -1,7 +1,8 @@
 """The checkpoint database: one writer at a time, enforced by the database itself, and commits shared by all who wait for one.
 
 A new orchestrator takes the next term by compare-and-set. Every transaction checks that the term is still its own: one that was
-replaced while it slept finds out at its next write, which does nothing.
+replaced while it slept finds out at its next write, which does nothing. A batch of changes has a number that is committed with it:
+one that went away with the connection is tried again, and not done twice if it had been committed and only the answer was lost.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class Database:
         self._waiting: list[tuple[Sequence[Change], asyncio.Future[None]]] = []
         self._pump: asyncio.Task[None] | None = None
         self._cut_until = 0.0
+        self._batches = 0
         self._closing = threading.Event()
 
     def open(self) -> int:
@@ -65,7 +67,7 @@ class Database:
         def taken(connection: Connection) -> int:
             migrate(connection)
             current = int(connection.execute(select(fence.c.term)).scalar_one())
-            mine = update(fence).where(fence.c.term == current).values(term=current + 1, owner=self.owner)
+            mine = update(fence).where(fence.c.term == current).values(term=current + 1, owner=self.owner, batch=0)
             return current + 1 if connection.execute(mine).rowcount == 1 else 0
 
         while not self.term:
@@ -136,11 +138,16 @@ class Database:
                 done.set_result(None)
 
     def _commit(self, batch: Sequence[Sequence[Change]]) -> None:
+        self._batches += 1
+        number = self._batches
+
         def commit(connection: Connection) -> None:
-            holder = select(fence.c.term).with_for_update(read=True)
-            current = int(connection.execute(holder).scalar_one())
-            if current != self.term:
-                raise self._fenced(current)
+            holder = connection.execute(select(fence.c.term, fence.c.batch).with_for_update()).one()
+            if holder.term != self.term:
+                raise self._fenced(int(holder.term))
+            if holder.batch == number:
+                return
+            connection.execute(update(fence).values(batch=number))
             for changes in batch:
                 for change in changes:
                     connection.execute(change.statement, list(change.rows) or None)

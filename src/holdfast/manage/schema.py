@@ -12,7 +12,14 @@ from holdfast.errors import HoldfastError
 
 metadata = MetaData()
 
-fence = Table("fence", metadata, Column("id", Integer, primary_key=True), Column("term", BigInteger), Column("owner", Text))
+fence = Table(
+    "fence",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("term", BigInteger),
+    Column("owner", Text),
+    Column("batch", BigInteger),
+)
 jobs = Table(
     "jobs",
     metadata,
@@ -71,8 +78,10 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX jobs_unended ON jobs (id) WHERE ended = 0",
         "CREATE TABLE nodes (name TEXT PRIMARY KEY, draining INTEGER NOT NULL)",
     ),
+    ("ALTER TABLE fence ADD COLUMN batch BIGINT NOT NULL DEFAULT 0",),
 )
-"""Version 1: jobs, their stories and placement. Version 2: looked up fast when many have ended; nodes that are drained."""
+"""Version 1: jobs, their stories and placement. Version 2: looked up fast when many have ended; nodes that are drained. Version 3:
+the number of the last batch that was committed in the present term."""
 
 
 class NewerDatabase(HoldfastError):

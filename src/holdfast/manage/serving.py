@@ -58,6 +58,8 @@ async def _serve(
             log_level="critical",
             access_log=False,
             lifespan="off",
+            ws="none",
+            proxy_headers=False,
             timeout_keep_alive=75,
             timeout_graceful_shutdown=1,
             ssl_certfile=listening.certificate,

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 from holdfast.manage.client import Client, NotReached
@@ -54,7 +54,8 @@ BEYOND = (Row("300 nodes", 300, 97), Row("1,000 nodes", 1000, 323))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of a row. `start_s` from the first submission until all jobs run; `again_s` the same after all were canceled.
+    """One run of a row. `start_s` from the first submission until all jobs run; `again_s` the same after all were canceled, if that
+    was done.
 
     `recover_s` is from starting the orchestrator's process, after it was killed, until every job and every PE is known to run.
     `boot_s` of that passed until it answered. `revive_s` is the same from the moment it was killed, where a parent notices
@@ -68,7 +69,7 @@ class Run:
     pes: int
     processes: bool
     start_s: float
-    again_s: float
+    again_s: float | None
     recover_s: float
     boot_s: float
     revive_s: float
@@ -79,9 +80,19 @@ class Run:
         return asdict(self)
 
 
-def measure(row: Row, work: Path, *, seed: int = 1, processes: int = PROCESSES, bytecode: Path | None = None) -> Run:
-    """Start a row's jobs, kill the orchestrator in steady state, recover, cancel all, and start them again.
+def measure(
+    row: Row,
+    work: Path,
+    *,
+    seed: int = 1,
+    processes: int = PROCESSES,
+    bytecode: Path | None = None,
+    again: bool = True,
+    crashes: int = 1,
+) -> Run:
+    """Start a row's jobs, kill the orchestrator in steady state, recover and, with `again`, cancel all and start them again.
 
+    With several `crashes` (from which it is started cold, and then as many revived), recovery is their median.
     `bytecode` is where compiled code is kept, as an installed package has it; what is timed then compiles none.
     """
     jobs = row.workload(seed)
@@ -92,13 +103,18 @@ def measure(row: Row, work: Path, *, seed: int = 1, processes: int = PROCESSES, 
         start_s = submit_all(client, jobs)
         cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
         before = cluster.starts()
-        cluster.kill_orchestrator()
-        recover_s, boot_s = recover(cluster, len(jobs))
-        revive_s = revive(cluster, len(jobs))
+        cold = []
+        for _ in range(crashes):
+            cluster.kill_orchestrator()
+            cold.append(recover(cluster, len(jobs)))
+        recover_s, boot_s = median(seconds for seconds, _ in cold), median(seconds for _, seconds in cold)
+        revive_s = median(revive(cluster, len(jobs)) for _ in range(crashes))
         lost = len(jobs) - len(running(client)) + unsettled(client)
         after = cluster.starts()
-        cancel_all(client)
-        again_s = submit_all(client, jobs)
+        again_s = None
+        if again:
+            cancel_all(client)
+            again_s = submit_all(client, jobs)
         return Run(
             row=row.name,
             nodes=row.nodes,
@@ -243,13 +259,13 @@ def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = No
         )
 
 
-def averaged(runs: Sequence[Run]) -> dict[str, float]:
-    """The means of a row's runs: seconds to start (both times), to recover, and of these until it answered."""
+def averaged(runs: Sequence[Run], *, by: Callable[[list[float]], float] = mean) -> dict[str, float]:
+    """The means of a row's runs, or whatever `by` gives: seconds to start (both times), to recover, of these until it answered."""
     return {
-        "start_s": mean(seconds for run in runs for seconds in (run.start_s, run.again_s)),
-        "recover_s": mean(run.recover_s for run in runs),
-        "boot_s": mean(run.boot_s for run in runs),
-        "revive_s": mean(run.revive_s for run in runs),
+        "start_s": by([seconds for run in runs for seconds in (run.start_s, run.again_s) if seconds is not None]),
+        "recover_s": by([run.recover_s for run in runs]),
+        "boot_s": by([run.boot_s for run in runs]),
+        "revive_s": by([run.revive_s for run in runs]),
     }
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import insert, select, text
 from holdfast.errors import HoldfastError, MachineError
 from holdfast.manage import archive, schema
 from holdfast.manage.archive import Kept, Placed
-from holdfast.manage.database import Change, Database, Fenced
+from holdfast.manage.database import Change, Database, DatabaseAway, Fenced
 from holdfast.manage.life import Move
 from holdfast.manage.schema import VERSIONS, NewerDatabase
 
@@ -93,6 +93,34 @@ def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
     database.close()
 
 
+def test_a_batch_that_was_committed_and_whose_answer_was_lost_is_not_done_twice(tmp_path):
+    told = []
+    database = opened(tmp_path / "d.db", told)
+    lost = [DatabaseAway("the answer was lost")]
+    once = database._once
+
+    def loses_an_answer(question, writes=False):
+        answer = once(question, writes=writes)
+        if writes and lost:
+            raise lost.pop()
+        return answer
+
+    async def play():
+        await database.write(submitted(1))
+        database._once = loses_an_answer
+        await asyncio.gather(*(database.write(submitted(n)) for n in (2, 3)))
+        await database.write(submitted(4))
+
+    asyncio.run(play())
+    assert [job.id for job in database.ask(archive.unended_jobs)] == [1, 2, 3, 4]
+    assert told[0] == "the answer was lost; waiting for it"
+    database.close()
+    later = opened(tmp_path / "d.db")
+    asyncio.run(later.write(submitted(5)))  # numbers begin anew with each term: the first is not taken for one of the term before
+    assert [job.id for job in later.ask(archive.unended_jobs)] == [1, 2, 3, 4, 5]
+    later.close()
+
+
 def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds(tmp_path):
     path = tmp_path / "old.db"
     with sqlite3.connect(path) as old:
@@ -118,7 +146,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
         new.execute("UPDATE holdfast_schema SET version = 99")
     new.close()
     with pytest.raises(
-        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 2; start the newer"
+        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 3; start the newer"
     ):
         opened(path)
     with sqlite3.connect(path) as new:
