@@ -33,16 +33,16 @@ STOP_S = 15.0
 class Cluster:
     """The processes of one control plane, each with its folder and its log under `work`.
 
-    `bytecode` is a folder where they keep compiled code, as an installed package has it, also where the environment says that
-    Python is to write none: a process that is started again must not compile everything again.
+    Where the environment says that Python is to write no compiled code, they keep it in the folder `bytecode`, if that is given: a
+    process that is started again must not compile everything again, any more than one of an installed package does.
     """
 
     def __init__(self, work: Path, *, serve_options: Sequence[str] = (), bytecode: Path | None = None) -> None:
         self.work = work
         self.folder = work / "orchestrator"
         self._options = tuple(serve_options)
-        self._environment = {name: value for name, value in os.environ.items() if bytecode is None or name != _UNWRITTEN}
-        if bytecode is not None:
+        self._environment = dict(os.environ)
+        if bytecode is not None and self._environment.pop(_UNWRITTEN, ""):
             self._environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._nodes: list[str] = []
