@@ -332,7 +332,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
                 (422, "there is no parameter 'x'; parameters are: after, limit, state", call("GET", "/v1/jobs?x=0")),
                 (422, "there is no fault 'flood'; faults are: crash-", call("POST", "/v1/faults", json={"fault": "flood"})),
                 (422, "wanted a name of letters", register(name="a b")),
-                (422, "wanted cores above 0, got -1", register(name="a", cores=-1)),
+                (422, "wanted cores above 0 and up to 1000000, got -1", register(name="a", cores=-1)),
                 (409, "node 'n7' is not registered", call("POST", "/v1/nodes/n7/beat", token="node", json={"term": 1})),
             ]:
                 answer = await asked
