@@ -74,6 +74,8 @@ def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as
 def list_trees(document: Path, most: int, as_json: bool) -> None:
     """Count the minimal complete trees of a task topology (PPA, Definition 1): the smallest sets of tasks with an output.
 
+    Where a fork meets again and they are very many, a number is given that they do not exceed.
+
     \b
     Example:
       holdfast plan trees topology.yaml --list 10
@@ -83,13 +85,14 @@ def list_trees(document: Path, most: int, as_json: bool) -> None:
     count = count_trees(measure)
     listed = [[topology.tasks[i] for i in sorted(tree)] for tree in islice(trees(measure), most)]
     if as_json:
-        print_json({"topology": topology.topology, "trees": count, "listed": listed})
+        print_json({"topology": topology.topology, "trees": count.number, "exact": count.exact, "listed": listed})
         return
-    click.echo(f"{topology.topology}: {count} minimal complete trees")
+    at_most = "" if count.exact else "at most "
+    click.echo(f"{topology.topology}: {at_most}{count.number} minimal complete trees")
     for tree in listed:
         click.echo(f"  {', '.join(tree)}")
-    if 0 < len(listed) < count:
-        click.echo(f"  and {count - len(listed)} more")
+    if 0 < len(listed) < count.number and len(listed) == most:
+        click.echo(f"  and {at_most}{count.number - len(listed)} more")
 
 
 @click.command("lookup")

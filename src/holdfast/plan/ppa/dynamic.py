@@ -6,7 +6,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.plan.ppa.fidelity import Measure
-from holdfast.plan.ppa.mctree import count_trees, trees
+from holdfast.plan.ppa.mctree import count_ways, ways
 from holdfast.plan.ppa.planner import SAME, Plan, by_name, check_budget, made
 
 Set = frozenset[int]
@@ -34,10 +34,10 @@ class Dynamic:
 
     def plan(self, measure: Measure, budget: int) -> Plan:
         check_budget(measure, budget)
-        count = count_trees(measure)
+        count = count_ways(measure)  # where a fork meets again a plan may need a way that is no minimal tree
         if count > self.most_trees:
             raise self._too_large(measure, f"{count} MC-trees, more than {self.most_trees}")
-        units = sorted(set(trees(measure)), key=lambda tree: (len(tree), by_name(measure, tree)))
+        units = sorted(set(ways(measure)), key=lambda tree: (len(tree), by_name(measure, tree)))
         candidates = self._unions(measure, [tree for tree in units if len(tree) <= budget], budget)
         best = _best(measure, candidates)
         return made(self, measure, budget, chosen=best, bound=measure.of(best))
