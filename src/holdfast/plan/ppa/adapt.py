@@ -14,6 +14,7 @@ from holdfast.plan.ppa.formula import Formula, build
 from holdfast.plan.ppa.frontier import REFILL
 from holdfast.plan.ppa.planner import SAME, Plan, Planner, by_name, made, numbers_of, pruned
 
+EVERY = 16  # numbers of starts that are all tried
 MOVE_WORTH = 0.005  # quality that starting one replica must bring: it costs a checkpoint's transfer and a catch-up
 
 
@@ -32,9 +33,10 @@ class Adaptation:
 def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Planner, move_worth: float = MOVE_WORTH) -> Adaptation:
     """The plan that is worth most once every replica to be started is charged `move_worth`.
 
-    Candidates: the current plan with 0, 1, 2, 4, ... replicas started for its greatest gain and its least useful ones
-    stopped to make room, and the plan made from scratch. With a worth of 0 the best plan wins; with a worth of 1 nothing is
-    started. Stopping costs nothing, yet of plans worth the same the one with fewest moves is taken.
+    Candidates: the current plan with so many replicas started for its greatest gain and its least useful ones stopped to make
+    room, and the plan made from scratch. Every small number of starts is tried; of larger ones every doubling, and then those
+    between the best and its neighbours, halving what lies between. With a worth of 0 the best plan wins; with a worth of 1
+    nothing is started. Stopping costs nothing, yet of plans worth the same the one with fewest moves is taken.
     """
     topology = measure.topology
     held = tuple(current)
@@ -46,9 +48,16 @@ def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Pla
     best = planner.plan(measure, budget)
     target = set(numbers_of(measure, best))
     formula = build(measure)
-    ladder = [_moved(measure, formula, now, starts=starts, budget=budget) for starts in _steps(len(target - now))]
-    plans = [*ladder, target]
-    chosen = max(plans, key=lambda plan: (_net(measure, plan, now, move_worth), -len(plan ^ now)))
+
+    def merit(plan: set[int]) -> tuple[float, int]:
+        return _net(measure, plan, now, move_worth), -len(plan ^ now)
+
+    tried: dict[int, set[int]] = {}
+    steps = _steps(len(target - now))
+    while steps:
+        tried |= {starts: _moved(measure, formula, now, starts=starts, budget=budget) for starts in steps}
+        steps = _between(sorted(tried), max(tried, key=lambda starts: merit(tried[starts])))
+    chosen = max([*tried.values(), target], key=merit)
     return Adaptation(
         plan=made(planner, measure, budget, chosen=chosen, bound=best.bound),
         stop=tuple(topology.tasks[i] for i in by_name(measure, now - chosen)),
@@ -60,10 +69,26 @@ def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Pla
 
 
 def _steps(most: int) -> list[int]:
-    steps = [0, 1]
+    """Every number up to `EVERY`, then each twice the one before, to `most`.
+
+    >>> _steps(3), _steps(70)[-4:]
+    ([0, 1, 2, 3], [16, 32, 64, 70])
+    """
+    steps = list(range(min(most, EVERY) + 1))
     while steps[-1] < most:
         steps.append(min(2 * steps[-1], most))
-    return steps[: most + 1]
+    return steps
+
+
+def _between(tried: list[int], best: int) -> list[int]:
+    """The numbers half-way from the best one to its neighbours among those tried; none where nothing lies between.
+
+    >>> _between([0, 1, 16, 32], 16), _between([8, 9, 10], 9)
+    ([8, 24], [])
+    """
+    at = tried.index(best)
+    halves = [(best + other) // 2 for other in (*tried[max(0, at - 1) : at], *tried[at + 1 : at + 2])]
+    return [half for half in halves if half not in tried]
 
 
 def _net(measure: Measure, plan: set[int], now: set[int], move_worth: float) -> float:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import DocumentError
@@ -90,3 +90,31 @@ def test_an_adaptation_fits_its_budget_and_pays_for_its_moves(seed, share, worth
         assert change.plan.quality >= change.best_quality - 1e-9
     if worth == 1:
         assert not change.start
+
+
+@pytest.mark.parametrize("width", [3, 5, 7])
+def test_as_many_replicas_are_started_as_are_worth_it_whatever_their_number(width):
+    """Two groups: `width` sources into one join that is worth its moves, and a lane that is not."""
+    operators = {f"s{i}": TaskOperator(rate=10.0) for i in range(width - 1)}
+    operators["join"] = TaskOperator(inputs=dict.fromkeys(operators, "full"), correlated=True, rate=90.0)
+    operators["lane"] = TaskOperator(parallelism=4, rate=10.0)
+    m = output_fidelity(Topology(topology="t", operators=operators))
+    change = adapt(m, (), budget=len(m.weights), planner=Frontier(), move_worth=0.1)
+    assert len(change.start) == width and "join/0" in change.start
+    assert change.plan.quality == pytest.approx(0.9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.sampled_from([0.0, 0.02, 0.1, 0.3]))
+def test_on_small_topologies_no_plan_is_worth_much_more_after_its_moves(seed, worth):
+    rng = np.random.default_rng(seed)
+    t = generate(rng, ranges=Ranges(operators=(2, 4), parallelism=(1, 3), zipf=0.5, joins=0.5))
+    m = output_fidelity(t)
+    tasks = len(t.tasks)
+    assume(tasks <= 9)
+    now = rng.random(tasks) < 0.4
+    budget = int(rng.integers(0, tasks + 1))
+    change = adapt(m, [t.tasks[i] for i in np.flatnonzero(now)], budget=budget, planner=Frontier(), move_worth=worth)
+    every = np.array([[mask >> i & 1 for mask in range(2**tasks)] for i in range(tasks)], dtype=float)
+    net = m.values(every) - worth * every[~now].sum(axis=0)
+    assert change.plan.quality - worth * len(change.start) >= net[every.sum(axis=0) <= budget].max() - 0.05
