@@ -10,6 +10,7 @@ import atexit
 import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -191,9 +192,25 @@ def serve(line: Connection[Any, Any]) -> None:
             answer = True, function(*arguments)
         except HoldfastError as error:
             answer = False, str(error)
-        except Exception:  # told to the caller, who cannot see this process
-            answer = False, f"a solver failed: {traceback.format_exc()}"
+        except Exception as error:  # told to the caller, who cannot see this process
+            answer = (
+                False,
+                f"a solver failed unforeseen: {_line(error)}; what it was doing is kept in '{_keep()}': please report it",
+            )
         line.send(answer)
+
+
+def _line(error: Exception) -> str:
+    """What kind of error it is and what it says, on one line."""
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _keep() -> str:
+    """Write the traceback of the error at hand to a file of its own, and return its name."""
+    with tempfile.NamedTemporaryFile("w", prefix="holdfast-solver-", suffix=".txt", delete=False, encoding="utf-8") as file:
+        file.write(traceback.format_exc())
+    return file.name
 
 
 def end_with_parent(parent: int) -> None:
