@@ -19,6 +19,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from holdfast.errors import DocumentError
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
+MAX_DIGITS = 300  # of a whole number: those of 308 and more are beyond what any number here can be compared with
+MAX_LINED_CHARS = 2_000_000  # lines in JSON are found by a second, slower reading
 
 Place: TypeAlias = tuple[str | int, ...]
 
@@ -84,7 +86,7 @@ def wanted(place: Place, want: str, got: object) -> Problem:
     >>> print(wanted(("replicas",), "a whole number of at least 1", 0))
     replicas: wanted a whole number of at least 1, got 0
     """
-    return Problem(place, f"wanted {want}, got {_shown(got)}")
+    return Problem(place, f"wanted {want}, got {shown(got)}")
 
 
 def at_least(low: float, place: Place, value: float) -> Iterator[Problem]:
@@ -201,15 +203,38 @@ def _load_json(text: str, thing: str) -> object:
             made[key] = value
         return made
 
+    def whole(digits: str) -> int:
+        if len(digits) > MAX_DIGITS:
+            line = text.count("\n", 0, text.find(digits)) + 1
+            raise DocumentError(thing, [f"line {line}: {too_long(len(digits))}"])
+        return int(digits)
+
     try:
-        data = json.loads(text, object_pairs_hook=unique)
+        data = json.loads(text, object_pairs_hook=unique, parse_int=whole)
     except json.JSONDecodeError as error:
         raise DocumentError(thing, [f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"]) from None
     except RecursionError:
         raise DocumentError(thing, ["nested too deeply"]) from None
     if twice:
-        raise DocumentError(thing, [f"key '{key}' stands twice in one mapping; keep one" for key in twice])
+        told = _told_as_yaml(text) if len(text) <= MAX_LINED_CHARS else ()
+        raise DocumentError(thing, told or [f"key '{key}' stands twice in one mapping; keep one" for key in twice])
     return data
+
+
+def _told_as_yaml(text: str) -> tuple[str, ...]:
+    """What is wrong with JSON read as the YAML that it nearly always is, with the lines that JSON's reader does not tell."""
+    from holdfast.model.yaml_text import load_yaml
+
+    try:
+        load_yaml(text, "")
+    except DocumentError as error:
+        return error.problems
+    return ()
+
+
+def too_long(digits: int) -> str:
+    """What is said of a whole number with so many digits."""
+    return f"wanted a number of at most {MAX_DIGITS} digits, got one of {digits}"
 
 
 def _with_line(problem: Problem, lines: Mapping[Place, int]) -> str:
@@ -310,7 +335,8 @@ def _fields_at(model: type[BaseModel], place: Place) -> str:
     return f"; its fields are: {', '.join(names)}" if names else ""
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A value as a message has it: not too long."""
     plain = isinstance(value, int | float) and not isinstance(value, bool)
     text = str(value) if plain else json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,5 +1,6 @@
 """YAML 1.2 as documents are written in it: plain values with the line of every place, and back to text."""
 
+import math
 from io import StringIO
 
 from ruamel.yaml import YAML
@@ -7,9 +8,10 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import Place, dotted
+from holdfast.model.document import MAX_DIGITS, Place, dotted, shown, too_long
 
 MAX_NODES = 2_000_000
+MAX_BITS = int(MAX_DIGITS / math.log10(2)) + 1
 
 
 def dump_yaml(data: object) -> str:
@@ -60,7 +62,18 @@ class _Walk:
             return self.mapping(node, place)
         if isinstance(node, SequenceNode):
             return [self.value(child, (*place, index)) for index, child in enumerate(node.value)]
-        return self.constructor.construct_object(node, deep=True)
+        try:
+            made = self.constructor.construct_object(node, deep=True)
+        except ValueError:  # such as a date that no calendar has, or more digits than Python reads
+            made = node.value
+            self.problems.append(f"{self._where(place)}: {_unreadable(node)}")
+        if isinstance(made, int) and made.bit_length() > MAX_BITS:
+            self.problems.append(f"{self._where(place)}: {too_long(len(node.value))}")
+            return 0
+        return made
+
+    def _where(self, place: Place) -> str:
+        return f"{dotted(place) or 'top'} (line {self.lines[place]})"
 
     def mapping(self, node: MappingNode, place: Place) -> dict[str, object]:
         made: dict[str, object] = {}
@@ -76,3 +89,8 @@ class _Walk:
             self.lines[(*place, key)] = line
             made[key] = self.value(value_node, (*place, key))
         return made
+
+
+def _unreadable(node: Node) -> str:
+    kind = str(node.tag).rpartition(":")[2]
+    return too_long(len(node.value)) if kind == "int" else f"wanted a {kind}, got {shown(node.value)}"

@@ -25,13 +25,12 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import Place, Problem, check_document, dotted, read_document
+from holdfast.model.document import MAX_LINED_CHARS, Place, Problem, check_document, dotted, read_document
 
 D = TypeVar("D", bound=BaseModel)
 
 MAX_ROUNDS = 6  # a replacement can bring missing fields to light, and they others
 _POINTS = re.compile(r"; (there are no \w|\w+ are:)")  # how problems of names end: with the names there are
-MAX_LINED_CHARS = 2_000_000  # lines are found by a second, slower reading
 
 
 class _Plain(BaseModel):

@@ -157,3 +157,26 @@ def test_a_document_made_in_python_is_checked_too():
 def test_small_numbers_survive_the_text():
     animal = Animal(name="a", legs={"l": Leg(length=1e-06)})
     assert parse_document(document_text(animal), Animal) == animal
+
+
+LONG = "9" * 5000
+
+
+def test_a_number_of_thousands_of_digits_is_told_with_its_place():
+    for text, json_text, said in (
+        (f"name: ox\nlegs: {LONG}\n", False, r"legs \(line 2\): wanted a number of at most 300 digits, got one of 5000"),
+        (f"name: ox\nlegs: 0x{LONG}\n", False, r"legs \(line 2\): wanted a number of at most 300 digits, got one of 5002"),
+        (f'{{"name": "ox",\n "legs": {LONG}}}', True, "line 2: wanted a number of at most 300 digits, got one of 5000"),
+    ):
+        with pytest.raises(DocumentError, match=said):
+            parse_document(text, Animal, json_text=json_text)
+
+
+def test_a_date_that_no_calendar_has_is_told_with_its_place():
+    with pytest.raises(DocumentError, match=r'name \(line 1\): wanted a timestamp, got "2001-13-45"'):
+        parse_document("name: 2001-13-45\n", Animal)
+
+
+def test_a_key_that_stands_twice_in_json_is_told_with_its_line():
+    with pytest.raises(DocumentError, match=r"name \(line 2\): key 'name' stands twice; keep one"):
+        parse_document('{"name": "ox",\n "name": "cow"}', Animal, json_text=True)
