@@ -325,7 +325,7 @@ def _write_documents(advice: "Advice", topology: "Topology", descriptor: "Descri
         planned = plan_strategy(descriptor, sla=sla, seconds=20.0)
     except HoldfastError as error:
         return f"There is no strategy for activation by load: {error}"
-    write_document(out / "strategy.json", planned.strategy)
+    write_document(out / "strategy.json", planned.explained())
     return (
         "As an alternative, strategy.json switches replicas with the load on two one-core hosts and keeps an internal "
         f"completeness of {planned.strategy.internal_completeness:.2f} (asked for: {planned.strategy.sla:.2f})."

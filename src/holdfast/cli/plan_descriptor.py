@@ -26,9 +26,10 @@ from holdfast.plan.laar import (
     baseline,
     negotiate,
     plan_strategy,
-    reasons,
     violations,
 )
+from holdfast.plan.laar.instance import Active
+from holdfast.plan.laar.strategy import Money
 from holdfast.plan.ppa.plot import save
 
 COMPARED = (*SOLVERS, *(name.lower() for name in BASELINES))
@@ -76,9 +77,8 @@ def plan_descriptor(
         _table([one for one, _ in found])
     for line in lines:
         click.echo(line)
-    if _has_prices(descriptor) and isinstance(failure, Pessimistic):
-        instance = Instance.of(descriptor, sla=ic, placement=strategy.placement)
-        click.echo(_money(account(instance, strategy.array(instance), descriptor.contract.pricing)))
+    if strategy.money is not None:
+        click.echo(_money(strategy.money))
 
 
 def _compared(
@@ -115,14 +115,17 @@ def _table(strategies: list[Strategy], *, err: bool = False) -> None:
     click.echo(err=err)
 
 
-def _has_prices(descriptor: Descriptor) -> bool:
+def _account(descriptor: Descriptor, instance: Instance, active: Active, failure: FailureModel) -> Account | None:
+    """The strategy's account, where there are prices and its IC is the one that the contract speaks of."""
     pricing = descriptor.contract.pricing
-    return max(pricing.fare, pricing.cpu_second, pricing.penalty) > 0
+    if max(pricing.fare, pricing.cpu_second, pricing.penalty) <= 0 or not isinstance(failure, Pessimistic):
+        return None
+    return account(instance, active, pricing)
 
 
-def _money(found: Account) -> str:
+def _money(found: Money) -> str:
     return (
-        f"contract: running cost {found.running:.6g}, expected penalty {found.penalty:.6g}, fare {found.fare:.6g}; "
+        f"contract: running cost {found.running_cost:.6g}, expected penalty {found.expected_penalty:.6g}, fare {found.fare:.6g}; "
         f"profit {found.profit:.6g} per billing period"
     )
 
@@ -140,11 +143,12 @@ def _bargain(descriptor: Descriptor, *, ic: float | None, seconds: float) -> tup
     outcome = Outcome.BST if deal.optimal else Outcome.SOL
     kept = "keeps" if deal.meets_sla else "breaks"
     head = (
-        f"IC {deal.ic:.4f} {kept} the SLA of {instance.sla:.4g}: running cost plus expected penalty is {deal.account.spending:.6g}"
+        f"IC {deal.ic:.4f} {kept} the SLA of {instance.sla:.10g}: running cost plus expected penalty is {deal.account.spending:.6g}"
         f" ({'no strategy has less' if deal.optimal else 'the least that was found'})"
     )
     strategy = Strategy.of(instance, deal.active, solver="contract", outcome=outcome.value)
-    return strategy, [head, *_warned(strategy), *reasons(instance, deal.active)]
+    strategy = strategy.explained(instance, account=deal.account)
+    return strategy, [head, *_warned(strategy), *strategy.words()]
 
 
 def _strategy(
@@ -153,7 +157,8 @@ def _strategy(
     """The strategy of a solver or baseline, and its words."""
     if name in SOLVERS:
         planned = plan_strategy(descriptor, sla=ic, solver=name, seconds=seconds, failure=failure)
-        return planned.strategy, planned.why()
+        explained = planned.explained(_account(descriptor, planned.instance, planned.active, failure))
+        return explained, planned.why(explained)
     if name.upper() not in BASELINES:
         raise HoldfastError(
             f"there is no solver '{name}' of descriptors; solvers are: {', '.join([*COMPARED[:3], 'exact', *COMPARED[3:]])}, all"
@@ -161,13 +166,14 @@ def _strategy(
     instance = Instance.of(descriptor, sla=ic)
     active = baseline(name.upper(), instance, seconds=seconds)
     strategy = Strategy.of(instance, active, solver=name, failure=failure)
+    strategy = strategy.explained(instance, failure=failure, account=_account(descriptor, instance, active, failure))
     under = "" if isinstance(failure, Pessimistic) else f" under failure model {failure.name}"
     head = (
-        f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per "
+        f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.10g}, at {strategy.cost:.6g} CPU s per "
         f"billing period (baseline {name.upper()}, which does not go by the SLA)"
     )
     broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: hosts carry it, and the SLA is met"]
-    return strategy, [head, *broken, *_warned(strategy), *reasons(instance, active, failure=failure)]
+    return strategy, [head, *broken, *_warned(strategy), *strategy.words()]
 
 
 def _warned(strategy: Strategy) -> list[str]:

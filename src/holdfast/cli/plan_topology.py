@@ -16,7 +16,7 @@ from holdfast.plan.ppa.adapt import Adaptation, adapt
 from holdfast.plan.ppa.document import PlanDocument, plan_document, read_plan
 from holdfast.plan.ppa.explain import OBJECTIVES, next_unit, reasons
 from holdfast.plan.ppa.impact import read_impact
-from holdfast.plan.ppa.planner import Plan, Planner
+from holdfast.plan.ppa.planner import Plan, Planner, check_budget
 from holdfast.plan.ppa.plot import curves, draw
 
 
@@ -38,14 +38,8 @@ def plan_topology(
     planners = _planners(planner)
     measure = _measure(topology, objective=objective, ic=ic, criticality=criticality)
     budget = _budget(measure, planners[0], budget=budget, ic=ic)
-    documents: list[PlanDocument] = []
-    for one in planners:
-        try:
-            documents.append(_planned(measure, one, budget=budget, current=current, move_worth=move_worth))
-        except HoldfastError as error:
-            if len(planners) == 1:
-                raise
-            click.echo(f"{one.name}: {error}", err=True)
+    held = None if current is None else read_plan(current, topology=topology).tasks
+    documents = _documents(measure, planners, budget=budget, held=held, move_worth=move_worth)
     best = max(documents, key=lambda d: d.quality or 0.0)  # the first of equals: planners stand best first
     if out is not None:
         write_output(out, best)
@@ -107,6 +101,7 @@ def _budget(measure: Measure, planner: Planner, *, budget: int | None, ic: float
     if budget is None and ic is None:
         raise HoldfastError(f"topology '{measure.topology.topology}' wants either --budget N or --ic X")
     if budget is not None:
+        check_budget(measure, budget)
         return budget
     low, high = 0, len(measure.weights)
     while low < high:
@@ -118,13 +113,30 @@ def _budget(measure: Measure, planner: Planner, *, budget: int | None, ic: float
     return low
 
 
-def _planned(measure: Measure, planner: Planner, *, budget: int, current: Path | None, move_worth: float) -> PlanDocument:
+def _documents(
+    measure: Measure, planners: list[Planner], *, budget: int, held: tuple[str, ...] | None, move_worth: float
+) -> list[PlanDocument]:
+    """The plans of all planners. One of several that has none is told on stderr; if none has any, the first error is raised."""
+    made: list[PlanDocument] = []
+    refused: list[tuple[str, HoldfastError]] = []
+    for planner in planners:
+        try:
+            made.append(_planned(measure, planner, budget=budget, held=held, move_worth=move_worth))
+        except HoldfastError as error:
+            refused.append((planner.name, error))
+    if not made:
+        raise refused[0][1]
+    for name, why in refused:
+        click.echo(f"{name}: {why}", err=True)
+    return made
+
+
+def _planned(measure: Measure, planner: Planner, *, budget: int, held: tuple[str, ...] | None, move_worth: float) -> PlanDocument:
     adaptation: Adaptation | None = None
-    if current is None:
+    if held is None:
         plan: Plan = planner.plan(measure, budget)
     else:
-        held = read_plan(current, topology=measure.topology)
-        adaptation = adapt(measure, held.tasks, budget=budget, planner=planner, move_worth=move_worth)
+        adaptation = adapt(measure, held, budget=budget, planner=planner, move_worth=move_worth)
         plan = adaptation.plan
     return plan_document(
         plan,

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from math import isclose, prod
+from math import isclose, isfinite, prod
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -21,6 +21,7 @@ from holdfast.model.order import in_order
 MAX_CONFIGURATIONS = 4096
 MAX_REPLICAS = 16
 PROBABILITY_TOLERANCE = 1e-6
+MONEY = (1e-60, 1e60)  # amounts above 0: products with what a billing period uses stay far from the largest number there is
 
 # Bounds are only noted for the schema: the descriptor checks them itself, to report them with everything else.
 NonNegative = Annotated[float, Field(json_schema_extra={"minimum": 0})]
@@ -301,8 +302,15 @@ class Descriptor(Document):
             yield from above(0, ("contract", "sla", "max_latency_s"), sla.max_latency_s)
         yield from above(0, ("contract", "billing_period_s"), self.contract.billing_period_s)
         for name in ("fare", "cpu_second", "penalty"):
-            yield from at_least(0, ("contract", "pricing", name), getattr(pricing, name))
+            yield from _money_problems(("contract", "pricing", name), getattr(pricing, name))
         yield from between(0, 1, ("contract", "pricing", "failure_probability"), pricing.failure_probability)
+
+
+def _money_problems(place: tuple[str, ...], amount: float) -> Iterator[Problem]:
+    yield from at_least(0, place, amount)
+    if isfinite(amount) and amount > 0 and not MONEY[0] <= amount <= MONEY[1]:
+        text = f"wanted 0 or an amount from {MONEY[0]:g} to {MONEY[1]:g}, got {amount:g}, which is beyond what can be counted"
+        yield Problem(place, text)
 
 
 def _twice(names: Iterable[str]) -> list[str]:

@@ -89,6 +89,10 @@ class Topology(Document):
         if not self.operators:
             yield Problem(("operators",), "has no operator; a topology has at least one")
         for name, operator in self.operators.items():
+            if "/" in name:
+                yield Problem(
+                    ("operators", name), "wanted a name without '/', which stands between an operator and its task's number"
+                )
             yield from self._operator_problems(("operators", name), operator)
             for up, partitioning in operator.inputs.items():
                 yield from self._input_problems(name, up, partitioning)
@@ -293,6 +297,18 @@ class Topology(Document):
             rates=totals[groups_down] * spread,
             spread=spread,
         )
+
+
+def is_task(task: str, parallelism: Mapping[str, int]) -> bool:
+    """Whether operators of these numbers of tasks have a task of this name, spelt as tasks are: operator, '/', number.
+
+    >>> [is_task(name, {"read": 11}) for name in ("read/0", "read/10", "read/11", "read/00", "read/+1", "read/\u0663")]
+    [True, True, False, False, False, False]
+    """
+    name, _, number = task.rpartition("/")
+    count = parallelism.get(name, 0)
+    canonical = number.isascii() and number.isdecimal() and (number == "0" or not number.startswith("0"))
+    return canonical and len(number) <= len(str(count)) and int(number) < count
 
 
 def _groups(partitioning: Partitioning, n1: int, n2: int) -> tuple[Ints, Ints]:

@@ -212,7 +212,7 @@ def test_a_baseline_says_what_it_promises_costs_and_breaks(descriptor, name):
     assert result.exit_code == 0, result.output
     assert f"(baseline {name.upper()}, which does not go by the SLA)" in result.stdout.splitlines()[0]
     said = {
-        "nr": "breaks: internal completeness is 0.0000, the SLA wants 0.6000",
+        "nr": "breaks: internal completeness is 0.0000, the SLA wants 0.6",
         "sr": "breaks: host 'host1' is overloaded in configuration 'high': load 1.6, capacity 1",
         "grd": "breaks nothing: hosts carry it, and the SLA is met",
     }
@@ -544,3 +544,109 @@ def test_a_stream_is_named_once_by_a_sink_and_in_the_list_of_streams(tmp_path):
     source = figure_1().sources["source"]
     shared = changed(tmp_path, sources={"source": source, "pe1": source}, sinks={"sink": Sink(inputs=("pe3",))})
     assert "reads stream 'pe3', which does not exist; streams are: pe1, pe2, source" in str(fails(shared))
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_a_budget_beyond_the_tasks_is_told_once_whatever_planners_are_asked(topology, more):
+    result = run(topology, "--budget", 100, "--planner", "all", *more)
+    assert "give a budget from 0 to 6" in str(result.exception) and isinstance(result.exception, HoldfastError)
+    assert result.output == ""
+
+
+def test_a_current_plan_that_does_not_fit_is_told_once_whatever_planners_are_asked(topology, tmp_path):
+    (tmp_path / "p.yaml").write_text("topology: roads\nbudget: 1\nreplicated: [{task: a/0}]\n")
+    result = run(topology, "--budget", 2, "--planner", "all", "--current", tmp_path / "p.yaml")
+    assert "is a plan of topology 'roads', not of 'lanes'" in str(result.exception)
+    assert result.output == ""
+
+
+@pytest.mark.parametrize("task", ["a/00", "a/\u0663", "a/+1", "a/" + "9" * 5000, "a/"])
+def test_a_task_by_another_spelling_than_its_own_is_no_task(topology, tmp_path, task):
+    plan = tmp_path / "p.json"
+    plan.write_text(json.dumps({"topology": "lanes", "budget": 1, "replicated": [{"task": task}]}))
+    assert "and there is no such task" in str(fails("fidelity", topology, "--with-plan", plan))
+    plan.write_text(json.dumps({"topology": "lanes", "budget": 1, "parallelism": {"a": 3, "b": 3}, "replicated": [{"task": task}]}))
+    assert "is no task of the operators under 'parallelism'" in str(fails("fidelity", topology, "--with-plan", plan))
+
+
+def test_rates_of_any_size_are_looked_up(descriptor, tmp_path):
+    out = tmp_path / "s.json"
+    run(descriptor, "--ic", 0.6, "--out", out)
+    result = run("lookup", out, "--rate", "source=1e200", "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["configuration"] == "high"
+
+
+def test_a_strategy_tells_in_json_what_it_tells_in_words(descriptor, tmp_path):
+    out = tmp_path / "s.json"
+    text = run(descriptor, "--ic", 0.6, "--out", out).stdout
+    document = json.loads(out.read_text())
+    for one in document["configurations"]:
+        assert set(one["why"]) == {"pe1", "pe2"}
+        assert all(f"{pe} in '{one['name']}': {why}\n" in text for pe, why in one["why"].items())
+    assert f"next: {document['next']['why']}\n" in text
+    assert "money" not in document
+
+
+def test_a_bargain_tells_its_money_and_what_comes_next(tmp_path):
+    path = tmp_path / "priced.yaml"
+    contract = figure_1().contract.model_copy(update={"pricing": Pricing(fare=90000, cpu_second=0.01, penalty=5000)})
+    write_document(path, figure_1().model_copy(update={"contract": contract}))
+    result = run(path, "--by-contract")
+    assert "\nnext: " in result.stdout, result.output
+    document = json.loads(run(path, "--by-contract", "--json").stdout)
+    money = document["money"]
+    assert money["profit"] == pytest.approx(money["fare"] - money["running_cost"] - money["expected_penalty"])
+    assert money["running_cost"] == pytest.approx(0.01 * document["cost"])
+    assert (
+        f"running cost {money['running_cost']:.6g}, expected penalty {money['expected_penalty']:.6g}, fare 90000" in result.stdout
+    )
+    assert document["next"]["why"] in result.stdout
+    assert json.loads(run(path, "--ic", 0.6, "--json").stdout)["money"]["fare"] == 90000
+
+
+@pytest.mark.parametrize("name", ["fare", "cpu_second", "penalty"])
+@pytest.mark.parametrize("amount", ["1e-320", "1e308"])
+def test_money_beyond_counting_is_told_with_its_place(tmp_path, name, amount):
+    path = tmp_path / "priced.yaml"
+    write_document(path, figure_1())
+    text = path.read_text().replace(f"{name}: 0.0", f"{name}: {amount}")
+    path.write_text(text)
+    said = str(fails(path, "--by-contract"))
+    line = next(n for n, one in enumerate(text.splitlines(), 1) if f"{name}:" in one)
+    assert f"contract.pricing.{name} (line {line}): wanted 0 or an amount from 1e-60 to 1e+60" in said
+    assert "beyond what can be counted" in said
+
+
+def test_impacts_of_any_size_are_weighed_by_their_ratios(topology, tmp_path):
+    made = []
+    for text in ("{a: 1, b: 1}", "{a: 1.0e+308, b: 1.0e+308}"):
+        (tmp_path / "impact.yaml").write_text(f"impact: {text}\n")
+        made.append(json.loads(run(topology, "--budget", 2, "--criticality", tmp_path / "impact.yaml", "--json").stdout))
+    assert made[0] == made[1]
+
+
+def test_a_strategy_out_of_range_is_not_looked_up(descriptor, tmp_path):
+    out = tmp_path / "s.json"
+    run(descriptor, "--ic", 0.6, "--out", out)
+    document = json.loads(out.read_text())
+    out.write_text(json.dumps({**document, "sla": 7, "internal_completeness": -3, "cost": -5}))
+    said = str(fails("lookup", out, "--rate", "source=1"))
+    assert "sla (line 1): wanted a number from 0 to 1, got 7" in said
+    assert "internal_completeness (line 1): wanted a number from 0 to 1, got -3" in said
+    assert "cost (line 1): wanted a number of at least 0, got -5" in said
+    for one in document["configurations"]:
+        one["rates"] = {}
+    out.write_text(json.dumps(document))
+    assert "is empty; a strategy is looked up by the rate of at least one source" in str(fails("lookup", out, "--rate", "source=1"))
+
+
+def test_an_sla_next_to_one_is_told_with_all_its_digits(descriptor):
+    said = str(fails(descriptor, "--ic", 0.99999))
+    assert "meets an internal completeness of 0.99999: the best that can be met is 0.6667" in said
+
+
+def test_an_operator_whose_name_holds_a_slash_is_refused(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text("topology: t\noperators:\n  a: {parallelism: 2, rate: 1}\n  a/0: {parallelism: 2, inputs: {a: one-to-one}}\n")
+    assert "operators.a/0 (line 4): wanted a name without '/'" in str(fails(path, "--budget", 1))

@@ -41,6 +41,11 @@ def internal_completeness(instance: Instance, active: Active, *, failure: Failur
     return failure_case(instance, active, failure=failure) / best if best > 0 else 1.0
 
 
+def goal(instance: Instance) -> float:
+    """The least share of BIC that a strategy must keep for the SLA: none where no tuple is ever expected, as IC is 1 there."""
+    return instance.sla if best_case(instance) > 0 else 0.0
+
+
 def processed_rates(instance: Instance, phi: Floats) -> Floats:
     """Tuples per second each PE processes, by configuration, when it is up with probability φ (inner terms of Eq. 6, 7)."""
     processed, out = np.zeros_like(phi), np.zeros_like(phi)
@@ -79,4 +84,14 @@ def violations(instance: Instance, active: Active, *, sla: bool = True, failure:
     if sla:
         reached = internal_completeness(instance, active, failure=failure)
         if reached < instance.sla - IC_TOLERANCE:
-            yield f"internal completeness is {reached:.4f}, the SLA wants {instance.sla:.4f}"
+            yield f"internal completeness is {short_of(reached, instance.sla)}, the SLA wants {instance.sla:.10g}"
+
+
+def short_of(reached: float, sla: float) -> str:
+    """An IC below the SLA in as many digits as show that it is, four at least.
+
+    >>> short_of(2 / 3, 0.9), short_of(0.99996, 0.99999)
+    ('0.6667', '0.99996')
+    """
+    digits = next((d for d in range(4, 12) if round(reached, d) < sla), 4)
+    return f"{reached:.{digits}f}"

@@ -16,6 +16,8 @@ from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import cheapest_with_shortfall
 from holdfast.plan.laar.solver import Outcome, Solver, base_cost
 
+_FREE = 1e6  # the weight of IC against CPU time that costs nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -97,14 +99,25 @@ def negotiate(instance: Instance, pricing: Pricing, *, solver: Solver | None = N
 
 
 def _shortfall(instance: Instance, pricing: Pricing, *, seconds: float) -> Deal:
-    expected = pricing.failure_probability * pricing.penalty / instance.sla
-    # CPU time given away free would leave it undecided how much of it to use: count it at next to nothing.
-    unit = pricing.cpu_second * base_cost(instance) or expected * 1e-6
     started = time.perf_counter()
-    active, optimal = cheapest_with_shortfall(instance, weight=expected / unit, seconds=seconds)
+    active, optimal = cheapest_with_shortfall(instance, weight=_weight(instance, pricing), seconds=seconds)
     if active is None:
         raise infeasible(instance.at(0.0), seconds=max(0.1, seconds - (time.perf_counter() - started)))
     return _deal(instance, active, pricing, optimal=optimal)
+
+
+def _weight(instance: Instance, pricing: Pricing) -> float:
+    """What missing all of IC costs, in units of the cost without replication.
+
+    CPU time given away free would leave it undecided how much of it to use, so it is counted at next to nothing. A weight at
+    which less IC than counts would outweigh all replicas is as good as any greater one.
+    """
+    expected = pricing.failure_probability * pricing.penalty / instance.sla
+    unit = pricing.cpu_second * base_cost(instance)
+    if unit <= 0:
+        return _FREE if expected > 0 else 0.0
+    most = instance.shape[2] / IC_TOLERANCE
+    return expected / unit if expected < unit * most else most
 
 
 def _deal(instance: Instance, active: Active, pricing: Pricing, *, optimal: bool) -> Deal:

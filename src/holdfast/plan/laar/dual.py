@@ -13,6 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
+from holdfast.plan.laar.completeness import goal
 from holdfast.plan.laar.instance import IC_TOLERANCE, Floats, Instance
 from holdfast.plan.laar.programme import Programme
 
@@ -34,7 +35,7 @@ class Penalties:
 
 def cost_penalties(instance: Instance, programme: Programme) -> Penalties | None:
     """Bounds the extra cost over no replication (in shares of it) of strategies that meet the SLA."""
-    return _penalties(programme, programme.price, sla=instance.sla - IC_TOLERANCE)
+    return _penalties(programme, programme.price, sla=goal(instance) - IC_TOLERANCE)
 
 
 def loss_penalties(programme: Programme) -> Penalties | None:

@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.baselines import greedy
-from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, violations
+from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, short_of, violations
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import most_complete
@@ -25,24 +25,34 @@ class Step:
     fits: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a PE has the replicas that it has in one configuration, in words."""
+
+    pe: str
+    configuration: str
+    why: str
+
+
 def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
     """The error that says the best IC that can be met, and what blocks more: as well as `seconds` let it be known."""
     best, proven = closest(instance, seconds=seconds)
     if best is None and proven > 0:
         return InfeasibleError(
-            f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g}; which is the best "
+            f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}; which is the best "
             f"that can be met was not found out in the {seconds:.3g} s left; give more seconds to know, or lower the SLA"
         )
     if best is None:
         return misfit(instance)
     reached = internal_completeness(instance, best)
-    at_most = ""
+    known = f"the best that can be met is {short_of(reached, instance.sla)}"
     if proven > reached + 1e-4:
-        at_most = f" (proven: none above {proven:.4f})" if proven < 1 else " (the best found in the time there was)"
+        at_most = f", and none exceeds {proven:.4f}" if proven < 1 else ", which may not be the best there is"
+        known = f"the best found in the time there was reaches {short_of(reached, instance.sla)}{at_most}"
     blocks = "; ".join(_blocks(instance, best)) or "nothing that hosts could change"
     return InfeasibleError(
-        f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g}: the best that can "
-        f"be met is {reached:.4f}{at_most}; what blocks more: {blocks}; lower the SLA, or add hosts or cores"
+        f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}: {known}; "
+        f"what blocks more: {blocks}; lower the SLA, or add hosts or cores"
     )
 
 
@@ -50,16 +60,16 @@ def infeasible_under(instance: Instance, best: Active | None, *, proven: bool, f
     """The error that says the best IC under a failure model, `proven` to be the best or not, and what blocks more."""
     if best is None and proven:
         return misfit(instance)
-    head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.4g} under failure model"
+    head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g} under failure model"
     if best is None:
         return InfeasibleError(f"{head} {failure.name}, as far as was found out in time; give more seconds, or lower the SLA")
     reached = internal_completeness(instance, best, failure=failure)
     most = internal_completeness(instance, np.ones_like(best), failure=failure)
-    known = f"the best that can be met is {reached:.4f}"
+    known = f"the best that can be met is {short_of(reached, instance.sla)}"
     if not proven:
-        known = f"the best found reaches {reached:.4f}, and none exceeds {most:.4f}"
+        known = f"the best found reaches {short_of(reached, instance.sla)}, and none exceeds {most:.4f}"
     if most < instance.sla - IC_TOLERANCE:
-        blocks = f"even all replicas on hosts of any size would reach {most:.4f} only"
+        blocks = f"even all replicas on hosts of any size would reach {short_of(most, instance.sla)} only"
         return InfeasibleError(
             f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or give more replicas or more hosts to "
             "spread them on"
@@ -76,7 +86,7 @@ def undecided(instance: Instance, best: Active | None, *, proven: float, solver:
     at_most = f", and none exceeds {proven:.4f}" if 0 < proven < 1 else ""
     other = "" if solver == "best" else ", or take solver 'best'"
     return HoldfastError(
-        f"no strategy for '{instance.application}' that meets {instance.sla:.4g} was found by {solver} in {seconds:g} s, nor a "
+        f"no strategy for '{instance.application}' that meets {instance.sla:.10g} was found by {solver} in {seconds:g} s, nor a "
         f"proof that there is none; {known}{at_most}; give more seconds, or lower the SLA{other}"
     )
 
@@ -94,7 +104,7 @@ def closest(instance: Instance, *, seconds: float) -> tuple[Active | None, float
     return best, proven
 
 
-def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[str]:
+def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[Reason]:
     """Why each PE has the replicas it has, configuration by configuration."""
 
     def completeness(strategy: Active) -> float:
@@ -103,30 +113,27 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
     now = completeness(active)
     for c, configuration in enumerate(instance.configurations):
         for i, pe in enumerate(instance.pes):
-            name = f"{pe} in '{configuration.name}'"
             changed = active.copy()
             if active[c, i].all():
                 changed[c, i, 1:] = False
                 without = completeness(changed)
                 saved = cost(instance, active) - cost(instance, changed)
                 if instance.shape[2] == 1:
-                    yield f"{name}: its only replica is active"
+                    why = "its only replica is active"
                 elif without < instance.sla - IC_TOLERANCE:
-                    yield (
-                        f"{name}: all replicas active; with one, IC would fall from {now:.4f} to {without:.4f}, below "
-                        f"the SLA of {instance.sla:.4g}"
-                    )
+                    fall = f"IC would fall from {now:.4f} to {short_of(without, instance.sla)}"
+                    why = f"all replicas active; with one, {fall}, below the SLA of {instance.sla:.10g}"
                 else:
-                    yield f"{name}: all replicas active; one alone would save {saved:.4g} CPU s for {now - without:.4f} IC"
-                continue
-            changed[c, i] = True
-            there = _listed(instance, active, c, i)
-            gain = completeness(changed) - now
-            if gain <= 0:
-                yield f"{name}: {there}; more would bring nothing{_since(instance, c, i, failure)}"
+                    why = f"all replicas active; one alone would save {saved:.4g} CPU s for {now - without:.4f} IC"
             else:
+                changed[c, i] = True
+                there = _listed(instance, active, c, i)
+                gain = completeness(changed) - now
                 more = cost(instance, changed) - cost(instance, active)
-                yield f"{name}: {there}; all would bring {gain:.4f} IC for {more:.4g} CPU s{_unless(instance, changed, c)}"
+                why = f"{there}; all would bring {gain:.4f} IC for {more:.4g} CPU s{_unless(instance, changed, c)}"
+                if gain <= 0:
+                    why = f"{there}; more would bring nothing{_since(instance, c, i, failure)}"
+            yield Reason(pe, configuration.name, why)
 
 
 def _unless(instance: Instance, active: Active, c: int) -> str:
@@ -166,6 +173,21 @@ def next_steps(instance: Instance, active: Active, *, failure: FailureModel | No
         )
     useful = [step for step in steps if step.ic > 0]
     return sorted(useful, key=lambda s: (not s.fits, -s.ic / s.cost if s.cost > 0 else -np.inf, s.pe, s.configuration))
+
+
+def next_in_words(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> tuple[Step | None, str]:
+    """What the next unit of budget would buy, in words, and the step that this is; None where there is none that hosts carry."""
+    steps = next_steps(instance, active, failure=failure)
+    if steps and steps[0].fits:  # those that fit stand first
+        step = steps[0]
+        return step, f"all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
+    if steps:
+        return None, "no PE could become full without moving others; more IC needs another SLA or more hosts"
+    if internal_completeness(instance, active, failure=failure) >= 1 - IC_TOLERANCE:
+        return None, "nothing more to buy: IC is 1"
+    if active.all():
+        return None, "every replica is active; more IC needs more replicas, or more hosts to spread them on"
+    return None, "nothing more to buy: no PE would bring more IC by becoming full"
 
 
 def _blocks(instance: Instance, best: Active) -> Iterator[str]:

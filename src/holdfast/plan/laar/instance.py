@@ -20,8 +20,8 @@ Active = NDArray[np.bool_]
 # Eq. 11 asks for a load strictly below K; one part in 10^9 keeps that and forgives the last digits of a sum.
 HEADROOM = 1e-9
 IC_TOLERANCE = 1e-9
-# No sum over a billing period may come near the largest number there is.
-COUNTABLE = 1e300
+# No sum over a billing period, nor its price, may come near the largest number there is.
+COUNTABLE = 1e200
 
 
 @dataclass(frozen=True, slots=True, eq=False)

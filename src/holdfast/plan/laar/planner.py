@@ -8,9 +8,10 @@ from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor
 from holdfast.plan.laar.best import Best
 from holdfast.plan.laar.chosen_failure import UnderFailure
-from holdfast.plan.laar.completeness import best_case, cost, internal_completeness
+from holdfast.plan.laar.completeness import cost, internal_completeness
+from holdfast.plan.laar.contract import Account
 from holdfast.plan.laar.exhaustive import Exhaustive
-from holdfast.plan.laar.explain import closest, infeasible, infeasible_under, next_steps, reasons, undecided
+from holdfast.plan.laar.explain import closest, infeasible, infeasible_under, undecided
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.ftsearch import FTSearch
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
@@ -38,33 +39,20 @@ class Planned:
     active: Active
     failure: FailureModel
 
-    def why(self) -> list[str]:
+    def explained(self, account: Account | None = None) -> Strategy:
+        """The strategy with its words, and with its account where one is given."""
+        return self.strategy.explained(self.instance, failure=self.failure, account=account)
+
+    def why(self, explained: Strategy | None = None) -> list[str]:
         """The plan in words: what it promises and costs, each replica's reason, and what more would buy."""
-        solution, strategy = self.solution, self.strategy
+        solution, strategy = self.solution, explained or self.explained()
         proof = "optimal" if solution.outcome is Outcome.BST else f"within {solution.gap:.2%} of the optimum"
         under = "" if isinstance(self.failure, Pessimistic) else f" under failure model {strategy.failure}"
-        lines = [
-            f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.4g}, at {strategy.cost:.6g} CPU s per "
+        head = (
+            f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.10g}, at {strategy.cost:.6g} CPU s per "
             f"billing period ({proof}, by {solution.solver} in {solution.seconds:.1f} s)"
-        ]
-        lines += [f"warning: {text}" for text in strategy.warnings]
-        lines += _search_lines(solution)
-        lines += reasons(self.instance, self.active, failure=self.failure)
-        return [*lines, f"next: {self._next()}"]
-
-    def _next(self) -> str:
-        """What the next unit of budget would buy."""
-        steps = next_steps(self.instance, self.active, failure=self.failure)
-        if steps and steps[0].fits:  # those that fit stand first
-            step = steps[0]
-            return f"all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
-        if steps:
-            return "no PE could become full without moving others; more IC needs another SLA or more hosts"
-        if self.strategy.internal_completeness >= 1 - IC_TOLERANCE:
-            return "nothing more to buy: IC is 1"
-        if self.active.all():
-            return "every replica is active; more IC needs more replicas, or more hosts to spread them on"
-        return "nothing more to buy: no PE would bring more IC by becoming full"
+        )
+        return [head, *(f"warning: {text}" for text in strategy.warnings), *_search_lines(solution), *strategy.words()]
 
 
 def _search_lines(solution: Solution) -> list[str]:
@@ -110,15 +98,13 @@ def plan_strategy(
         planner = UnderFailure(model, planner)
     started = perf_counter()
     kept = min(_MOST_KEPT_S, _KEPT * seconds)
-    # Where no tuple ever comes every strategy is complete, which shares of nothing would not show.
-    problem = instance if best_case(instance) > 0 else instance.at(0.0)
-    solution = planner.solve(problem, seconds=seconds - kept)
+    solution = planner.solve(instance, seconds=seconds - kept)
     if solution.active is None:
         left = max(kept, seconds - (perf_counter() - started))
         if isinstance(planner, UnderFailure):
-            solution = _rescued_under(problem, solution, planner, left=left)
+            solution = _rescued_under(instance, solution, planner, left=left)
         else:
-            solution = _rescued(problem, solution, solver=planner.name, seconds=seconds, left=left)
+            solution = _rescued(instance, solution, solver=planner.name, seconds=seconds, left=left)
     assert solution.active is not None
     strategy = Strategy.of(
         instance,

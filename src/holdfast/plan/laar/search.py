@@ -18,7 +18,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csr_array, vstack
 
 from holdfast.errors import HoldfastError
-from holdfast.plan.laar.completeness import host_load, internal_completeness
+from holdfast.plan.laar.completeness import goal, host_load, internal_completeness
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
 from holdfast.plan.laar.packing import PackingUnknownError, cores, pack
 from holdfast.plan.laar.programme import Programme
@@ -71,7 +71,7 @@ def search(question: Question, way: Way, deadline: float) -> Answer:
     objective = -programme.completeness if question.goal == "completeness" else programme.price
     sought = _Search(instance, programme, objective, sla=question.goal == "cost", gap=question.gap, deadline=deadline)
     if question.goal != "completeness":
-        sought.rows.add(programme.completeness, low=instance.sla - (IC_TOLERANCE if sought.sla else 0.0))
+        sought.rows.add(programme.completeness, low=goal(instance) - (IC_TOLERANCE if sought.sla else 0.0))
     sought.run(way)
     return Answer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.nodes)
 

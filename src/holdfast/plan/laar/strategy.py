@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +14,10 @@ import numpy as np
 from pydantic import Field
 
 from holdfast.errors import HoldfastError
-from holdfast.model.document import Document, Part, Problem, at_least, between, wanted
+from holdfast.model.document import Document, Part, Problem, above, at_least, between, wanted
 from holdfast.plan.laar.completeness import cost, internal_completeness, violations
+from holdfast.plan.laar.contract import Account
+from holdfast.plan.laar.explain import next_in_words, reasons
 from holdfast.plan.laar.failure import FailureModel
 from holdfast.plan.laar.instance import Active, Instance
 from holdfast.plan.laar.sharing import shared_hosts
@@ -24,12 +28,35 @@ BREAKS = "breaks"  # the outcome of a strategy that may not be deployed
 
 
 class Activation(Part):
-    """One input configuration and the replicas (numbered from 0) of each PE that are active in it."""
+    """One input configuration and the replicas (numbered from 0) of each PE that are active in it, and why."""
 
     name: str
     rates: dict[str, float]
     probability: float
     active: dict[str, tuple[int, ...]]
+    why: dict[str, str] = Field(default_factory=dict)
+
+
+class NextStep(Part):
+    """What the next unit of budget would buy, in words; and the PE that would become full where hosts carry that.
+
+    `internal_completeness` is what it would add, `cost` its CPU seconds per billing period.
+    """
+
+    why: str
+    pe: str | None = None
+    configuration: str | None = None
+    internal_completeness: float | None = None
+    cost: float | None = None
+
+
+class Money(Part):
+    """A billing period under the contract's prices: running cost and expected penalty are taken from the fare."""
+
+    running_cost: float
+    expected_penalty: float
+    fare: float
+    profit: float
 
 
 class Cut(Part):
@@ -84,6 +111,7 @@ class Strategy(Document):
     for something else. Internal completeness is that under the failure model `failure`; `breaks` says in words which of
     Eq. 10 to 12 the strategy breaks, as a baseline may, and `warnings` what its internal completeness does not show.
     `outcome` is that of the search (LAAR Figure 4); a strategy that nobody searched for is a solution, or it breaks something.
+    Words (`why` of each configuration, `next`) and `money` are there once it is `explained`.
     """
 
     application: str
@@ -102,6 +130,8 @@ class Strategy(Document):
     placement: dict[str, tuple[str, ...]]
     operators: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     configurations: tuple[Activation, ...]
+    next: NextStep | None = None
+    money: Money | None = None
 
     @classmethod
     def of(
@@ -144,6 +174,29 @@ class Strategy(Document):
             ),
         )
 
+    def explained(self, instance: Instance, *, failure: FailureModel | None = None, account: Account | None = None) -> Strategy:
+        """The strategy with why each replica is active, what the next unit of budget would buy and, given an account, the money."""
+        active = self.array(instance)
+        why: dict[str, dict[str, str]] = {activation.name: {} for activation in self.configurations}
+        for reason in reasons(instance, active, failure=failure):
+            why[reason.configuration][reason.pe] = reason.why
+        step, text = next_in_words(instance, active, failure=failure)
+        following = NextStep(why=text)
+        if step is not None:
+            following = NextStep(
+                why=text, pe=step.pe, configuration=step.configuration, internal_completeness=step.ic, cost=step.cost
+            )
+        money = None
+        if account is not None:
+            money = Money(running_cost=account.running, expected_penalty=account.penalty, fare=account.fare, profit=account.profit)
+        told = tuple(activation.model_copy(update={"why": why[activation.name]}) for activation in self.configurations)
+        return self.model_copy(update={"configurations": told, "next": following, "money": money})
+
+    def words(self) -> list[str]:
+        """Why each replica is active and what comes next, a line each; none unless it was explained."""
+        lines = [f"{pe} in '{one.name}': {why}" for one in self.configurations for pe, why in one.why.items()]
+        return [*lines, f"next: {self.next.why}"] if self.next is not None else lines
+
     def problems(self) -> Iterable[Problem]:
         """Everything that would mislead a controller."""
         if not self.configurations:
@@ -154,7 +207,14 @@ class Strategy(Document):
         for name, count in Counter(activation.name for activation in self.configurations).items():
             if count > 1:
                 yield Problem(("configurations",), f"names configuration '{name}' twice; names must differ")
+        yield from between(0, 1, ("sla",), self.sla)
+        yield from between(0, 1, ("internal_completeness",), self.internal_completeness)
+        yield from at_least(0, ("cost",), self.cost)
+        yield from at_least(0, ("bound",), self.bound)
+        yield from above(0, ("billing_period_s",), self.billing_period_s)
         sources = self.configurations[0].rates.keys()
+        if not sources:
+            yield Problem(("configurations", 0, "rates"), "is empty; a strategy is looked up by the rate of at least one source")
         for index, activation in enumerate(self.configurations):
             place = ("configurations", index)
             yield from between(0, 1, (*place, "probability"), activation.probability)
@@ -191,10 +251,16 @@ class Strategy(Document):
                 f"got rates of {', '.join(sorted(rates)) or 'nothing'}"
             )
 
-        def away(activation: Activation) -> tuple[float, float, str]:
-            short = sum(max(0.0, rates[s] - activation.rates[s]) ** 2 for s in known)
-            far = sum((rates[s] - activation.rates[s]) ** 2 for s in known)
-            return short, far, activation.name
+        odd = sorted(source for source, rate in rates.items() if not isfinite(rate))
+        if odd:
+            raise HoldfastError(f"a strategy is looked up by finite rates; got {rates[odd[0]]} for source '{odd[0]}'")
+        # Fractions, since squares of rates far above all configurations would be too large, or all the same when rounded.
+        measured = {source: Fraction(rate) for source, rate in rates.items()}
+
+        def away(activation: Activation) -> tuple[Fraction, Fraction, str]:
+            apart = [measured[s] - Fraction(activation.rates[s]) for s in known]
+            short = sum((more**2 for more in apart if more > 0), Fraction(0))
+            return short, sum((more**2 for more in apart), Fraction(0)), activation.name
 
         nearest = min(self.configurations, key=away)
         exceeded = {s: rates[s] - nearest.rates[s] for s in sorted(known) if rates[s] > nearest.rates[s]}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from holdfast.plan.laar.completeness import goal
 from holdfast.plan.laar.dual import Penalties
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
 from holdfast.plan.laar.programme import fits_whole
@@ -115,7 +116,7 @@ def plant(instance: Instance, *, price: Penalties | None, loss: Penalties | None
             [
                 price.root if price is not None else -np.inf,
                 -loss.root if loss is not None else np.inf,
-                instance.sla - IC_TOLERANCE,
+                goal(instance) - IC_TOLERANCE,
                 instance.limit.sum(),
             ]
         ),

@@ -31,7 +31,8 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
         for name, value in sorted(impact.items())
         if not (np.isfinite(value) and value >= 0)
     ]
-    if not problems and not sum(impact.values()) > 0:
+    most = max(impact.values(), default=0.0)
+    if not problems and not most > 0:
         problems.append("all impacts are 0; at least one operator's loss must cost something")
     if problems:
         raise DocumentError(thing, problems)
@@ -40,7 +41,7 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
     for name, span in zip(topology.order, topology.spans, strict=True):
         rates = topology.rates[span]
         shares = rates / rates.sum() if rates.sum() > 0 else np.full(len(rates), 1.0 / len(rates))
-        weights[span] = impact[name] * shares
+        weights[span] = impact[name] / most * shares  # only ratios matter, and the sum of the largest has no number
     weights /= weights.sum()
     weights.flags.writeable = False
     return Measure("criticality", topology, weights)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from holdfast.errors import DocumentError
 from holdfast.model.document import Document, Part, Problem, at_least, between
-from holdfast.model.topology import Topology
+from holdfast.model.topology import Topology, is_task
 from holdfast.plan.ppa.adapt import Adaptation
 from holdfast.plan.ppa.explain import Next, Reason
 from holdfast.plan.ppa.planner import Plan
@@ -72,7 +72,7 @@ class PlanDocument(Document):
             yield from at_least(1, ("parallelism", name), tasks)
         seen: set[str] = set()
         for index, replica in enumerate(self.replicated):
-            if self.parallelism and not _is_task(replica.task, self.parallelism):
+            if self.parallelism and not is_task(replica.task, self.parallelism):
                 yield Problem(("replicated", index), f"'{replica.task}' is no task of the operators under 'parallelism'")
             if replica.task in seen:
                 yield Problem(("replicated", index), f"task '{replica.task}' stands twice; keep one")
@@ -88,7 +88,7 @@ class PlanDocument(Document):
     def misfits(self, parallelism: Mapping[str, int]) -> list[str]:
         """What keeps the plan from being applied to operators of these numbers of tasks, in words; empty if it fits."""
         if not self.parallelism:
-            return [f"replicates '{task}', and there is no such task" for task in self.tasks if not _is_task(task, parallelism)]
+            return [f"replicates '{task}', and there is no such task" for task in self.tasks if not is_task(task, parallelism)]
         found = []
         for name in sorted(self.parallelism.keys() | parallelism.keys()):
             planned, there = self.parallelism.get(name), parallelism.get(name)
@@ -136,11 +136,6 @@ def _as_far_as_known(path: str | Path) -> PlanDocument | None:
         parallelism=parallelism,
         replicated=tuple(Replica(task=task) for task in names),
     )
-
-
-def _is_task(task: str, parallelism: Mapping[str, int]) -> bool:
-    name, _, number = task.rpartition("/")
-    return number.isdecimal() and int(number) < parallelism.get(name, 0)
 
 
 def plan_document(

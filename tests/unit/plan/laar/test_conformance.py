@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.descriptor import Contract, Descriptor, Host, Pricing
+from holdfast.model.descriptor import Contract, Descriptor, Host, Pricing, Rate, Source
 from holdfast.plan.laar import (
     Best,
     Exhaustive,
@@ -42,6 +42,18 @@ SOLVERS = [
     pytest.param(Milp(), id="milp"),
     pytest.param(Best(workers=1), id="best"),
 ]
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, pytest.param(Exhaustive(), id="exhaustive")])
+def test_where_no_tuple_is_ever_expected_every_strategy_is_complete(solver):
+    descriptor = figure_1(sla=1.0)
+    idle = descriptor.model_copy(
+        update={"sources": {name: Source(rates=(Rate(name="only", rate=0.0, probability=1.0),)) for name in descriptor.sources}}
+    )
+    solution = solver.solve(Instance.of(idle))
+    assert (solution.outcome, solution.ic, solution.cost) == (Outcome.BST, 1.0, 0.0)
+
+
 TINY = Ranges(hosts=(1, 2), pes_per_host=(2, 2))
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 

@@ -149,7 +149,7 @@ def test_a_rescued_strategy_has_no_replica_that_brings_nothing(monkeypatch):
 def test_hosts_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
     monkeypatch.setattr("holdfast.plan.laar.explain.most_complete", lambda instance, *, seconds: (None, 1.0))
     said = str(infeasible(Instance.of(figure_1(sla=0.9)), seconds=0.1))
-    assert "the best that can be met is 0.6667 (the best found in the time there was)" in said
+    assert "the best found in the time there was reaches 0.6667, which may not be the best there is; what blocks" in said
     crowded = figure_1(sla=0.9).model_copy(update={"hosts": {"host1": Host(cores=0.5), "host2": Host(cores=0.5)}})
     assert "was not found out in the 0.1 s left" in str(infeasible(Instance.of(crowded), seconds=0.1))
 

@@ -102,3 +102,11 @@ def test_a_strategy_for_other_configurations_is_refused():
 def test_json_is_what_a_controller_reads():
     text = document_text(Strategy.of(Instance.of(figure_1()), np.ones((2, 2, 2), dtype=bool)), json_text=True)
     assert parse_document(text, Strategy, json_text=True).configurations[1].active == {"pe1": (0, 1), "pe2": (0, 1)}
+
+
+@pytest.mark.parametrize("most", [1e160, 1e300, 1.7e308])
+def test_the_largest_rates_are_told_apart(most):
+    s = grid(xs=(1.0, most), ys=(10.0, most))
+    assert s.lookup({"x": most, "y": 10.0}).activation.rates == {"x": most, "y": 10.0}
+    assert s.lookup({"x": 0.0, "y": most}).activation.rates == {"x": 1.0, "y": most}
+    assert grid().lookup({"x": most, "y": most}).activation.name == "x=4,y=20"
