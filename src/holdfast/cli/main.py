@@ -1,7 +1,11 @@
 """The command `holdfast`: one root that knows its commands by name and loads each when it is asked for."""
 
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -60,6 +64,19 @@ REPRODUCE = {
 }
 
 
+class _NobodyReadsError(Exception):
+    """Who read standard output has gone: `holdfast plan ... | head -1`."""
+
+
+@contextmanager
+def _told_apart() -> Iterator[None]:
+    """Keep a broken pipe from click, which would end with 1 as if something had failed."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise _NobodyReadsError from None
+
+
 class Commands(click.Group):
     """A group whose commands are imported when used: `holdfast --help` needs no Spark and no solver."""
 
@@ -77,6 +94,16 @@ class Commands(click.Group):
         command = getattr(import_module(module), name)
         assert isinstance(command, click.Command)
         return command
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _told_apart():
+            return super().make_context(info_name, args, parent=parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _told_apart():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -120,8 +147,9 @@ def main() -> None:
             sys.exit(2)
         click.echo("holdfast: interrupted", err=True)
         sys.exit(130)
-    except BrokenPipeError:
-        sys.exit(141)
+    except _NobodyReadsError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to write must not fail again at exit
+        sys.exit(141)  # as the shell tells a process that SIGPIPE ended
     except OSError as error:
         click.echo(f"holdfast: {error.filename or 'the system'}: {error.strerror or error}; check space and permissions", err=True)
         sys.exit(2)

@@ -1,5 +1,6 @@
 """The command `holdfast` itself: help, examples, and mistakes told in words."""
 
+import os
 import re
 import subprocess
 import sys
@@ -86,3 +87,14 @@ def test_an_interrupt_ends_with_code_130(holdfast, monkeypatch):
 
     monkeypatch.setattr("holdfast.cli.doctor.examine", interrupt)
     assert holdfast("doctor").code == 130
+
+
+@pytest.mark.parametrize("words", [("--help",), ("plan", "--help"), ("doctor",)])
+def test_output_that_nobody_reads_ends_as_the_shell_tells_it(words):
+    """A reader that is gone before the first line: the command ends with the code of SIGPIPE, and silently."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "holdfast.cli.main", *words]
+    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (141, "")
