@@ -6,10 +6,14 @@ from math import inf
 
 import numpy as np
 
-from holdfast.errors import ProblemsError
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.model.descriptor import MAX_REPLICAS, Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
+from holdfast.plan.laar.instance import Instance
 from holdfast.plan.laar.placement import place
 from holdfast.plan.laar.rates import expected_work
+
+# What rates and work are drawn from: others make applications whose rates and costs cannot be counted.
+LEAST, MOST = 1e-9, 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,8 @@ class Ranges:
             low, high = getattr(self, name)
             if not 0 < low <= high < inf:
                 yield f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}"
+            elif not LEAST <= low <= high <= MOST:
+                yield f"range '{name}' wants numbers from {LEAST:g} to {MOST:g}, got {low:g} to {high:g}"
         if self.overload[0] <= 1:
             yield f"range 'overload' must lie above 1, got {self.overload[0]:g}: High would not overload"
         if self.replicas < 1:
@@ -131,8 +137,11 @@ def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
     for pe, hosts in placement.items():
         for host in hosts:
             load[host] += work[pe] / descriptor.hosts[host].cores
-    scale = overload / max(load.values())
-    return descriptor.model_copy(
+    fullest = max(load.values())
+    if not 0 < fullest < inf:
+        raise _uncountable(descriptor)
+    scale = overload / fullest
+    made = descriptor.model_copy(
         update={
             "placement": placement,
             "pes": {
@@ -144,4 +153,19 @@ def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
                 for name, pe in descriptor.pes.items()
             },
         }
+    )
+    try:
+        Instance.of(made)
+    except HoldfastError:
+        raise _uncountable(descriptor) from None
+    return made
+
+
+def _uncountable(descriptor: Descriptor) -> ProblemsError:
+    return ProblemsError(
+        "what to draw from",
+        [
+            f"rates of '{descriptor.application}' grow or shrink beyond what can be counted, by the selectivities of its "
+            f"{len(descriptor.pes)} PEs; give a range 'selectivity' nearer to 1, fewer PEs or a smaller 'out_degree'"
+        ],
     )

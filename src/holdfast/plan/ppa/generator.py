@@ -12,6 +12,7 @@ from holdfast.model.definition import Partitioning
 from holdfast.model.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
 
 Kind = Literal["general", "structured", "full"]
+LEAST_RATE, MOST_RATE = 1e-9, 1e9  # of a source; forks may double it at every operator, and it must stay countable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,8 @@ class Ranges:
             yield f"'kind' wants one of {', '.join(get_args(Kind))}, got '{self.kind}'"
         if not (isfinite(self.zipf) and self.zipf >= 0) or self.most_inputs < 1:
             yield f"wanted zipf >= 0 and most_inputs >= 1, got {self.zipf:g} and {self.most_inputs}"
-        if not (isfinite(self.rate) and self.rate >= 0):
-            yield f"'rate' wants a number of at least 0, got {self.rate:g}"
+        if self.rate != 0 and not LEAST_RATE <= self.rate <= MOST_RATE:
+            yield f"'rate' wants 0 or a number from {LEAST_RATE:g} to {MOST_RATE:g}, got {self.rate:g}"
 
 
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Topology:
