@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from holdfast.cli.plan_descriptor import plan_descriptor
 from holdfast.cli.plan_generate import generate
-from holdfast.cli.plan_output import check_output
+from holdfast.cli.plan_output import FILE, check_output
 from holdfast.cli.plan_questions import fidelity, list_trees, lookup
 from holdfast.cli.plan_topology import plan_topology
 from holdfast.errors import DocumentError, HoldfastError
@@ -42,7 +42,7 @@ class PlanCommand(click.Command):
 
 
 @click.command(cls=PlanCommand)
-@click.argument("document", type=click.Path(path_type=Path))
+@click.argument("document", type=FILE)
 @click.option("--budget", type=int, help="Replicas that may be active (topologies).")
 @click.option("--ic", type=float, help="Internal completeness to reach: at least cost, or with as few replicas as do.")
 @click.option("--planner", help="Name of a planner or solver, or 'all' to compare them. [default: the best one]")
@@ -53,10 +53,10 @@ class PlanCommand(click.Command):
 )
 @click.option(
     "--criticality",
-    type=click.Path(path_type=Path),
+    type=FILE,
     help="What each operator's loss costs: report.json of holdfast assess, or a document with 'impact'.",
 )
-@click.option("--current", type=click.Path(path_type=Path), help="Plan in force: prefer few moves away from it.")
+@click.option("--current", type=FILE, help="Plan in force: prefer few moves away from it.")
 @click.option(
     "--move-worth",
     type=float,
@@ -78,8 +78,8 @@ class PlanCommand(click.Command):
     is_flag=True,
     help="Of a descriptor: least running cost plus expected penalty under its prices, even if that breaks the SLA.",
 )
-@click.option("--plot", type=click.Path(path_type=Path), help="Draw quality against budget (.svg, .png or .pdf).")
-@click.option("--out", type=click.Path(path_type=Path), help="Write the plan or strategy here (JSON or YAML by suffix).")
+@click.option("--plot", type=FILE, help="Draw quality against budget (.svg, .png or .pdf).")
+@click.option("--out", type=FILE, help="Write the plan or strategy here (JSON or YAML by suffix).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
 @click.pass_context
 def plan(
@@ -122,7 +122,7 @@ def plan(
         raise HoldfastError(f"--seconds wants a number above 0, got {seconds:g}")
     if not 0 <= move_worth <= 1:
         raise HoldfastError(f"--move-worth wants a number from 0 to 1, got {move_worth:g}")
-    check_output(out, plot=plot, document=document)
+    check_output(out, plot=plot, read={"DOCUMENT": document, "--criticality": criticality, "--current": current})
     kind = kind_of(document)
     if kind is TOPOLOGY:
         _refuse(context, DESCRIPTORS_ONLY, f"for application descriptors only, and '{document}' is a task topology")

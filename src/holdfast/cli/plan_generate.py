@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
-from holdfast.cli.plan_output import DOCUMENTS, check_output, write_output
+from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output
 from holdfast.cli.shared import json_option, print_json
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.plan.laar import generator as laar
@@ -22,7 +21,7 @@ from holdfast.plan.ppa import generator as ppa
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed: the same gives the same documents.")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many; above 1 --out is a folder.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="What to draw from; ranges as LOW:HIGH. Repeatable.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="File to write (JSON or YAML by suffix), or folder.")
+@click.option("--out", type=FILE, required=True, help="File to write (JSON or YAML by suffix), or folder.")
 @click.option("--force", is_flag=True, help="Replace what is there.")
 @json_option
 def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: Path, force: bool, as_json: bool) -> None:
@@ -43,11 +42,11 @@ def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: P
         check_output(path)
         if path.exists() and not force:
             raise HoldfastError(f"'{path}' exists already; give another --out, or --force to replace it")
-    made: Iterator[BaseModel]
+    made: list[BaseModel]  # whole before anything is written: what cannot be drawn leaves no part of a corpus behind
     if kind == "application":
-        made = laar.corpus(seed, count, ranges=_ranges(laar.Ranges(), settings))
+        made = list(laar.corpus(seed, count, ranges=_ranges(laar.Ranges(), settings)))
     else:
-        made = ppa.corpus(seed, count, ranges=_ranges(ppa.Ranges(), settings))
+        made = list(ppa.corpus(seed, count, ranges=_ranges(ppa.Ranges(), settings)))
     for path, document in zip(paths, made, strict=True):
         write_output(path, document)
     if as_json:

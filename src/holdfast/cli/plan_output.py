@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import click
 from pydantic import BaseModel
 
 from holdfast.errors import HoldfastError
@@ -15,15 +17,29 @@ from holdfast.plan.ppa.plot import check_path
 DOCUMENTS = (".json", ".yaml", ".yml")
 
 
-def check_output(out: Path | None, *, plot: Path | None = None, document: Path | None = None) -> None:
-    """Raise HoldfastError unless a document can be written at `out` and a picture at `plot`, over nothing of another kind."""
+class _File(click.Path):
+    """The name of a file, which is not empty: an empty one would be taken for the folder at hand."""
+
+    def convert(self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not os.fspath(value):
+            self.fail("wanted the name of a file, got an empty one", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = _File(path_type=Path)
+
+
+def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[str, Path | None] | None = None) -> None:
+    """Raise HoldfastError unless a document can be written at `out` and a picture at `plot`, over nothing of another kind.
+
+    `read` are the files that the command reads, by the words that gave them: neither may be written over.
+    """
+    _check_inputs({"--out": out, "--plot": plot}, read or {})
     if out is not None:
         if out.is_dir():
             raise HoldfastError(f"--out '{out}' is a directory; give the name of a file, such as '{out / 'plan.json'}'")
         if out.suffix not in DOCUMENTS:
             raise HoldfastError(f"--out '{out}' wants a suffix of {', '.join(DOCUMENTS)}; got '{out.suffix}'")
-        if document is not None and out.exists() and document.exists() and out.samefile(document):
-            raise HoldfastError(f"--out '{out}' is the document to plan for; give another name")
         _check_folder("--out", out)
     if plot is not None:
         check_path(plot)
@@ -53,6 +69,15 @@ def write_output(out: Path, document: BaseModel) -> None:
 def unwritable(option: str, path: Path, error: OSError) -> HoldfastError:
     """What to say when the system will not have a file."""
     return HoldfastError(f"{option} '{path}' cannot be written: {error.strerror}; check the folder, its space and permissions")
+
+
+def _check_inputs(written: Mapping[str, Path | None], read: Mapping[str, Path | None]) -> None:
+    """What is written must be none of the files that are read."""
+    for option, target in written.items():
+        for given, source in read.items():
+            if target is not None and source is not None and target.exists() and source.exists() and target.samefile(source):
+                what = "the document to plan for" if given == "DOCUMENT" else f"what {given} reads"
+                raise HoldfastError(f"{option} '{target}' is {what}; give another name")
 
 
 def _check_folder(option: str, path: Path) -> None:

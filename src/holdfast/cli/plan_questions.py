@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
+from holdfast.cli.plan_output import FILE
 from holdfast.cli.shared import json_option, print_json
 from holdfast.errors import HoldfastError
 from holdfast.model.topology import Topology
@@ -18,13 +19,11 @@ from holdfast.plan.reading import TOPOLOGY, read_kind
 
 
 @click.command("fidelity")
-@click.argument("document", type=click.Path(path_type=Path))
+@click.argument("document", type=FILE)
 @click.option(
     "--failed", multiple=True, metavar="TASK", help="A failed task, or an operator whose tasks have all failed. Repeatable."
 )
-@click.option(
-    "--with-plan", type=click.Path(path_type=Path), help="Plan in force: all tasks that it does not replicate have failed."
-)
+@click.option("--with-plan", type=FILE, help="Plan in force: all tasks that it does not replicate have failed.")
 @json_option
 def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as_json: bool) -> None:
     """Say what the output of a task topology is worth once some tasks have failed.
@@ -68,7 +67,7 @@ def fidelity(document: Path, failed: tuple[str, ...], with_plan: Path | None, as
 
 
 @click.command("trees")
-@click.argument("document", type=click.Path(path_type=Path))
+@click.argument("document", type=FILE)
 @click.option("--list", "most", type=click.IntRange(min=0), default=0, metavar="N", help="List the first N of them.")
 @json_option
 def list_trees(document: Path, most: int, as_json: bool) -> None:
@@ -96,7 +95,7 @@ def list_trees(document: Path, most: int, as_json: bool) -> None:
 
 
 @click.command("lookup")
-@click.argument("document", type=click.Path(path_type=Path))
+@click.argument("document", type=FILE)
 @click.option("--rate", "rates", multiple=True, required=True, metavar="SOURCE=RATE", help="A source's measured rate. One each.")
 @json_option
 def lookup(document: Path, rates: tuple[str, ...], as_json: bool) -> None:

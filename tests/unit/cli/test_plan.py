@@ -650,3 +650,52 @@ def test_an_operator_whose_name_holds_a_slash_is_refused(tmp_path):
     path = tmp_path / "t.yaml"
     path.write_text("topology: t\noperators:\n  a: {parallelism: 2, rate: 1}\n  a/0: {parallelism: 2, inputs: {a: one-to-one}}\n")
     assert "operators.a/0 (line 4): wanted a name without '/'" in str(fails(path, "--budget", 1))
+
+
+@pytest.mark.parametrize("option", ["--current", "--criticality"])
+def test_what_is_read_is_not_written_over(topology, tmp_path, option):
+    read = tmp_path / "read.json"
+    read.write_text("{}")
+    assert f"--out '{read}' is what {option} reads; give another name" in str(
+        fails(topology, "--budget", 2, option, read, "--out", read)
+    )
+    assert read.read_text() == "{}"
+    picture = tmp_path / "read.svg"
+    picture.symlink_to(topology)
+    assert "is the document to plan for; give another name" in str(fails(topology, "--budget", 2, "--plot", picture))
+
+
+@pytest.mark.parametrize("words", [("",), ("t.yaml", "--out", ""), ("fidelity", ""), ("lookup", "", "--rate", "a=1")])
+def test_an_empty_name_is_no_file(words):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "wanted the name of a file, got an empty one" in result.output
+
+
+@pytest.mark.parametrize(
+    ("kind", "setting", "said"),
+    [
+        ("application", "cost=1e-320", "range 'cost' wants numbers from 1e-09 to 1e+09"),
+        ("application", "selectivity=1e300", "range 'selectivity' wants numbers from 1e-09 to 1e+09"),
+        ("application", "source_rate=1e307:1e308", "range 'source_rate' wants numbers from 1e-09 to 1e+09"),
+        (
+            "application",
+            "selectivity=1e9 out_degree=20 hosts=12 pes_per_host=12",
+            "give a range 'selectivity' nearer to 1, fewer PEs or a smaller 'out_degree'",
+        ),
+        ("topology", "rate=1e308", "'rate' wants 0 or a number from 1e-09 to 1e+09, got 1e+308"),
+    ],
+)
+def test_what_could_not_be_planned_is_not_generated(tmp_path, kind, setting, said):
+    out = tmp_path / "made"
+    settings = [word for one in setting.split() for word in ("--set", one)]
+    assert said in str(fails("generate", kind, *settings, "--count", 3, "--out", out))
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("setting", ["selectivity=1e-9", "cost=1e-9", "source_rate=1e-9:1e9", "selectivity=3:30"])
+def test_what_is_generated_can_be_planned(tmp_path, setting):
+    out = tmp_path / "made.yaml"
+    made = run("generate", "application", "--set", setting, "--set", "hosts=2", "--set", "pes_per_host=3", "--out", out)
+    assert made.exit_code == 0, made.output
+    assert run(out, "--ic", 0, "--planner", "sr").exit_code == 0

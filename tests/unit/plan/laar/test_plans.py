@@ -331,3 +331,19 @@ def test_what_a_search_needs_to_start_is_no_part_of_its_time(monkeypatch, solver
     solution = solver.solve(Instance.of(figure_1()))
     assert late and solution.outcome is Outcome.BST
     assert solution.seconds < hour_s
+
+
+@pytest.mark.parametrize(
+    ("pricing", "complete"),
+    [
+        (Pricing(penalty=1, penalty_basis="shortfall", failure_probability=0.0), False),
+        (Pricing(penalty=1, penalty_basis="shortfall"), True),
+        (Pricing(penalty=1e60, cpu_second=1e-60, penalty_basis="shortfall"), True),
+        (Pricing(penalty=1e-60, cpu_second=1e60, penalty_basis="shortfall"), False),
+    ],
+)
+def test_prices_as_far_apart_as_can_be_are_weighed(pricing, complete):
+    instance = Instance.of(figure_1(sla=0.6))
+    deal = negotiate(instance, pricing)
+    assert deal.ic == pytest.approx(2 / 3 if complete else 0.0)
+    assert deal.account.penalty == pytest.approx(0.0 if complete else pricing.penalty * pricing.failure_probability)
