@@ -1,18 +1,9 @@
 """Kernels that go through the series one by one, in machine code."""
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-from numba import njit
-
+from holdfast.compiled import compiled
 from holdfast.predict.predictor import Floats
 
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def compiled(function: F) -> F:
-    """The function in machine code, which does not hold the interpreter's lock: the monitor goes on while it works."""
-    return cast(F, njit(nogil=True, cache=True, error_model="numpy")(function))
+__all__ = ["compiled", "first_value"]
 
 
 @compiled

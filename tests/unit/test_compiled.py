@@ -1,0 +1,39 @@
+"""Machine code kept on disk follows every module that it was made of."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+CALLER = """
+from callee import doubled
+from holdfast.compiled import compiled
+
+
+@compiled
+def twice(x):
+    return doubled(x) + 1
+
+
+print(twice(3.0))
+"""
+CALLEE = """
+from holdfast.compiled import compiled
+
+
+@compiled
+def doubled(x):
+    return {factor} * x
+"""
+
+
+def said(folder: Path) -> str:
+    return subprocess.run([sys.executable, "caller.py"], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_change_in_a_module_that_is_called_is_not_answered_by_old_machine_code(tmp_path):
+    (tmp_path / "caller.py").write_text(CALLER)
+    (tmp_path / "callee.py").write_text(CALLEE.format(factor=2.0))
+    assert said(tmp_path) == "7.0"
+    assert list(tmp_path.rglob("*.nbi")), "nothing was kept, so that this test cannot fail"
+    (tmp_path / "callee.py").write_text(CALLEE.format(factor=5.0))
+    assert said(tmp_path) == "16.0"
