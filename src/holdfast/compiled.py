@@ -1,5 +1,6 @@
-"""Functions in machine code, kept on disk until a module beside theirs changes."""
+"""Functions in machine code, kept on disk until a module that they are made of changes."""
 
+import ast
 import hashlib
 from collections.abc import Callable
 from functools import cache
@@ -14,22 +15,37 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """The function in machine code, which does not hold the interpreter's lock.
 
-    numba takes kept code for new as long as the function's own file is unchanged; but what it calls in other modules is linked
-    into it. So the kept code here also names the content of every module in the function's folder.
+    numba takes kept code for good as long as the function's own file is unchanged; but what it calls in other modules is linked
+    into it, and their constants are written into it. So the kept code also names the content of the modules of its folder that
+    its own imports, and those that they import.
     """
     made = njit(nogil=True, cache=True, error_model="numpy")(function)
     kept: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if kept is None or not hasattr(kept, "_source_stamp"):
         # A numba whose cache looks different: rather slow than wrong.
         return cast(F, njit(nogil=True, error_model="numpy")(function))
-    kept._source_stamp = kept._source_stamp, _content(Path(function.__code__.co_filename).parent)
+    kept._source_stamp = kept._source_stamp, _content(Path(function.__code__.co_filename))
     return cast(F, made)
 
 
 @cache
-def _content(folder: Path) -> str:
-    """A digest of all Python files of a folder."""
+def _content(path: Path) -> str:
+    """A digest of a module and of all in its folder that it leads to."""
+    seen: dict[Path, bytes] = {}
+    waiting = [path]
+    while waiting:
+        module = waiting.pop()
+        if module not in seen:
+            seen[module] = module.read_bytes()
+            waiting += _imported(module, seen[module])
     digest = hashlib.sha256()
-    for path in sorted(folder.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for module in sorted(seen):
+        digest.update(module.name.encode() + b"\0" + seen[module] + b"\0")
     return digest.hexdigest()
+
+
+def _imported(module: Path, text: bytes) -> list[Path]:
+    """The modules of the same folder that a module imports names from."""
+    names = [node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
+    files = {module.with_name(f"{name.rpartition('.')[2]}.py") for name in names}
+    return sorted(file for file in files if file.is_file())
