@@ -36,15 +36,19 @@ SHOWN = 40
 @click.option(
     "--scheme",
     type=click.Choice(["none", "checkpoint", "source"]),
-    default="none",
-    show_default=True,
-    help="How a crash is made good.",
+    help="How a crash is made good.  [default: none; with --epoch, checkpoint]",
 )
 @click.option("--detect", "detect_s", default=1.0, show_default=True, help="Seconds until a crash is noticed.")
 @click.option("--restart", "restart_s", default=2.0, show_default=True, help="Seconds until a replica is up again.")
 @click.option("--checkpoint", "checkpoint_s", default=10.0, show_default=True, help="Seconds between checkpoints.")
 @click.option("--window", "window_s", default=10.0, show_default=True, help="Seconds of input that a PE's state is made of.")
-@click.option("--queue", "queue_s", default=2.0, show_default=True, help="Seconds of the highest rate that a queue holds.")
+@click.option(
+    "--queue", "queue_s", default=2.0, show_default=True, help="Seconds of the highest rate that a queue holds; inf: all."
+)
+@click.option(
+    "--epoch", "epoch_s", default=0.0, help="Length of an epoch in seconds: PEs take whole epochs, as holdfast run has them."
+)
+@click.option("--job-cost", "job_s", default=0.0, help="CPU seconds of a job of any number of epochs, beside its tuples.")
 @click.option("--step", "step_s", default=0.05, show_default=True, help="Length of a step in seconds.")
 @click.option(
     "--replace-dead", is_flag=True, help="Activate a living replica where all active ones are dead, as holdfast run does."
@@ -65,6 +69,8 @@ def simulate(
     checkpoint_s: float,
     window_s: float,
     queue_s: float,
+    epoch_s: float,
+    job_s: float,
     step_s: float,
     replace_dead: bool,
     out: Path | None,
@@ -95,8 +101,16 @@ def simulate(
         step_s=step_s,
         queue_s=queue_s,
         drain_s=5.0,
+        epoch_s=epoch_s,
+        job_s=job_s,
         control=Control(replace_dead=replace_dead),
-        care=Care(detect_s=detect_s, restart_s=restart_s, scheme=scheme, checkpoint_s=checkpoint_s, window_s=window_s),
+        care=Care(
+            detect_s=detect_s,
+            restart_s=restart_s,
+            scheme=scheme or ("checkpoint" if epoch_s > 0 else "none"),
+            checkpoint_s=checkpoint_s,
+            window_s=window_s,
+        ),
     )
     deployment, promised = _deployed(described, strategy)
     rates = _rates(described, trace, seconds=seconds, seed=seed)

@@ -89,11 +89,14 @@ class Deployment:
             tail=edges.tail,
             selectivity=edges.selectivity,
             cost=edges.cost,
-            room=np.maximum(1.0, settings.queue_s * edges.peak),
+            room=np.full_like(edges.peak, np.inf) if np.isinf(settings.queue_s) else np.maximum(1.0, settings.queue_s * edges.peak),
             first_on_host=first.astype(np.int64),
             on_host=on_host.astype(np.int64),
             capacity=np.array([host.cores * settings.step_s for host in self.descriptor.hosts.values()], dtype=np.float64),
             scheme=_schemes(self.pes, settings.care),
+            by_epoch=settings.epoch_s > 0,
+            epoch=max(1, settings.steps(settings.epoch_s)),
+            job_cost=_job_costs(self.pes, settings),
         )
 
     def orders(self, settings: Settings) -> Orders:
@@ -102,7 +105,7 @@ class Deployment:
         return Orders(
             active=self.active,
             rates=self.rates * settings.step_s,
-            every=max(1, settings.steps(control.every_s)),
+            every=max(1, settings.steps(max(control.every_s, settings.epoch_s))),
             tolerance=control.tolerance,
             steady=control.steady,
             switch=settings.steps(control.switch_s),
@@ -165,6 +168,13 @@ def _schemes(pes: Sequence[str], care: Care) -> Ints:
     if unknown:
         raise HoldfastError(f"a scheme is given for PE '{unknown[0]}', which the descriptor does not have")
     return np.array([SCHEMES.index(care.scheme_of(pe)) for pe in pes], dtype=np.int64)
+
+
+def _job_costs(pes: Sequence[str], settings: Settings) -> Floats:
+    unknown = sorted(set(settings.jobs) - set(pes))
+    if unknown:
+        raise HoldfastError(f"what a job costs is given for PE '{unknown[0]}', which the descriptor does not have")
+    return np.array([settings.jobs.get(pe, settings.job_s) for pe in pes], dtype=np.float64)
 
 
 def _misfits(descriptor: Descriptor, strategy: Strategy) -> list[str]:

@@ -1,9 +1,13 @@
 """The compiled step: tuples arrive, hosts share their CPU time, replicas work, primaries' output goes on.
 
 A step's output arrives downstream one step later. Tuples are divisible: a replica that gets half the CPU time it asks for handles
-half of what waits.
+half of what waits. Where PEs go by the epoch, as `holdfast run` has them, what waits is a job: all epochs that every input has
+brought, whose output leaves when all of it is done.
 """
 
+import numpy as np
+
+from holdfast.compiled import compiled
 from holdfast.simulate.life import checkpoint, choose, command, elect, recover, serves, settle, stand_in, strike, switch
 from holdfast.simulate.state import (
     CONFIGURATION,
@@ -21,7 +25,7 @@ from holdfast.simulate.state import (
     Plant,
     State,
     Troubles,
-    compiled,
+    inlined,
 )
 
 SMOOTHING_STEPS = 100
@@ -35,9 +39,10 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
         p = state.primary[i]
         coming, kept = 0.0, 0.0
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-            came = state.emitted[plant.tail[e]]
+            came, epochs = state.emitted[plant.tail[e]], state.ended[plant.tail[e]]
             coming += came
             state.reached[e] += came
+            state.closed[e] += epochs
             waits = state.queue[p, e] if p >= 0 else 0.0
             for j in range(k):
                 r = i * k + j
@@ -47,18 +52,21 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
                     # It has the primary's state now, and so what waits there.
                     state.taken[j, e] += waits
                     state.queue[j, e] += waits
+                    state.waiting[j, e] = state.waiting[p, e] + state.span[i * k + p] - (epochs if p < j else 0.0)
                 if state.status[r] == CRASHED or t < state.ready[r]:
                     state.taken[j, e] += came
                     if plant.scheme[i] == NONE or t < state.ready[r]:
                         state.cleared[j, e] += came
                     else:
                         state.queue[j, e] += came  # upstream keeps it
+                        state.waiting[j, e] += epochs
                         kept += came if j == max(p, 0) else 0.0
                     continue
                 room = came if plant.scheme[i] != NONE else max(0.0, plant.room[e] - state.queue[j, e])
                 taken = min(came, room)
                 state.taken[j, e] += came
                 state.queue[j, e] += taken
+                state.waiting[j, e] += epochs
                 state.dropped[j, e] += came - taken
                 if j == p and state.status[r] != CRASHED:
                     kept += taken
@@ -81,6 +89,36 @@ def resend(plant: Plant, state: State) -> None:
 
 
 @compiled
+def begin(plant: Plant, state: State, t: int) -> None:
+    """Replicas that have no job take one: all epochs that every input has brought, and what there is to replay."""
+    k = plant.replicas
+    for i in range(plant.pes):
+        for j in range(k):
+            r = i * k + j
+            if state.span[r] > 0 or not serves(state, r, t):
+                continue
+            epochs, lacks = np.inf, 0.0
+            for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+                epochs = min(epochs, state.waiting[j, e])
+                lacks += state.need[j, e]
+            if epochs < 0.5 or (state.recovering[r] and lacks > 0):
+                continue
+            for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+                state.batch[j, e] = state.queue[j, e] * min(1.0, epochs / state.waiting[j, e])
+                state.waiting[j, e] -= epochs
+            state.span[r] = epochs
+            state.chores[r] += plant.job_cost[i]
+
+
+@inlined
+def at_hand(plant: Plant, state: State, r: int, j: int, e: int) -> float:
+    """The new tuples that a replica works on: its job's, or all that wait; none while it makes its state again."""
+    if plant.by_epoch:
+        return state.batch[j, e]  # type: ignore[no-any-return]  # an element of an array of floats
+    return 0.0 if state.recovering[r] else state.queue[j, e]
+
+
+@compiled
 def share(plant: Plant, state: State, t: int) -> None:
     """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
     for h in range(len(plant.capacity)):
@@ -94,7 +132,7 @@ def share(plant: Plant, state: State, t: int) -> None:
             i, j = r // plant.replicas, r % plant.replicas
             asks = state.chores[r]
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-                asks += plant.cost[e] * (state.replay[j, e] + (0.0 if state.recovering[r] else state.queue[j, e]))
+                asks += plant.cost[e] * (state.replay[j, e] + at_hand(plant, state, r, j, e))
             state.granted[r] = min(asks, state.limit[r])
             total += state.granted[r]
         if total <= plant.capacity[h]:
@@ -143,48 +181,56 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
             budget -= done
             waiting = 0.0
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-                amount = state.replay[j, e]
-                if not state.recovering[r]:
-                    amount += state.queue[j, e]
-                waiting += plant.cost[e] * amount
+                waiting += plant.cost[e] * (state.replay[j, e] + at_hand(plant, state, r, j, e))
             part = 1.0 if budget >= waiting * (1 - 1e-12) else budget / waiting
-            out, again, processed = 0.0, 0.0, 0.0
+            # A job's output leaves when all of it is done.
+            leaves = not plant.by_epoch or (part == 1.0 and state.chores[r] == 0 and state.span[r] > 0)
+            out, again, processed, epochs = 0.0, 0.0, 0.0, np.inf
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
                 if state.replay[j, e] > 0:
                     handled = state.replay[j, e] * part
                     state.replay[j, e] -= handled
                     state.replayed[j, e] += handled
                     again += plant.selectivity[e] * handled
-                if not state.recovering[r]:
-                    handled = state.queue[j, e] * part
-                    state.queue[j, e] -= handled
-                    state.worked[j, e] += handled
-                    state.since[j, e] += handled
-                    if j == worker:
-                        # What another replica had put out before is a duplicate. What it had not, though this one was past
-                        # it, is sent from the outputs that are kept; where none are, it is lost.
-                        fresh = max(0.0, state.reached[e] - state.queue[j, e] - state.done[e])
-                        if plant.scheme[i] == NONE:
-                            fresh = min(fresh, handled)
-                        state.done[e] = max(state.done[e], state.reached[e] - state.queue[j, e])
-                        processed += fresh
-                        out += plant.selectivity[e] * fresh
+                handled = at_hand(plant, state, r, j, e) * part
+                state.queue[j, e] -= handled
+                state.batch[j, e] -= handled if plant.by_epoch else 0.0
+                state.worked[j, e] += handled
+                state.since[j, e] += handled
+                if j == worker and leaves:
+                    # What another replica had put out before is a duplicate. What it had not, though this one was past it, is
+                    # sent from the outputs that are kept; where none are, it is lost.
+                    fresh = max(0.0, state.reached[e] - state.queue[j, e] - state.done[e])
+                    if plant.scheme[i] == NONE:
+                        fresh = min(fresh, handled)
+                    state.done[e] = max(state.done[e], state.reached[e] - state.queue[j, e])
+                    processed += fresh
+                    out += plant.selectivity[e] * fresh
+                    epochs = min(epochs, state.closed[e] - state.waiting[j, e])
             if j == worker:
                 ledger.processed[at, i] += processed
                 state.remade[stream] += again
-                if worker == p and t >= state.holds_until[i]:
-                    state.made[stream] += out + state.held[i]
-                    state.held[i] = 0.0
-                else:
-                    state.held[i] += out
+                state.held[i] += out
+                if leaves and plant.by_epoch:
+                    state.held_epochs[i] += max(0.0, epochs - state.published[stream])
+                    state.published[stream] = max(state.published[stream], epochs)
+            if leaves:
+                state.span[r] = 0.0
+        if worker >= 0 and worker == p and not gone and t >= state.holds_until[i]:
+            state.made[stream] += state.held[i]
+            state.ended[stream] += state.held_epochs[i]
+            state.held[i] = 0.0
+            state.held_epochs[i] = 0.0
         ledger.output[at, i] += state.made[stream]
 
 
 @compiled
 def grant_free(plant: Plant, state: State, t: int) -> None:
-    """Replicas that have only tuples which cost nothing work too: they are granted next to nothing."""
+    """Replicas that have only tuples or epochs which cost nothing work too: they are granted next to nothing."""
     for r in range(plant.pes * plant.replicas):
         if state.granted[r] <= 0 and serves(state, r, t):
+            if state.span[r] > 0:
+                state.granted[r] = 1e-300
             i, j = r // plant.replicas, r % plant.replicas
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
                 if plant.cost[e] == 0 and state.queue[j, e] + state.replay[j, e] > 0:
@@ -213,7 +259,7 @@ def play(
     """Run all steps; `arrivals[step, source]` are tuples. The state and the ledger hold the outcome."""
     steps, next_fault = arrivals.shape[0], 0
     checkpoints = care.checkpoint_every > 0 and (plant.scheme == 1).any()
-    free = (plant.cost == 0).any()
+    free = plant.by_epoch or (plant.cost == 0).any()
     measured = state.window_rate[: plant.sources] * 0.0
     for t in range(steps):
         at = t // per_interval
@@ -226,6 +272,7 @@ def play(
                 stand_in(plant, state, t)
         for s in range(plant.sources):
             state.emitted[s] = arrivals[t, s]
+            state.ended[s] = 1.0 if plant.by_epoch and (t + 1) % plant.epoch == 0 else 0.0
             measured[s] += arrivals[t, s]
         if (t + 1) % orders.every == 0:
             before = state.counters[CONFIGURATION]
@@ -246,6 +293,8 @@ def play(
             resend(plant, state)
         if checkpoints:
             checkpoint(plant, care, state, t)
+        if plant.by_epoch:
+            begin(plant, state, t)
         share(plant, state, t)
         if free:
             grant_free(plant, state, t)
@@ -255,6 +304,7 @@ def play(
         for s in range(plant.sources, len(state.made)):
             state.made[s] = 0.0
             state.remade[s] = 0.0
+            state.ended[s] = 0.0
         work(plant, state, t, ledger, at)
         if state.counters[REPLAYING] > 0:
             settle(plant, state, t)

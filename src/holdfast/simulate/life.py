@@ -1,5 +1,6 @@
 """The compiled half of a step that is about lives: faults, detection, recovery, and replicas switched on and off."""
 
+from holdfast.compiled import compiled
 from holdfast.simulate.state import (
     CHECKPOINT,
     CONFIGURATION,
@@ -35,7 +36,6 @@ from holdfast.simulate.state import (
     Plant,
     State,
     Troubles,
-    compiled,
     inlined,
 )
 
@@ -58,6 +58,9 @@ def clear(plant: Plant, state: State, r: int) -> None:
         state.queue[j, e] = 0.0
         state.replay[j, e] = 0.0
         state.need[j, e] = 0.0
+        state.batch[j, e] = 0.0
+        state.waiting[j, e] = 0.0
+    state.span[r] = 0.0
     state.chores[r] = 0.0
     state.recovering[r] = False
 
@@ -110,9 +113,13 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
             state.replay[j, e] = 0.0
             state.need[j, e] = 0.0
+            state.batch[j, e] = 0.0
+            state.waiting[j, e] += state.span[r]
             if plant.scheme[i] == NONE:
                 state.cleared[j, e] += state.queue[j, e]
                 state.queue[j, e] = 0.0
+                state.waiting[j, e] = 0.0
+        state.span[r] = 0.0
         note(state, t, FAULT, i, j)
 
 
@@ -293,6 +300,8 @@ def inherit(plant: Plant, care: Care, state: State, r: int, t: int) -> None:
         state.queue[j, e] += state.queue[p, e]
         state.cleared[p, e] += state.queue[p, e]
         state.queue[p, e] = 0.0
+        state.waiting[j, e] = state.waiting[p, e]
+        state.waiting[p, e] = 0.0
         state.since[j, e] = state.since[p, e]
         state.since[p, e] = 0.0
     state.ready[r] = t
@@ -382,7 +391,7 @@ def settle(plant: Plant, state: State, t: int) -> None:
                 waits += state.need[j, e]
             if left + waits > 0 or state.status[r] == CRASHED:
                 busy = 1
-            elif state.recovering[r] and state.chores[r] <= 0:
+            elif state.recovering[r] and state.chores[r] <= 0 and state.span[r] == 0:
                 state.recovering[r] = False
                 note(state, t, RECOVERED, i, j)
             elif state.recovering[r]:

@@ -38,13 +38,27 @@ class RateTrace:
     def seconds(self) -> float:
         return len(self.rates) * self.interval_s
 
-    def arrivals(self, step_s: float, *, drain_s: float = 0.0, rng: np.random.Generator | None = None) -> Floats:
-        """Tuples in each step: as even as the rates say, or, with an rng, whole ones at random (Poisson)."""
+    def arrivals(
+        self, step_s: float, *, drain_s: float = 0.0, rng: np.random.Generator | None = None, epoch_s: float = 0.0
+    ) -> Floats:
+        """Tuples in each step: as even as the rates say, or, with an rng, whole ones at random (Poisson).
+
+        With `epoch_s`, all of an epoch's at once, in the step in which it is over.
+        """
         steps = round(self.seconds / step_s)
         at = np.minimum(((np.arange(steps) + 0.5) * step_s / self.interval_s).astype(np.int64), len(self.rates) - 1)
         expected = self.rates[at] * step_s
         came = rng.poisson(expected).astype(np.float64) if rng is not None else expected
-        return np.concatenate([came, np.zeros((round(drain_s / step_s), len(self.sources)))])
+        came = np.concatenate([came, np.zeros((round(drain_s / step_s), len(self.sources)))])
+        return _by_epoch(came, max(1, round(epoch_s / step_s))) if epoch_s > 0 else came
+
+
+def _by_epoch(came: Floats, length: int) -> Floats:
+    """The same tuples, those of `length` steps in the last of them. What is left at the end is of no whole epoch, and left out."""
+    whole = len(came) // length * length
+    closed: Floats = np.zeros_like(came)
+    closed[length - 1 : whole : length] = came[:whole].reshape(-1, length, came.shape[1]).sum(axis=1)
+    return closed
 
 
 def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:

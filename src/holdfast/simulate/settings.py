@@ -63,14 +63,23 @@ class Care:
 class Settings:
     """A simulation's grain and the cluster's behaviour.
 
-    `step_s` is the time in which a tuple goes one PE further; `queue_s` how many seconds of the highest rate a queue holds;
-    `interval_s` what one line of the results covers. After the trace the cluster runs on for `drain_s`.
+    `step_s` is the time in which a tuple goes one PE further; `queue_s` how many seconds of the highest rate a queue holds
+    (infinite: nothing is dropped); `interval_s` what one line of the results covers. After the trace the cluster runs on for
+    `drain_s`.
+
+    With `epoch_s` above 0 PEs go by epochs of that length, as `holdfast run` has them: a source's tuples come when their epoch is
+    over, a PE that has nothing to do takes all epochs that each input has brought as one job, and its output leaves at the job's
+    end. A job takes `job_s` CPU seconds beside its tuples, or what `jobs` says of the PE. One that is restored replays and catches
+    up in one job.
     """
 
     step_s: float = 0.05
     queue_s: float = 2.0
     interval_s: float = 1.0
     drain_s: float = 0.0
+    epoch_s: float = 0.0
+    job_s: float = 0.0
+    jobs: Mapping[str, float] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
     care: Care = field(default_factory=Care)
 
@@ -96,8 +105,15 @@ class Settings:
             for name in names
             if not getattr(values, name) >= 0
         ]
-        if not self.drain_s >= 0:
-            problems.append(f"drain_s wants a number of at least 0, got {self.drain_s:g}")
+        for name, value in (("drain_s", self.drain_s), ("epoch_s", self.epoch_s), ("job_s", self.job_s), *self.jobs.items()):
+            if not value >= 0:
+                problems.append(f"{name} wants a number of at least 0, got {value:g}")
+        if self.epoch_s > 0 and {self.care.scheme, *self.care.schemes.values()} != {"checkpoint"}:
+            problems.append(
+                "epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps what a dead one has not read"
+            )
+        if 0 < self.epoch_s < self.step_s:
+            problems.append(f"epoch_s wants at least a step of {self.step_s:g} s, got {self.epoch_s:g}")
         if self.control.steady < 1:
             problems.append(f"control.steady wants a whole number of at least 1, got {self.control.steady}")
         wrong = sorted({self.care.scheme, *self.care.schemes.values()} - set(SCHEMES))

@@ -47,7 +47,7 @@ def simulate(
         )
     plant, orders = deployment.plant(settings), deployment.orders(settings)
     struck = troubles(schedule or Schedule(), deployment.places, settings)
-    arrivals = trace.arrivals(settings.step_s, drain_s=settings.drain_s, rng=rng)
+    arrivals = trace.arrivals(settings.step_s, drain_s=settings.drain_s, rng=rng, epoch_s=settings.epoch_s)
     steps, per_interval = len(arrivals), max(1, settings.steps(settings.interval_s))
     begins = deployment.configuration_for(trace.rates[0])
     watches = steps // orders.every
@@ -104,6 +104,7 @@ def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
         chores=np.zeros(r),
         granted=np.zeros(r),
         cpu=np.zeros(r),
+        span=np.zeros(r),
         queue=ends(),
         replay=ends(),
         need=ends(),
@@ -113,15 +114,21 @@ def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
         dropped=ends(),
         cleared=ends(),
         replayed=ends(),
+        batch=ends(),
+        waiting=ends(),
         reached=np.zeros(edges),
+        closed=np.zeros(edges),
         done=np.zeros(edges),
         primary=active.argmax(axis=1).astype(np.int64),
         holds_until=np.zeros(n, dtype=np.int64),
         held=np.zeros(n),
+        held_epochs=np.zeros(n),
         recent=np.zeros(n),
         wanted=np.zeros(n, dtype=np.bool_),
         emitted=np.zeros(streams),
         made=np.zeros(streams),
+        ended=np.zeros(streams),
+        published=np.zeros(streams),
         regenerated=np.zeros(streams),
         remade=np.zeros(streams),
         window_rate=np.zeros(streams),

@@ -28,11 +28,6 @@ EVENTS, PENDING, DOWN, REPLAYING, CONFIGURATION, CONTROL, LIGHTER, LIGHTER_COUNT
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def compiled(function: F) -> F:
-    """The function in machine code, which does not hold the interpreter's lock."""
-    return cast(F, njit(nogil=True, cache=True, error_model="numpy")(function))
-
-
 def inlined(function: F) -> F:
     """The same, put in where it is called: handing over a state of many arrays costs more than a few comparisons."""
     return cast(F, njit(inline="always", error_model="numpy")(function))
@@ -53,6 +48,9 @@ class Plant(NamedTuple):
     on_host: Ints
     capacity: Floats
     scheme: Ints
+    by_epoch: bool  # PEs take whole epochs, a job any number of them
+    epoch: int  # its length in steps
+    job_cost: Floats  # CPU seconds of a job beside its tuples
 
 
 class Orders(NamedTuple):
@@ -109,6 +107,7 @@ class State(NamedTuple):
     chores: Floats  # CPU seconds due that handle no tuple
     granted: Floats
     cpu: Floats
+    span: Floats  # epochs of the job under way
     # of replicas' ends of edges, [j, edge]
     queue: Floats
     replay: Floats
@@ -119,18 +118,24 @@ class State(NamedTuple):
     dropped: Floats
     cleared: Floats
     replayed: Floats
-    # of edges: tuples that came, and how far of them somebody has put out
+    batch: Floats  # of the queue, what the job under way has left
+    waiting: Floats  # epochs that no job has taken
+    # of edges: tuples and epochs that came, and how far of the tuples somebody has put out
     reached: Floats
+    closed: Floats
     done: Floats
     # of PEs
     primary: Ints
     holds_until: Ints  # a takeover is under way until this step
     held: Floats
+    held_epochs: Floats
     recent: Floats  # tuples a step that came in, smoothed
     wanted: Flags
     # of streams: sources, then PEs
     emitted: Floats
     made: Floats
+    ended: Floats  # epochs that what was emitted brings to an end
+    published: Floats  # epochs put out so far
     regenerated: Floats
     remade: Floats
     window_rate: Floats

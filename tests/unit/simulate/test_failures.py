@@ -79,6 +79,50 @@ def test_all_at_once_takes_longer_than_one_alone():
     assert together.output("sink").sum() == pytest.approx(4 * 60)
 
 
+def test_by_the_epoch_a_pe_that_is_behind_runs_everything_it_missed_as_one_job():
+    deployment = pipeline(replicated=False)
+    trace = steady_rates(deployment.descriptor, "low", seconds=60)
+    how = Settings(
+        drain_s=30, epoch_s=1.0, job_s=0.3, queue_s=float("inf"), care=Care(scheme="checkpoint", detect_s=3.0, restart_s=5.0)
+    )
+    calm, struck = (simulate(deployment, trace, schedule=s, settings=how) for s in (Schedule(), crash("pe2", at_s=20.5)))
+    assert struck.output("sink").sum() == pytest.approx(4 * 60) == pytest.approx(calm.output("sink").sum())
+    (back,) = struck.returns()
+    assert (back.by, back.detected_s) == ("checkpoint", 23.5)
+    # One job over what came since the checkpoint: 0.3 s and a tenth of a second for each of 4 tuples of at most 19 epochs.
+    assert 5.0 < back.latency_s < 5.0 + 0.3 + 0.1 * 4 * 19 + 0.2
+    # Eight epochs that would have been jobs of their own were not.
+    saved = calm.cpu_s.sum() + 0.1 * struck.state.replayed.sum() - struck.cpu_s.sum()
+    assert saved == pytest.approx(0.3 * 8, abs=0.7)
+
+
+def test_by_the_epoch_output_leaves_when_the_whole_job_is_done():
+    deployment = pipeline(replicated=True)
+    how = Settings(epoch_s=2.0, job_s=0.0, interval_s=0.05, care=Care(scheme="checkpoint"))
+    outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=20), settings=how)
+    made = outcome.ledger.output[:, 1]
+    assert sorted(set(made.round(6))) == [0.0, 8.0]  # two seconds of four tuples at once, or nothing
+
+
+def test_a_queue_without_end_drops_nothing():
+    slow = ScheduledFault(at_s=0, kind="slow", what="pe", target=("pe1",), for_s=60, by_s=9.0)
+    deployment = pipeline(replicated=False)
+    trace = steady_rates(deployment.descriptor, "low", seconds=60)
+    outcome = simulate(deployment, trace, schedule=Schedule(faults=(slow,)), settings=Settings(queue_s=float("inf")))
+    assert outcome.dropped == 0
+    assert outcome.ledger.queued[-1].sum() > 100
+
+
+def test_epochs_want_a_log_that_keeps_them():
+    with pytest.raises(ProblemsError, match="epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps"):
+        Settings(epoch_s=1.0)
+    with pytest.raises(ProblemsError, match=r"epoch_s wants at least a step of 0.05 s, got 0.01"):
+        Settings(epoch_s=0.01, care=Care(scheme="checkpoint"))
+    deployment = pipeline(replicated=False)
+    with pytest.raises(HoldfastError, match="what a job costs is given for PE 'pe9', which the descriptor does not have"):
+        deployment.plant(Settings(jobs={"pe9": 1.0}))
+
+
 def test_the_controller_follows_the_load_and_needs_a_lighter_one_to_last():
     descriptor = figure_1()
     instance = Instance.of(descriptor)

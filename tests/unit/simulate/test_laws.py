@@ -30,8 +30,10 @@ def deployed(seed: int, *, share_active: float = 1.0) -> Deployment:
     faults=st.integers(0, 8),
     replace_dead=st.booleans(),
     back=st.floats(0.1, 20),
+    epoch_s=st.sampled_from([0.0, 0.5, 1.0]),
 )
-def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults, replace_dead, back):
+def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults, replace_dead, back, epoch_s):
+    scheme = "checkpoint" if epoch_s else scheme
     deployment = deployed(seed, share_active=share)
     rng = np.random.default_rng(seed + 1)
     rates = rng.uniform(0, 25, (40, 1))
@@ -42,6 +44,8 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
     )
     how = Settings(
         interval_s=0.05,
+        epoch_s=epoch_s,
+        job_s=0.02,
         control=Control(replace_dead=replace_dead),
         care=Care(scheme=scheme, checkpoint_s=3, checkpoint_tuple_s=1e-3, load_tuple_s=1e-3, window_s=4, sync_s=1, resend_s=1e-3),
     )
@@ -69,6 +73,22 @@ def test_without_faults_and_with_room_it_has_the_rates_and_the_load_that_the_pla
     assert outcome.dropped == 0
     instance = Instance.of(descriptor)
     assert outcome.ledger.cpu[-1] == pytest.approx(host_load(instance, deployment.active)[0])
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), epoch_s=st.sampled_from([0.5, 1.0, 2.0]))
+def test_by_the_epoch_nothing_is_lost_and_every_job_costs_its_share(seed, epoch_s):
+    deployment = deployed(seed)
+    hosts = {h: host.model_copy(update={"cores": 4.0}) for h, host in deployment.descriptor.hosts.items()}
+    descriptor = deployment.descriptor.model_copy(update={"hosts": hosts})
+    instance = Instance.of(descriptor)
+    roomy = Deployment.planned(descriptor, instance, deployment.active)
+    how = Settings(epoch_s=epoch_s, job_s=0.01, drain_s=30, care=Care(scheme="checkpoint", checkpoint_s=1000))
+    outcome = simulate(roomy, drawn_rates(descriptor, np.random.default_rng(seed), seconds=60), settings=how)
+    assert outcome.internal_completeness == pytest.approx(1.0)
+    jobs = len(roomy.pes) * roomy.replicas * round(90 / epoch_s)
+    tuples = cost(instance, roomy.active) * 60 / descriptor.contract.billing_period_s
+    assert outcome.cpu_s.sum() == pytest.approx(tuples + 0.01 * jobs, rel=0.02)
 
 
 @settings(max_examples=15, deadline=None)
