@@ -21,7 +21,8 @@ from holdfast.simulate.simulation import simulate
 
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)
-SCENARIOS = ("best", "worst", "crash")
+SCENARIOS = ("best", "worst", "crash", "worst, even")
+"""The paper's three, and its worst case with input rates that have no glitches: what the promise of an IC is made for."""
 RANGES = Ranges(hosts=(4, 4), pes_per_host=(6, 6))
 """24 PEs on four servers: of the paper's five, one hosted only the management (section 5.2)."""
 SECONDS, VISITS, CRASH_S = 300.0, 2, 16.0
@@ -60,12 +61,15 @@ def play(planned: tuple[Task, dict[str, Any]]) -> dict[str, Any]:
     instance = Instance.of(descriptor)
     record: dict[str, Any] = {"key": task.key, "application": task.application, "optimal": plans["optimal"], "runs": {}}
     trace = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS, glitches=Glitches())
+    even = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS)
     crash = _host_crash(descriptor, trace, rng)
     for variant, bits in plans["strategies"].items():
         deployment = Deployment.planned(descriptor, instance, np.array(bits, dtype=np.bool_))
-        schedules = {"best": Schedule(), "worst": pessimistic(deployment, instance), "crash": crash}
+        worst = pessimistic(deployment, instance)
+        schedules = {"best": Schedule(), "worst": worst, "crash": crash, "worst, even": worst}
         for scenario in SCENARIOS:
-            outcome = simulate(deployment, trace, schedule=schedules[scenario], settings=SETTINGS)
+            rates = even if scenario == "worst, even" else trace
+            outcome = simulate(deployment, rates, schedule=schedules[scenario], settings=SETTINGS)
             record["runs"][f"{variant}/{scenario}"] = _figures(outcome, _is_high(descriptor, trace))
     return record
 
@@ -142,6 +146,7 @@ def _figures(outcome: Simulated, high: np.ndarray[tuple[int, ...], np.dtype[np.b
         "processed": float(outcome.ledger.processed.sum()),
         "ic": outcome.internal_completeness,
         "peak_rate": float(output[high].mean()),
+        "high_s": float((outcome.ledger.configuration[: len(high)] == len(outcome.deployment.configurations) - 1).sum()),
     }
 
 
@@ -205,6 +210,11 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
     total = {v: sum(record["runs"][f"{v}/best"]["missed"] for record in records) for v in VARIANTS}
     short = {v: max(0.0, max(1 - ic / LAAR[v] for ic in worst[v])) for v in LAAR}
     below = {v: sum(ic < LAAR[v] for ic in worst[v]) for v in LAAR}
+    even = {v: [record["runs"][f"{v}/worst, even"]["ic"] for record in records] for v in VARIANTS}
+    even_short = {v: max(0.0, max(1 - ic / LAAR[v] for ic in even[v])) for v in LAAR}
+    in_high = [record["runs"][f"{v}/worst"]["high_s"] for record in records for v in LAAR]
+    in_high_even = [record["runs"][f"{v}/worst, even"]["high_s"] for record in records for v in LAAR]
+    spread = {v: max(worst[v]) - min(worst[v]) for v in ("GRD", "L.7")}
     costs = [mean["9 CPU time"][v] for v in LAAR]
     return [
         Finding(
@@ -272,10 +282,18 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
             all(gap <= 0.047 for gap in short.values()),
         ),
         Finding(
-            "GRD does not",
+            "it does where input rates have no glitches",
+            "(the promise is made for the rates of the descriptor)",
+            ", ".join(f"{v} by {even_short[v]:.1%} at most" for v in LAAR)
+            + f"; High is active for {np.mean(in_high_even):.0f} s of {SECONDS:g}, with glitches for {np.mean(in_high):.0f} s",
+            all(gap <= 0.047 for gap in even_short.values()),
+        ),
+        Finding(
+            "GRD promises nothing: its IC varies far more than LAAR's, and falls below 0.7",
             "between 0.35 and 0.95",
-            f"between {min(worst['GRD']):.2f} and {max(worst['GRD']):.2f}",
-            min(worst["GRD"]) < min(min(worst[v]) for v in LAAR) or min(worst["GRD"]) < LAAR["L.5"],
+            f"between {min(worst['GRD']):.2f} and {max(worst['GRD']):.2f}, below 0.7 in {sum(ic < 0.7 for ic in worst['GRD'])} of "
+            f"{len(records)}; L.7 between {min(worst['L.7']):.2f} and {max(worst['L.7']):.2f}",
+            spread["GRD"] > 2 * spread["L.7"] and 1 - min(worst["GRD"]) / 0.7 > 0.047,
         ),
         Finding(
             "with one host crashed, LAAR's IC is much higher than promised",
