@@ -59,7 +59,7 @@ REPRODUCE = {
         "holdfast.cli.reproduce_system_s:system_s",
         "Recovery of a killed orchestrator against starting anew (System-S, Figure 8).",
     ),
-    "ppa": ("holdfast.cli.reproduce_ppa:ppa", "Recovery by technique and by plan on a simulated cluster (PPA, Figures 7 to 10)."),
+    "ppa": ("holdfast.cli.reproduce_ppa:ppa", "Recovery, simulated and real, and tentative output (PPA, Figures 7 to 13)."),
     "ppa-plans": ("holdfast.cli.reproduce_ppa_plans:ppa_plans", "Planners over random topologies (PPA, Figure 14)."),
 }
 
