@@ -58,7 +58,9 @@ def internet(
     """
     import numpy as np
 
-    from holdfast.simulate.internet import DAYS, VARIANTS, Scale, Task, evaluate, generated_profile, read_profile, yearly
+    from holdfast.simulate.internet import DAYS, Scale, generated_profile, read_profile
+    from holdfast.simulate.internet_day import Task, evaluate, yearly
+    from holdfast.simulate.internet_plans import VARIANTS
     from holdfast.simulate.records import Records, in_processes
 
     scale = Scale(applications=applications, racks=racks, seed=seed)

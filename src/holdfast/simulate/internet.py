@@ -1,20 +1,17 @@
 """A day of a data center: 10,000 PEs of many applications on 1,000 hosts in racks, a real arrival profile, correlated failures.
 
-Failures come at the rates that J. Dean gave for a new cluster of about 1,800 machines in its first year ("Designs, Lessons and
-Advice from Building Large Distributed Systems", LADIS 2009): 1,000 machine failures; 20 racks that disappear with their 40 to 80
-machines for one to six hours; one power distribution unit that takes 500 to 1,000 machines away for about six hours.
+Failures come at the rates that J. Dean gave for the first year of a new cluster ("Handling Large Datasets at Google: Current
+Systems and Future Directions", Data-Intensive Computing Symposium 2008; of 1,800 machines, as he said at Google I/O 2008): 1,000
+machine failures; 20 racks that disappear with their 40 to 80 machines for one to six hours; one power distribution unit that takes
+500 to 1,000 machines away for about six hours.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import resource
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,18 +21,15 @@ from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.plan.laar.rates import expected_rates
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.rates import RateTrace
-from holdfast.simulate.settings import Care, Control, Settings
-from holdfast.simulate.simulation import simulate
 from holdfast.simulate.state import Flags, Floats, Ints
 
 MACHINES = 1800
 YEARLY = {"machine": 1000.0, "rack": 20.0, "pdu": 1.0}
 RACK_HOURS, PDU_HOURS, PDU_SHARE = (1.0, 6.0), 6.0, (500 / 1800, 1000 / 1800)
 MACHINE_HOURS = 1.0
-"""How long a machine that failed is away: not in the source, taken as the time to swap its work's place and reinstall."""
+"""How long a machine that failed is away: assumed, for it is not given with the rates."""
 DAY_S, MINUTE_S = 86_400.0, 60.0
 LEVELS = ("low", "middle", "high")
-VARIANTS = ("NR", "SR", "LAAR", "PPA", "combined")
 DAYS = ("rack", "pdu")
 
 
@@ -91,6 +85,7 @@ class World:
     application: Ints
     work: Floats  # [level, PE], CPU seconds a second
     tuples: Floats  # [level, PE] that come in, a second
+    made: Floats  # [level, PE] that go out, a second
     trace: RateTrace
 
     def deployment(self, active: Flags) -> Deployment:
@@ -155,7 +150,8 @@ def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floa
     loaded = descriptor.model_copy(update={"pes": scaled})
     host_of = _placed(scale, work[-1] * factor)
     trace = RateTrace(tuple(descriptor.sources), shape[:, None] * peak_rates[None, :], MINUTE_S)
-    return World(scale, loaded, host_of, application, work * factor, tuples, trace)
+    made = np.array([[rate[pe] for pe in order] for rate in rates])
+    return World(scale, loaded, host_of, application, work * factor, tuples, made, trace)
 
 
 def _placed(scale: Scale, work: Floats) -> Ints:
@@ -171,88 +167,6 @@ def _placed(scale: Scale, work: Floats) -> Ints:
         load.flat[second] += work[i]
         host_of[i] = first, second
     return host_of
-
-
-def strategies(world: World, *, sla: float = 0.7, budget: float = 0.5) -> dict[str, Flags]:
-    """Who is active at which level, by variant.
-
-    Replicas pay only where everything upstream has them too, so applications are taken whole. LAAR: those that bring most
-    completeness for their CPU time, level by level, until the SLA is met, where the hosts can carry them (Eq. 9 to 12, by density;
-    no exact solver takes thirty thousand decisions). PPA: those that put most through a replica, for half of the PEs, whatever the
-    load. Combined: as LAAR, to all that the hosts can carry, over checkpoints.
-    """
-    levels, pes = world.work.shape
-    one = np.zeros((levels, pes, 2), dtype=np.bool_)
-    one[:, np.arange(pes), _lone(world)] = True
-    return {
-        "NR": one,
-        "SR": np.ones_like(one),
-        "LAAR": _by_density(world, one, sla=sla),
-        "PPA": _by_worth(world, one, budget=budget),
-        "combined": _by_density(world, one, sla=1.0),
-    }
-
-
-def _lone(world: World) -> Ints:
-    """Which replica of each PE runs where only one does: heaviest first, the one on the emptier host."""
-    load = np.zeros(world.scale.machines)
-    lone = np.zeros(world.work.shape[1], dtype=np.int64)
-    for i in np.argsort(-world.work[-1], kind="stable"):
-        lone[i] = int(np.argmin(load[world.host_of[i]]))
-        load[world.host_of[i, lone[i]]] += world.work[-1, i]
-    return lone
-
-
-def _by_density(world: World, one: Flags, *, sla: float) -> Flags:
-    active, capacity = one.copy(), 16.0 * (1 - 1e-9)
-    apps = int(world.application.max()) + 1
-    tuples = np.array([np.bincount(world.application, row, apps) for row in world.tuples]) * world.probability[:, None]
-    work = np.array([np.bincount(world.application, row, apps) for row in world.work]) * world.probability[:, None]
-    lone = one[0].argmax(axis=1)
-    everyone = np.arange(len(lone))
-    load = np.array([np.bincount(world.host_of[everyone, lone], row, world.scale.machines) for row in world.work])
-    kept, total = 0.0, tuples.sum()
-    members = [np.flatnonzero(world.application == a) for a in range(apps)]
-    density = tuples / work
-    for c, a in sorted(np.ndindex(*tuples.shape), key=lambda ca: (-density[ca], ca)):
-        if kept >= sla * total:
-            break
-        other = 1 - lone[members[a]]
-        adds = np.bincount(world.host_of[members[a], other], world.work[c, members[a]], world.scale.machines)
-        if (load[c] + adds <= capacity).all():
-            load[c] += adds
-            active[c, members[a]] = True
-            kept += float(tuples[c, a])
-    return active
-
-
-def _by_worth(world: World, one: Flags, *, budget: float) -> Flags:
-    active = one.copy()
-    apps = int(world.application.max()) + 1
-    through = np.bincount(world.application, world.tuples[-1], apps)
-    left = int(budget * world.work.shape[1])
-    for a in np.argsort(-through, kind="stable"):
-        members = np.flatnonzero(world.application == a)
-        if len(members) <= left:
-            active[:, members] = True
-            left -= len(members)
-    return active
-
-
-def settings(world: World, variant: str) -> Settings:
-    """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes."""
-    passive = variant in ("PPA", "combined")
-    care = Care(
-        detect_s=10.0,
-        restart_s=30.0,
-        scheme="checkpoint" if passive else "none",
-        checkpoint_s=300.0,
-        window_s=60.0,
-        # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
-        checkpoint_tuple_s=0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0,
-    )
-    control = Control(every_s=60.0, tolerance=0.05, steady=3, switch_s=10.0, resync_s=10.0, replace_dead=variant == "combined")
-    return Settings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, control=control, care=care)
 
 
 def failures(world: World, day: str) -> Schedule:
@@ -279,57 +193,3 @@ def failures(world: World, day: str) -> Schedule:
     racks = tuple(f"rack=rack{int(r):02d}" for r in sorted(rng.choice(scale.racks, count, replace=False)))
     faults.append(ScheduledFault(at_s=at_s, kind="crash", what="node", target=racks, back_after_s=hours * 3600))
     return Schedule(faults=tuple(faults))
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One variant on one day."""
-
-    scale: Scale
-    day: str
-    variant: str
-    profile: tuple[float, ...]
-
-    @property
-    def key(self) -> str:
-        return f"{self.day}/{self.variant}"
-
-
-def evaluate(task: Task) -> dict[str, Any]:
-    """What a variant cost and lost on one day; `seconds` and `rss_mib` are what it took to find out."""
-    began = time.perf_counter()
-    world = build(task.scale, np.array(task.profile))
-    deployment = world.deployment(strategies(world)[task.variant])
-    faults = failures(world, task.day)
-    how = settings(world, task.variant)
-    struck = simulate(deployment, world.trace, schedule=faults, settings=how)
-    ideal = struck.deployment.ideal(struck.source_tuples).sum()
-    every_s = struck.settings.interval_s
-    latencies = [back.latency_s for back in struck.returns()]
-    return {
-        "key": task.key,
-        "day": task.day,
-        "variant": task.variant,
-        "cpu_s": float(struck.cpu_s.sum()),
-        "lost": 1 - float(struck.ledger.processed.sum()) / float(ideal),
-        "waiting_s": float(struck.ledger.queued.sum() * every_s / ideal),
-        "output": (struck.output_tuples / every_s).tolist(),
-        "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * 16.0 * world.scale.machines)).tolist(),
-        "recoveries": len(latencies),
-        "latency_s": float(np.mean(latencies)) if latencies else None,
-        "faults": [fault.model_dump(mode="json") for fault in faults.faults],
-        "seconds": time.perf_counter() - began,
-        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-    }
-
-
-def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:
-    """Each variant's CPU time a day, and the tuples lost in a year by kind of day, in days' worth of all tuples."""
-    times = {day: YEARLY[day] * scale.machines / MACHINES for day in DAYS}
-    return {
-        variant: {
-            "cpu_s": float(np.mean([records[f"{day}/{variant}"]["cpu_s"] for day in DAYS])),
-            **{f"{day}_days": times[day] * records[f"{day}/{variant}"]["lost"] for day in DAYS},
-        }
-        for variant in VARIANTS
-    }

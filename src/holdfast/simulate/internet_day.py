@@ -1,0 +1,86 @@
+"""One variant through one day of the data center: what it costs and what it loses."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.simulate.internet import DAYS, MACHINES, YEARLY, Scale, World, build, failures
+from holdfast.simulate.internet_plans import VARIANTS, strategy
+from holdfast.simulate.settings import Care, Control, Settings
+from holdfast.simulate.simulation import simulate
+
+
+def settings(world: World, variant: str) -> Settings:
+    """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes."""
+    passive = variant in ("PPA", "combined")
+    care = Care(
+        detect_s=10.0,
+        restart_s=30.0,
+        scheme="checkpoint" if passive else "none",
+        checkpoint_s=300.0,
+        window_s=60.0,
+        # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
+        checkpoint_tuple_s=0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0,
+    )
+    control = Control(every_s=60.0, tolerance=0.05, steady=3, switch_s=10.0, resync_s=10.0, replace_dead=variant == "combined")
+    return Settings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, control=control, care=care)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One variant on one day."""
+
+    scale: Scale
+    day: str
+    variant: str
+    profile: tuple[float, ...]
+
+    @property
+    def key(self) -> str:
+        return f"{self.day}/{self.variant}"
+
+
+def evaluate(task: Task) -> dict[str, Any]:
+    """What a variant cost and lost on one day; `seconds` and `rss_mib` are what it took to find out."""
+    began = time.perf_counter()
+    world = build(task.scale, np.array(task.profile))
+    deployment = world.deployment(strategy(world, task.variant))
+    faults = failures(world, task.day)
+    how = settings(world, task.variant)
+    struck = simulate(deployment, world.trace, schedule=faults, settings=how)
+    ideal = struck.deployment.ideal(struck.source_tuples).sum()
+    every_s = struck.settings.interval_s
+    latencies = [back.latency_s for back in struck.returns()]
+    return {
+        "key": task.key,
+        "day": task.day,
+        "variant": task.variant,
+        "cpu_s": float(struck.cpu_s.sum()),
+        "lost": 1 - float(struck.ledger.processed.sum()) / float(ideal),
+        "waiting_s": float(struck.ledger.queued.sum() * every_s / ideal),
+        "output": (struck.output_tuples / every_s).tolist(),
+        "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * 16.0 * world.scale.machines)).tolist(),
+        "recoveries": len(latencies),
+        "latency_s": float(np.mean(latencies)) if latencies else None,
+        "faults": [fault.model_dump(mode="json") for fault in faults.faults],
+        "seconds": time.perf_counter() - began,
+        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+
+
+def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:
+    """Each variant's CPU time a day, and the tuples lost in a year by kind of day, in days' worth of all tuples."""
+    times = {day: YEARLY[day] * scale.machines / MACHINES for day in DAYS}
+    return {
+        variant: {
+            "cpu_s": float(np.mean([records[f"{day}/{variant}"]["cpu_s"] for day in DAYS])),
+            **{f"{day}_days": times[day] * records[f"{day}/{variant}"]["lost"] for day in DAYS},
+        }
+        for variant in VARIANTS
+    }
