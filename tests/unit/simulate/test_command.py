@@ -1,6 +1,7 @@
 """holdfast simulate and holdfast reproduce laar, as a user calls them."""
 
 import json
+import subprocess
 
 import pytest
 from click.testing import CliRunner
@@ -67,20 +68,45 @@ def test_the_study_writes_its_report_and_goes_on_where_it_stopped(tmp_path):
     assert json.loads(first.stdout) == json.loads(second.stdout)
     document = json.loads(first.stdout)
     assert document["applications"] == 1
-    assert {finding["name"] for finding in document["findings"]} >= {"NR puts out nothing in the worst case", "GRD does not"}
+    assert {finding["name"] for finding in document["findings"]} >= {
+        "NR puts out nothing in the worst case",
+        "LAAR keeps its IC promise in the worst case",
+        "it does where input rates have no glitches",
+    }
     assert "Figure 12" in (tmp_path / "laar" / "laar.html").read_text()
     other = called(*words[:6], "--seconds", "3", *words[8:])
     assert "holds records made with" in str(other.exception)
 
 
+def test_a_command_that_ends_badly_because_a_finding_fails_has_still_told_it(tmp_path, monkeypatch):
+    told = {"seed": 3, "findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
+    answers = iter([(2, json.dumps(told)), (2, ""), (0, "no document")])
+
+    def run(words, **_):
+        code, out = next(answers)
+        return subprocess.CompletedProcess(words, code, stdout=out)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    result = called("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
+    assert "laar-pipeline    0 of 1 findings hold" in result.stdout
+    assert "laar             ended with exit code 2; call it alone to see why: holdfast reproduce laar" in result.stdout
+    assert "ppa              its answer is no JSON document" in result.stdout
+
+
 def test_the_report_of_all_names_what_failed_and_keeps_what_ended(tmp_path):
     (tmp_path / "all").mkdir()
     finding = {"name": "it holds", "paper": "yes", "ours": "yes", "holds": True}
-    done = {"command": "holdfast reproduce ppa --repetitions 1", "seed": 1, "seconds": 2.0, "error": None, "findings": [finding]}
+    done = {
+        "command": "holdfast reproduce ppa --repetitions 1 --events 20000",
+        "seed": 1,
+        "seconds": 2.0,
+        "error": None,
+        "findings": [finding],
+    }
     (tmp_path / "all" / "ppa.result.json").write_text(json.dumps(done))
     result = called("reproduce", "all", "--only", "ppa", "--small", "--out", tmp_path / "all")
     assert result.exit_code == 0, result.output
     assert "1 of 1 findings hold" in result.stdout
-    assert "holdfast reproduce ppa --repetitions 1, seed 1" in (tmp_path / "all" / "all.html").read_text()
+    assert f"{command}, seed 1" in (tmp_path / "all" / "all.html").read_text()
     other = called("reproduce", "all", "--only", "nothing", "--out", tmp_path / "all")
     assert "--only names 'nothing', which is no command; commands are: debs11" in str(other.exception)
