@@ -72,23 +72,23 @@ class Seen:
         return self.latency_s[load.low_s + load.high_s - 1]
 
 
-def write_load(path: Path, load: Load) -> None:
-    """A trace of evenly spaced tuples, in seconds of Low and High."""
+def write_load(path: Path, rates: Sequence[int]) -> None:
+    """A trace of so many evenly spaced tuples in each second."""
     begins = datetime(2024, 1, 1, tzinfo=UTC)
     times = [
-        begins + timedelta(seconds=second + (place + 0.5) / rate) for second, rate in enumerate(load.rates) for place in range(rate)
+        begins + timedelta(seconds=second + (place + 0.5) / rate) for second, rate in enumerate(rates) for place in range(rate)
     ]
     count = len(times)
     columns = {"seq": pa.array(range(1, count + 1), pa.int64()), "time": pa.array(times, pa.timestamp("us", "UTC"))}
     pq.write_table(pa.table({**columns, "value": pa.array([float(n) for n in range(count)])}), path)
 
 
-def strategies(sla: float = 0.6) -> dict[str, Strategy]:
-    """All replicas active always (SR), and as the planner has it for the SLA; for nodes n1 and n2."""
+def described(sla: float = 0.6) -> Descriptor:
+    """The pipeline of the paper's Figure 1 on nodes n1 and n2."""
     paper = figure_1(sla=sla)
     hosts = dict(zip(paper.hosts, ("n1", "n2"), strict=True))
     assert paper.placement is not None
-    descriptor = Descriptor(
+    return Descriptor(
         **{
             **dict(paper),
             "application": "pipeline",
@@ -96,6 +96,11 @@ def strategies(sla: float = 0.6) -> dict[str, Strategy]:
             "placement": {pe: tuple(hosts[host] for host in placed) for pe, placed in paper.placement.items()},
         }
     )
+
+
+def strategies(sla: float = 0.6) -> dict[str, Strategy]:
+    """All replicas active always (SR), and as the planner has it for the SLA."""
+    descriptor = described(sla)
     instance = Instance.of(descriptor)
     static = Strategy.of(instance, static_replication(instance), solver="SR")
     return {"static": static, "by load": plan_strategy(descriptor).strategy}
@@ -105,7 +110,7 @@ def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: St
     """Run the load through the pipeline on two one-core nodes."""
     work.mkdir(parents=True)
     trace, document = work / "load.parquet", work / "strategy.json"
-    write_load(trace, load)
+    write_load(trace, load.rates)
     write_document(document, strategy)
     job = Job(
         job="pipeline",

@@ -96,13 +96,8 @@ def test_a_command_that_ends_badly_because_a_finding_fails_has_still_told_it(tmp
 def test_the_report_of_all_names_what_failed_and_keeps_what_ended(tmp_path):
     (tmp_path / "all").mkdir()
     finding = {"name": "it holds", "paper": "yes", "ours": "yes", "holds": True}
-    done = {
-        "command": "holdfast reproduce ppa --repetitions 1 --events 20000",
-        "seed": 1,
-        "seconds": 2.0,
-        "error": None,
-        "findings": [finding],
-    }
+    command = "holdfast reproduce ppa --repetitions 1 --events 20000"
+    done = {"command": command, "seed": 1, "seconds": 2.0, "error": None, "findings": [finding]}
     (tmp_path / "all" / "ppa.result.json").write_text(json.dumps(done))
     result = called("reproduce", "all", "--only", "ppa", "--small", "--out", tmp_path / "all")
     assert result.exit_code == 0, result.output

@@ -1,0 +1,372 @@
+"""The simulator beside reality: the same applications, strategies and faults really run and simulated.
+
+    python benchmarks/simulator_fidelity.py [--only pipeline] [--json]
+
+LAAR's pipeline of two PEs whose load doubles, with all replicas active and by load; and Bargain Discovery as three PEs, as
+`holdfast profile` describes it, with a node killed. What the descriptor cannot know is measured beforehand, in a short run of each
+application with one replica of each PE at a steady rate (theirs with one PE killed): the seconds that a job takes beside its
+tuples, the CPU time of a node that idles and of one that works, and how long a restart takes. Nothing is taken from the runs that
+are compared. Ours is the simulation, theirs the real run.
+"""
+
+import argparse
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from holdfast.model.descriptor import Descriptor, Host
+from holdfast.model.document import read_document, write_document
+from holdfast.model.job import Contract, Feed, Job
+from holdfast.model.schedule import Schedule, ScheduledFault
+from holdfast.plan.laar import Instance, Strategy, static_replication
+from holdfast.run.activation import STEADY_EPOCHS
+from holdfast.run.checkers import internal_completeness, recoveries
+from holdfast.run.cluster import LocalCluster
+from holdfast.run.experiment import Ran, run_job
+from holdfast.run.history import Event
+from holdfast.run.layout import layout_of
+from holdfast.run.pipeline import Load, described, strategies, write_load
+from holdfast.simulate import Care, Control, Deployment, Outcome, RateTrace, Settings, simulate
+from holdfast.trace import write_market
+
+BOUNDS = {"curve": 0.1, "rate": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
+"""How far the simulation may be off: the greatest distance between the curves of tuples put out, of all tuples; the output rate at
+the highest load and the CPU time, of the real ones; completeness; tuples dropped; and seconds of recovery latency."""
+CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 16, Load(8, 16, 8), 36, 15.0, 500
+EPOCH_S, CHECKPOINT_EPOCHS, LOST_AFTER_S = 1.0, 10, 3.0
+TOGETHER_S = 0.03
+"""Commits of one PE that follow each other faster than this are of one job."""
+EXAMPLES = Path(__file__).parents[1] / "examples"
+FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trades", "aggregator": "trades", "vwap": "trades"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was measured beforehand: seconds of a job beside its tuples, by PE; cores of an idle node and of one that is busy."""
+
+    job_s: Mapping[str, float]
+    idle_cores: float
+    busy_cores: float
+    restart_s: float
+
+
+@dataclass
+class Watch:
+    """CPU seconds of the nodes as they tell them while a job runs: (wall clock, total), with the last word of those that died."""
+
+    readings: list[tuple[float, float]] = field(default_factory=list)
+    _last: dict[str, float] = field(default_factory=dict)
+
+    def show(self, story: dict[str, Any], nodes: list[dict[str, Any]], timeline: object) -> None:
+        for node in nodes:
+            used = (node["host_status"] or {}).get("cpu_s", 0.0)
+            self._last[node["name"]] = max(used, self._last.get(node["name"], 0.0))
+        self.readings.append((time.time(), sum(self._last.values())))
+
+    def used(self, since_s: float, until_s: float) -> float:
+        at, total = np.array(self.readings).T
+        return float(np.interp(until_s, at, total) - np.interp(since_s, at, total))
+
+
+class Stage:
+    """The cluster that everything runs on, one job after the other."""
+
+    def __init__(self, work: Path) -> None:
+        self.work, self.cluster = work, LocalCluster(work, nodes=3, lost_after_s=LOST_AFTER_S)
+        self.idle_cores = 0.0
+
+    def begin(self) -> None:
+        self.cluster.start()
+        watch, begun = Watch(), time.time()
+        while time.time() < begun + 4:  # it measures for as long; nothing is waited for
+            watch.show({}, self.cluster.client.nodes(), None)
+            time.sleep(0.25)
+        self.idle_cores = watch.used(begun + 0.5, time.time() - 0.5) / (time.time() - begun - 1) / len(self.cluster.names)
+
+    def run(
+        self,
+        name: str,
+        application: Path,
+        trace: Path,
+        *,
+        strategy: Path | None = None,
+        faults: Schedule | None = None,
+        replicas: dict[str, int] | None = None,
+    ) -> "Real":
+        """A job to its end; how it ran, and the CPU time it took."""
+        job = Job(
+            job=name,
+            type="finite",
+            application=str(application),
+            feed=Feed(trace=str(trace)),
+            log=str(self.work / name / "log"),
+            out=str(self.work / name / "out"),
+            strategy=None if strategy is None else str(strategy),
+            contract=Contract(checkpoint_epochs=CHECKPOINT_EPOCHS, patience_s=2.0),
+            replicas=replicas or {},
+        )
+        print(f"{name}: load average {os.getloadavg()[0]:.1f} ...", file=sys.stderr)
+        watch, since = Watch(), time.time()
+        ran = run_job(job, layout_of(job), self.cluster, schedule=faults or Schedule(), show=watch.show)
+        if ran.state != "completed" or ran.timeline is None:
+            raise SystemExit(f"{name} ended as {ran.state}: {ran.reason}")
+        events = [event for event in ran.events if event.at_s >= since]
+        return Real(ran, events, watch)
+
+
+@dataclass(frozen=True)
+class Real:
+    """A real run and what it showed."""
+
+    ran: Ran
+    events: Sequence[Event]
+    watch: Watch
+
+    @property
+    def opened_s(self) -> float:
+        assert self.ran.timeline is not None
+        return self.ran.timeline.opened_s
+
+    def output(self, seconds: int) -> np.ndarray:
+        """Tuples that left the sink in each second."""
+        counts = np.zeros(seconds)
+        for event in self.events:
+            if event.kind == "output" and event.about["as"] == "first":
+                counts[min(seconds - 1, max(0, int(event.at_s - self.opened_s)))] += event.about["rows"]
+        return counts
+
+    def rows(self, stream: str) -> list[int]:
+        """The rows of a stream, epoch by epoch."""
+        found = {e.about["epoch"]: e.about["rows"] for e in self.events if e.kind == "commit" and e.about["stream"] == stream}
+        return [found[epoch] for epoch in sorted(found)]
+
+    def jobs(self, stream: str, tails: Sequence[str]) -> list[tuple[float, int]]:
+        """The jobs that made a stream: seconds from when there was something to do and nothing else to, and the rows that went in.
+
+        Epochs of one job are committed together.
+        """
+        at = {
+            (e.about["stream"], e.about["epoch"]): (e.at_s, e.about["rows"])
+            for e in self.events
+            if e.kind == "commit" and e.about["as"] == "first" and e.about["stream"] in (stream, *tails)
+        }
+        found: list[tuple[float, int]] = []
+        free_s = ended_s = 0.0
+        for epoch in sorted(epoch for name, epoch in at if name == stream):
+            done_s = at[stream, epoch][0]
+            inputs = [at[tail, epoch] for tail in tails if (tail, epoch) in at]
+            rows = sum(count for _, count in inputs)
+            if found and done_s - ended_s < TOGETHER_S:
+                found[-1] = done_s - free_s, found[-1][1] + rows
+            else:
+                free_s = max([ended_s, *(when for when, _ in inputs)])
+                found.append((done_s - free_s, rows))
+            ended_s = done_s
+        return found
+
+    def placed(self) -> dict[str, str]:
+        """The node on which each PE first started."""
+        found: dict[str, str] = {}
+        for event in self.events:
+            if event.kind == "start":
+                found.setdefault(event.about["replica"].split(":", 1)[1].split("/")[0], event.about["node"])
+        return found
+
+
+def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mapping[str, str], *, seconds: float) -> Cost:
+    """What a calm run tells; its first half, in which the JVM still compiles, is left out. `streams` has of each stream its PE."""
+    made = {pe: stream for stream, pe in reversed(list(streams.items()))}
+    job_s, busy_s = dict[str, float](), 0.0
+    for pe, stream in made.items():
+        inputs = descriptor.pes[pe].inputs
+        tails = [s for s, maker in streams.items() if maker in inputs] + [s for s in inputs if s in descriptor.sources]
+        jobs = calm.jobs(stream, tails)
+        jobs = jobs[len(jobs) // 2 :]
+        cost = statistics.fmean(edge.cost for edge in inputs.values())
+        job_s[pe] = max(0.0, statistics.median(took - cost * rows for took, rows in jobs))
+        busy_s += sum(took for took, _ in jobs)
+    half = calm.opened_s + seconds / 2
+    used = calm.watch.used(half, half + seconds / 2) - stage.idle_cores * len(stage.cluster.names) * seconds / 2
+    back = recoveries(calm.events)
+    restart_s = statistics.fmean(each.started_s - each.detected_s for each in back) if back else 1.0
+    return Cost(job_s, stage.idle_cores, max(0.0, used) / busy_s, restart_s)
+
+
+def simulated(
+    deployment: Deployment, rates: Sequence[float], cost: Cost, *, drain_s: float, faults: Schedule | None = None
+) -> Outcome:
+    """The same through the simulator."""
+    settings = Settings(
+        queue_s=float("inf"),
+        drain_s=drain_s,
+        epoch_s=EPOCH_S,
+        jobs=cost.job_s,
+        control=Control(every_s=EPOCH_S, tolerance=0.0, steady=STEADY_EPOCHS, switch_s=0.5, resync_s=0.5),
+        care=Care(scheme="checkpoint", checkpoint_s=CHECKPOINT_EPOCHS * EPOCH_S, detect_s=LOST_AFTER_S, restart_s=cost.restart_s),
+    )
+    trace = RateTrace(tuple(deployment.descriptor.sources), np.array(rates, dtype=float)[:, None])
+    return simulate(deployment, trace, schedule=faults or Schedule(), settings=settings)
+
+
+def compared(
+    name: str, real: Real, outcome: Outcome, cost: Cost, *, seconds: int, peak: slice, read: Mapping[str, int]
+) -> dict[str, Any]:
+    """Both sides' figures, how far they are apart, and whether that is within the bounds."""
+    long = len(outcome.output_tuples)
+    theirs, ours = real.output(long), outcome.output_tuples
+    nodes = len(real.watch._last)
+    cpu = real.watch.used(real.opened_s, real.opened_s + seconds)
+    busy = float(outcome.ledger.cpu[:seconds].sum())
+    back, returns = recoveries(real.events), outcome.returns()
+    sides = {
+        "ours": {
+            "tuples": float(ours.sum()),
+            "peak_rate": float(ours[peak].mean()),
+            "cpu_s": cost.idle_cores * nodes * seconds + cost.busy_cores * busy,
+            "completeness": outcome.internal_completeness,
+            "dropped": outcome.dropped,
+            "latency_s": max((each.latency_s for each in returns), default=0.0),
+        },
+        "theirs": {
+            "tuples": float(theirs.sum()),
+            "peak_rate": float(theirs[peak].mean()),
+            "cpu_s": cpu,
+            "completeness": internal_completeness(real.events, read=read) or 0.0,
+            "dropped": 0.0,
+            "latency_s": max((each.latency_s for each in back), default=0.0),
+        },
+    }
+    mine, other = sides["ours"], sides["theirs"]
+    apart = {
+        "curve": float(np.abs(ours.cumsum() - theirs.cumsum()).max() / theirs.sum()),
+        "rate": abs(mine["peak_rate"] / other["peak_rate"] - 1),
+        "cpu": abs(mine["cpu_s"] / other["cpu_s"] - 1),
+        "completeness": abs(mine["completeness"] - other["completeness"]),
+        "dropped": abs(mine["dropped"] - other["dropped"]),
+        "latency_s": abs(mine["latency_s"] - other["latency_s"]),
+    }
+    wide = {key: value for key, value in apart.items() if value > BOUNDS[key]}
+    return {
+        "run": name,
+        **sides,
+        "apart": apart,
+        "too_wide": wide,
+        "curves": {"ours": ours.cumsum().round(2).tolist(), "theirs": theirs.cumsum().tolist()},
+        "load": os.getloadavg()[0],
+    }
+
+
+def pipeline(stage: Stage, work: Path) -> list[dict[str, Any]]:
+    descriptor = described()
+    instance = Instance.of(descriptor)
+    lone = static_replication(instance)
+    lone[:, 0, 1] = lone[:, 1, 0] = False  # pe1 on its first host, pe2 on the other
+    plans = {"calm": Strategy.of(instance, lone, solver="NR"), **strategies()}
+    for way, plan in plans.items():
+        write_document(work / f"{way}.json".replace(" ", "-"), plan)
+    write_load(work / "calm.parquet", [4] * CALM_S)
+    write_load(work / "load.parquet", LOAD.rates)
+    streams = {"pe1": "pe1", "pe2": "pe2"}
+    calm = stage.run("pipeline-calm", EXAMPLES / "pipeline.py", work / "calm.parquet", strategy=work / "calm.json")
+    cost = calibrated(calm, descriptor, stage, streams, seconds=CALM_S)
+    print(f"pipeline: {cost}", file=sys.stderr)
+    found = []
+    high = slice(LOAD.low_s + 2, LOAD.low_s + LOAD.high_s + 2)
+    for way in ("static", "by load"):
+        file = work / f"{way}.json".replace(" ", "-")
+        real = stage.run(f"pipeline-{way}".replace(" ", "-"), EXAMPLES / "pipeline.py", work / "load.parquet", strategy=file)
+        drain_s = 60.0
+        outcome = simulated(Deployment.of(descriptor, plans[way]), LOAD.rates, cost, drain_s=drain_s)
+        read = {"source": 1, "pe1": 1}
+        found.append(compared(f"pipeline, {way}", real, outcome, cost, seconds=len(LOAD.rates), peak=high, read=read))
+    return found
+
+
+def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
+    application = work / "bargains.py"
+    text = (EXAMPLES / "bargain_discovery.py").read_text()
+    application.write_text(
+        re.sub(
+            r"@app\.operator\((.*)\)\ndef (\w+)\(",
+            lambda m: f"@app.operator({m[1]}, pe={FUSED.get(m[2], m[2])!r})\ndef {m[2]}(",
+            text,
+        )
+    )
+    write_market(work / "calm-market.parquet", events=RATE * CALM_S, seed=2, rate=float(RATE), peak=float(RATE) * 1.5)
+    write_market(work / "market.parquet", events=RATE * BARGAIN_S, seed=1, rate=float(RATE), peak=float(RATE) * 1.5)
+    command = [sys.executable, "-m", "holdfast.cli.main", "profile", str(application), "--trace", str(work / "market.parquet")]
+    subprocess.run([*command, "--out", str(work / "bargains.yaml")], check=True, stdout=subprocess.DEVNULL)
+    profiled = read_document(work / "bargains.yaml", Descriptor)
+    descriptor = profiled.model_copy(update={"hosts": {name: Host(cores=1) for name in stage.cluster.names}})
+    streams = {"trade_quote": "split", "quote_filter": "split", "vwap": "trades", "bargain_index": "bargain_index"}
+    twice = {"market": 2, "bargains": 2}  # the feed and the sink go on, as the simulator has them
+    one = Schedule(faults=(ScheduledFault(at_s=CALM_S / 2, kind="crash", what="pe", target=("trades/0",)),))
+    calm = stage.run("bargains-calm", application, work / "calm-market.parquet", faults=one, replicas=twice)
+    cost = calibrated(calm, descriptor, stage, streams, seconds=CALM_S)
+    print(f"bargains: {cost}", file=sys.stderr)
+    node = Schedule(faults=(ScheduledFault(at_s=KILL_S, kind="crash", what="node", target=("n2",)),))
+    real = stage.run("bargains-killed", application, work / "market.parquet", faults=node, replicas=twice)
+    placed, hosts = real.placed(), list(descriptor.hosts)
+    deployment = Deployment(
+        descriptor=descriptor,
+        host_of=np.array([[hosts.index(placed[pe])] for pe in descriptor.topological_order]),
+        configurations=("steady",),
+        active=np.ones((1, len(descriptor.pes), 1), dtype=bool),
+        rates=np.array([[float(RATE)]]),
+    )
+    outcome = simulated(deployment, real.rows("market"), cost, drain_s=30.0, faults=node)
+    read = {"market": 1, "trade_quote": 1, "quote_filter": 1, "vwap": 1}
+    steady = slice(5, int(KILL_S))
+    return [compared("bargain discovery, a node killed", real, outcome, cost, seconds=BARGAIN_S, peak=steady, read=read)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=["pipeline", "bargains"])
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as name:
+        stage = Stage(Path(name) / "cluster")
+        try:
+            stage.begin()
+            for part in (pipeline, bargains):
+                if options.only in (None, part.__name__):
+                    rows += part(stage, Path(name))
+        finally:
+            stage.cluster.close()
+    document = {
+        "claim": "the simulator's output, CPU time, drops, completeness and recovery are those of real runs within the bounds",
+        "ours": {row["run"]: row["ours"] for row in rows},
+        "theirs": {row["run"]: row["theirs"] for row in rows},
+        "ratio": {row["run"]: row["apart"] for row in rows},
+        "bound": BOUNDS,
+        "holds": not any(row["too_wide"] for row in rows),
+        "runs": rows,
+    }
+    if options.json:
+        print(json.dumps(document, indent=2))
+        return
+    for row in rows:
+        print(f"{row['run']} (load average {row['load']:.1f}):")
+        for side in ("ours", "theirs"):
+            print(f"  {side:6} " + ", ".join(f"{key} {value:.2f}" for key, value in row[side].items()))
+        print("  apart  " + ", ".join(f"{key} {value:.3f} (bound {BOUNDS[key]:g})" for key, value in row["apart"].items()))
+    print(f"holds: {document['holds']}")
+
+
+if __name__ == "__main__":
+    main()
