@@ -25,7 +25,6 @@ from holdfast.simulate.state import (
     Plant,
     State,
     Troubles,
-    inlined,
 )
 
 SMOOTHING_STEPS = 100
@@ -110,17 +109,10 @@ def begin(plant: Plant, state: State, t: int) -> None:
             state.chores[r] += plant.job_cost[i]
 
 
-@inlined
-def at_hand(plant: Plant, state: State, r: int, j: int, e: int) -> float:
-    """The new tuples that a replica works on: its job's, or all that wait; none while it makes its state again."""
-    if plant.by_epoch:
-        return state.batch[j, e]  # type: ignore[no-any-return]  # an element of an array of floats
-    return 0.0 if state.recovering[r] else state.queue[j, e]
-
-
 @compiled
 def share(plant: Plant, state: State, t: int) -> None:
     """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
+    due = state.batch if plant.by_epoch else state.queue
     for h in range(len(plant.capacity)):
         first, end = plant.first_on_host[h], plant.first_on_host[h + 1]
         total = 0.0
@@ -131,8 +123,9 @@ def share(plant: Plant, state: State, t: int) -> None:
                 continue
             i, j = r // plant.replicas, r % plant.replicas
             asks = state.chores[r]
+            waits = state.recovering[r] and not plant.by_epoch
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-                asks += plant.cost[e] * (state.replay[j, e] + at_hand(plant, state, r, j, e))
+                asks += plant.cost[e] * (state.replay[j, e] + (0.0 if waits else due[j, e]))
             state.granted[r] = min(asks, state.limit[r])
             total += state.granted[r]
         if total <= plant.capacity[h]:
@@ -159,6 +152,7 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
     """Replicas use what they were granted. The primary's output goes on; that of one which stands in for a primary whose death is
     not yet known is held back until it takes over, and lost where outputs are not kept."""
     k = plant.replicas
+    due = state.batch if plant.by_epoch else state.queue
     for i in range(plant.pes):
         p = state.primary[i]
         gone = p >= 0 and state.status[i * k + p] != UP
@@ -180,8 +174,9 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
                 state.chores[r] = 0.0
             budget -= done
             waiting = 0.0
+            waits = state.recovering[r] and not plant.by_epoch
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-                waiting += plant.cost[e] * (state.replay[j, e] + at_hand(plant, state, r, j, e))
+                waiting += plant.cost[e] * (state.replay[j, e] + (0.0 if waits else due[j, e]))
             part = 1.0 if budget >= waiting * (1 - 1e-12) else budget / waiting
             # A job's output leaves when all of it is done.
             leaves = not plant.by_epoch or (part == 1.0 and state.chores[r] == 0 and state.span[r] > 0)
@@ -192,9 +187,10 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
                     state.replay[j, e] -= handled
                     state.replayed[j, e] += handled
                     again += plant.selectivity[e] * handled
-                handled = at_hand(plant, state, r, j, e) * part
+                handled = 0.0 if waits else due[j, e] * part
                 state.queue[j, e] -= handled
-                state.batch[j, e] -= handled if plant.by_epoch else 0.0
+                if plant.by_epoch:
+                    state.batch[j, e] -= handled
                 state.worked[j, e] += handled
                 state.since[j, e] += handled
                 if j == worker and leaves:
