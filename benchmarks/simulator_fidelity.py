@@ -46,8 +46,6 @@ BOUNDS = {"curve": 0.1, "rate": 0.15, "cpu": 0.25, "completeness": 0.02, "droppe
 the highest load and the CPU time, of the real ones; completeness; tuples dropped; and seconds of recovery latency."""
 CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 16, Load(8, 16, 8), 36, 15.0, 500
 EPOCH_S, CHECKPOINT_EPOCHS, LOST_AFTER_S = 1.0, 10, 3.0
-TOGETHER_S = 0.03
-"""Commits of one PE that follow each other faster than this are of one job."""
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trades", "aggregator": "trades", "vwap": "trades"}
 
@@ -153,27 +151,28 @@ class Real:
         return [found[epoch] for epoch in sorted(found)]
 
     def jobs(self, stream: str, tails: Sequence[str]) -> list[tuple[float, int]]:
-        """The jobs that made a stream: seconds from when there was something to do and nothing else to, and the rows that went in.
+        """The jobs that made a stream: how long each took, and the rows that went in.
 
-        Epochs of one job are committed together.
+        A PE that is free takes all epochs whose inputs are there as one job, whose commits follow each other.
         """
         at = {
             (e.about["stream"], e.about["epoch"]): (e.at_s, e.about["rows"])
             for e in self.events
             if e.kind == "commit" and e.about["as"] == "first" and e.about["stream"] in (stream, *tails)
         }
+        epochs = sorted(epoch for name, epoch in at if name == stream and all((tail, epoch) in at for tail in tails))
+        there = [max(at[tail, epoch][0] for tail in tails) for epoch in epochs]
+        rows = [sum(at[tail, epoch][1] for tail in tails) for epoch in epochs]
         found: list[tuple[float, int]] = []
-        free_s = ended_s = 0.0
-        for epoch in sorted(epoch for name, epoch in at if name == stream):
-            done_s = at[stream, epoch][0]
-            inputs = [at[tail, epoch] for tail in tails if (tail, epoch) in at]
-            rows = sum(count for _, count in inputs)
-            if found and done_s - ended_s < TOGETHER_S:
-                found[-1] = done_s - free_s, found[-1][1] + rows
-            else:
-                free_s = max([ended_s, *(when for when, _ in inputs)])
-                found.append((done_s - free_s, rows))
-            ended_s = done_s
+        first, ended_s = 0, 0.0
+        while first < len(epochs):
+            begun_s = max(ended_s, there[first])
+            last = first
+            while last + 1 < len(epochs) and there[last + 1] <= begun_s:
+                last += 1
+            ended_s = at[stream, epochs[last]][0]
+            found.append((ended_s - begun_s, sum(rows[first : last + 1])))
+            first = last + 1
         return found
 
     def placed(self) -> dict[str, str]:
