@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -137,6 +139,7 @@ def _runs(out: Path) -> Step:
     from holdfast.run.recovery_study import SECONDS, TECHNIQUES, findings, run_techniques
     from holdfast.simulate.records import Records
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
     kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
     missing = [technique for technique in TECHNIQUES if technique.name not in kept]
     if missing:
