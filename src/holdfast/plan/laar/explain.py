@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.baselines import greedy
-from holdfast.plan.laar.completeness import cost, host_load, internal_completeness, short_of, violations
+from holdfast.plan.laar.completeness import best_case, cost, failure_case, host_load, internal_completeness, short_of, violations
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.plan.laar.milp import most_complete
@@ -107,17 +107,14 @@ def closest(instance: Instance, *, seconds: float) -> tuple[Active | None, float
 def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[Reason]:
     """Why each PE has the replicas it has, configuration by configuration."""
 
-    def completeness(strategy: Active) -> float:
-        return internal_completeness(instance, strategy, failure=failure)
-
-    now = completeness(active)
+    now = internal_completeness(instance, active, failure=failure)
     for c, configuration in enumerate(instance.configurations):
+        part = _Part.of(instance, active, c, failure=failure)
         for i, pe in enumerate(instance.pes):
-            changed = active.copy()
+            changed = part.active.copy()
             if active[c, i].all():
-                changed[c, i, 1:] = False
-                without = completeness(changed)
-                saved = cost(instance, active) - cost(instance, changed)
+                changed[0, i, 1:] = False
+                without, saved = now + part.gain(changed), -part.price(changed)
                 if instance.shape[2] == 1:
                     why = "its only replica is active"
                 elif without < instance.sla - IC_TOLERANCE:
@@ -126,19 +123,42 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
                 else:
                     why = f"all replicas active; one alone would save {saved:.4g} CPU s for {now - without:.4f} IC"
             else:
-                changed[c, i] = True
-                there = _listed(instance, active, c, i)
-                gain = completeness(changed) - now
-                more = cost(instance, changed) - cost(instance, active)
-                why = f"{there}; all would bring {gain:.4f} IC for {more:.4g} CPU s{_unless(instance, changed, c)}"
+                changed[0, i] = True
+                there, gain = _listed(instance, active, c, i), part.gain(changed)
+                why = f"{there}; all would bring {gain:.4f} IC for {part.price(changed):.4g} CPU s{_unless(part.instance, changed)}"
                 if gain <= 0:
                     why = f"{there}; more would bring nothing{_since(instance, c, i, failure)}"
             yield Reason(pe, configuration.name, why)
 
 
-def _unless(instance: Instance, active: Active, c: int) -> str:
-    """What stands against a strategy in one configuration: the hosts that cannot carry it."""
-    over = [repr(instance.hosts[h]) for h in np.flatnonzero(host_load(instance, active)[c] > instance.limit)]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """One configuration of a strategy by itself: what changes in it change in all is known without looking at the others."""
+
+    instance: Instance
+    active: Active
+    kept: float
+    best: float
+    failure: FailureModel | None
+
+    @classmethod
+    def of(cls, instance: Instance, active: Active, c: int, *, failure: FailureModel | None) -> "_Part":
+        part, own = instance.only(c), active[c : c + 1]
+        return cls(part, own, failure_case(part, own, failure=failure), best_case(instance), failure)
+
+    def gain(self, changed: Active) -> float:
+        """The IC that another choice of active replicas here would add."""
+        more = failure_case(self.instance, changed, failure=self.failure) - self.kept
+        return more / self.best if self.best > 0 else 0.0
+
+    def price(self, changed: Active) -> float:
+        """The CPU seconds per billing period that it would add."""
+        return cost(self.instance, changed) - cost(self.instance, self.active)
+
+
+def _unless(instance: Instance, active: Active) -> str:
+    """What stands against a strategy of one configuration: the hosts that cannot carry it."""
+    over = [repr(instance.hosts[h]) for h in np.flatnonzero(host_load(instance, active)[0] > instance.limit)]
     return f", but host{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
 
 
@@ -157,20 +177,14 @@ def _listed(instance: Instance, active: Active, c: int, i: int) -> str:
 
 def next_steps(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> list[Step]:
     """What the next unit of budget would buy: single PEs that could become full, most IC per CPU second first."""
-    now, spent = internal_completeness(instance, active, failure=failure), cost(instance, active)
     steps = []
-    for c, i in np.argwhere(~active.all(axis=2)):
-        changed = active.copy()
-        changed[c, i] = True
-        steps.append(
-            Step(
-                pe=instance.pes[i],
-                configuration=instance.configurations[c].name,
-                ic=internal_completeness(instance, changed, failure=failure) - now,
-                cost=cost(instance, changed) - spent,
-                fits=bool((host_load(instance, changed)[c] <= instance.limit).all()),
-            )
-        )
+    for c, configuration in enumerate(instance.configurations):
+        part = _Part.of(instance, active, c, failure=failure)
+        for i in np.flatnonzero(~active[c].all(axis=1)):
+            changed = part.active.copy()
+            changed[0, i] = True
+            fits = bool((host_load(part.instance, changed)[0] <= instance.limit).all())
+            steps.append(Step(instance.pes[i], configuration.name, ic=part.gain(changed), cost=part.price(changed), fits=fits))
     useful = [step for step in steps if step.ic > 0]
     return sorted(useful, key=lambda s: (not s.fits, -s.ic / s.cost if s.cost > 0 else -np.inf, s.pe, s.configuration))
 

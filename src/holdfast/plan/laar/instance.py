@@ -126,6 +126,20 @@ class Instance:
         """The same problem under another SLA."""
         return replace(self, sla=sla)
 
+    def only(self, c: int) -> Instance:
+        """Configuration c by itself, with the probability that it has among all."""
+        rows = slice(c, c + 1)
+        return replace(
+            self,
+            configurations=self.configurations[rows],
+            probability=self.probability[rows],
+            external_in=self.external_in[rows],
+            external_out=self.external_out[rows],
+            rate_in=self.rate_in[rows],
+            rate_out=self.rate_out[rows],
+            work=self.work[rows],
+        )
+
     @property
     def shape(self) -> tuple[int, int, int]:
         """(configurations, PEs, replicas of a PE): the shape of a strategy's `active` array."""
