@@ -1,7 +1,7 @@
 """The reference solver: looks at every strategy. For instances small enough, and to hold the other solvers to."""
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -82,7 +82,7 @@ class _Part:
         _, pes, replicas = instance.shape
         sets = [bits for bits in product((False, True), repeat=replicas) if any(bits)]
         active = np.array(list(product(sets, repeat=pes)), dtype=np.bool_)
-        many = _repeated(instance, c, len(active))
+        many = instance.repeated(c, len(active))
         fits = np.asarray((host_load(many, active) <= instance.limit).all(axis=1))
         best = float((instance.probability @ instance.rate_in).sum())
         scenarios = [share * processed_rates(many, phi) for share, phi in failure.scenarios(many, active)]
@@ -90,21 +90,3 @@ class _Part:
         price = (many.work * active.sum(axis=2)).sum(axis=1) * instance.probability[c]
         kept = processed / best if best > 0 else np.full(len(active), 1.0 / len(instance.probability))
         return cls(active[fits], price[fits], kept[fits])
-
-
-def _repeated(instance: Instance, c: int, times: int) -> Instance:
-    """The instance with configuration c in place of all, as often as there are things to try in it."""
-
-    def again(rows: Floats) -> Floats:
-        return np.repeat(rows[c : c + 1], times, axis=0)
-
-    return replace(
-        instance,
-        configurations=(instance.configurations[c],) * times,
-        probability=again(instance.probability),
-        external_in=again(instance.external_in),
-        external_out=again(instance.external_out),
-        rate_in=again(instance.rate_in),
-        rate_out=again(instance.rate_out),
-        work=again(instance.work),
-    )

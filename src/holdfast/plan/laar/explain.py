@@ -7,9 +7,9 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.baselines import greedy
-from holdfast.plan.laar.completeness import best_case, cost, failure_case, host_load, internal_completeness, short_of, violations
+from holdfast.plan.laar.completeness import host_load, internal_completeness, processed_rates, short_of, violations
 from holdfast.plan.laar.failure import FailureModel, Pessimistic
-from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Instance
+from holdfast.plan.laar.instance import IC_TOLERANCE, Active, Floats, Instance
 from holdfast.plan.laar.milp import most_complete
 from holdfast.plan.laar.misfit import InfeasibleError, misfit
 
@@ -109,56 +109,57 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
 
     now = internal_completeness(instance, active, failure=failure)
     for c, configuration in enumerate(instance.configurations):
-        part = _Part.of(instance, active, c, failure=failure)
+        toggled = _Toggled.of(instance, active, c, failure=failure)
         for i, pe in enumerate(instance.pes):
-            changed = part.active.copy()
+            gain, price = float(toggled.gain[i]), float(toggled.price[i])
             if active[c, i].all():
-                changed[0, i, 1:] = False
-                without, saved = now + part.gain(changed), -part.price(changed)
+                without = max(0.0, now + gain)
                 if instance.shape[2] == 1:
                     why = "its only replica is active"
                 elif without < instance.sla - IC_TOLERANCE:
                     fall = f"IC would fall from {now:.4f} to {short_of(without, instance.sla)}"
                     why = f"all replicas active; with one, {fall}, below the SLA of {instance.sla:.10g}"
                 else:
-                    why = f"all replicas active; one alone would save {saved:.4g} CPU s for {now - without:.4f} IC"
+                    why = f"all replicas active; one alone would save {-price:.4g} CPU s for {-gain:.4f} IC"
             else:
-                changed[0, i] = True
-                there, gain = _listed(instance, active, c, i), part.gain(changed)
-                why = f"{there}; all would bring {gain:.4f} IC for {part.price(changed):.4g} CPU s{_unless(part.instance, changed)}"
+                there = _listed(instance, active, c, i)
+                why = f"{there}; all would bring {gain:.4f} IC for {price:.4g} CPU s{_unless(instance, toggled.load[i])}"
                 if gain <= 0:
                     why = f"{there}; more would bring nothing{_since(instance, c, i, failure)}"
             yield Reason(pe, configuration.name, why)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Part:
-    """One configuration of a strategy by itself: what changes in it change in all is known without looking at the others."""
+class _Toggled:
+    """What each PE would change in one configuration, were it full where it is not, or its first replica alone where it is.
 
-    instance: Instance
-    active: Active
-    kept: float
-    best: float
-    failure: FailureModel | None
+    `gain` is the IC and `price` the CPU seconds per billing period that this would add, `load` what hosts would then carry:
+    by PE, all known without a look at the other configurations.
+    """
+
+    gain: Floats
+    price: Floats
+    load: Floats
 
     @classmethod
-    def of(cls, instance: Instance, active: Active, c: int, *, failure: FailureModel | None) -> "_Part":
-        part, own = instance.only(c), active[c : c + 1]
-        return cls(part, own, failure_case(part, own, failure=failure), best_case(instance), failure)
+    def of(cls, instance: Instance, active: Active, c: int, *, failure: FailureModel | None) -> "_Toggled":
+        pes = len(instance.pes)
+        changed = np.repeat(active[c : c + 1], pes + 1, axis=0)  # the last stays as it is
+        for i in range(pes):
+            changed[i, i, 1:] = ~active[c, i].all()
+            changed[i, i, 0] = True
+        many = instance.repeated(c, pes + 1)
+        scenarios = (failure or Pessimistic()).scenarios(many, changed)
+        kept = np.sum([share * processed_rates(many, phi) for share, phi in scenarios], axis=0).sum(axis=1) * many.probability
+        spent = (many.work * changed.sum(axis=2)).sum(axis=1) * many.probability * instance.billing_period_s
+        best = float((instance.probability @ instance.rate_in).sum())
+        gain = (kept[:-1] - kept[-1]) / best if best > 0 else np.zeros(pes)
+        return cls(gain, spent[:-1] - spent[-1], host_load(many, changed)[:-1])
 
-    def gain(self, changed: Active) -> float:
-        """The IC that another choice of active replicas here would add."""
-        more = failure_case(self.instance, changed, failure=self.failure) - self.kept
-        return more / self.best if self.best > 0 else 0.0
 
-    def price(self, changed: Active) -> float:
-        """The CPU seconds per billing period that it would add."""
-        return cost(self.instance, changed) - cost(self.instance, self.active)
-
-
-def _unless(instance: Instance, active: Active) -> str:
-    """What stands against a strategy of one configuration: the hosts that cannot carry it."""
-    over = [repr(instance.hosts[h]) for h in np.flatnonzero(host_load(instance, active)[0] > instance.limit)]
+def _unless(instance: Instance, load: Floats) -> str:
+    """What stands against a load: the hosts that cannot carry it."""
+    over = [repr(instance.hosts[h]) for h in np.flatnonzero(load > instance.limit)]
     return f", but host{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
 
 
@@ -179,12 +180,11 @@ def next_steps(instance: Instance, active: Active, *, failure: FailureModel | No
     """What the next unit of budget would buy: single PEs that could become full, most IC per CPU second first."""
     steps = []
     for c, configuration in enumerate(instance.configurations):
-        part = _Part.of(instance, active, c, failure=failure)
+        toggled = _Toggled.of(instance, active, c, failure=failure)
         for i in np.flatnonzero(~active[c].all(axis=1)):
-            changed = part.active.copy()
-            changed[0, i] = True
-            fits = bool((host_load(part.instance, changed)[0] <= instance.limit).all())
-            steps.append(Step(instance.pes[i], configuration.name, ic=part.gain(changed), cost=part.price(changed), fits=fits))
+            fits = bool((toggled.load[i] <= instance.limit).all())
+            ic, price = float(toggled.gain[i]), float(toggled.price[i])
+            steps.append(Step(instance.pes[i], configuration.name, ic=ic, cost=price, fits=fits))
     useful = [step for step in steps if step.ic > 0]
     return sorted(useful, key=lambda s: (not s.fits, -s.ic / s.cost if s.cost > 0 else -np.inf, s.pe, s.configuration))
 

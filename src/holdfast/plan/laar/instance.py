@@ -126,18 +126,21 @@ class Instance:
         """The same problem under another SLA."""
         return replace(self, sla=sla)
 
-    def only(self, c: int) -> Instance:
-        """Configuration c by itself, with the probability that it has among all."""
-        rows = slice(c, c + 1)
+    def repeated(self, c: int, times: int) -> Instance:
+        """Configuration c in place of all, as often as there are things to try in it, each with the probability that it has."""
+
+        def again(rows: Floats) -> Floats:
+            return np.repeat(rows[c : c + 1], times, axis=0)
+
         return replace(
             self,
-            configurations=self.configurations[rows],
-            probability=self.probability[rows],
-            external_in=self.external_in[rows],
-            external_out=self.external_out[rows],
-            rate_in=self.rate_in[rows],
-            rate_out=self.rate_out[rows],
-            work=self.work[rows],
+            configurations=(self.configurations[c],) * times,
+            probability=again(self.probability),
+            external_in=again(self.external_in),
+            external_out=again(self.external_out),
+            rate_in=again(self.rate_in),
+            rate_out=again(self.rate_out),
+            work=again(self.work),
         )
 
     @property
