@@ -92,7 +92,7 @@ def test_cost_and_load_of_figure_2():
 
 def test_violations_name_the_host_the_pe_and_the_sla():
     instance = Instance.of(figure_1(sla=0.7))
-    assert list(violations(instance, LOW_FULL_HIGH_ALONE)) == ["internal completeness is 0.6667, the SLA wants 0.7000"]
+    assert list(violations(instance, LOW_FULL_HIGH_ALONE)) == ["internal completeness is 0.6667, the SLA wants 0.7"]
     assert list(violations(instance, np.ones_like(LOW_FULL_HIGH_ALONE))) == [
         "host 'host1' is overloaded in configuration 'high': load 1.6, capacity 1",
         "host 'host2' is overloaded in configuration 'high': load 1.6, capacity 1",
