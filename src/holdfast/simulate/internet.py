@@ -110,7 +110,7 @@ def build(scale: Scale, profile: Floats) -> World:
     for a in range(scale.applications):
         source = f"source{a:03d}"
         sources[source] = Source(rates=tuple(Rate(name=n, rate=float(peak_rates[a] * b), probability=p) for n, b, p in levels))
-        names = [f"app{a:03d}/pe{n:02d}" for n in range(scale.pes)]
+        names = [f"app{a:03d}.pe{n:02d}" for n in range(scale.pes)]
         read: set[str] = set()
         for n, name in enumerate(names):
             tails = {source} if n == 0 else {names[int(t)] for t in rng.integers(max(0, n - 5), n, 1 + int(rng.random() < 0.5))}
