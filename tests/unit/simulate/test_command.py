@@ -54,6 +54,15 @@ def test_a_configuration_can_be_held(documents):
     assert "FAILS  nothing was lost" in result.stdout
 
 
+def test_by_the_epoch_a_queue_without_end_drops_nothing_and_jobs_cost(documents):
+    words = ("simulate", documents / "pipe.yaml", "--trace", "high", "--seconds", "30", "--queue", "inf", "--json")
+    by_tuple, by_epoch = (json.loads(called(*words, *more).stdout) for more in ((), ("--epoch", "1", "--job-cost", "0.1")))
+    assert by_tuple["dropped"] == by_epoch["dropped"] == 0
+    assert by_epoch["internal_completeness"] < by_tuple["internal_completeness"] < 1
+    refused = called(*words, "--epoch", "1", "--scheme", "none")
+    assert "epoch_s wants the scheme 'checkpoint' for every PE" in str(refused.exception)
+
+
 def test_mistakes_are_named(documents):
     result = called("simulate", documents / "pipe.yaml", "--strategy", "none.json")
     assert "--strategy wants a strategy's file or one of nr, sr, grd; there is no file 'none.json'" in str(result.exception)
