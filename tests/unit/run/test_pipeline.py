@@ -31,7 +31,7 @@ def test_activation_that_lags_more_and_more_and_lost_tuples_are_told():
 
 
 def test_the_load_has_so_many_tuples_in_each_second(tmp_path):
-    write_load(tmp_path / "load.parquet", LOAD)
+    write_load(tmp_path / "load.parquet", LOAD.rates)
     times = pq.read_table(tmp_path / "load.parquet")["time"].to_pylist()
     counts = [sum(int((time - times[0]).total_seconds() + 0.125) == second for time in times) for second in range(20)]
     assert counts == LOAD.rates

@@ -18,7 +18,7 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
     >>> from holdfast.model.topology import TaskOperator
     >>> pair = Topology(topology="pair", operators={
     ...     "a": TaskOperator(parallelism=2, rate=1.0), "b": TaskOperator(parallelism=2, inputs={"a": "one-to-one"})})
-    >>> measured_criticality(pair, {"a": 3.0, "b": 1.0}).of({0, 1, 2})
+    >>> round(measured_criticality(pair, {"a": 3.0, "b": 1.0}).of({0, 1, 2}), 9)
     0.875
     """
     problems = [f"{name}: gives no quality impact" for name in sorted(topology.operators.keys() - impact.keys())]
