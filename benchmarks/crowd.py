@@ -71,9 +71,9 @@ def main() -> None:
         app = folder / "crowd.py"
         lanes = "".join(LANE.format(n=n) for n in range(1, LANES + 1))
         app.write_text(HEAD + lanes + TAIL.format(means=", ".join(f"mean_{n}" for n in range(1, LANES + 1))))
-        write_market(folder / "market.parquet", events=ROWS * options.seconds, seed=1, rate=float(ROWS), peak=1.1 * ROWS)
+        write_market(folder / "market.parquet", events=ROWS * options.seconds, seed=1, rate=float(ROWS), peak=1.5 * ROWS)
         ran = run(app, folder / "market.parquet", folder / "run")
-    by_lane = {f"mean_{n}": median(delays(ran, f"mean_{n}/0")) for n in range(1, LANES + 1)}
+    by_lane = {f"mean_{n}": median(delays(ran, f"mean_{n}")) for n in range(1, LANES + 1)}
     slowest, fastest = max(by_lane.values()), min(by_lane.values())
     at_sink = [event.about["latency_s"] for event in ran.events if event.kind == "output" and event.about["as"] == "first"]
     third = len(at_sink) // 3
@@ -114,14 +114,14 @@ def run(app: Path, trace: Path, work: Path) -> Ran:
     return ran
 
 
-def delays(ran: Ran, task: str) -> list[float]:
-    """How long after each epoch closed a task committed it, the first third left out."""
+def delays(ran: Ran, stream: str) -> list[float]:
+    """How long after each epoch of a stream closed it was committed, the first third left out."""
     assert ran.timeline is not None
     line = ran.timeline
     found = [
         event.at_s - line.closes_s(event.about["epoch"])
         for event in ran.events
-        if event.kind == "commit" and event.about["task"] == task
+        if event.kind == "commit" and event.about["stream"] == stream
     ]
     return found[len(found) // 3 :]
 

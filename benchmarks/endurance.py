@@ -38,7 +38,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as name:
         folder = Path(name)
         trace = folder / "market.parquet"
-        write_market(trace, events=ROWS * options.epochs, seed=1, rate=float(ROWS), peak=1.1 * ROWS)
+        write_market(trace, events=ROWS * options.epochs, seed=1, rate=float(ROWS), peak=1.5 * ROWS)
         held, seconds = endure(trace, folder / "run", speed=options.speed)
     early = {what: fmean(values[len(values) // 4 : len(values) // 2]) for what, values in held.items()}
     late = {what: fmean(values[-(len(values) // 4) :]) for what, values in held.items()}
