@@ -12,7 +12,7 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Pace
 from holdfast.assess.keyed import Floats
 from holdfast.assess.score import OutputScore, score_of
-from holdfast.assess.tally import Grid, Outcomes, Parts, Tally, tallied
+from holdfast.assess.tally import Grid, Outcomes, Parts, Tally, sections_of, tallied
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,7 @@ class _Assessor:
             tally,
             score,
         )
+        self._cut = sections_of(campaign, facts)
         self._limits = {"threshold": campaign.threshold, "percentile": campaign.percentile}
         self._local_golden = np.mean([score.local(run) for run in golden], axis=0)
 
@@ -159,15 +160,17 @@ class _Assessor:
 
     def _touched(self, name: str, at: int) -> int:
         outage_s, pace = self._grid.outages[at]
-        tuples = self._campaign.case(name).outage(outage_s) * float(self._facts["source"][pace])
-        return math.ceil(tuples / self._campaign.section) + 1
+        source = self._facts["source"]
+        apart = source.get("seqs", source["tuples"]) / source["tuples"]  # sections are cut by seq, and seqs may have gaps
+        tuples = self._campaign.case(name).outage(outage_s) * float(source[pace])
+        return math.ceil(tuples * apart / self._campaign.section) + 1
 
     def _offset(self, name: str, offset: int) -> OffsetView:
         golden = self._tally.golden(name, offset)
         quality = tuple(
             metrics.quality_score(self._tally.faulty(name, offset, at), golden) for at in range(len(self._grid.outages))
         )
-        begin = self._facts["firsts"][str(offset)] // self._campaign.section
+        begin = self._cut.of(self._facts["firsts"][str(offset)])
         local, wanted = self._tally.local(name, offset)[begin:], self._local_golden[begin:]
         errors = metrics.local_errors(local, wanted)
         return OffsetView(

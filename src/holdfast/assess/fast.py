@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType
 
-from holdfast.assess.golden import Golden
+from holdfast.assess.golden import Golden, require_numbers
 from holdfast.assess.inject import Strike, injected
 from holdfast.assess.jitter import jittered, order_sensitive
 from holdfast.assess.keyed import Floats, Ints
@@ -34,6 +35,8 @@ from holdfast.model import Graph, Operator
 ROWS = 2_000_000
 """Rows of one job, over all its lanes: what bounds memory however many trials there are."""
 LANES = 400
+WIDEST = 1 << 51
+"""Seqs of all lanes together: with phase and displacement they fit a long, and without these Spark divides them exactly."""
 INTEGERS = {"bigint": 1 << 62, "int": 1 << 30, "smallint": 1 << 14}
 
 
@@ -53,7 +56,7 @@ class FastWay:
     def __init__(self, setting: Setting, ground: Ground) -> None:
         assert isinstance(setting.keying, Keying)
         self._setting, self._ground, self._keying = setting, ground, setting.keying
-        self._lanes = Lanes.over(int(setting.rows.seq[-1]) + 4 * setting.jitter)
+        self._lanes = Lanes.over(int(setting.rows.seq[0]), int(setting.rows.seq[-1]) + 4 * setting.jitter)
 
     def lane(self, course: Course, strike: Strike, seed: int) -> Lane:
         """A trial with its reach."""
@@ -74,7 +77,7 @@ class FastWay:
                 _difference(
                     sections["section"][mine],
                     {part: values[part][mine] for part in parts},
-                    *outputs.within(lane.reach, self._setting.section),
+                    *outputs.within(lane.reach, self._setting.cut),
                 )
             )
         return outcomes
@@ -88,14 +91,14 @@ class FastWay:
         sources = {stream: self._in_lanes(stream, lanes) for stream in course.cut}
         output = run_batch(plan, sources)[plan.predecessors(setting.sink)[0]]
         seq = F.col("seq")
-        places = (code.lane(seq).alias("lane"), F.floor(code.seq(seq) / F.lit(setting.section)).cast("long").alias("section"))
+        places = (code.lane(seq).alias("lane"), setting.cut.column(code.seq(seq)).alias("section"))
         sums = [F.expr(f"cast({part} as double)").alias(f"p{n}") for n, part in enumerate(parts)]
         with running(setting.graph, f"a batch of {len(lanes)} trials"):
             table = output.where(code.phase(seq) == COUNTED).groupBy(*places).agg(*sums).toArrow()
         columns = {name: table[name].to_numpy().astype(np.int64) for name in ("lane", "section")}
-        values = {
-            part: np.nan_to_num(table[f"p{n}"].to_numpy(zero_copy_only=False).astype(np.float64)) for n, part in enumerate(parts)
-        }
+        values = {part: pc.fill_null(table[f"p{n}"], 0.0).to_numpy() for n, part in enumerate(parts)}
+        for part, sums in values.items():
+            require_numbers(setting, part, columns["section"], sums)
         return columns, values
 
     @property
@@ -179,6 +182,9 @@ def obstacle(setting: Setting, courses: Sequence[Course]) -> str | None:
     keying = setting.keying
     if isinstance(keying, str):
         return keying
+    first, span = setting.span
+    if span * (LANES + 1) >= WIDEST:
+        return f"its seqs, from {first:,} to {first + span - 1:,}, are too far apart to carry the number of a trial too"
     other = [score.expression for score in setting.scores if not score.additive]
     if other:
         return f"the score '{other[0]}' is no sum, count or average, so it cannot be told from the rows that differ"

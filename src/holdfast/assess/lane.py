@@ -16,29 +16,31 @@ PHASES = 4
 
 @dataclass(frozen=True)
 class Lanes:
-    """The code of a seq for trials side by side; `span` is above every original seq."""
+    """The code of a seq for trials side by side: original seqs lie from `base` on, below base + `span`."""
 
     span: int
+    base: int = 0
 
     unit: int = PHASES
     """How far apart the codes of two neighbouring seqs are."""
 
     @classmethod
-    def over(cls, last_seq: int) -> "Lanes":
-        """Lanes wide enough for seqs up to `last_seq`.
+    def over(cls, first_seq: int, last_seq: int) -> "Lanes":
+        """Lanes wide enough for seqs from `first_seq` to `last_seq`.
 
-        The width is a multiple of a highly composite number: an operator that looks at seq modulo something small sees what it
-        would see without lanes.
+        Base and width are multiples of a highly composite number: an operator that looks at seq modulo something small sees what
+        it would see without lanes.
         """
         unit = 720_720
-        return cls(unit * (last_seq // unit + 2))
+        base = unit * (first_seq // unit)
+        return cls(unit * ((last_seq - base) // unit + 2), base)
 
     def code(self, seq: Column, lane: Column, phase: Column) -> Column:
-        return (lane.cast("long") * F.lit(self.span) + seq) * F.lit(PHASES) + phase
+        return (lane.cast("long") * F.lit(self.span) + seq - F.lit(self.base)) * F.lit(PHASES) + phase
 
     def seq(self, code: Column) -> Column:
         """The original seq."""
-        return F.pmod(F.shiftright(code, 2), F.lit(self.span))
+        return F.pmod(F.shiftright(code, 2), F.lit(self.span)) + F.lit(self.base)
 
     def lane(self, code: Column) -> Column:
         return F.floor(F.shiftright(code, 2) / F.lit(self.span)).cast("int")

@@ -136,8 +136,7 @@ class _Forward:
         begin, end = rows.ranges(every, np.full(len(every), self._first), np.full(len(every), self._last))
         low, high = self._nothing()
         hit = end > begin
-        low[hit] = rows.codes[begin[hit]] % rows.span
-        high[hit] = rows.codes[end[hit] - 1] % rows.span
+        low[hit], high[hit] = rows.seqs_at(begin[hit]), rows.seqs_at(end[hit] - 1)
         return low, high
 
     def _edge(self, stream: str, reader: str) -> tuple[Ints, Ints]:

@@ -139,7 +139,10 @@ class Runner:
 
     def _golden(self, results: Results, *, progress: Progress) -> None:
         """Make every golden run, and write down what the report needs of them."""
-        if results.read("golden") is not None and results.read("facts") is not None:
+        facts = results.read("facts")
+        if results.read("golden") is not None and facts is not None:
+            if facts.get("origin", 0) != self.setting.cut.origin:
+                raise HoldfastError(f"the results in folder '{results.folder}' are of an earlier version; give another folder")
             return
         runs = self._runs()
         parts: list[dict[str, list[float]]] = []
@@ -151,7 +154,7 @@ class Runner:
             parts.append({part: values.tolist() for part, values in golden.parts.items()})
             for (case, offset), reach in reaches.items():
                 if golden.outputs is not None:
-                    sums = golden.outputs.within(reach, self.setting.section)[1]
+                    sums = golden.outputs.within(reach, self.setting.cut)[1]
                     totals = {part: float(values.sum()) for part, values in sums.items()}
                     affected[case].setdefault(str(offset), []).append(totals)
         results.write("facts", self._facts(affected))
@@ -186,11 +189,13 @@ class Runner:
         known = all(len(runs) == self._runs() for case in affected.values() for runs in case.values())
         rates = {case.name: self.tempo(case) for case in campaign.cases}
         return {
-            "sections": setting.sections,
+            "sections": setting.cut.count,
+            "origin": setting.cut.origin,
             "deterministic": setting.deterministic,
             "why_slow": self.why_slow,
             "source": {
                 "tuples": len(setting.rows.seq),
+                "seqs": setting.span[1],
                 "average": setting.rows.tempo.average,
                 "peak": setting.rows.tempo.peak,
             },

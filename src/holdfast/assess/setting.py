@@ -18,6 +18,7 @@ from holdfast.assess.jitter import jittered, order_sensitive
 from holdfast.assess.keyed import Ints, KeyedSeqs
 from holdfast.assess.reach import EpochSeqs, Ground
 from holdfast.assess.score import OutputScore
+from holdfast.assess.section import Sections
 from holdfast.assess.shape import Shape, shapes_of
 from holdfast.assess.source_rows import SourceRows, source_rows
 from holdfast.errors import HoldfastError, ProblemsError
@@ -26,6 +27,9 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.execute.cut import ByTime, with_epochs
 from holdfast.model import App, Graph, LastRows, Operator, Sink, Source
+
+FURTHEST = 1 << 53
+"""A seq that leaves no room for its displacement beside it."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +80,28 @@ class Setting:
     def rows(self) -> SourceRows:
         columns = sorted({column for group in self.groups(self._leading()) for column in group})
         shared = [c for c in columns if all(c in frame.columns for frame in self.sources.values())]
-        return source_rows(self.sources, shared, self.app.epoch_s)
+        rows = source_rows(self.sources, shared, self.app.epoch_s)
+        if not self.deterministic and len(rows.seq) and rows.seq[-1] >= FURTHEST:
+            raise HoldfastError(
+                f"the trace has seqs up to {rows.seq[-1]:,}, and only below {FURTHEST:,} can their arrival order vary; give "
+                "smaller seqs, or an order that does not vary (--jitter 0)"
+            )
+        return rows
 
     @property
     def epochs(self) -> tuple[int, int]:
         return int(self.rows.epoch[0]), int(self.rows.epoch[-1])
 
     @property
-    def sections(self) -> int:
-        """How many sections the output has, those at the beginning of the seqs included."""
-        return int(self.rows.seq[-1]) // self.section + 1
+    def cut(self) -> Sections:
+        """The sections of the output."""
+        return Sections.over(int(self.rows.seq[0]), int(self.rows.seq[-1]), length=self.section)
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first seq, and how many seqs there are up to the last."""
+        first, last = int(self.rows.seq[0]), int(self.rows.seq[-1])
+        return first, last - first + 1
 
     def trace_hash(self) -> str:
         """A number that another trace hardly has, whatever the order of its files and rows."""
@@ -219,18 +235,19 @@ class Setting:
         """The map on which reaches are measured; the keying must be known."""
         keying = self.keying
         assert isinstance(keying, Keying)
-        span, rows = int(self.rows.seq[-1]) + 1, self.rows
-        by_key = {name: KeyedSeqs.of(keying.keys[self.at(seq)], seq, span) for name, seq in seqs.items()}
+        (base, span), rows = self.span, self.rows
+        by_key = {name: KeyedSeqs.of(keying.keys[self.at(seq)], seq, span=span, base=base) for name, seq in seqs.items()}
         kept = {}
         for stream, rule in self.kept_streams():
             codes, firsts = np.unique(combined([rows.codes[name] for name in rule.by]), return_index=True)
             full = np.searchsorted(codes, combined([rows.codes[name] for name in rule.by]))
-            kept[stream, rule.by] = (KeyedSeqs.of(full[self.at(seqs[stream])], seqs[stream], span), keying.keys[firsts])
+            by_value = KeyedSeqs.of(full[self.at(seqs[stream])], seqs[stream], span=span, base=base)
+            kept[stream, rule.by] = (by_value, keying.keys[firsts])
         ends = np.flatnonzero(np.diff(rows.epoch, append=rows.epoch[-1:] + 1))
         return Ground(
             graph=self.graph,
             shapes=self.shapes,
-            rows=KeyedSeqs.of(keying.keys, rows.seq, span),
+            rows=KeyedSeqs.of(keying.keys, rows.seq, span=span, base=base),
             kept=kept,
             seqs=by_key,
             epochs=_epoch_seqs(rows.epoch[ends], rows.seq[ends]),

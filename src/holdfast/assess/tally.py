@@ -10,11 +10,17 @@ from holdfast.assess.case import Pace, Trial
 from holdfast.assess.keyed import Floats
 from holdfast.assess.outcome import Outcome
 from holdfast.assess.score import OutputScore
+from holdfast.assess.section import Sections
 from holdfast.errors import HoldfastError
 
 Parts = Mapping[str, Floats]
 Outcomes = Callable[[], Iterable[tuple[Trial, Outcome]]]
 """Gives every trial with its outcome, as often as it is called."""
+
+
+def sections_of(campaign: Campaign, facts: Mapping[str, Any]) -> Sections:
+    """The sections that a campaign's outcomes speak of."""
+    return Sections(campaign.section, facts.get("origin", 0), facts["sections"])
 
 
 class Grid:
@@ -51,6 +57,7 @@ class Tally:
         self, campaign: Campaign, facts: Mapping[str, Any], golden: Sequence[Parts], score: OutputScore, *, grid: Grid, ends: Any
     ) -> None:
         self._campaign, self._facts, self._golden, self._score, self._grid, self._ends = campaign, facts, golden, score, grid, ends
+        self._cut = sections_of(campaign, facts)
         self._faulty = np.zeros(grid.shape)
         self._local: dict[tuple[str, int], Floats] = {}
 
@@ -97,9 +104,9 @@ class Tally:
     def _stretch(self, case: str, offset: int) -> slice:
         """Elsewhere: the sections from the fault to the last that the longest outage changed, or as many tuples as were given."""
         first = self._facts["firsts"][str(offset)]
-        begin = first // self._campaign.section
+        begin = self._cut.of(first)
         if self._campaign.affected is not None:
-            return slice(begin, (first + self._campaign.affected) // self._campaign.section + 1)
+            return slice(begin, self._cut.of(first + self._campaign.affected) + 1)
         return slice(begin, int(self._ends[self._grid.cases[case], self._grid.offsets[offset]]) + 1)
 
 
@@ -108,7 +115,8 @@ def tallied(
 ) -> tuple[Grid, list[Tally]]:
     """A tally for each score; HoldfastError while trials are missing. Reads the outcomes twice, and holds one at a time."""
     grid = Grid(campaign, facts)
-    begins = [facts["firsts"][str(offset)] // campaign.section for offset in campaign.offsets]
+    cut = sections_of(campaign, facts)
+    begins = [cut.of(facts["firsts"][str(offset)]) for offset in campaign.offsets]
     ends = np.tile(np.array(begins, np.int64), (len(grid.cases), 1))
     seen = np.zeros(grid.shape, bool)
     for trial, outcome in outcomes():

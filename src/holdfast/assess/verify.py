@@ -77,6 +77,8 @@ def _first_apart(one: Outcome, other: Outcome) -> int | None:
 
 
 def _beginning(setting: Setting) -> Setting:
-    until = int(setting.rows.seq[min(SAMPLE, len(setting.rows.seq)) - 1])
+    first, until = int(setting.rows.seq[0]), int(setting.rows.seq[min(SAMPLE, len(setting.rows.seq)) - 1])
     trace = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in setting.sources.items()}
-    return Setting(setting.spark, setting.app, trace, scores=setting.scores, jitter=setting.jitter, section=max(1, until // 50))
+    return Setting(
+        setting.spark, setting.app, trace, scores=setting.scores, jitter=setting.jitter, section=max(1, (until - first) // 50)
+    )

@@ -184,8 +184,9 @@ def fitting_section(setting: "Setting", longest_s: float) -> int:
     seq = setting.rows.seq
     apart = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
     keys = setting.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
-    if keys >= SECTION:
-        return SECTION
+    papers = SECTION * max(1, round(apart))  # the paper's keys have no gaps
+    if keys >= papers:
+        return papers
     digits: int = 10 ** math.floor(math.log10(max(keys, 1.0)))
     section = next(step * digits for step in (5, 2, 1) if step * digits <= max(keys, 1.0))
     say(f"sections have {section:,} keys, so that the longest outage fills {FILLED} of them (--section says otherwise)")

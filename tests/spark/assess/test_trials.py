@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from holdfast.assess.assessment import assess
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
 from holdfast.assess.fast import FastWay
@@ -19,6 +20,7 @@ from holdfast.assess.jitter import jittered
 from holdfast.assess.results import Results
 from holdfast.assess.runner import Runner
 from holdfast.assess.score import score_of
+from holdfast.assess.section import Sections
 from holdfast.assess.setting import Setting
 from holdfast.assess.slow import run_slow
 from holdfast.assess.verify import same
@@ -202,6 +204,28 @@ def test_a_trial_among_others_in_one_job_gives_what_a_run_of_its_own_gives(prepa
     at = data.draw(st.integers(0, 2), "which")
     alone = run_slow(runner.setting, lanes[at].strike, next(run for run in golden.values() if run.seed == lanes[at].seed))
     assert same(alone, together[at])
+
+
+def test_trials_over_seqs_that_begin_far_from_zero_give_what_a_run_of_each_gives(spark, market, tmp_path):
+    far = 1_700_000_000_013
+    setting = bargains(spark, market.withColumn("seq", F.col("seq") + F.lit(far)))
+    assert setting.cut == Sections(250, 1_700_000_000_000, 25)
+    campaign = campaign_of(setting, (Case(("trade_filter",)),), offsets=(3000,), outages_s=(1.0,))
+    fast, slow = run_both(setting, campaign, tmp_path)
+    assert all(len(outcome.sections) and outcome.sections[0] >= 12 for outcome in slow.values())
+    assert all(same(outcome, fast[trial]) for trial, outcome in slow.items())
+    facts, golden = (Results(tmp_path / "fast", campaign).read(name) for name in ("facts", "golden"))
+    assert facts["firsts"]["3000"] == far + 3001
+    assert [len(values) for values in golden["runs"][0].values()] == [25] * 3
+    assert assess(campaign, facts, golden, fast.items)[0].cases[0].offsets[0].begin == 12
+
+
+@pytest.mark.parametrize("outputs", [True, False])
+@pytest.mark.parametrize(("score", "said"), [("sum(double('nan'))", "no number"), ("avg(gain + double('inf'))", "infinite")])
+def test_a_score_that_is_no_finite_number_is_refused(spark, market, outputs, score, said):
+    setting = bargains(spark, market, scores=[score_of("bargains", score)])
+    with pytest.raises(HoldfastError, match=rf"is {said}.* in section 0, seqs 0 to 249"):
+        run_golden(setting, 1, outputs=outputs)
 
 
 def test_servers_that_meet_in_racks_share_jobs_too(spark, tmp_path):

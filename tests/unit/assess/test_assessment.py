@@ -12,7 +12,7 @@ from holdfast.assess.case import Case
 from holdfast.assess.outcome import Outcome
 from holdfast.assess.target import Choice
 from holdfast.errors import HoldfastError
-from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
+from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page, metric_row
 
 SECTIONS = 20
 CHOICES = (Choice("loud", ("it is a source",)), Choice("quiet", (), like="loud"))
@@ -38,6 +38,7 @@ def facts(**changes):
     names = [case.name for case in campaign().cases]
     values = {
         "sections": SECTIONS,
+        "origin": 0,
         "deterministic": False,
         "why_slow": None,
         "source": {"tuples": 2000, "average": 50.0, "peak": 100.0},
@@ -83,6 +84,15 @@ def test_the_metrics_of_a_campaign_worked_out_by_hand():
     assert [view.case for view in first.ranking] == ["loud", "quiet", "loud+quiet (replica, 1 s)"]
 
 
+def test_where_the_seqs_begin_does_not_matter():
+    far = 1_700_000_000_000
+    moved = facts(origin=far, firsts={"1000": far + 1000, "1500": far + 1500})
+    for there, here in zip(
+        assess(campaign(), moved, golden(), outcomes().items), assess(campaign(), facts(), golden(), outcomes().items), strict=True
+    ):
+        assert [metric_row(view) for view in there.cases] == [metric_row(view) for view in here.cases]
+
+
 def test_a_score_that_nothing_changes_shows_no_impact():
     second = assess(campaign(), facts(), golden(), outcomes().items)[1]
     assert {view.impact for view in second.cases} == {0.0}
@@ -118,6 +128,17 @@ def test_advice_says_so_where_sections_are_too_long_for_an_outage_to_show():
     )
     assert "a section is longer than the longest outage, and shorter ones (--section)" in str(advise(hidden, hidden.cases[0]))
     assert "--section" not in str(advise(clear, clear.cases[0]))
+
+
+@pytest.mark.parametrize("peak", [20.0, 100.0])
+@pytest.mark.parametrize("score", [0, 1])
+def test_verdicts_do_not_depend_on_gaps_between_seqs(peak, score):
+    source = {"tuples": 2000, "seqs": 2000, "average": 20.0, "peak": peak}
+    close = assess(campaign(), facts(source=source), golden(), outcomes().items)[score]
+    gaps = facts(source=source | {"seqs": 200_000}, firsts={"1000": 100_000, "1500": 150_000})
+    wide = assess(campaign(section=10_000), gaps, golden(), outcomes().items)[score]
+    assert [view.outage_sections for view in wide.cases] == [view.outage_sections for view in close.cases]
+    assert [str(advise(wide, view)) for view in wide.cases] == [str(advise(close, view)) for view in close.cases]
 
 
 def test_advice_says_so_where_an_impact_comes_from_sections_that_are_next_to_empty():

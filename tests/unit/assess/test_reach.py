@@ -22,8 +22,8 @@ def moving_sum(keep, scope="rows"):
     return app.graph(), {"filter": Shape("tuple", ()), "sum": Shape(scope, (("k",),))}
 
 
-def ground_of(graph, shapes, keys, seqs, ends=(10**9,)):
-    rows = KeyedSeqs.of(keys, seqs, int(seqs.max()) + 1)
+def ground_of(graph, shapes, keys, seqs, ends=(10**9,), base=0):
+    rows = KeyedSeqs.of(keys, seqs, span=int(seqs.max()) + 1 - base, base=base)
     owner = np.arange(int(keys.max()) + 1)
     return Ground(
         graph=graph,
@@ -49,13 +49,14 @@ def outputs(rows, lost=frozenset()):
 
 @given(st.lists(st.integers(0, 2), min_size=4, max_size=40), st.data())
 def test_outputs_outside_the_reach_never_differ_and_the_needed_rows_tell_those_inside(keys, data):
-    rows = list(enumerate(keys))
-    first = data.draw(st.integers(0, len(rows) - 1))
-    last = data.draw(st.integers(first, len(rows) - 1))
+    base = data.draw(st.sampled_from([0, 1_700_000_000_000_000_000]))
+    rows = list(enumerate(keys, start=base))
+    first = base + data.draw(st.integers(0, len(rows) - 1))
+    last = data.draw(st.integers(first, base + len(rows) - 1))
     graph, shapes = moving_sum(last_rows(N, by="k"))
     fault = Loss(target=("filter",), offset=0, tuples=1)
     course = course_of(graph, shapes, fault, "out")
-    ground = ground_of(graph, shapes, np.array(keys), np.arange(len(keys)))
+    ground = ground_of(graph, shapes, np.array(keys), base + np.arange(len(keys)), base=base)
     reach = reach_of(ground, course, first, last, sink="out")
     lost = set(range(first, last + 1))
     golden, faulty = outputs(rows), outputs(rows, lost)

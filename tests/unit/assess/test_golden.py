@@ -1,0 +1,32 @@
+"""The parts of a golden run, section by section."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from holdfast.assess.golden import part_numbers
+from holdfast.assess.score import score_of
+from holdfast.assess.section import Sections
+from holdfast.errors import HoldfastError
+
+SETTING = SimpleNamespace(cut=Sections(10, 100, 5), scores=[score_of("out", "count(*)"), score_of("out", "avg(price)")])
+
+
+def parts(*values, missing=0.0):
+    column = pa.chunked_array([pa.array(values, pa.float64())])
+    return part_numbers(SETTING, "sum(price)", np.array([3, 1, 2])[: len(values)], column, missing=missing)
+
+
+def test_a_section_without_rows_or_without_values_has_none():
+    assert parts(7.0, None, 2.0).tolist() == [0.0, 0.0, 2.0, 7.0, 0.0]
+    assert np.isnan(parts(7.0, None, missing=np.nan)).tolist() == [True, True, True, False, True]
+
+
+@pytest.mark.parametrize(("value", "said"), [(np.nan, r"no number \(nan\)"), (np.inf, "infinite"), (-np.inf, "infinite")])
+def test_a_score_that_is_no_finite_number_is_told_with_its_first_such_section(value, said):
+    with pytest.raises(
+        HoldfastError, match=rf"the score 'avg\(price\)' is {said} in section 1, seqs 110 to 119; every section needs"
+    ):
+        parts(np.inf, value, 1.0)
