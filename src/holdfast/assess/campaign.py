@@ -57,7 +57,8 @@ class Campaign:
             problems.append(f"golden runs must be at least as many as the {self.repetitions} repetitions, got {self.golden_runs}")
         problems += [] if self.section >= 1 else [f"a section holds at least 1 key, got {self.section}"]
         problems += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
-        problems += [] if self.threshold >= 0 else [f"the threshold must not be negative, got {self.threshold:g}"]
+        if not 0 < self.threshold < math.inf:
+            problems.append(f"the threshold is a relative error above 0, such as 0.03, got {self.threshold:g}")
         problems += [] if self.jitter >= 0 else [f"the jitter must not be negative, got {self.jitter}"]
         problems += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]
         if self.affected is not None and self.affected < 1:

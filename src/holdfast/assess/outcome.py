@@ -39,8 +39,12 @@ class Outcome:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Outcome":
+        """The outcome that a document describes: the inverse of `document()`; ValueError, KeyError or TypeError for others."""
+        sections = np.array(document["sections"], np.int64)
         differences = {part: np.array(values, np.float64) for part, values in document["differences"].items()}
-        return cls(np.array(document["sections"], np.int64), differences)
+        if any(values.shape != sections.shape for values in differences.values()) or sections.ndim != 1:
+            raise ValueError("every section needs one difference of each part")
+        return cls(sections, differences)
 
 
 def difference(faulty: Mapping[str, Floats], golden: Mapping[str, Floats]) -> Outcome:

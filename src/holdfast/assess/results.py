@@ -7,6 +7,7 @@ is locked; the lock ends with the process, however that ends.
 
 import fcntl
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
@@ -15,6 +16,7 @@ from typing import IO, Any
 
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Trial
+from holdfast.assess.facts import require_shape
 from holdfast.assess.files import read_json, write_whole, writing
 from holdfast.assess.outcome import Outcome
 from holdfast.errors import HoldfastError
@@ -26,24 +28,29 @@ class Results:
     def __init__(self, folder: Path, campaign: Campaign) -> None:
         self.folder, self.campaign = folder, campaign
         self._outcomes, self._named = folder / "outcomes", folder / "campaign.json"
-        if folder.exists() and not folder.is_dir():
-            raise HoldfastError(f"'{folder}' is a file; results need a folder: give another --out")
-        if not self._named.exists() and folder.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
-            raise HoldfastError(f"folder '{folder}' holds something that is no campaign; give a new or an empty one")
+        require_room(folder)
+        self._made = not folder.exists()
         self._take(taken=self._begun() or self._busy())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes from running the same campaign meanwhile; HoldfastError where one does."""
+        """Keep other processes from running the same campaign meanwhile; HoldfastError where one does.
+
+        A campaign that is refused before anything was found out leaves nothing behind.
+        """
         with writing(self._lock):
             file = self._lock.open("a")
         with file:
-            if not _lock(file):
+            if not (_lock(file) and _is_at(self._lock, file)):  # one that was given back meanwhile is nobody's
                 raise HoldfastError(
                     f"another process is running a campaign in folder '{self.folder}'; wait until it ends, or give another folder"
                 )
             self._take(taken=self._begun())  # another process may have been here between opening and locking
-            yield
+            try:
+                yield
+            except HoldfastError:
+                self._leave()
+                raise
 
     def done(self) -> set[Trial]:
         """The trials that have an outcome."""
@@ -51,8 +58,7 @@ class Results:
 
     def outcomes(self) -> Iterator[tuple[Trial, Outcome]]:
         """Every trial that is done with its outcome, read one after the other: they need not fit into memory together."""
-        for trial, document in self._lines():
-            yield trial, Outcome.of(document)
+        yield from self._lines()
 
     def add(self, outcomes: Iterable[tuple[Trial, Outcome]]) -> None:
         """Keep a batch of outcomes: all of them, or, if the process dies, none."""
@@ -67,8 +73,13 @@ class Results:
         write_whole(self.folder / f"{name}.json", json.dumps(document))
 
     def read(self, name: str) -> dict[str, Any] | None:
+        """The facts or the golden runs, or None while they are not there; HoldfastError where the file holds something else."""
         path = self.folder / f"{name}.json"
-        return read_json(path) if path.exists() else None
+        if not path.exists():
+            return None
+        document = read_json(path)
+        require_shape(path, document, self.campaign)
+        return document
 
     def _take(self, *, taken: bool) -> None:
         """Make the folder this campaign's, and number its next file after those that are there."""
@@ -81,6 +92,15 @@ class Results:
     def _begun(self) -> bool:
         """Whether anything was found out yet: a folder in which nothing was may become another campaign's."""
         return any(self._files()) or any((self.folder / "golden").glob("*.npz"))
+
+    def _leave(self) -> None:
+        """Give the folder back where nothing was found out, and remove it if it was not there before."""
+        if self._begun():
+            return
+        for path in (self._named, self._lock):
+            path.unlink(missing_ok=True)
+        if self._made and not any(self.folder.iterdir()):
+            self.folder.rmdir()
 
     def _busy(self) -> bool:
         """Whether another process is at work here."""
@@ -96,18 +116,31 @@ class Results:
     def _files(self) -> list[Path]:
         return sorted(path for path in self._outcomes.glob("*.jsonl") if path.stem.isdigit())
 
-    def _lines(self) -> Iterator[tuple[Trial, dict[str, Any]]]:
+    def _lines(self) -> Iterator[tuple[Trial, Outcome]]:
         for path in self._files():
             with path.open() as file:
                 for number, line in enumerate(file, start=1):
                     try:
                         document = json.loads(line)
-                        case, offset, outage_s, pace, repetition = document.pop("trial")
+                        case, offset, outage_s, pace, repetition = document["trial"]
+                        trial, outcome = Trial(case, offset, outage_s, pace, repetition), Outcome.of(document)
                     except (ValueError, KeyError, TypeError, AttributeError) as error:
                         raise HoldfastError(
                             f"results file '{path}' is damaged in line {number}; remove it, and its trials are run again"
                         ) from error
-                    yield Trial(case, offset, outage_s, pace, repetition), document
+                    yield trial, outcome
+
+
+def require_room(folder: Path) -> None:
+    """Raise HoldfastError unless a folder is there to be made, is empty, or holds a campaign."""
+    if folder.exists() and not folder.is_dir():
+        raise HoldfastError(f"'{folder}' is a file; results need a folder: give another --out")
+    above = next(path for path in folder.absolute().parents if path.exists())
+    if not above.is_dir():
+        raise HoldfastError(f"'{folder}' cannot be made, because '{above}' is a file; give another --out")
+    named = folder / "campaign.json"
+    if folder.exists() and not named.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+        raise HoldfastError(f"folder '{folder}' holds something that is no campaign; give a new or an empty one")
 
 
 def read_campaign(folder: Path) -> Campaign:
@@ -115,19 +148,33 @@ def read_campaign(folder: Path) -> Campaign:
     path = folder / "campaign.json"
     if not path.exists():
         raise HoldfastError(f"folder '{folder}' holds no campaign: it has no campaign.json")
-    return Campaign.of(read_json(path))
+    document = read_json(path)
+    try:
+        return Campaign.of(document)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise HoldfastError(f"results file '{path}' is damaged; give another folder, or remove this one and start again") from error
 
 
 def _require_same(named: Path, campaign: Campaign, *, taken: bool) -> None:
     there, here = read_json(named), campaign.document()
     if there == here or not taken:
         return
-    differs = sorted(name for name in {*there, *here} if there.get(name) != here.get(name))
-    shown = "; ".join(f"its {name} {_short(there.get(name))}, now {_short(here.get(name))}" for name in differs[:3])
     raise HoldfastError(
-        f"folder '{named.parent}' holds the results of another campaign: {shown}; give another folder, or the same campaign to "
-        "resume it"
+        f"folder '{named.parent}' holds the results of another campaign: {'; '.join(_differences(there, here))}; give another "
+        "folder, or the same campaign to resume it"
     )
+
+
+def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """What two campaign documents differ in, the subject's fields one by one, each with both its values."""
+    found = []
+    for name in sorted({*there, *here}):
+        before, now = there.get(name), here.get(name)
+        if name == "subject" and isinstance(before, dict) and isinstance(now, dict):
+            found += _differences(before, now)
+        elif before != now:
+            found.append(f"its {name.replace('_', ' ')} {_short(before)}, now {_short(now)}")
+    return found
 
 
 def _lock(file: IO[str]) -> bool:
@@ -137,6 +184,11 @@ def _lock(file: IO[str]) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _is_at(path: Path, file: IO[str]) -> bool:
+    """Whether an open file is still the one with this name."""
+    return path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())
 
 
 def _short(value: Any) -> str:

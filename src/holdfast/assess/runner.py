@@ -104,9 +104,7 @@ class Runner:
         """Run what has no outcome yet. Interrupted at any time, it goes on where it stopped when called again."""
         done = results.done()
         trials = list(self.campaign.trials())
-        for trial in trials:  # so that a trial that cannot be is refused before any is run
-            if trial.repetition == 0:
-                self.strike(trial)
+        require_places(self.setting, self.campaign, self._rates)
         left = [trial for trial in trials if trial not in done]
         self._golden(results, progress=progress)
         if not left:
@@ -252,6 +250,18 @@ class Runner:
 
     def _alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, Outcome]]:
         return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
+
+
+def require_places(setting: Setting, campaign: Campaign, rates: Mapping[str, Tempo]) -> None:
+    """Raise HoldfastError where the trace has no room for some trial, before any is run."""
+    places = setting.places(
+        campaign.cases, setting.stream_seqs({stream for case in campaign.cases for stream in setting.struck(case)})
+    )
+    for case in campaign.cases:
+        tempo = tempo_of(setting, places, case, rates)
+        tuples = max(case.tuples(outage_s, tempo.at(pace)) for outage_s in campaign.outages_s for pace in campaign.paces)
+        for offset in campaign.offsets:
+            places.strike(setting.graph, case, offset=offset, tuples=tuples)
 
 
 def _require_fractions(setting: Setting, campaign: Campaign) -> None:

@@ -149,6 +149,7 @@ def assess(**options: Any) -> None:
 
 
 def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
+    from holdfast.assess.results import require_room
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets, group_target
     from holdfast.model.load import load_app
@@ -162,6 +163,7 @@ def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, 
     if explain:
         _explain(graph, cases, choices, kind=options["fault"], as_json=as_json)
         return
+    require_room(options["out"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])
     rates = profiled_rates(options["profile_file"]) if options["profile_file"] else None

@@ -220,8 +220,9 @@ def carry_out(
     """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values."""
     from holdfast.assess.law import require_law
     from holdfast.assess.results import Results
-    from holdfast.assess.runner import Runner
+    from holdfast.assess.runner import Runner, require_places
 
+    require_places(setting, campaign, rates or {})
     results = Results(out, campaign)
     if not results.finished():
         with results.locked():

@@ -1,6 +1,6 @@
 """Reading a recorded trace: the rows of every source, checked against what the application says it reads."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -43,6 +43,8 @@ def open_trace(
     sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names. What is
     mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
+    if _is_local(path) and not _local(path).exists():
+        raise TraceError(_absent(path))
     opened, mistakes = {}, []
     for source in graph.sources:
         try:
@@ -75,17 +77,26 @@ def _place(folder: str, source: Source) -> str:
         root = _local(folder)
         if not root.is_dir():
             raise TraceError(f"trace '{folder}' must be a folder with a file per source, such as {source.name}.parquet")
-        for candidate in sorted(root.iterdir()):
-            if candidate.name.split(".")[0] == source.name:
-                return str(candidate)
+        files = [path for path in sorted(root.iterdir()) if path.name.split(".")[0] == source.name]
+        if len(files) > 1:
+            raise TraceError(
+                f"trace '{folder}' has {len(files)} files for source '{source.name}': {', '.join(path.name for path in files)}; "
+                "leave the one that is meant"
+            )
+        if files:
+            return str(files[0])
         found = ", ".join(sorted(p.name for p in root.iterdir())) or "nothing"
         raise TraceError(f"trace '{folder}' has no file for source '{source.name}', such as {source.name}.parquet; it has {found}")
     return f"{folder.rstrip('/')}/{source.name}.parquet"
 
 
+def _absent(path: str) -> str:
+    return f"trace '{path}' does not exist; make one with 'holdfast trace', or check the path"
+
+
 def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None, scratch: Path | None) -> DataFrame:
     if _is_local(path) and not _local(path).exists():
-        raise TraceError(f"trace '{path}' does not exist; make one with 'holdfast trace', or check the path")
+        raise TraceError(_absent(path))
     try:
         frame = _reader(spark, path, typed=columns is not None)
         frame = _mapped(frame, source, columns) if columns else frame
@@ -137,7 +148,7 @@ def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFr
     for field in source_schema(source):
         if field.name not in got:
             problems.append(
-                f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {', '.join(got) or 'nothing'}"
+                f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {_names(list(got))}"
                 "; foreign names can be mapped (--columns)"
             )
         elif not _fits(got[field.name], field.dataType, text=text):
@@ -150,6 +161,13 @@ def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFr
             for field in source_schema(source)
         )
     )
+
+
+def _names(columns: Sequence[str]) -> str:
+    """Columns as they are called, unless that is no text for people."""
+    if not all(name.isprintable() and "\ufffd" not in name for name in columns):
+        return "names that are no text, so that its content is hardly of the kind that the file is called"
+    return ", ".join(columns) or "nothing"
 
 
 class _TraceProblems(ProblemsError, TraceError):
@@ -174,9 +192,13 @@ def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool)
     if rows == 0:
         raise TraceError(f"{who} is empty; there is nothing to run on")
     if known < rows:
-        raise TraceError(f"{who} has {rows - known} rows without a seq; every row needs one")
+        raise TraceError(f"{who} has {_rows(rows - known)} without a seq; every row needs one")
     if distinct < rows:
-        raise TraceError(f"{who} has {rows - distinct} rows whose seq another row has too; seq must ascend")
+        raise TraceError(f"{who} has {_rows(rows - distinct)} whose seq another row has too; seq must ascend")
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _require_ascending(path: Path, who: str) -> None:

@@ -138,6 +138,27 @@ def test_a_source_without_its_file_is_told_with_the_files_there_are(spark, tmp_p
     )
 
 
+def test_two_files_for_one_source_are_told_with_both_names(spark, tmp_path):
+    written(tmp_path, rows([1]), "bids.parquet")
+    written(tmp_path, rows([2]), "asks.parquet")
+    (tmp_path / "asks.csv").write_text("seq,time,ticker,price\n2,2024-01-01T12:00:00,A,1.5\n")
+    assert refused(spark, tmp_path, "bids", "asks").endswith(
+        "has 2 files for source 'asks': asks.csv, asks.parquet; leave the one that is meant"
+    )
+
+
+def test_a_file_that_is_called_what_it_is_not_is_told_without_its_bytes(spark, tmp_path):
+    said = refused(spark, written(tmp_path, rows([1]), "trades.parquet").rename(tmp_path / "trades.csv"))
+    assert "column 'seq' (bigint) is missing; the trace has: names that are no text" in said
+    assert "PAR1" not in said
+
+
+def test_a_folder_that_is_not_there_is_told_once(spark, tmp_path):
+    assert refused(spark, tmp_path / "nix", "bids", "asks").endswith(
+        "nix' does not exist; make one with 'holdfast trace', or check the path"
+    )
+
+
 @pytest.mark.parametrize(
     ("seqs", "said"),
     [
@@ -161,7 +182,7 @@ def test_seq_is_watched_from_one_batch_of_a_long_file_to_the_next(spark, tmp_pat
 @pytest.mark.parametrize(
     ("seqs", "said"),
     [
-        ([1, 2, 2], "has 1 rows whose seq another row has too; seq must ascend"),
+        ([1, 2, 2], "has 1 row whose seq another row has too; seq must ascend"),
         ([1, None, None], "has 2 rows without a seq; every row needs one"),
     ],
 )

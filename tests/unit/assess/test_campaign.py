@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -35,6 +36,21 @@ def campaign(**changes):
 
 def outcome(total):
     return Outcome(np.array([3, 4]), {"count(*)": np.array([total, 0.5])})
+
+
+def facts(**changes):
+    names = [case.name for case in campaign().cases]
+    return {
+        "sections": 1,
+        "origin": 0,
+        "deterministic": True,
+        "why_slow": None,
+        "source": {"tuples": 40, "seqs": 40, "average": 5.0, "peak": 10.0},
+        "rates": {name: {"average": 5.0, "peak": 10.0} for name in names},
+        "tuples": {name: {"1 average": 5, "2 average": 10, "1 peak": 10, "2 peak": 20} for name in names},
+        "firsts": {"10": 10, "20": 20},
+        "affected": None,
+    } | changes
 
 
 def test_a_campaign_has_every_combination_once():
@@ -115,10 +131,46 @@ def test_a_folder_of_another_campaign_is_refused_with_what_differs(tmp_path):
         Results(tmp_path, campaign(offsets=(10, 30)))
 
 
+def test_a_folder_of_another_trace_is_refused_with_the_fields_that_differ_and_no_others(tmp_path):
+    subject = {"application": "shop", "application_sha256": "fccda707364731ad", "trace": "march.parquet", "trace_hash": "0a" * 8}
+    begun = Results(tmp_path, campaign(subject=subject))
+    begun.add([(next(campaign().trials()), outcome(1.0))])
+    with pytest.raises(HoldfastError) as raised:
+        Results(tmp_path, campaign(subject=subject | {"trace": "april.parquet", "trace_hash": "0b" * 8}))
+    said = str(raised.value)
+    assert 'its trace "march.parquet", now "april.parquet"; its trace hash "0a0a0a0a0a0a0a0a", now "0b0b0b0b0b0b0b0b"; give' in said
+    assert "shop" not in said
+
+
+@pytest.mark.parametrize("threshold", [0.0, -1.0, float("inf"), float("nan")])
+def test_a_threshold_that_every_or_no_error_passes_is_refused(threshold):
+    with pytest.raises(HoldfastError, match=rf"the threshold is a relative error above 0, such as 0\.03, got {threshold:g}"):
+        campaign(threshold=threshold)
+
+
 def test_a_folder_in_which_nothing_was_found_out_yet_may_become_another_campaigns(tmp_path):
     Results(tmp_path, campaign())
     Results(tmp_path, campaign(offsets=(10, 30)))
     assert read_campaign(tmp_path).offsets == (10, 30)
+
+
+def refuse(results):
+    with pytest.raises(HoldfastError, match="offset 10 lies past the end"), results.locked():
+        raise HoldfastError("offset 10 lies past the end")
+
+
+def test_a_campaign_that_is_refused_leaves_nothing(tmp_path):
+    refuse(Results(tmp_path / "new", campaign()))
+    (tmp_path / "empty").mkdir()
+    refuse(Results(tmp_path / "empty", campaign()))
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["empty"]
+
+
+def test_a_campaign_that_is_refused_after_something_was_found_out_keeps_it(tmp_path):
+    results = Results(tmp_path, campaign())
+    results.add([(next(campaign().trials()), outcome(1.0))])
+    refuse(results)
+    assert len(Results(tmp_path, campaign()).done()) == 1
 
 
 def test_two_campaigns_do_not_run_in_one_folder_at_once(tmp_path):
@@ -158,7 +210,13 @@ def test_batches_of_a_resumed_campaign_come_after_those_that_are_there(tmp_path)
     assert len(list((tmp_path / "outcomes").iterdir())) == 3
 
 
-@pytest.mark.parametrize("line", ['{"trial": ["a", 10', "7", '{"trial": ["a"]}', '{"sections": []}', "\x00\x00"])
+WITHOUT_SECTIONS = '{"trial": ["a", 10, 1.0, "peak", 0], "differences": {"count(*)": [1.0]}}'
+OF_TWO_LENGTHS = '{"trial": ["a", 10, 1.0, "peak", 0], "sections": [1, 2], "differences": {"count(*)": [1.0]}}'
+
+
+@pytest.mark.parametrize(
+    "line", ['{"trial": ["a", 10', "7", '{"trial": ["a"]}', '{"sections": []}', "\x00\x00", WITHOUT_SECTIONS, OF_TWO_LENGTHS]
+)
 def test_a_damaged_results_file_is_named_with_what_to_do(tmp_path, line):
     results = Results(tmp_path, campaign())
     results.add([(next(campaign().trials()), outcome(1.0))])
@@ -179,12 +237,42 @@ def test_a_damaged_campaign_and_a_damaged_golden_run_are_named(tmp_path):
         load_golden(tmp_path / "0.npz")
 
 
+@pytest.mark.parametrize(
+    ("name", "document", "said"),
+    [
+        ("facts", {}, "sections: field required; deterministic: field required; why_slow: field required and 5 more"),
+        ("facts", facts(firsts={"10": 10}), "it has no firsts.20"),
+        ("facts", facts(tuples={"a": {}}), "it has no tuples.a.1 average"),
+        ("facts", facts(source=7), "source: input should be a valid dictionary"),
+        ("golden", {}, "runs: field required"),
+        ("golden", {"runs": []}, "it has no 3 runs"),
+        ("golden", {"runs": [{"sum(x)": [1.0]}]}, "it has no runs.0.count(*)"),
+        ("golden", {"runs": [{"count(*)": "many"}]}, "runs.0.count(*): input should be a valid list"),
+    ],
+)
+def test_a_results_file_of_another_shape_is_named_with_what_is_wrong_and_what_to_do(tmp_path, name, document, said):
+    results = Results(tmp_path, campaign())
+    results.write(name, document)
+    with pytest.raises(HoldfastError) as raised:
+        results.read(name)
+    assert f"{name}.json' is damaged ({said}" in str(raised.value)
+    assert "remove it, and the same command finds it out again" in str(raised.value)
+
+
+def test_a_campaign_file_of_another_shape_is_named(tmp_path):
+    (tmp_path / "campaign.json").write_text(json.dumps(campaign().document() | {"cases": [7]}))
+    with pytest.raises(HoldfastError, match=r"campaign\.json' is damaged; give another folder"):
+        read_campaign(tmp_path)
+
+
 def test_a_folder_that_cannot_be_written_is_named_with_the_systems_reason(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(HoldfastError, match="is a file; results need a folder"):
         Results(tmp_path / "file", campaign())
-    with pytest.raises(HoldfastError, match=r"campaign\.json' cannot be written: Not a directory; what was written before is kept"):
+    with pytest.raises(HoldfastError, match=r"below' cannot be made, because '.*file' is a file; give another --out"):
         Results(tmp_path / "file" / "below", campaign())
+    with pytest.raises(HoldfastError, match=r"campaign\.json' cannot be written: .*; what was written before is kept"):
+        Results(Path("/proc/below"), campaign())
 
 
 def test_a_full_disk_is_told_and_leaves_nothing_half_written(tmp_path):
@@ -253,8 +341,8 @@ def test_trials_are_named_for_people():
 
 def test_a_campaign_is_finished_when_every_trial_has_an_outcome(tmp_path):
     results = Results(tmp_path, campaign())
-    results.write("facts", {"sections": 1})
-    results.write("golden", {"runs": [{}]})
+    results.write("facts", facts())
+    results.write("golden", {"runs": [{"count(*)": [1.0]}]})
     assert not results.finished()
     results.add([(trial, outcome(0.0)) for trial in campaign().trials()])
     assert results.finished()

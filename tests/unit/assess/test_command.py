@@ -97,6 +97,16 @@ def test_a_section_is_the_papers_or_short_enough_for_the_longest_outage_to_fill_
     assert ("(--section says otherwise)" in capsys.readouterr().err) == (section not in (5000, 999 * 5000))
 
 
+def test_a_folder_that_cannot_take_results_is_told_before_anything_is_read(tmp_path):
+    (tmp_path / "app.py").write_text(APPLICATION)
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.tex").write_text("one")
+    for out, said in (("app.py", "is a file; results need a folder"), ("thesis", "holds something that is no campaign")):
+        run = CliRunner().invoke(assess, [str(tmp_path / "app.py"), "--trace", "none", "--out", str(tmp_path / out)])
+        assert isinstance(run.exception, HoldfastError) and said in str(run.exception)
+        assert run.stderr == ""
+
+
 def test_injected_graphs_are_shown_in_words(explain):
     shown = explain("--target", "large", "--fault", "duplication")
     assert shown.exit_code == 0
