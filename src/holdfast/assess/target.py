@@ -50,18 +50,29 @@ def group_target(graph: Graph, names: Iterable[str]) -> Target:
 
     A name that is a PE of several operators stands for them all.
     """
-    wanted: set[str] = set()
-    for name in names:
-        if name in graph.pes and name not in graph.nodes:
-            wanted.update(graph.pes[name])
-        elif name in graph.nodes and not isinstance(graph.nodes[name], Sink):
-            wanted.add(name)
-        else:
-            known = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
-            raise HoldfastError(f"target '{name}' is no source, operator or PE of this application; they are: {known}")
-    if not wanted:
+    return group_targets(graph, [names])[0]
+
+
+def group_targets(graph: Graph, groups: Iterable[Iterable[str]]) -> list[Target]:
+    """The target of each group; HoldfastError with every name in any of them that is none."""
+    listed = [list(group) for group in groups]
+    members = {name: _members(graph, name) for group in listed for name in group}
+    unknown = [f"'{name}'" for name, found in members.items() if not found]
+    if unknown:
+        known = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
+        who = f"target {unknown[0]} is" if len(unknown) == 1 else f"targets {', '.join(unknown)} are"
+        raise HoldfastError(f"{who} no source, operator or PE of this application; they are: {known}")
+    if not all(listed):
         raise HoldfastError("a target needs at least one operator or source")
-    return tuple(name for name in graph.order if name in wanted)
+    wanted = [{member for name in group for member in members[name]} for group in listed]
+    return [tuple(name for name in graph.order if name in group) for group in wanted]
+
+
+def _members(graph: Graph, name: str) -> tuple[str, ...]:
+    """The operators and sources that a name stands for; none for a sink or what does not exist."""
+    if name in graph.pes and name not in graph.nodes:
+        return tuple(graph.pes[name])
+    return (name,) if name in graph.nodes and not isinstance(graph.nodes[name], Sink) else ()
 
 
 def position(graph: Graph, name: str) -> int:

@@ -151,15 +151,15 @@ def assess(**options: Any) -> None:
 def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
     from holdfast.assess.results import require_room
     from holdfast.assess.setting import Setting
-    from holdfast.assess.target import choose_targets, group_target
+    from holdfast.assess.target import choose_targets, group_targets
     from holdfast.model.load import load_app
 
     app = load_app(app_file)
     graph = app.graph()
     choices = choose_targets(graph)
-    targets = [group_target(graph, text.split(",")) for text in options["targets"]] or [(c.name,) for c in choices if c.chosen]
-    groups = [group_target(graph, text.split(",")) for text in options["protected"]]
-    cases = cases_of(targets, groups, failover_s=options["failover_s"])
+    named = group_targets(graph, [text.split(",") for text in (*options["targets"], *options["protected"])])
+    targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
+    cases = cases_of(targets or [(c.name,) for c in choices if c.chosen], groups, failover_s=options["failover_s"])
     if explain:
         _explain(graph, cases, choices, kind=options["fault"], as_json=as_json)
         return

@@ -156,12 +156,20 @@ def local_plot(view: CaseView, campaign: Campaign) -> str:
 def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
     ranked = _as_they_are(campaign, assessment) or list(assessment.ranking)
     most, least = ranked[0], ranked[-1]
+    replicas = sum(case.failover_s is not None for case in campaign.cases)
+    into = _counted(len(campaign.cases) - replicas, "target") + (
+        f" and {_counted(replicas, 'replicated group')}" if replicas else ""
+    )
     return (
-        f"{campaign.size:,} injections of {campaign.fault['kind']} into {len(campaign.cases)} targets over "
+        f"{campaign.size:,} injections of {campaign.fault['kind']} into {into} over "
         f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. Losing {most.case} hurts most "
-        f"(quality impact {most.impact:.2f}, {most.recovery} sections to recover), losing {least.case} least "
+        f"(quality impact {most.impact:.2f}, {_counted(most.recovery, 'section')} to recover), losing {least.case} least "
         f"({least.impact:.2f}, {least.recovery})."
     )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _spread_warning(assessment: Assessment, campaign: Campaign) -> str:

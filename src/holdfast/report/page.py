@@ -19,6 +19,10 @@ th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1rem}
 .card{max-width:44rem;background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:.8rem}
 .card p{font-size:.92rem}.plot{width:100%;height:auto;display:block}
+@media(max-width:40rem){.stacked thead{display:none}.stacked tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--edge)}
+.stacked td{display:inline-block;border:0;padding:0 1rem .2rem 0;white-space:normal;overflow-wrap:anywhere}
+.stacked td.words{display:block;min-width:0;padding-right:0}
+.stacked td:not(.words)::before{content:attr(data-column) ": ";color:var(--note)}}
 .good{color:var(--good)}.bad{color:var(--bad)}code{font-size:.9em}pre{overflow-x:auto;font-size:.85rem}
 """
 
@@ -47,28 +51,35 @@ def paragraph(text: str, *, note: bool = False) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = (), names: Sequence[str] = ()) -> str:
-    """A table that scrolls sideways on a narrow screen; the columns in `words` hold sentences, those in `names` names."""
+    """A table; the columns in `words` hold sentences, those in `names` names.
+
+    On a narrow screen one with sentences has its cells below each other, and one without scrolls sideways.
+    """
     kinds = dict.fromkeys(words, " class=words") | dict.fromkeys(names, " class=name")
     head = "".join(f"<th{kinds.get(column, '')}>{escape(column)}</th>" for column in columns)
     body = "".join(
         "<tr>"
-        + "".join(f"<td{kinds.get(column, '')}>{escape(cell)}</td>" for column, cell in zip(columns, row, strict=True))
+        + "".join(
+            f'<td{kinds.get(column, "")} data-column="{escape(column)}">{escape(cell)}</td>'
+            for column, cell in zip(columns, row, strict=True)
+        )
         + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    stacked = " class=stacked" if words else ""
+    return f'<div class="scroll"><table{stacked}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def verdicts(rows: Sequence[tuple[str, bool | None, str]]) -> str:
     """Named checks, each true, false or unknown, with what was found."""
     marks = {True: ("good", "true"), False: ("bad", "false"), None: ("note", "unknown")}
     body = "".join(
-        f'<tr><td class="words">{escape(name)}</td><td class="{marks[held][0]}">{marks[held][1]}</td>'
+        f'<tr><td class="words">{escape(name)}</td><td class="{marks[held][0]}" data-column="holds">{marks[held][1]}</td>'
         f'<td class="words">{escape(found)}</td></tr>'
         for name, held, found in rows
     )
     head = "<th>finding</th><th>holds</th><th class=words>what was found</th>"
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return f'<div class="scroll"><table class=stacked><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
 def cards(parts: Sequence[str]) -> str:

@@ -148,7 +148,7 @@ def test_two_files_for_one_source_are_told_with_both_names(spark, tmp_path):
 
 
 def test_a_file_that_is_called_what_it_is_not_is_told_without_its_bytes(spark, tmp_path):
-    said = refused(spark, written(tmp_path, rows([1]), "trades.parquet").rename(tmp_path / "trades.csv"))
+    said = refused(spark, written(tmp_path, rows([1]), "trades.csv"))
     assert "column 'seq' (bigint) is missing; the trace has: names that are no text" in said
     assert "PAR1" not in said
 

@@ -181,5 +181,6 @@ def test_json_csv_and_page_say_the_same():
     assert lines[1] == "sum(x),loud,1000,1,peak,100,1.75,1.0,0.0,True,4,9.0"
     page = assessment_page(campaign(), facts(), assessments, CHOICES)
     assert "Losing loud hurts most (quality impact 9.00, 4 sections to recover)" in page
+    assert "24 injections of loss into 2 targets and 1 replicated group over 2,000 source tuples" in page
     assert page.count("<svg") == 3 + 1 + 3
     assert "behaves like loud" in page

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.assess.target import choose_targets, group_target, position
+from holdfast.assess.target import choose_targets, group_target, group_targets, position
 from holdfast.errors import HoldfastError
 from holdfast.model import App, last_rows
 from holdfast.model.load import load_app
@@ -66,6 +66,10 @@ def test_a_pe_is_a_group_of_its_operators():
 def test_an_unknown_target_is_named_with_those_that_exist(bargains):
     with pytest.raises(HoldfastError, match=r"target 'agregator' is no source, operator or PE .* they are: market, trade_quote"):
         group_target(bargains, ["agregator"])
+    with pytest.raises(
+        HoldfastError, match="targets 'agregator', 'vwop' are no source, operator or PE of this application; they are"
+    ):
+        group_targets(bargains, [["vwap", "agregator"], ["vwop"]])
     with pytest.raises(HoldfastError, match="target 'bargains'"):
         group_target(bargains, ["bargains"])
 

@@ -18,6 +18,14 @@ def test_what_a_page_is_given_is_text_and_no_markup():
     assert "<script>" not in text and "&lt;script&gt;" in text and "<title>&lt;b&gt;</title>" in text
 
 
+def test_on_a_narrow_screen_sentences_stand_below_what_they_are_about_and_figures_scroll():
+    advice = table(("rank", "advice"), [("1", "Protect it.")], words=("advice",))
+    assert "<table class=stacked>" in advice and '<td data-column="rank">1</td><td class=words data-column="advice">' in advice
+    assert "stacked" not in table(("operator", "R"), [("vwap", "3")])
+    narrow = page("", []).partition("@media(max-width:40rem)")[2]
+    assert ".stacked td.words{display:block;min-width:0" in narrow
+
+
 def test_a_plot_takes_its_colours_from_the_page_and_says_what_it_shows():
     svg = line_plot([("a", [1, 2], [3, 4])], x="outage", y="quality", title="vwap")
     assert 'aria-label="vwap"' in svg and "var(--s0)" in svg and "var(--ink)" in svg
