@@ -161,7 +161,7 @@ class _Assessor:
     def _touched(self, name: str, at: int) -> int:
         outage_s, pace = self._grid.outages[at]
         source = self._facts["source"]
-        apart = source.get("seqs", source["tuples"]) / source["tuples"]  # sections are cut by seq, and seqs may have gaps
+        apart = float(source.get("seqs", source["tuples"]) / source["tuples"])  # sections are cut by seq, and seqs may have gaps
         tuples = self._campaign.case(name).outage(outage_s) * float(source[pace])
         return math.ceil(tuples * apart / self._campaign.section) + 1
 
