@@ -118,7 +118,7 @@ def require_numbers(setting: Setting, part: str, places: Ints, values: Floats) -
     begin = setting.cut.origin + int(places[at]) * setting.cut.length
     what = "no number (nan)" if np.isnan(values[at]) else "infinite"
     raise HoldfastError(
-        f"the score '{score}' is {what} in section {places[at]}, seqs {begin:,} to {begin + setting.cut.length - 1:,}; every "
+        f"the score '{score}' is {what} in the section of seqs {begin:,} to {begin + setting.cut.length - 1:,}; every "
         "section needs a finite one: score other values, or leave such rows out of the output"
     )
 

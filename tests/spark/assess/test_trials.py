@@ -224,7 +224,7 @@ def test_trials_over_seqs_that_begin_far_from_zero_give_what_a_run_of_each_gives
 @pytest.mark.parametrize(("score", "said"), [("sum(double('nan'))", "no number"), ("avg(gain + double('inf'))", "infinite")])
 def test_a_score_that_is_no_finite_number_is_refused(spark, market, outputs, score, said):
     setting = bargains(spark, market, scores=[score_of("bargains", score)])
-    with pytest.raises(HoldfastError, match=rf"is {said}.* in section 1, seqs 250 to 499"):
+    with pytest.raises(HoldfastError, match=rf"is {said}.* in the section of seqs 250 to 499"):
         run_golden(setting, 1, outputs=outputs)
 
 

@@ -27,6 +27,6 @@ def test_a_section_without_rows_or_without_values_has_none():
 @pytest.mark.parametrize(("value", "said"), [(np.nan, r"no number \(nan\)"), (np.inf, "infinite"), (-np.inf, "infinite")])
 def test_a_score_that_is_no_finite_number_is_told_with_its_first_such_section(value, said):
     with pytest.raises(
-        HoldfastError, match=rf"the score 'avg\(price\)' is {said} in section 1, seqs 110 to 119; every section needs"
+        HoldfastError, match=rf"the score 'avg\(price\)' is {said} in the section of seqs 110 to 119; every section needs"
     ):
         parts(np.inf, value, 1.0)
