@@ -100,7 +100,8 @@ def reader(held: dict[str, list[float]], log: Path) -> Callable[[dict[str, Any],
             held.setdefault(what, []).append(value)
         if time.monotonic() - said[0] > 30:
             said[0] = time.monotonic()
-            clean = [r["status"]["clean"] for t in story["tasks"] for r in t["replicas"] if r["status"]]
+            statuses = [replica["status"] or {} for task in story["tasks"] for replica in task["replicas"]]
+            clean = [status["clean"] for status in statuses if status.get("clean") is not None]
             at = f"epochs {min(clean)} to {max(clean)}" if clean else "starting"
             print(f"{at}: {', '.join(f'{what} {value:,.1f}' for what, value in now.items())}", file=sys.stderr)
 
