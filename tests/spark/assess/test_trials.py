@@ -218,6 +218,17 @@ def test_trials_over_seqs_that_begin_far_from_zero_give_what_a_run_of_each_gives
     assert facts["firsts"]["3000"] == far + 3001
     assert [len(values) for values in golden["runs"][0].values()] == [25] * 3
     assert assess(campaign, facts, golden, fast.items)[0].cases[0].offsets[0].begin == 12
+    earlier = Results(tmp_path / "fast", campaign)
+    earlier.write("facts", facts | {"origin": 0})
+    with pytest.raises(HoldfastError, match="fast' are of an earlier version; give another folder"):
+        Runner(setting, campaign, verify=False).run(earlier)
+
+
+def test_seqs_that_leave_no_room_for_an_arrival_order_are_refused_unless_it_is_always_the_same(spark, market):
+    rows = market.limit(9).withColumn("seq", F.col("seq") + F.lit(1 << 60))
+    assert len(bargains(spark, rows, jitter=0).rows.seq) == 9
+    with pytest.raises(HoldfastError, match=r"only below 9,007,199,254,740,992 can their arrival order vary; .*--jitter 0"):
+        len(bargains(spark, rows).rows.seq)
 
 
 @pytest.mark.parametrize("outputs", [True, False])
