@@ -2,7 +2,8 @@
 
     python benchmarks/endurance.py [--epochs 3600] [--speed 10] [--json]
 
-Bargain Discovery, every operator a PE of its own, over two nodes: an hour of epochs of a second at 100 tuples each, replayed
+Bargain Discovery, every operator a PE of its own, over two nodes: an hour of epochs of a second at 100 tuples of 200 tickers each (with many more, what the
+application itself remembers grows all hour long), replayed
 --speed times faster. What the PE hosts hold and what lies in the log is read twice a second; the last quarter of the run is
 compared with the second one (the first warms up).
 """
@@ -25,7 +26,7 @@ from holdfast.run.timeline import Timeline
 from holdfast.trace import write_market
 
 BOUND = 1.15
-ROWS = 100
+ROWS, TICKERS = 100, 200
 EXAMPLE = Path(__file__).parents[1] / "examples" / "bargain_discovery.py"
 
 
@@ -38,7 +39,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as name:
         folder = Path(name)
         trace = folder / "market.parquet"
-        write_market(trace, events=ROWS * options.epochs, seed=1, rate=float(ROWS), peak=1.5 * ROWS)
+        write_market(trace, events=ROWS * options.epochs, seed=1, rate=float(ROWS), peak=1.5 * ROWS, tickers=TICKERS)
         held, seconds = endure(trace, folder / "run", speed=options.speed)
     early = {what: fmean(values[len(values) // 4 : len(values) // 2]) for what, values in held.items()}
     late = {what: fmean(values[-(len(values) // 4) :]) for what, values in held.items()}
