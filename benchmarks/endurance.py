@@ -2,10 +2,10 @@
 
     python benchmarks/endurance.py [--epochs 3600] [--speed 10] [--json]
 
-Bargain Discovery, every operator a PE of its own, over two nodes: an hour of epochs of a second at 100 tuples of 200 tickers each (with many more, what the
-application itself remembers grows all hour long), replayed
---speed times faster. What the PE hosts hold and what lies in the log is read twice a second; the last quarter of the run is
-compared with the second one (the first warms up).
+Bargain Discovery, every operator a PE of its own, over two nodes: an hour of epochs of a second, 100 tuples each, replayed --speed
+times faster. There are 200 tickers; with thousands, what the application itself remembers of them grows all hour long. What the PE
+hosts hold and what lies in the log is read twice a second; the last quarter of the run is compared with the second one (the first
+warms up).
 """
 
 import argparse
