@@ -13,7 +13,7 @@ test: setup chromium
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(MAKE) --jobs=2 --output-sync=line scenarios the-rest
+	$(MAKE) --jobs=2 scenarios the-rest
 
 scenarios:
 	$(VENV)/bin/pytest tests/scenario
