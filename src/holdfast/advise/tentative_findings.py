@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from holdfast.model.finding import Finding
+
 CLOSE = 0.1
 """Two shares that differ by no more than this are close."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something the paper says, and whether it holds here."""
-
-    name: str
-    paper: str
-    ours: str
-    holds: bool
 
 
 Row = dict[str, Any]

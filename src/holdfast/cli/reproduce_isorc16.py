@@ -46,7 +46,7 @@ def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> N
       holdfast reproduce isorc16 --part algorithms --weather nyc_airports_2013.csv --servers realAWSCloudwatch
       holdfast reproduce isorc16 --part runs --cells 5/large/medium --seconds 60
     """
-    from holdfast.predict.isorc16 import Finding
+    from holdfast.model.finding import Finding
 
     if seed < 0:
         raise HoldfastError(f"--seed wants a whole number of at least 0, got {seed}")

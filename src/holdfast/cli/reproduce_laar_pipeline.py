@@ -14,7 +14,8 @@ from holdfast.cli.shared import json_option, print_json, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.run.pipeline import Finding, Load, Seen
+    from holdfast.model.finding import Finding
+    from holdfast.run.pipeline import Load, Seen
 
 
 @click.command("laar-pipeline")

@@ -15,7 +15,8 @@ import click
 from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
 from holdfast.errors import HoldfastError
-from holdfast.plan.ppa.figure14 import Finding, Unit, draw, findings, measure_unit, panels, table, units
+from holdfast.model.finding import Finding
+from holdfast.plan.ppa.figure14 import Unit, draw, findings, measure_unit, panels, table, units
 from holdfast.plan.process import each
 
 Record = dict[str, Any]

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from holdfast.model.finding import Finding
 from holdfast.predict.neighbours import NearestNeighbours
 from holdfast.predict.predictor import Predictor
 from holdfast.predict.registry import PAPER
@@ -55,16 +56,6 @@ class Timing:
     @property
     def total_s(self) -> float:
         return self.train_s + self.execute_s
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim, what the paper has, what was found here, and whether it holds."""
-
-    name: str
-    paper: str
-    ours: str
-    holds: bool
 
 
 def figure_3(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from holdfast.predict.isorc16 import ACCURACY, Finding
+from holdfast.model.finding import Finding
+from holdfast.predict.isorc16 import ACCURACY
 from holdfast.run.late_study import Cell, LateRun
 
 TABLE_4: Mapping[tuple[str, str, str], Mapping[str, tuple[float, float]]] = {

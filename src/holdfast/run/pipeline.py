@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor, Host
 from holdfast.model.document import write_document
+from holdfast.model.finding import Finding
 from holdfast.model.job import Contract, Feed, Job
 from holdfast.plan.laar import Instance, Strategy, plan_strategy, static_replication
 from holdfast.plan.laar.examples import figure_1
@@ -155,16 +156,6 @@ def seen(way: str, ran: Ran, load: Load, cpu: dict[str, list[tuple[float, float]
     latencies = {e.about["epoch"] - ran.timeline.first: e.about["latency_s"] for e in outputs}
     tuples_in = [*load.rates, *[0] * (seconds - len(load.rates))]
     return Seen(way, tuples_in, out, [latencies[n] for n in sorted(latencies)], cpu, decided)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What the paper shows, what was seen here, and whether they agree."""
-
-    name: str
-    paper: str
-    ours: str
-    holds: bool
 
 
 def findings(runs: Sequence[Seen], load: Load) -> list[Finding]:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from holdfast.errors import HoldfastError
 from holdfast.model.document import check_document
+from holdfast.model.finding import Finding
 from holdfast.model.job import Job
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.run.checkers import recoveries
@@ -171,16 +172,6 @@ def silence_s(events: Sequence[Event], since_s: float, until_s: float, *, epoch_
     times = [e.at_s for e in events if e.kind == "output" and e.about["as"] == "first"]
     gaps = [later - earlier for earlier, later in pairwise(times) if since_s <= later and earlier < until_s]
     return max(0.0, max(gaps, default=0.0) - epoch_s)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something the paper says, and whether it holds here."""
-
-    name: str
-    paper: str
-    ours: str
-    holds: bool
 
 
 def findings(rows: Sequence[Mapping[str, Any]]) -> list[Finding]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.model.descriptor import Descriptor
+from holdfast.model.finding import Finding
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.plan.laar import Best, Instance, Outcome, Solution, generate, greedy, non_replicated, static_replication
 from holdfast.plan.laar.generator import Ranges
@@ -148,16 +149,6 @@ def _figures(outcome: Simulated, high: np.ndarray[tuple[int, ...], np.dtype[np.b
         "peak_rate": float(output[high].mean()),
         "high_s": float((outcome.ledger.configuration[: len(high)] == len(outcome.deployment.configurations) - 1).sum()),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something the paper says, and whether it holds here."""
-
-    name: str
-    paper: str
-    ours: str
-    holds: bool
 
 
 Ratios = dict[str, list[float]]

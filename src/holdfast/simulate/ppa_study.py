@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from holdfast.model.descriptor import Descriptor, Host, Input, Pe, Rate, Sink, Source
+from holdfast.model.finding import Finding
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.laar_study import Finding
 from holdfast.simulate.outcome import Outcome
 from holdfast.simulate.rates import steady_rates
 from holdfast.simulate.settings import Care, Settings

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.model.finding import Finding
 from holdfast.plan.ppa.fidelity import output_fidelity
 from holdfast.plan.ppa.frontier import Frontier
 from holdfast.plan.ppa.generator import Ranges, generate
@@ -50,16 +51,6 @@ class Unit:
     @property
     def key(self) -> str:
         return f"{self.panel}/{self.setting}/{self.seed}/{self.number}"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something the paper reads from its figure, and whether it holds here."""
-
-    name: str
-    paper: str
-    ours: str
-    holds: bool
 
 
 def units(seed: int, topologies: int) -> list[Unit]:
