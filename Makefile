@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-scenario test-rest test-long setup java chromium clean
+.PHONY: demo test test-scenario test-spark test-unit test-long setup java chromium clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
@@ -13,13 +13,16 @@ test: setup chromium
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(MAKE) --jobs=2 test-scenario test-rest
+	$(MAKE) --jobs=3 test-scenario test-spark test-unit
 
 test-scenario:
 	$(VENV)/bin/pytest tests/scenario
 
-test-rest:
-	$(VENV)/bin/pytest tests/unit tests/spark src
+test-spark:
+	$(VENV)/bin/pytest tests/spark
+
+test-unit:
+	$(VENV)/bin/pytest tests/unit src
 
 test-long: setup
 	$(VENV)/bin/pytest -m long tests/scenario

@@ -17,6 +17,15 @@ from holdfast.model.fault import Side
 Pace = Literal["average", "peak"]
 
 
+def outage_name(outage_s: float, pace: Pace | None = None) -> str:
+    """An outage in words that no other outage shares.
+
+    >>> outage_name(16.0, "peak"), outage_name(0.1234567)
+    ('16 peak', '0.1234567')
+    """
+    return np.format_float_positional(outage_s, trim="-") + (f" {pace}" if pace else "")
+
+
 @dataclass(frozen=True)
 class Case:
     """Who fails, and how long at most. A group with an active replica loses what it would have put out until the replica takes
@@ -35,7 +44,7 @@ class Case:
 
     @property
     def name(self) -> str:
-        return target_name(self.target) + ("" if self.failover_s is None else f" (replica, {self.failover_s:g} s)")
+        return target_name(self.target) + ("" if self.failover_s is None else f" (replica, {outage_name(self.failover_s)} s)")
 
     def outage(self, seconds: float) -> float:
         return seconds if self.failover_s is None else min(seconds, self.failover_s)
@@ -57,7 +66,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        return f"{self.case} | {self.offset} | {self.outage_s:g} s {self.pace} | {self.repetition}"
+        return f"{self.case} | {self.offset} | {outage_name(self.outage_s)} s {self.pace} | {self.repetition}"
 
 
 @dataclass(frozen=True)

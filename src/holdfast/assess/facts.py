@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import outage_name
 from holdfast.assess.score import parts_of, score_of
 from holdfast.errors import HoldfastError
 
@@ -35,7 +36,7 @@ class Facts(BaseModel):
 
     def missing(self, campaign: Campaign) -> list[str]:
         """What a campaign asks for that is not here."""
-        outages = [f"{outage_s:g} {pace}" for pace in campaign.paces for outage_s in campaign.outages_s]
+        outages = [outage_name(outage_s, pace) for pace in campaign.paces for outage_s in campaign.outages_s]
         found = [f"firsts.{offset}" for offset in campaign.offsets if str(offset) not in self.firsts]
         for case in campaign.cases:
             found += [f"tuples.{case.name}.{o}" for o in outages if o not in self.tuples.get(case.name, {})]

@@ -1,11 +1,10 @@
 """Fault injection operators, placed into the graph before a target's inputs or after its outputs (DEBS'11, section 4.1)."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -162,28 +161,20 @@ def _duplicate(stream: DataFrame, burst: _Burst) -> DataFrame:
 
 
 def _reorder(stream: DataFrame, burst: _Burst) -> DataFrame:
-    """Tuples of the burst exchange their seqs: `place -> (step * place + turn) mod size` is one to one where step and size have
-    no common divisor."""
+    """Tuples of the burst exchange their seqs, so that no seq is new to the stream: those of a block are shuffled, and a block is
+    the whole burst or one tuple longer than the distance. Tuples of one seq move together."""
     fault = burst.strikes[0].fault
     assert isinstance(fault, Reordering) and isinstance(burst.code, OneLane) and len(burst.strikes) == 1
-    first, last = burst.strikes[0].first, burst.strikes[0].last
-    length = last - first + 1
-    size = length if fault.distance is None else min(fault.distance + 1, length)
-    step = _coprime(size, fault.seed)
-    place = F.col("seq") - F.lit(first)
-    block = F.floor(place / F.lit(size)).cast("long")
-    turn = F.pmod(F.xxhash64(F.lit(burst.salt), F.lit(fault.seed), block), F.lit(size))
-    moved = F.lit(first) + block * F.lit(size) + F.pmod(F.pmod(place, F.lit(size)) * F.lit(step) + turn, F.lit(size))
-    whole = burst.inside & ((block + 1) * F.lit(size) <= F.lit(length))
-    return stream.withColumn("seq", F.when(whole, moved).otherwise(F.col("seq")))
-
-
-def _coprime(size: int, seed: int) -> int:
-    """A step near the golden section of the size, without a common divisor with it; another one for another seed."""
-    step = max(1, int(size * 0.6180339887) + seed % 7)
-    while math.gcd(step, size) != 1:
-        step += 1
-    return step
+    place = F.row_number().over(Window.orderBy("seq")) - 1
+    block = F.lit(0) if fault.distance is None else F.floor(place / F.lit(fault.distance + 1))
+    seqs = stream.where(burst.inside).select("seq").distinct().withColumn("_block", block)
+    drawn = F.xxhash64(F.lit(burst.salt), F.lit(fault.seed), F.col("seq"))
+    order, shuffled = (Window.partitionBy("_block").orderBy(*by) for by in (["seq"], [drawn, "seq"]))
+    left = seqs.select("_block", F.col("seq").alias("_moved"), F.row_number().over(order).alias("_place"))
+    taken = seqs.select("_block", "seq", F.row_number().over(shuffled).alias("_place"))
+    moves = taken.join(left, ["_block", "_place"]).select("seq", "_moved")
+    columns = [F.coalesce("_moved", "seq").alias("seq") if name == "seq" else F.col(name) for name in stream.columns]
+    return stream.join(F.broadcast(moves), "seq", "left").select(columns)
 
 
 def fractions(schema: StructType) -> list[str]:

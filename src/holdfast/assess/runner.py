@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.case import Case, Places, Tempo, Trial
+from holdfast.assess.case import Case, Places, Tempo, Trial, outage_name
 from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
 from holdfast.assess.golden import Golden, load_golden, run_golden, save_golden
 from holdfast.assess.inject import Strike, fractions
@@ -199,7 +199,7 @@ class Runner:
             },
             "rates": {name: {"average": tempo.average, "peak": tempo.peak} for name, tempo in rates.items()},
             "tuples": {
-                case.name: {f"{o:g} {p}": self.tuples(case, o, p) for o in campaign.outages_s for p in campaign.paces}
+                case.name: {outage_name(o, p): self.tuples(case, o, p) for o in campaign.outages_s for p in campaign.paces}
                 for case in campaign.cases
             },
             "firsts": {str(offset): int(self.places.source[offset]) for offset in campaign.offsets},

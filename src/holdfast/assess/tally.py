@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.case import Pace, Trial
+from holdfast.assess.case import Pace, Trial, outage_name
 from holdfast.assess.keyed import Floats
 from holdfast.assess.outcome import Outcome
 from holdfast.assess.score import OutputScore
@@ -32,7 +32,7 @@ class Grid:
         self.offsets = {offset: n for n, offset in enumerate(campaign.offsets)}
         self.shape = (len(self.cases), len(self.offsets), len(self.outages), campaign.repetitions)
         self.tuples = {
-            name: tuple(int(facts["tuples"][name][f"{outage_s:g} {pace}"]) for outage_s, pace in self.outages)
+            name: tuple(int(facts["tuples"][name][outage_name(outage_s, pace)]) for outage_s, pace in self.outages)
             for name in self.cases
         }
         self.longest = {name: int(np.argmax(tuples)) for name, tuples in self.tuples.items()}

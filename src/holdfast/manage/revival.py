@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import sys
 import time
@@ -25,6 +26,8 @@ NEEDED = ("holdfast.manage.serving", "uvicorn.protocols.http.h11_impl", "uvicorn
 LATER = ("holdfast.ui.live", "holdfast.ui.feed", "holdfast.ui.consequences")
 """What an orchestrator loads only when it has recovered."""
 BACKOFF_S, BACKOFF_MAX_S = 0.1, 10.0
+SETTLED_S = 5.0
+"""How long an orchestrator has the machine to itself."""
 STEADY_S = 30.0
 """An orchestrator that lived for so long is started again at once."""
 
@@ -57,8 +60,8 @@ def revived(
 ) -> int:
     """Run something in a child process, again and again for as long as it is killed; its exit code when it ends by itself.
 
-    `meanwhile` is done here once, beside the first child. SIGTERM and SIGINT are passed on to the child. If this process is killed,
-    the child goes on.
+    `meanwhile` is done here once, beside a child that has lived for a while, so as not to hold up its beginning. SIGTERM and SIGINT
+    are passed on to the child. If this process is killed, the child goes on.
     """
     child = 0
     stopping = False
@@ -75,7 +78,7 @@ def revived(
     while True:
         began = time.monotonic()
         child = _forked(run)
-        if meanwhile is not None:
+        if meanwhile is not None and _lives(child, SETTLED_S):
             meanwhile()
             meanwhile = None
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -87,6 +90,15 @@ def revived(
         say(f"the orchestrator was killed by {signal.Signals(-status).name}; starting it again in {wait_s:g} s")
         sleep(wait_s)
         wait_s = min(max(BACKOFF_S, 2 * wait_s), BACKOFF_MAX_S)
+
+
+def _lives(child: int, seconds: float) -> bool:
+    """Whether a child is still there after so many seconds; waits no longer than it lives."""
+    ended = os.pidfd_open(child)
+    try:
+        return not select.select([ended], [], [], seconds)[0]
+    finally:
+        os.close(ended)
 
 
 def _forked(run: Callable[[], None]) -> int:

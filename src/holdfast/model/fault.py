@@ -72,7 +72,7 @@ class Duplication(StreamFault):
 
 @dataclass(frozen=True, kw_only=True)
 class Reordering(StreamFault):
-    """The tuples arrive in another order: the whole burst is shuffled, or each tuple moves by at most `distance` seqs."""
+    """The tuples arrive in another order: the whole burst is shuffled, or each tuple moves by at most `distance` places."""
 
     kind: ClassVar[str] = "reordering"
     distance: int | None = None

@@ -22,6 +22,7 @@ from holdfast.manage.files import ASSIGNMENT, Watched, write_status
 from holdfast.manage.protocol import AssignedAgent, Assignment, HostStatus
 from holdfast.model.document import check_document
 from holdfast.model.job import Job, Task
+from holdfast.predict.rehearsal import rehearse
 from holdfast.run.agent_terms import check_orders
 from holdfast.run.agent_watch import POLL_S, PredictionAgent, stores_of
 from holdfast.run.history import History
@@ -52,6 +53,7 @@ class AgentProcess:
     def run(self) -> None:
         """Watch until told to stop. A log that cannot be read is tried again; what is wrong with the contract is told."""
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
+        rehearse()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as learner:
             while not self.stopping.is_set():
                 try:

@@ -18,6 +18,7 @@ from holdfast.manage.hosts import living_host
 from holdfast.model.document import check_document
 from holdfast.model.job import Job
 from holdfast.model.schedule import Schedule, Stalls
+from holdfast.predict.rehearsal import rehearse
 from holdfast.run.checkers import all_corrected
 from holdfast.run.cluster import LocalCluster
 from holdfast.run.experiment import Ran, run_job
@@ -46,7 +47,7 @@ FUSED: Mapping[str, str] = {
 """Operators that run as one PE in the small system: 5 PEs of 9 operators, three deep."""
 SHARES: Mapping[str, float] = {"small": 0.1, "large": 0.5}
 SERVERS: Mapping[str, int] = {"small": 50, "medium": 200, "large": 800}
-WARM_S, WARM_EPOCHS = 15.0, 25
+WARM_S, WARM_EPOCHS = 15.0, 60
 """What a run leaves out at its beginning, and how many epochs a job before all runs takes: until then a JVM compiles."""
 EVERY_S, FOR_S = 30.0, 8.0
 SINK = "racks"
@@ -161,9 +162,10 @@ def run_cell(
     write_servers(work / "warm.parquet", events=servers * WARM_EPOCHS, seed=seed, servers=servers)
     stalls = Stalls(share=SHARES[cell.fault], every_s=EVERY_S, for_s=FOR_S, from_s=WARM_S, to_s=seconds - FOR_S - 2)
     made: list[LateRun] = []
+    rehearse()
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
-        _run(cluster, "warm-up", application, work / "warm.parquet", {"protection": "none"}, epoch_s=1.0, schedule=Schedule())
+        _run(cluster, "warm-up", application, work / "warm.parquet", SETTINGS["baseline"], epoch_s=1.0, schedule=Schedule())
         for setting in settings:
             before = _usage(cluster)
             contract = {"deadline_s": epoch_s, "reroute_after_s": epoch_s, **SETTINGS[setting]}

@@ -83,6 +83,13 @@ def test_reordering_within_a_distance_moves_no_tuple_further(orders):
     assert 0 < max(abs(seq - amount) for seq, amount in zip(seqs, amounts, strict=True)) <= 3
 
 
+def test_reordering_gives_a_filtered_stream_no_seq_that_it_had_not(orders):
+    sparse = orders.where("seq % 3 = 0")
+    seqs, amounts = after(sparse, Reordering(target=("checked",), offset=0, tuples=7, distance=2, seed=4), 10, 30)
+    assert sorted(seqs) == sorted(amounts) == list(range(0, 40, 3))
+    assert 0 < max(abs(seq - amount) for seq, amount in zip(seqs, amounts, strict=True)) <= 2 * 3
+
+
 def test_divergence_changes_values_within_its_size(orders):
     seqs, amounts = after(orders, Divergence(target=("checked",), offset=0, tuples=10, size=0.1), 10, 19)
     off = {seq: amount / seq - 1 for seq, amount in zip(seqs, amounts, strict=True) if seq and amount != seq}

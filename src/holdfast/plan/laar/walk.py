@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
-
-from numba import njit
-
+from holdfast.compiled import compiled
 from holdfast.plan.laar.instance import Floats
 from holdfast.plan.laar.tree import Trail, Tree
 
@@ -15,13 +11,6 @@ PRUNINGS = ("CPU", "COMPL", "COST", "DOM")
 TIE = 1e-9  # a cheaper strategy must be cheaper by this share of the cost without replication
 _CPU, _COMPL, _COST, _DOM = range(4)
 _DEPTH, _BASE, _NODES, _ENTERED = range(4)
-
-F = TypeVar("F", bound=Callable[..., object])
-
-
-def compiled(function: F) -> F:
-    """The function in machine code, which does not hold the interpreter's lock."""
-    return cast(F, njit(nogil=True, cache=True)(function))
 
 
 @compiled

@@ -7,12 +7,11 @@ takes time in proportion to tasks times budget. Subformulas used more than once 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numba import njit
 
+from holdfast.compiled import compiled
 from holdfast.model.topology import Floats, Ints
 from holdfast.plan.ppa.formula import ONE, Formula
 from holdfast.plan.ppa.scope import scopes
@@ -212,6 +211,7 @@ def _longer(values: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([values, np.full(size - len(values), -1, dtype=values.dtype)])
 
 
+@compiled  # the whole planner spends its time here, on curves too short for array operations to pay
 def _convolve(left: Floats, right: Floats, size: int, add: bool) -> tuple[Floats, Ints]:
     """The best of left[c - i] + right[i] (or times), and that i; of equals the smallest, so that the left comes first."""
     best, split = np.full(size, -1.0), np.zeros(size, dtype=np.int64)
@@ -225,12 +225,8 @@ def _convolve(left: Floats, right: Floats, size: int, add: bool) -> tuple[Floats
     return best, split
 
 
-# Compiled: the whole planner spends its time here, on curves too short for array operations to pay.
-_compiled: Callable[[Floats, Floats, int, bool], tuple[Floats, Ints]] = njit(cache=True)(_convolve)
-
-
 def _convolved(left: Floats, right: Floats, budget: int, *, add: bool) -> tuple[Floats, Ints]:
     size = min(len(left) + len(right) - 1, budget + 1)
     if len(right) == 1:
         return (left + right[0] if add else left * right[0]), np.zeros(size, dtype=np.int64)
-    return _compiled(left, right, size, add)
+    return _convolve(left, right, size, add)

@@ -1,0 +1,69 @@
+"""The algorithms in machine code before the first epoch comes: a stand-in that learns and predicts a small made-up stream."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+
+from holdfast.predict.columns import columns_of
+from holdfast.predict.settings import Settings
+from holdfast.predict.stand_in import StandIn
+
+EPOCHS, KEYS = 60, 3
+"""Enough for every algorithm to train, to forecast near and far, and to be judged."""
+
+
+def rehearse() -> None:
+    """Let the algorithms that come with holdfast be compiled, or loaded where they were compiled before.
+
+    That takes some ten seconds once per installation. A node starts an agent for every PE at the same moment, so they take turns:
+    the first one compiles, and the others load what it kept.
+    """
+    with _in_turn():
+        stand_in: StandIn | None = None
+        for epoch in range(EPOCHS):
+            rows = _rows(epoch)
+            if stand_in is None:
+                stand_in = StandIn(columns_of(rows.schema, ["key"]), settings=Settings())
+            stand_in.observe(epoch, rows)
+            stand_in.learn()
+        assert stand_in is not None
+        for ahead in (1, 2, 5):
+            stand_in.predict(EPOCHS - 1 + ahead, time_left_s=60.0)
+
+
+def _rows(epoch: int) -> pa.Table:
+    """An epoch with numbers that repeat, rise and are missing, in fractions and whole."""
+    keys = range(KEYS)
+    return pa.table(
+        {
+            "seq": pa.array([epoch * KEYS + key for key in keys], pa.int64()),
+            "key": pa.array(list(keys), pa.int64()),
+            "repeats": pa.array([float((epoch + key) % 6) for key in keys], pa.float64()),
+            "rises": pa.array([None if (epoch + key) % 11 == 0 else 0.5 * epoch for key in keys], pa.float64()),
+            "whole": pa.array([epoch // (key + 2) for key in keys], pa.int64()),
+        }
+    )
+
+
+@contextlib.contextmanager
+def _in_turn() -> Iterator[None]:
+    """Wait until no other process of this user is here; where no lock can be had, go on without one."""
+    path = Path(tempfile.gettempdir()) / f"holdfast-rehearsal-{os.getuid()}.lock"
+    try:
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
