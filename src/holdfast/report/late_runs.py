@@ -30,6 +30,8 @@ def late_parts(runs: Sequence[LateRun], *, about: str) -> list[str]:
         heading("Figure 9: resources"),
         paragraph("CPU of PE hosts and agents; bytes written are those of the PE hosts, to the log and elsewhere.", note=True),
         table(*_resources(runs)),
+        heading("What was predicted, and how often it was within 5 % of the truth"),
+        table(*_accuracies(runs)),
     ]
 
 
@@ -99,3 +101,10 @@ def _resources(runs: Sequence[LateRun]) -> tuple[tuple[str, ...], list[tuple[str
         figures = (f"{used.cpu_s:.0f}", f"{used.agents_cpu_s:.1f}", *sizes, accuracy)
         rows.append((run.cell.name, run.setting, *figures))
     return columns, rows
+
+
+def _accuracies(runs: Sequence[LateRun]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    told = [run for run in runs if run.by_column and run.setting == "prediction"]
+    names = sorted({name for run in told for name in run.by_column})
+    shares = [(name, *(f"{run.by_column[name]:.1%}" if name in run.by_column else "-" for run in told)) for name in names]
+    return ("column", *(run.cell.name for run in told)), shares

@@ -22,17 +22,25 @@ class Scores:
     """Predicted epochs of one stream against what they should have been, number by number: the share within 5 % of the truth."""
 
     columns: Columns
-    values: int = 0
-    within: int = 0
-    missing: int = 0
     epochs: int = 0
+    due: np.ndarray = field(init=False)
+    within: np.ndarray = field(init=False)
     _open: OrderedDict[int, pa.Table] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        self.due, self.within = (np.zeros(len(self.columns.numbers), dtype=np.int64) for _ in range(2))
 
     @property
     def accuracy(self) -> float | None:
         """Of the numbers that were to be predicted, those that were right; one of a row that was not foreseen was not."""
-        due = self.values + self.missing
-        return self.within / due if due else None
+        due = int(self.due.sum())
+        return int(self.within.sum()) / due if due else None
+
+    @property
+    def by_column(self) -> dict[str, float]:
+        """The accuracy of every column of which there was something to predict."""
+        names = self.columns.numbers
+        return {name: int(w) / int(d) for name, w, d in zip(names, self.within, self.due, strict=True) if d}
 
     def predicted(self, epoch: int, rows: pa.Table) -> None:
         self._open[epoch] = rows
@@ -47,12 +55,10 @@ class Scores:
         self.epochs += 1
         ours, theirs = self._by_key(guess), self._by_key(truth)
         for key, value in theirs.items():
-            if key not in ours:
-                self.missing += value.size
-                continue
             known = np.isfinite(value)
-            self.values += int(known.sum())
-            self.within += int((np.abs(ours[key] - value)[known] <= TOLERANCE * np.abs(value[known])).sum())
+            self.due += known
+            if key in ours:
+                self.within += known & (np.abs(ours[key] - value) <= TOLERANCE * np.abs(value))
 
     def _by_key(self, rows: pa.Table) -> dict[Hashable, np.ndarray]:
         """The numbers of each row, by its key and its place among that key's rows."""

@@ -73,8 +73,9 @@ class WatchedStream:
     def view(self) -> dict[str, Any]:
         """What the agent manager sees of it."""
         if self.stand_in is None or self.scores is None:
-            return {"epochs_observed": 0, "algorithms": [], "accuracy": None, "scored_epochs": 0}
-        return {**view(self.stand_in), "accuracy": self.scores.accuracy, "scored_epochs": self.scores.epochs}
+            return {"epochs_observed": 0, "algorithms": [], "accuracy": None, "by_column": {}, "scored_epochs": 0}
+        scores = self.scores
+        return {**view(self.stand_in), "accuracy": scores.accuracy, "by_column": scores.by_column, "scored_epochs": scores.epochs}
 
     def _take(self, record: Record) -> None:
         rows = self._rows(record)

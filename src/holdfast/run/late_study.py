@@ -88,7 +88,7 @@ class Usage:
 @dataclass(frozen=True)
 class LateRun:
     """One setting in one cell. `latencies_s` is per epoch from its close to its first output, from the first stall on; `rows_s` the
-    rows that left in each second of the run."""
+    rows that left in each second of the run; `by_column` the accuracy of predictions, by 'stream.column'."""
 
     cell: Cell
     setting: str
@@ -103,6 +103,7 @@ class LateRun:
     accuracy: float | None
     usage: Usage = field(default_factory=Usage)
     load: float = 0.0
+    by_column: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def average_s(self) -> float:
@@ -178,7 +179,7 @@ def run_cell(
                 epoch_s=epoch_s,
                 schedule=Schedule(seed=seed, stalls=stalls),
             )
-            run = _measured(cell, setting, ran, epoch_s=epoch_s, usage=_usage(cluster).since(before), accuracy=_accuracy(cluster))
+            run = _measured(cell, setting, ran, epoch_s=epoch_s, cluster=cluster, before=before)
             made.append(run)
             done(run)
     return made
@@ -207,7 +208,7 @@ def _run(
     return run_job(job, layout_of(job), cluster, schedule=schedule)
 
 
-def _measured(cell: Cell, setting: str, ran: Ran, *, epoch_s: float, usage: Usage, accuracy: float | None) -> LateRun:
+def _measured(cell: Cell, setting: str, ran: Ran, *, epoch_s: float, cluster: LocalCluster, before: Usage) -> LateRun:
     timeline = ran.timeline
     if timeline is None or ran.state != "completed":
         raise HoldfastError(f"{cell.name}, {setting}: the job ended as {ran.state}: {ran.reason or 'no reason given'}")
@@ -228,9 +229,10 @@ def _measured(cell: Cell, setting: str, ran: Ran, *, epoch_s: float, usage: Usag
         tuple((round(e.at_s - timeline.opened_s, 2), tuple(e.about["tasks"])) for e in events if e.kind == "fault"),
         qualities,
         all_corrected(events, timeline).holds,
-        accuracy,
-        usage,
+        _accuracy(cluster),
+        _usage(cluster).since(before),
         round(psutil.getloadavg()[0], 2),
+        _by_column(cluster),
     )
 
 
@@ -263,14 +265,20 @@ def _usage(cluster: LocalCluster) -> Usage:
 
 def _accuracy(cluster: LocalCluster) -> float | None:
     """Of the numbers that agents predicted and that were corrected, the share within 5 % of the truth."""
-    shares = [
-        (stream["accuracy"], stream["scored_epochs"])
-        for status in _said_by_agents(cluster)
-        for stream in status.get("about", {}).get("streams", {}).values()
-        if stream.get("accuracy") is not None
-    ]
+    shares = [(stream["accuracy"], stream["scored_epochs"]) for stream in _predicted(cluster).values()]
     weight = sum(epochs for _, epochs in shares)
     return sum(share * epochs for share, epochs in shares) / weight if weight else None
+
+
+def _by_column(cluster: LocalCluster) -> dict[str, float]:
+    streams = _predicted(cluster)
+    return {f"{name}.{column}": round(share, 4) for name in streams for column, share in streams[name]["by_column"].items()}
+
+
+def _predicted(cluster: LocalCluster) -> dict[str, dict[str, Any]]:
+    """What agents say of the streams that they predicted, by name."""
+    streams = [each for status in _said_by_agents(cluster) for each in status.get("about", {}).get("streams", {}).items()]
+    return {name: stream for name, stream in sorted(streams) if stream.get("accuracy") is not None}
 
 
 def _said_by_agents(cluster: LocalCluster) -> Iterable[dict[str, Any]]:
