@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from holdfast.advise.budget import Budget
 from holdfast.advise.candidate import Candidate
 from holdfast.advise.loss import Expected, Loss, single_failures, together_case
 from holdfast.assess.advice import advise as advised
@@ -30,11 +31,24 @@ class Weighed:
 
 
 @dataclass(frozen=True)
+class Next:
+    """The next replica to buy: whose, the share of the loss that would then be left, and what its failure would still cost."""
+
+    operator: str
+    left: float
+    after: Loss
+
+
+@dataclass(frozen=True)
 class Advice:
-    """The chosen plan among those weighed, and the figures behind it. `cpu` is the CPU seconds per second of each operator."""
+    """The chosen plan among those weighed, and the figures behind it.
+
+    `cpu` is the CPU seconds per second of each operator and source; `kept` names the objectives whose plans keep what was asked
+    for; `failing_over` is what the failure of one with a replica costs, for those of which it was measured.
+    """
 
     application: str
-    budget: int
+    budget: Budget
     outage_s: float
     failover_s: float
     single: Mapping[str, Loss]
@@ -42,12 +56,16 @@ class Advice:
     why: Mapping[str, str]
     cpu: Mapping[str, float]
     tasks: Mapping[str, int]
+    kept: frozenset[str]
+    failing_over: Mapping[str, Loss]
 
     @property
     def chosen(self) -> Weighed:
-        """The plan that loses least under single failures, of those that lose no more than any other when all else fails."""
-        least = min(each.together.mean for each in self.weighed)
-        return min((each for each in self.weighed if each.together.mean <= least * (1 + SAME)), key=lambda each: each.order)
+        """Of the plans that keep what was asked for and lose no more than any other when all else fails, the one that loses least
+        under single failures."""
+        able = [each for each in self.weighed if each.candidate.objective in self.kept]
+        least = min(each.together.mean for each in able)
+        return min((each for each in able if each.together.mean <= least * (1 + SAME)), key=lambda each: each.order)
 
     @property
     def unprotected(self) -> Expected:
@@ -57,23 +75,27 @@ class Advice:
     @property
     def left(self) -> float:
         """The share of the expected loss under single failures that the plan leaves."""
-        before = self.unprotected.mean
-        return self.chosen.single.mean / before if before else 0.0
+        return _share(self.chosen.single.mean, self.unprotected.mean)
+
+    @property
+    def by_seed(self) -> float:
+        """How far quality differed between arrival orders in any of the trials behind the plan, at most."""
+        return max(loss.by_seed for loss in (*self.unprotected.parts, *self.chosen.single.parts, self.chosen.together))
 
     @property
     def ranking(self) -> tuple[str, ...]:
         """All operators and sources, the costliest failure first."""
         return tuple(sorted(self.single, key=lambda name: (-self.single[name].mean, name)))
 
-    def next_unit(self) -> tuple[str, float] | None:
-        """Who should have the next replica, and the share of the loss that would then be left; None where all have one."""
+    def next_unit(self) -> Next | None:
+        """Who should have the next replica, the costliest that has none; None where all have one."""
         held = set(self.chosen.candidate.protected)
-        more = [name for name in self.ranking if name not in held]
-        if not more:
+        name = next((name for name in self.ranking if name not in held), None)
+        if name is None:
             return None
-        before = self.unprotected.mean
-        without = self.chosen.single.mean - self.single[more[0]].mean / len(self.single)
-        return more[0], max(0.0, without) / before if before else 0.0
+        after = self.failing_over[name]
+        mean = self.chosen.single.mean - (self.single[name].mean - after.mean) / len(self.single)
+        return Next(name, max(0.0, _share(mean, self.unprotected.mean)), after)
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -81,7 +103,7 @@ class Advice:
         held = chosen.candidate.protected
         return {
             "application": self.application,
-            "budget": self.budget,
+            "budget": str(self.budget),
             "outage_s": self.outage_s,
             "failover_s": self.failover_s,
             "protect": [{"operator": name, "why": self.why[name], "alone": _loss(self.single[name])} for name in held],
@@ -92,11 +114,13 @@ class Advice:
                 "share_of_full": _share(sum(self.cpu.get(n, 0.0) for n in held), sum(self.cpu.values())),
             },
             "single_failures": {"without": _expected(self.unprotected), "with": _expected(chosen.single), "left": self.left},
+            "spread_over_seeds": self.by_seed,
             "correlated_failures": _loss(chosen.together),
-            "next": None if following is None else {"operator": following[0], "left": following[1]},
+            "next": following and {"operator": following.operator, "left": following.left, **_loss(following.after)},
             "plans": [
                 {
                     "objective": each.candidate.objective,
+                    "keeps_what_was_asked": each.candidate.objective in self.kept,
                     "protected": list(each.candidate.protected),
                     "single": _expected(each.single),
                     "together": _loss(each.together),

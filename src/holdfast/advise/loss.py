@@ -11,10 +11,12 @@ from holdfast.assess.target import Choice, Target
 
 @dataclass(frozen=True)
 class Loss:
-    """The quality impact of one case over the offsets at which it was tried. `case` names the trials that it comes from."""
+    """The quality impact of one case over the offsets at which it was tried. `case` names the trials that it comes from; `by_seed`
+    is how far quality differed between arrival orders at one offset, at most."""
 
     case: str
     by_offset: tuple[float, ...]
+    by_seed: float = 0.0
 
     @property
     def mean(self) -> float:
@@ -50,7 +52,14 @@ class Expected:
 
 def losses_of(views: Iterable[CaseView]) -> dict[str, Loss]:
     """The loss of every case of an assessment, by the case's name."""
-    return {view.case: Loss(view.case, tuple(offset.impact for offset in view.offsets)) for view in views}
+    return {
+        view.case: Loss(
+            view.case,
+            tuple(offset.impact for offset in view.offsets),
+            max((max(qualities) - min(qualities) for qualities in view.repeated if qualities), default=0.0),
+        )
+        for view in views
+    }
 
 
 def alone(choices: Sequence[Choice], losses: Mapping[str, Loss]) -> dict[str, Loss]:

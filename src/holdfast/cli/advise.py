@@ -1,6 +1,7 @@
 """holdfast advise: measure, plan, measure again with the plan in place, and say it on one page."""
 
 import json
+import math
 import shutil
 from collections.abc import Sequence
 from datetime import timedelta
@@ -9,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.assess_campaign import SECTION, campaign_of, carry_out, fitting_outages, scores_of, subject_of, trace_rows
+from holdfast.cli.advise_loop import SINGLE, Loop
+from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
 from holdfast.cli.shared import (
     columns_option,
     json_option,
@@ -23,28 +25,30 @@ from holdfast.cli.shared import (
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.advise.advice import Advice
-    from holdfast.advise.loss import Loss
+    from holdfast.advise.verify import Stated, Verified
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.case import Case
-    from holdfast.assess.setting import Setting
-    from holdfast.assess.target import Choice
+    from holdfast.assess.score import OutputScore
     from holdfast.model import App
     from holdfast.model.descriptor import Descriptor
     from holdfast.model.topology import Topology
     from holdfast.profile import Measurement
-
-SINGLE, TOGETHER = "assessment", "with-plan"
 
 
 @click.command()
 @click.argument("app_file", metavar="APP", type=click.Path(path_type=Path))
 @click.option("--trace", required=True, help="The recorded trace: a file, or a folder with a file per source.")
 @columns_option
-@click.option("--budget", type=int, help="How many operators and sources may have a replica.  [default: half of them]")
+@click.option(
+    "--budget",
+    metavar="N|P%",
+    help="How many operators and sources may have a replica, such as 3; or the share of full replication's CPU that replicas may "
+    "take, such as 30%.  [default: 50%]",
+)
 @click.option("--ic", type=float, help="Instead: as few as keep this internal completeness when everything else fails.")
 @click.option("--loss", type=float, help="Instead: as few as leave at most this share of the loss under single failures.")
 @click.option(
@@ -90,7 +94,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
     _check(options)
     app = load_app(app_file)
     graph = app.graph()
-    _quick_check(len([*graph.sources, *graph.operators]), options)
+    _quick_check(len([*graph.sources, *graph.operators]), options["budget"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])[:1]
     choices = choose_targets(graph)
@@ -101,24 +105,15 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
             setting = Setting(spark, app, frames, scores=scores, jitter=8, section=SECTION)
             subject = subject_of(setting, app_file, trace, mapping)
             advice, campaigns = Loop(setting, subject, choices, topology, options, out).run(cpu)
+            strategy = _write_documents(advice, topology, descriptor, out, sla=options["ic"])
+            document = _written(advice, campaigns, strategy, None, out)
+            verified = None
             if options["verify"]:
-                others = [name for name in advice.ranking if name not in advice.chosen.candidate.protected][:1]
-                _write_beginning(frames, out / "verify" / "trace", kills=len(advice.chosen.candidate.protected) + len(others))
-    strategy = _write_documents(advice, topology, descriptor, out, sla=options["ic"])
-    verified: list[str] = []
-    if options["verify"]:
-        from holdfast.advise.verify import verify
-
-        say("running the application with real kills ...")
-        held, work = advice.chosen.candidate.protected, out / "verify"
-        verified = verify(app_file, work / "trace", out / "plan.json", work, protected=held, others=others)
-    from holdfast.assess.files import write_whole
-    from holdfast.report.advice import advice_page
-
-    write_whole(out / "advice.html", advice_page(advice, campaigns, [strategy, *verified]))
-    document = {**advice.document(), "verified": verified, "strategy": strategy, "out": str(out)}
-    write_whole(out / "advice.json", json.dumps(document, indent=2))
-    print_json(document) if as_json else _tell(advice, strategy, verified, out)
+                verified = _verified(spark, app_file, app, frames, _stated(advice, campaigns), score=scores[0], out=out)
+                document = _written(advice, campaigns, strategy, verified, out)
+    print_json(document) if as_json else _tell(advice, strategy, verified.said() if verified else [], out)
+    if verified is not None and not verified.holds:
+        raise click.exceptions.Exit(1)
 
 
 def _check(options: dict[str, Any]) -> None:
@@ -128,13 +123,19 @@ def _check(options: dict[str, Any]) -> None:
     for name in ("ic", "loss"):
         if options[name] is not None and not 0 <= options[name] <= 1:
             raise HoldfastError(f"--{name}: wanted a share from 0 to 1, got {options[name]:g}")
+    for name in ("outage", "failover"):
+        seconds = options[f"{name}_s"]
+        if seconds is not None and not 0 < seconds < math.inf:
+            raise HoldfastError(f"--{name}: wanted more than 0 seconds, got {seconds:g}")
 
 
-def _quick_check(most: int, options: dict[str, Any]) -> None:
-    budget = options["budget"]
-    if budget is not None and not 1 <= budget <= most:
-        nothing = "; with a budget of nothing there is nothing to advise" if budget == 0 else ""
-        raise HoldfastError(f"--budget: wanted 1 to {most} replicas, as many as operators and sources, got {budget}{nothing}")
+def _quick_check(most: int, budget: str | None) -> None:
+    """Refuse at once what is no budget; whether a share of the CPU pays for anything is known only when that was measured."""
+    from holdfast.advise.budget import Budget
+
+    given = Budget.of(budget) if budget is not None else None
+    if given is not None and given.replicas is not None:
+        given.check(dict.fromkeys(map(str, range(most)), 1.0))
 
 
 def _profiled(
@@ -156,6 +157,7 @@ def _profiled(
     write_document(out / "descriptor.yaml", descriptor)
     write_document(out / "topology.yaml", topology)
     cpu = dict.fromkeys(topology.operators, 0.0)
+    cpu |= {source: cost_s * measurement.leaving[source] for source, cost_s in measurement.reading_s.items()}
     for configuration in descriptor.input_configurations:
         work = expected_work(descriptor, configuration)
         for name, described in descriptor.pes.items():
@@ -165,143 +167,84 @@ def _profiled(
     return descriptor, topology, cpu
 
 
-def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int) -> None:
-    """The first seconds of a trace, as long as so many kills need, as a file per source."""
+def _written(
+    advice: "Advice",
+    campaigns: "dict[str, tuple[Campaign, Assessment]]",
+    strategy: str,
+    verified: "Verified | None",
+    out: Path,
+) -> dict[str, Any]:
+    """Write the page and the document; the document."""
+    from holdfast.assess.files import write_whole
+    from holdfast.report.advice import advice_page
+
+    said = [strategy, *(verified.said() if verified else ())]
+    write_whole(out / "advice.html", advice_page(advice, campaigns, said))
+    document = {**advice.document(), "verified": verified.document() if verified else None, "strategy": strategy, "out": str(out)}
+    write_whole(out / "advice.json", json.dumps(document, indent=2))
+    return document
+
+
+def _stated(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]") -> "dict[str, Stated]":
+    """What the trials showed of every operator with a replica, and of the costliest that has none: the range of qualities."""
+    from holdfast.advise.verify import Stated
+
+    held = advice.chosen.candidate.protected
+    (again,) = (assessed for folder, (_, assessed) in campaigns.items() if folder != SINGLE)
+    cases = {name: again.case(advice.failing_over[name].case) for name in held}
+    first = campaigns[SINGLE][1]
+    tried = {view.case for view in first.cases}
+    others = [name for name in advice.ranking if name not in held and advice.single[name].case in tried]
+    cases |= {name: first.case(advice.single[name].case) for name in others[:1]}
+    qualities = {name: [quality for repeated in view.repeated for quality in repeated] for name, view in cases.items()}
+    return {name: Stated(name in held, min(found), max(found)) for name, found in qualities.items()}
+
+
+def _verified(
+    spark: "SparkSession",
+    app_file: Path,
+    app: "App",
+    frames: "dict[str, DataFrame]",
+    stated: "dict[str, Stated]",
+    *,
+    score: "OutputScore",
+    out: Path,
+) -> "Verified":
+    """Run the beginning of the trace with the plan and with real kills; how that compares with what was stated."""
+    from pyspark.sql import functions as F
+
+    from holdfast.advise.verify import targets_of, verify
+
+    def scored(rows: "pa.Table") -> float:
+        (found,) = spark.createDataFrame(rows).agg(F.expr(score.expression)).collect()[0]
+        return float(found or 0.0)
+
+    work = out / "verify"
+    trace = _write_beginning(frames, work / "trace", kills=len(targets_of(app.graph(), stated)), epoch_s=app.epoch_s)
+    say("running the application with real kills ...")
+    found, _, _ = verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
+    return found
+
+
+def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:
+    """The first seconds of a trace, as long as so many kills need, as a run takes it. Raises HoldfastError for a shorter trace."""
     from pyspark.sql import functions as F
 
     from holdfast.advise.verify import seconds_for
 
     shutil.rmtree(folder.parent, ignore_errors=True)
-    begins = min(frame.agg(F.min("time")).collect()[0][0] for frame in frames.values())
-    ends = begins + timedelta(seconds=seconds_for(kills))
-    for name, frame in frames.items():
-        frame.where(F.col("time") < F.lit(ends)).coalesce(1).write.parquet(str(folder / name))
-
-
-class Loop:
-    """Assess, plan, assess again."""
-
-    def __init__(
-        self,
-        setting: "Setting",
-        subject: dict[str, Any],
-        choices: "Sequence[Choice]",
-        topology: "Topology",
-        options: dict[str, Any],
-        out: Path,
-    ) -> None:
-        from holdfast.advise.candidate import whole_operators
-
-        self.setting, self.subject, self.choices, self.options, self.out = setting, subject, choices, options, out
-        self.tasks = {name: operator.parallelism for name, operator in topology.operators.items()}
-        self.topology = whole_operators(topology)
-        self.everything = tuple(name for name in setting.graph.order if name in self.topology.operators)
-        self.failover_s: float = options["failover_s"] or setting.app.epoch_s
-
-    def run(self, cpu: dict[str, float]) -> "tuple[Advice, dict[str, tuple[Campaign, Assessment]]]":
-        from holdfast.advise.advice import Advice, reasons, weigh
-        from holdfast.advise.candidate import candidates
-        from holdfast.advise.loss import losses_of
-
-        first, assessed, single = self.singles()
-        impact = {name: loss.mean for name, loss in single.items()}
-        if not sum(impact.values()):
-            raise HoldfastError(
-                "no failure left a mark on the output: no section of it was more than 3 % off at any offset, so nothing needs a "
-                "replica; longer outages (--outage) may show more"
-            )
-        campaigns = {SINGLE: (first, assessed)}
-        budget = self._budget()
-        while True:
-            plans = candidates(self.topology, impact, budget)
-            cases = self._cases(plans)
-            folder = f"{TOGETHER}-{budget}"
-            second, again = self.assessed(cases, folder, offsets=first.offsets)
-            measured = losses_of(again.cases)
-            weighed = tuple(weigh(plan, single, measured, self.everything, failover_s=self.failover_s) for plan in plans)
-            advice = Advice(
-                application=self.setting.app.name,
-                budget=budget,
-                outage_s=first.outages_s[-1],
-                failover_s=self.failover_s,
-                single=single,
-                weighed=weighed,
-                why=reasons(assessed, self.choices),
-                cpu=cpu,
-                tasks=self.tasks,
-            )
-            campaigns = {SINGLE: (first, assessed), folder: (second, again)}
-            wanted = self.options["loss"]
-            if wanted is None or advice.left <= wanted:
-                return advice, campaigns
-            if budget == len(self.everything):
-                raise HoldfastError(
-                    f"--loss: even with a replica of everything {advice.left:.1%} of the loss under single failures is left, which "
-                    f"is the best there is; wanted {wanted:.1%} (a shorter --failover leaves less)"
-                )
-            budget += 1
-
-    def singles(self) -> "tuple[Campaign, Assessment, dict[str, Loss]]":
-        """What each source and operator costs when it fails alone, with the assessment that says so."""
-        from holdfast.advise.loss import alone, losses_of
-        from holdfast.assess.case import Case
-
-        cases = [Case((choice.name,)) for choice in self.choices if choice.chosen]
-        campaign, assessed = self.assessed(cases, SINGLE, offsets=())
-        return campaign, assessed, alone(self.choices, losses_of(assessed.cases))
-
-    def _budget(self) -> int:
-        """The budget that was given, the least that keeps the completeness asked for, or where to begin to look."""
-        from holdfast.advise.candidate import check_budget, least_budget
-
-        if self.options["ic"] is not None:
-            return least_budget(self.topology, self.options["ic"])
-        if self.options["loss"] is not None:
-            return 1
-        budget: int = self.options["budget"] if self.options["budget"] is not None else max(1, len(self.everything) // 2)
-        check_budget(self.topology, budget)
-        return budget
-
-    def _cases(self, plans: "Sequence[Any]") -> "list[Case]":
-        """Every protected operator failing over, and for every plan all that it leaves open failing at once."""
-        from holdfast.advise.loss import protected_case, together_case
-
-        held = sorted({name for plan in plans for name in plan.protected}, key=self.everything.index)
-        cases = [protected_case(name, failover_s=self.failover_s) for name in held]
-        for plan in plans:
-            open_ = tuple(name for name in self.everything if name not in plan.protected)
-            cases.append(together_case(open_, self.everything, failover_s=self.failover_s))
-        return list(dict.fromkeys(cases))
-
-    def assessed(self, cases: "Sequence[Case]", folder: str, *, offsets: tuple[int, ...]) -> "tuple[Campaign, Assessment]":
-        """Try these cases in a folder of their own, or read what was tried there."""
-        from holdfast.assess.assessment import assess
-        from holdfast.assess.results import Results
-
-        outage_s = self.options["outage_s"] or max(fitting_outages(self.setting))
-        wanted = {
-            "repetitions": self.options["repetitions"],
-            "outages": (outage_s / 4, outage_s) if folder == SINGLE else (outage_s,),  # what length does matters only alone
-            "rate": "peak",
-            "targets": () if folder == SINGLE else (folder,),
-            "offsets": offsets,
-            "golden_runs": None,
-            "fault": "loss",
-            "section": None,
-            "threshold": 0.03,
-            "percentile": 0.9,
-            "jitter": 8,
-            "seed": self.options["seed"],
-            "affected": None,
-        }
-        campaign = campaign_of(self.setting, cases, self.subject, wanted)
-        say(f"{folder}: {len(cases)} ways to fail, {campaign.size:,} trials")
-        carry_out(
-            self.setting.sectioned(campaign.section), campaign, self.out / folder, choices=self.choices, check=folder == SINGLE
+    spans = [frame.agg(F.min("time"), F.max("time")).collect()[0] for frame in frames.values()]
+    begins, ends = min(first for first, _ in spans), max(last for _, last in spans)
+    wanted_s = seconds_for(kills, epoch_s)
+    if (ends - begins).total_seconds() < wanted_s:
+        raise HoldfastError(
+            f"--verify: {kills} kills need {wanted_s:g} s of trace, and it has {(ends - begins).total_seconds():.0f} s; give a "
+            "longer trace or a smaller --budget (the advice itself has been written)"
         )
-        results = Results(self.out / folder, campaign)
-        facts, golden = results.read("facts") or {}, results.read("golden") or {}
-        return campaign, assess(campaign, facts, golden, results.outcomes)[0]
+    for name, frame in frames.items():
+        until = begins + timedelta(seconds=wanted_s)
+        frame.where(F.col("time") < F.lit(until)).coalesce(1).write.parquet(str(folder / f"{name}.parquet"))
+    return folder if len(frames) > 1 else folder / f"{next(iter(frames))}.parquet"
 
 
 def _write_documents(advice: "Advice", topology: "Topology", descriptor: "Descriptor", out: Path, *, sla: float | None) -> str:
@@ -340,7 +283,8 @@ def _tell(advice: "Advice", strategy: str, verified: Sequence[str], out: Path) -
     )
     click.echo(
         f"Expected quality impact of one failure: {advice.unprotected.mean:,.4g} without, {chosen.single.mean:,.4g} with "
-        f"({chosen.single.least:,.4g} to {chosen.single.greatest:,.4g} over offsets): {advice.left:.1%} is left."
+        f"({chosen.single.least:,.4g} to {chosen.single.greatest:,.4g} over offsets; between arrival orders quality differed by at "
+        f"most {advice.by_seed:.2g}): {advice.left:.1%} is left."
     )
     click.echo(f"When everything without a replica fails at once: {chosen.together.mean:,.4g}.")
     for name in advice.ranking:
@@ -353,7 +297,7 @@ def _tell(advice: "Advice", strategy: str, verified: Sequence[str], out: Path) -
             f"others at once {each.together.mean:,.4g}"
         )
     if following is not None:
-        click.echo(f"The next replica should be of {following[0]}: {following[1]:.1%} of the loss would then be left.")
+        click.echo(f"The next replica should be of {following.operator}: {following.left:.1%} of the loss would then be left.")
     for text in (strategy, *verified):
         click.echo(text)
     click.echo(f"report: {out / 'advice.html'}; next: holdfast run APP --trace FILE --plan {out / 'plan.json'}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.advise import Loop
+from holdfast.cli.advise_loop import Loop
 from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
 from holdfast.cli.run import run, run_in
 from holdfast.cli.shared import json_option, print_json, say, spark_session

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.advise import Loop
+from holdfast.cli.advise_loop import Loop
 from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
 from holdfast.cli.demo import example
 from holdfast.cli.shared import json_option, print_json, say, spark_options, spark_session
@@ -86,6 +86,7 @@ def objectives(
 
 def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, options: dict[str, Any]) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
+    from holdfast.advise.budget import Budget
     from holdfast.advise.candidate import candidates
     from holdfast.advise.loss import losses_of, together_case
     from holdfast.advise.objectives import Planned, Studied, failure_sets, foretell
@@ -111,8 +112,9 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
         first, _, single = loop.singles()
         impact = {each: loss.mean for each, loss in single.items()}
         count = len(loop.everything)
+        even = dict.fromkeys(loop.everything, 1.0)
         budgets = sorted({max(1, round(count * share)) for share in SHARES})
-        plans = [(budget, plan) for budget in budgets for plan in candidates(loop.topology, impact, budget)]
+        plans = [(budget, plan) for budget in budgets for plan in candidates(loop.topology, impact, Budget(replicas=budget), even)]
         drawn = [Case(failed) for failed in failure_sets(loop.everything, count=sets, seed=options["seed"])]
         open_ = [tuple(each for each in loop.everything if each not in plan.protected) for _, plan in plans]
         left = [together_case(failed, loop.everything, failover_s=loop.failover_s) for failed in open_]

@@ -45,13 +45,14 @@ class Measured:
 @dataclass(frozen=True)
 class Measurement:
     """An application as measured: its PEs, each source's tuples per step of time, the tuples per second that leave each source and
-    operator, and how the rows of those that are divided by key fall on their tasks."""
+    operator, how the rows of those that are divided by key fall on their tasks, and the CPU seconds to read a tuple of a source."""
 
     pes: Mapping[str, Measured]
     source_counts: Mapping[str, NDArray[np.int64]]
     step_s: float
     leaving: Mapping[str, float]
     shares: Mapping[str, tuple[float, ...]]
+    reading_s: Mapping[str, float]
 
 
 def measure(
@@ -69,13 +70,17 @@ def measure(
     cut = with_epochs(sources, ByTime(app.epoch_s))
     cut_spans = spans_of(cut)
     epochs = (cut_spans[0].first, cut_spans[-1].last)
-    total = 1 + len(graph.pes)
+    total = 1 + len(graph.sources) + len(graph.pes)
     with tempfile.TemporaryDirectory(prefix="holdfast-profile-") as scratch:
         progress("recording streams", 0, total)
         streams = _record(spark, graph, cut, epochs, Path(scratch))
         counts = {name: rows_per_step(frame, spans) for name, frame in streams.items()}
         pes = {}
-        for number, (pe, part) in enumerate(graph.pes.items(), 1):
+        reading_s = {}
+        for number, source in enumerate(graph.sources, 1):
+            progress(source.name, number, total)
+            reading_s[source.name] = _reading_s(spark, graph, source.name, sources[source.name], int(counts[source.name].sum()))
+        for number, (pe, part) in enumerate(graph.pes.items(), 1 + len(graph.sources)):
             progress(pe, number, total)
             reads = graph.streams_into(part)
             edges = _edges(spark, graph, part, {name: streams[name] for name in reads}, streams, schemas, epochs)
@@ -85,7 +90,7 @@ def measure(
         progress("done", total, total)
     sources_only = {source.name: counts[source.name] for source in graph.sources}
     leaving = {name: float(count.mean() / step_s) for name, count in counts.items()}
-    return Measurement(pes, sources_only, step_s, leaving, shares)
+    return Measurement(pes, sources_only, step_s, leaving, shares, reading_s)
 
 
 def task_shares(graph: Graph, streams: Mapping[str, DataFrame]) -> dict[str, tuple[float, ...]]:
@@ -170,6 +175,13 @@ def _cost(
     with running(graph, f"PE {'+'.join(part)}"):
         runs = [sum(cpu_seconds(spark, frame) for frame in made) for _ in range(REPEATS + 1)]
     return statistics.median(runs[1:])
+
+
+def _reading_s(spark: SparkSession, graph: Graph, source: str, frame: DataFrame, rows: int) -> float:
+    """CPU seconds per tuple to read a source as it was recorded."""
+    with running(graph, f"source '{source}'"):
+        runs = [cpu_seconds(spark, frame) for _ in range(REPEATS + 1)]
+    return statistics.median(runs[1:]) / rows if rows else 0.0
 
 
 def _attributed(outputs: Sequence[DataFrame], inputs: Mapping[str, DataFrame], rows: Mapping[str, int]) -> dict[str, float]:

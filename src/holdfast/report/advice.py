@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 
-from holdfast.advise.advice import Advice
+from holdfast.advise.advice import Advice, Next
 from holdfast.advise.loss import Expected, Loss
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
@@ -38,7 +38,8 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
         f"<p>{expected}</p>",
         paragraph(
             f"Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of {advice.failover_s:g} s "
-            "where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the offsets that were tried.",
+            "where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the offsets that were tried. "
+            f"Between arrival orders, drawn by seed, quality differed by at most {advice.by_seed:.2g} at any offset.",
             note=True,
         ),
         _next(following),
@@ -83,11 +84,13 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
     return page(f"What to protect in {advice.application}", parts)
 
 
-def _next(following: tuple[str, float] | None) -> str:
+def _next(following: Next | None) -> str:
     if following is None:
         return paragraph("Everything has a replica: there is nothing more to buy.")
-    name, left = following
-    return paragraph(f"The next replica should be of {name}: {left:.1%} of the expected loss would then be left.")
+    return (
+        f"<p>The next replica should be of {escape(following.operator)}, whose failure would then cost "
+        f"{_linked_loss(following.after)}: {following.left:.1%} of the expected loss would be left.</p>"
+    )
 
 
 def _trials(campaign: Campaign, view: CaseView) -> str:

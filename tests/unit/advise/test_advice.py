@@ -1,8 +1,11 @@
 """What is recommended, given what was measured."""
 
+from dataclasses import replace
+
 import pytest
 
 from holdfast.advise.advice import Advice, weigh
+from holdfast.advise.budget import Budget
 from holdfast.advise.candidate import Candidate
 from holdfast.advise.loss import Expected, Loss, alone, protected_case, single_failures, together_case
 from holdfast.assess.target import Choice
@@ -25,7 +28,7 @@ def weighed(objective, *protected):
 def advice():
     return Advice(
         application="line",
-        budget=1,
+        budget=Budget(replicas=1),
         outage_s=8.0,
         failover_s=1.0,
         single=SINGLE,
@@ -33,6 +36,8 @@ def advice():
         why=dict.fromkeys(EVERYTHING, "because"),
         cpu={"read": 0.1, "count": 0.3, "sum": 0.0},
         tasks={"read": 1, "count": 4, "sum": 1},
+        kept=frozenset({"measured", "of"}),
+        failing_over={"count": MEASURED["count (replica, 1 s)"], "read": Loss("read (replica, 1 s)", (0.5, 0.7), 0.1)},
     )
 
 
@@ -61,9 +66,18 @@ def test_the_plan_that_loses_least_is_chosen(advice):
 
 
 def test_the_next_unit_goes_to_the_costliest_that_is_left(advice):
-    name, left = advice.next_unit()
-    assert name == "read"
-    assert left == pytest.approx((1.25 - 1.0) / 16.0)
+    following = advice.next_unit()
+    assert (following.operator, following.after.case) == ("read", "read (replica, 1 s)")
+    assert following.left == pytest.approx((1.25 - (3.0 - 0.6) / 3) / 16.0)
+
+
+def test_a_plan_that_does_not_keep_what_was_asked_for_is_not_chosen(advice):
+    assert replace(advice, kept=frozenset({"of"})).chosen.candidate == Candidate("of", ("read",))
+
+
+def test_the_spread_over_seeds_is_the_widest_of_the_trials_behind_the_plan(advice):
+    wide = {**advice.single, "sum": Loss("sum", (0.0, 0.0), 0.25)}
+    assert (advice.by_seed, replace(advice, single=wide).by_seed) == (0.0, 0.25)
 
 
 def test_the_document_names_the_trials_behind_every_figure(advice):
@@ -79,4 +93,5 @@ def test_nothing_is_left_to_buy_when_all_are_protected():
     all_of_it = {protected_case(name, failover_s=1.0).name: Loss(name, (0.0, 0.0)) for name in EVERYTHING}
     all_of_it["read+count+sum (replica, 1 s)"] = Loss("all", (0.0, 0.0))
     one = weigh(held, SINGLE, all_of_it, EVERYTHING, failover_s=1.0)
-    assert Advice("line", 3, 8.0, 1.0, SINGLE, (one,), {}, {}, {}).next_unit() is None
+    kept = frozenset({"measured"})
+    assert Advice("line", Budget(replicas=3), 8.0, 1.0, SINGLE, (one,), {}, {}, {}, kept, {}).next_unit() is None

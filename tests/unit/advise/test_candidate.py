@@ -2,7 +2,8 @@
 
 import pytest
 
-from holdfast.advise.candidate import candidates, least_budget, whole_operators
+from holdfast.advise.budget import Budget
+from holdfast.advise.candidate import candidates, completeness, least_budget, whole_operators
 from holdfast.errors import HoldfastError
 from holdfast.model.topology import TaskOperator, Topology
 
@@ -15,6 +16,11 @@ LINE = Topology(
     },
 )
 IMPACT = {"read": 1.0, "count": 50.0, "sum": 3.0}
+CPU = {"read": 1.0, "count": 6.0, "sum": 3.0}
+
+
+def of_budget(budget, impact=IMPACT):
+    return candidates(whole_operators(LINE), impact, budget, CPU)
 
 
 def test_operators_become_single_tasks_with_the_rates_they_had():
@@ -24,23 +30,43 @@ def test_operators_become_single_tasks_with_the_rates_they_had():
 
 
 def test_the_costliest_are_protected_first_and_ties_go_by_name():
-    whole = whole_operators(LINE)
-    assert candidates(whole, IMPACT, 2)[0].protected == ("count", "sum")
-    assert candidates(whole, dict.fromkeys(IMPACT, 1.0), 1)[0].protected == ("count",)
+    assert of_budget(Budget(replicas=2))[0].protected == ("count", "sum")
+    assert of_budget(Budget(replicas=1), dict.fromkeys(IMPACT, 1.0))[0].protected == ("count",)
 
 
 def test_there_is_a_plan_by_every_objective():
-    plans = candidates(whole_operators(LINE), IMPACT, 3)
+    plans = of_budget(Budget(replicas=3))
     assert [plan.objective for plan in plans] == ["measured", "criticality", "of", "ic"]
     assert {plan.protected for plan in plans} == {("count", "read", "sum")}
 
 
+def test_a_share_of_the_cpu_buys_what_saves_most_for_it():
+    plans = of_budget(Budget(share=0.7))
+    assert plans[0].protected == ("count", "read")  # count alone is worth most; with sum it would take 90 %
+    assert all(sum(CPU[name] for name in plan.protected) <= 7.0 for plan in plans)
+
+
 @pytest.mark.parametrize(
-    ("budget", "said"), [(0, "got 0; with a budget of nothing there is nothing to advise"), (4, "wanted 1 to 3")]
+    ("text", "said"),
+    [
+        ("0", "got 0; with a budget of nothing there is nothing to advise"),
+        ("0%", "got 0%; with a budget of nothing there is nothing to advise"),
+        ("4", "wanted 1 to 3 replicas"),
+        ("5%", "5% of the CPU of full replication pays for no replica; the cheapest, of read, takes 10.0%"),
+        ("101%", "up to 100%"),
+        ("-1", "wanted a number of replicas, such as 3"),
+        ("half", "got 'half'"),
+    ],
 )
-def test_a_budget_that_cannot_be_is_refused(budget, said):
+def test_a_budget_that_cannot_be_is_refused(text, said):
     with pytest.raises(HoldfastError, match=said):
-        candidates(whole_operators(LINE), IMPACT, budget)
+        Budget.of(text).check(CPU)
+
+
+def test_completeness_is_that_of_what_lives():
+    whole = whole_operators(LINE)
+    assert completeness(whole, ["count", "read", "sum"]) == pytest.approx(1.0)
+    assert completeness(whole, ["count", "sum"]) == 0.0
 
 
 def test_the_least_budget_for_a_completeness_is_found():

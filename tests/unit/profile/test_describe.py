@@ -33,6 +33,7 @@ MEASUREMENT = Measurement(
     step_s=2.0,
     leaving={"orders": 100.0, "prices": 50.0, "large": 25.0, "small": 75.0, "joined": 20.0},
     shares={},
+    reading_s={"orders": 1e-6, "prices": 1e-6},
 )
 
 
