@@ -23,8 +23,9 @@ SMALL = 50_000
 class Pe:
     """A part of the graph with the rows it keeps.
 
-    `run` processes a span of epochs as one Spark job. Its output is what the whole-trace run has for those epochs: the first
-    law. Kept rows change only when a job has succeeded, so a failed epoch can be run again.
+    `run` processes a span of epochs as one Spark job, or as two where a join's output is kept within. Its output is what the
+    whole-trace run has for those epochs: the first law. Kept rows change only when all has succeeded, so a failed epoch can be run
+    again.
     """
 
     def __init__(self, spark: SparkSession, graph: Graph, part: Iterable[str], schemas: Schemas) -> None:
@@ -50,7 +51,7 @@ class Pe:
     def _plan(
         self, spark: SparkSession, new: Mapping[str, pa.Table], span: Span
     ) -> tuple[dict[str, pa.Table | DataFrame], dict[str, str]]:
-        """What one job must give: the streams that leave, the new rows of kept inputs, the state tables. And, per kept input,
+        """What the last job must give: the streams that leave, the new rows of kept inputs, the state tables. And, per kept input,
         under which name its new rows are found."""
         streams: dict[str, pa.Table | DataFrame] = dict(new)
         frames: dict[str, DataFrame] = {}
@@ -75,11 +76,21 @@ class Pe:
             output = copies.bounded(operator, output)
             if after is not None:
                 wanted[state_of(name)] = after
-            if name in self.makes:
-                wanted[name] = output
             reread = set(self._graph.successors(name)) & set(self.part)
-            streams[name] = added_by(output, span) if operator.keep and reread else output
+            if len(inputs) > 1 and any(name in self._graph.operator(reader).keep for reader in reread):
+                # To be kept and read on, it would be computed twice by one job; a join costs more than a job.
+                made = self._collected(output, name, span)
+                streams[name] = newest(made, span) if operator.keep else made
+            else:
+                made = output
+                streams[name] = added_by(output, span) if operator.keep and reread else output
+            if name in self.makes:
+                wanted[name] = made
         return wanted, arrived
+
+    def _collected(self, output: DataFrame, name: str, span: Span) -> pa.Table:
+        with running(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}"):
+            return output.toArrow().cast(self._arrow(name))
 
     def _remember(self, done: Mapping[str, pa.Table], arrived: Mapping[str, str], span: Span) -> Kept:
         kept = {label: done[label] for label in done if label.startswith("state of ")}
