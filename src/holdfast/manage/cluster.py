@@ -69,6 +69,7 @@ class Cluster:
         self.kill("orchestrator")
         for child in children:
             child.kill()
+        psutil.wait_procs(children, STOP_S)  # until then its port is taken
 
     def kill_revived_orchestrator(self) -> None:
         """SIGKILL the orchestrator and leave it to its parent to start it again (`serve --revive`)."""
