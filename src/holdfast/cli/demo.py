@@ -58,7 +58,7 @@ def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
         options = ["--trace", market, "--plan", plan_path, "--faults", faults, "--checkpoint-epochs", 5, "--tentative-after", 1]
         arguments = run.make_context("run", [str(example()), *map(str, options)]).params
         document = run_in(Path(folder) / "run", **{name: value for name, value in arguments.items() if name != "work"})
-    document["out"] = document["log"] = None
+    document["out"] = document["log"] = document["report"] = None
     broken = [verdict["said"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if as_json:
         print_json({**document, "plan": [replica.task for replica in plan.replicated]})

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.plan_output import unwritable, write_output
+from holdfast.cli.plan_output import unwritable, write_output, write_page
 from holdfast.errors import HoldfastError
 from holdfast.model.descriptor import Descriptor
 from holdfast.model.document import document_text
@@ -65,20 +65,37 @@ def plan_descriptor(
     if out is not None:
         write_output(out, strategy)
         click.echo(f"wrote {out}", err=True)
+    points = [] if plot is None else _cheapest(descriptor, seconds=seconds)
+    report: dict[str, str] = {}
+    if out is not None:
+        report = {"report": str(write_page(out, _page(strategy, descriptor, [one for one, _ in found], points)))}
     if plot is not None:
-        _draw(plot, descriptor, seconds=seconds)
+        _draw(plot, descriptor, points, seconds=seconds)
         click.echo(f"drew {plot}", err=True)
     if as_json:
         plain = [json.loads(document_text(one, json_text=True)) for one, _ in found]
         whole = {"application": descriptor.application, "strategies": plain} if solver == "all" else plain[0]
-        click.echo(json.dumps(whole, indent=2))
-        return
-    if solver == "all":
-        _table([one for one, _ in found])
+        click.echo(json.dumps(whole | report, indent=2))
+    else:
+        _say(strategy, lines, compared=[one for one, _ in found] if solver == "all" else [])
+    if report:
+        click.echo(f"report: {report['report']}", err=True)
+
+
+def _say(strategy: Strategy, lines: list[str], *, compared: list[Strategy]) -> None:
+    """The strategy in words, after a table of those it was compared with."""
+    if compared:
+        _table(compared)
     for line in lines:
         click.echo(line)
     if strategy.money is not None:
         click.echo(_money(strategy.money))
+
+
+def _page(strategy: Strategy, descriptor: Descriptor, found: list[Strategy], points: list[tuple[float, float]]) -> str:
+    from holdfast.report.strategy import strategy_page
+
+    return strategy_page(strategy, Instance.of(descriptor, sla=strategy.sla), others=found, cheapest=points)
 
 
 def _compared(
@@ -180,11 +197,8 @@ def _warned(strategy: Strategy) -> list[str]:
     return [f"warning: {text}" for text in strategy.warnings]
 
 
-def _draw(path: Path, descriptor: Descriptor, *, seconds: float) -> None:
-    """Cost against internal completeness: the cheapest strategy of each SLA as a line, the baselines as points."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+def _cheapest(descriptor: Descriptor, *, seconds: float) -> list[tuple[float, float]]:
+    """Cost and internal completeness of the cheapest strategy of each tenth, as far as there are any."""
     instance = Instance.of(descriptor)
     points = []
     for tenth in range(1, 11):
@@ -192,6 +206,15 @@ def _draw(path: Path, descriptor: Descriptor, *, seconds: float) -> None:
         if solution.cost is None or solution.ic is None:
             break
         points.append((solution.cost, solution.ic))
+    return points
+
+
+def _draw(path: Path, descriptor: Descriptor, points: list[tuple[float, float]], *, seconds: float) -> None:
+    """Cost against internal completeness: the cheapest strategy of each SLA as a line, the baselines as points."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    instance = Instance.of(descriptor)
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()

@@ -41,6 +41,8 @@ def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[st
         if out.suffix not in DOCUMENTS:
             raise HoldfastError(f"--out '{out}' wants a suffix of {', '.join(DOCUMENTS)}; got '{out.suffix}'")
         _check_folder("--out", out)
+        if page_beside(out).is_dir():
+            raise HoldfastError(f"--out '{out}' has its page beside it, and '{page_beside(out)}' is a directory; give another name")
     if plot is not None:
         check_path(plot)
         if plot.is_dir():
@@ -64,6 +66,23 @@ def write_output(out: Path, document: BaseModel) -> None:
         write_document(out, document)
     except OSError as error:
         raise unwritable("--out", out, error) from error
+
+
+def page_beside(out: Path) -> Path:
+    """Where the page of a document is written.
+
+    >>> page_beside(Path("plans/plan.json")).name
+    'plan.html'
+    """
+    return out.with_suffix(".html")
+
+
+def write_page(out: Path, text: str) -> Path:
+    """Write a document's page beside it; the page's path."""
+    from holdfast.assess.files import write_whole
+
+    write_whole(page_beside(out), text)
+    return page_beside(out)
 
 
 def unwritable(option: str, path: Path, error: OSError) -> HoldfastError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.plan_output import unwritable, write_output
+from holdfast.cli.plan_output import unwritable, write_output, write_page
 from holdfast.errors import HoldfastError
 from holdfast.model.document import document_text
 from holdfast.model.topology import Topology
@@ -41,9 +41,11 @@ def plan_topology(
     held = None if current is None else read_plan(current, topology=topology).tasks
     documents = _documents(measure, planners, budget=budget, held=held, move_worth=move_worth)
     best = max(documents, key=lambda d: d.quality or 0.0)  # the first of equals: planners stand best first
+    report: dict[str, str] = {}
     if out is not None:
         write_output(out, best)
         click.echo(f"wrote {out}", err=True)
+        report = {"report": str(write_page(out, _page(best, measure, documents)))}
     if plot is not None:
         shown = planners if len(planners) > 1 else _compared(planners[0])
         try:
@@ -53,11 +55,21 @@ def plan_topology(
         click.echo(f"drew {plot}", err=True)
     if as_json:
         plain = [json.loads(document_text(document, json_text=True)) for document in documents]
-        click.echo(json.dumps(plain[0] if len(planners) == 1 else {"topology": topology.topology, "plans": plain}, indent=2))
-        return
-    if len(planners) > 1:
-        _compare(documents)
-    _say(best)
+        whole = plain[0] if len(planners) == 1 else {"topology": topology.topology, "plans": plain}
+        click.echo(json.dumps(whole | report, indent=2))
+    else:
+        if len(planners) > 1:
+            _compare(documents)
+        _say(best)
+    if report:
+        click.echo(f"report: {report['report']}", err=True)
+
+
+def _page(best: PlanDocument, measure: Measure, documents: list[PlanDocument]) -> str:
+    from holdfast.plan.ppa.worth import worth_of_budgets
+    from holdfast.report.plan import plan_page
+
+    return plan_page(best, measure, worth=worth_of_budgets(measure, planned=best.budget), others=documents)
 
 
 def _planners(name: str) -> list[Planner]:

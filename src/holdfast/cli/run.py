@@ -66,7 +66,8 @@ def run(application: str, **options: Any) -> None:
     """Run an application on local nodes and prove, from its history, what became of its output.
 
     Starts an orchestrator and nodes as processes (the same as holdfast serve, node and submit), kills what --faults says, and ends
-    with a verdict. Exit code 1 if a verdict is false.
+    with a verdict. With --work that folder then has run.html, a page with the verdicts and how it went. Exit code 1 if a verdict is
+    false.
 
     \b
     Example:
@@ -76,11 +77,13 @@ def run(application: str, **options: Any) -> None:
         kept = options["work"] is not None
         document = run_in(options.pop("work") or Path(temporary) / "run", application, **options)
     if not kept:
-        document["out"] = document["log"] = None
+        document["out"] = document["log"] = document["report"] = None
     if options["as_json"]:
         print_json(document)
     else:
         _tell(document, kept=kept)
+    if kept:
+        say(f"report: {document['report']}")
     if document["state"] == "failed" or any(verdict["holds"] is False for verdict in document["verdicts"]):
         raise click.exceptions.Exit(1)
 
@@ -118,7 +121,18 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
             ran = run_job(job, layout, cluster, schedule=schedule, for_s=options["for_s"], show=view.show)
     finally:
         cluster.close()
-    return _document(job, ran, options)
+    document = _document(job, ran, options)
+    return {**document, "report": str(_reported(work, document, ran))}
+
+
+def _reported(work: Path, document: dict[str, Any], ran: "Ran") -> Path:
+    """Write the run's page into its folder; its path."""
+    from holdfast.assess.files import write_whole
+    from holdfast.report.run import run_page
+
+    path = work / "run.html"
+    write_whole(path, run_page(document, events=ran.events, tasks=ran.tasks, timeline=ran.timeline, history=work))
+    return path
 
 
 def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":

@@ -5,9 +5,11 @@ from html import escape
 
 _STYLE = """
 :root{--ink:#1c2024;--faint:#9aa3ab;--paper:#fbfbf9;--card:#fff;--edge:#e3e5e3;--note:#59636b;--good:#1b7f4b;--bad:#b3261e;
---s0:#2563a8;--s1:#c2571a;--s2:#2e8b57;--s3:#8e44ad;--s4:#b8860b;--s5:#5f6b73}
+--s0:#2563a8;--s1:#c2571a;--s2:#2e8b57;--s3:#8e44ad;--s4:#b8860b;--s5:#5f6b73;
+--exact:#0072b2;--tentative:#d98a00;--predicted:#b8579a;--absent:#c8401a}
 @media(prefers-color-scheme:dark){:root{--ink:#e7e9ea;--faint:#6d767d;--paper:#15181b;--card:#1d2125;--edge:#31373c;--note:#a3adb5;
---good:#5fd39a;--bad:#ff8a80;--s0:#74b0f0;--s1:#f2a06a;--s2:#77d3a0;--s3:#cf9be6;--s4:#e6c35c;--s5:#a8b3bb}}
+--good:#5fd39a;--bad:#ff8a80;--s0:#74b0f0;--s1:#f2a06a;--s2:#77d3a0;--s3:#cf9be6;--s4:#e6c35c;--s5:#a8b3bb;
+--exact:#4fb0ee;--tentative:#f0b429;--predicted:#e391c8;--absent:#ff7a50}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 main{max-width:70rem;margin:0 auto;padding:1.2rem}

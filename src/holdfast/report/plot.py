@@ -3,6 +3,7 @@
 import io
 import re
 import threading
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,6 +15,9 @@ WIDTH, HEIGHT = 5.2, 3.0
 INK, FAINT = "#010203", "#040506"
 SERIES = ("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06")
 """Colours that stand for the page's own: replaced by style variables when the plot is written."""
+
+QUALITY = {"exact": "#0c0d01", "tentative": "#0c0d02", "predicted": "#0c0d03", "absent": "#0c0d04"}
+"""The colours of qualities, which are those of the dashboard."""
 
 LINES = ("-", "--", ":")
 """Styles that tell lines apart when there are more of them than colours."""
@@ -32,6 +36,7 @@ _STYLE: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "text.color": INK,
+    "text.parse_math": False,  # a $ in a name is a $
     "grid.color": FAINT,
     "grid.alpha": 0.35,
     "grid.linewidth": 0.6,
@@ -46,7 +51,8 @@ _ONE_AT_A_TIME = threading.Lock()
 
 def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, height: float = HEIGHT) -> str:
     """An SVG element of what `draw` puts on a pair of axes; `label` says what it shows to those who cannot see it."""
-    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE):
+    with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the reader's browser may have it
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())
         text = io.StringIO()
@@ -79,6 +85,7 @@ def _inline(svg: str, label: str) -> str:
     safe = label.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{safe}" class="plot" ', 1)
     names = {INK: "var(--ink)", FAINT: "var(--faint)"} | {c: f"var(--s{n})" for n, c in enumerate(SERIES)}
+    names |= {colour: f"var(--{quality})" for quality, colour in QUALITY.items()}
     for colour, name in names.items():
         svg = svg.replace(colour, name)
     salt = f"p{abs(hash_of(svg)):x}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from holdfast.run.course import Usage
 from holdfast.run.history import Event
 from holdfast.ui.consequences import COMING, LIVING, ReplicaAt, TaskAt
 from holdfast.ui.past import PastRun
@@ -39,23 +40,6 @@ class _Task:
         return min(self.inexact) - 1 if self.inexact else self.live
 
 
-@dataclass(slots=True)
-class _Usage:
-    """What a node's PE host uses: cores, between the last two times that it said so, and memory."""
-
-    share: float | None = None
-    memory_bytes: int | None = None
-    last: tuple[int, float, float] | None = None
-
-    def take(self, at_s: float, about: dict[str, Any]) -> None:
-        if self.last is not None and self.last[0] == about["pid"] and at_s > self.last[1]:
-            self.share = max(0.0, about["cpu_s"] - self.last[2]) / (at_s - self.last[1])
-        else:
-            self.share = None
-        self.last = about["pid"], at_s, about["cpu_s"]
-        self.memory_bytes = about["memory_bytes"]
-
-
 class Playback:
     """One reader's place in a run. Time passes from `at_s` seconds after its beginning, `speed` times as fast as it did."""
 
@@ -71,7 +55,7 @@ class Playback:
         self._first = tuple(i for i, task in enumerate(tasks) if not task.reads)
         self._last = tuple(i for i, task in enumerate(tasks) if task.name not in read)
         self._nodes: dict[str, str] = {}
-        self._usage: dict[str, _Usage] = {}
+        self._usage: dict[str, Usage] = {}
         self._event = self._told = 0
         self._sampled_s = run.from_s
         self._samples: list[list[Any]] = []
@@ -184,12 +168,12 @@ class Playback:
             case "host":
                 self._nodes[about["node"]] = "up"
             case "usage":
-                self._usage.setdefault(about["node"], _Usage()).take(event.at_s, about)
+                self._usage.setdefault(about["node"], Usage()).take(event.at_s, about)
 
     def _done(self, task: _Task, about: dict[str, Any], *, at_s: float) -> None:
         number = about["epoch"]
+        task.live = number if task.live is None else max(task.live, number)  # by a correction too, where others stood in for it
         if about["as"] == "first":
-            task.live = number if task.live is None else max(task.live, number)
             task.quality, task.latency_s = about["quality"], at_s
             timeline = self.run.timeline
             task.rows_s = None if timeline is None else about["rows"] * timeline.speed / timeline.epoch_s

@@ -1,0 +1,174 @@
+"""The one page of a plan: who has a replica and why, what that costs and promises, and what more would buy."""
+
+from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from holdfast.plan.ppa import internal_completeness, output_fidelity
+from holdfast.plan.ppa.document import Changes, PlanDocument, Replica
+from holdfast.plan.ppa.explain import OBJECTIVES
+from holdfast.plan.ppa.fidelity import Measure
+from holdfast.plan.ppa.worth import Worth
+from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.plot import FAINT, INK, SERIES, drawn
+
+SHOWN = 120
+"""Rows of a table on the page; the plan's document has all."""
+
+SHAPES = "osv^DP"
+
+
+def plan_page(plan: PlanDocument, measure: Measure, *, worth: Worth, others: Sequence[PlanDocument] = ()) -> str:
+    """The page of a plan that was made by a measure; `worth` is what other budgets buy, `others` the plans of other planners."""
+    parts = [
+        paragraph(_protected(plan, measure)),
+        paragraph(_promise(plan)),
+        *([paragraph(f"Next: {plan.next.why}.")] if plan.next else [paragraph("More replicas buy nothing.")]),
+        heading("What it promises, what it costs"),
+        table(("", "with this plan", "without any replica", "with all of them"), _figures(plan, measure)),
+        paragraph(
+            "Qualities are those that are left when all tasks without a replica fail at once (PPA, Definition 2).", note=True
+        ),
+        *_changes(plan.changes),
+        heading("What other budgets buy"),
+        cards([_curve(plan, worth, others)]),
+        heading("Why"),
+        *_reasons(plan, worth),
+        heading("Operators"),
+        _operators(plan, measure),
+    ]
+    if len(others) > 1:
+        rows = [(each.planner, str(len(each.replicated)), _share(each.quality), _bound(each)) for each in others]
+        parts += [
+            heading("Planners compared"),
+            table(("planner", "replicas", OBJECTIVES[plan.objective], "no plan exceeds"), rows),
+        ]
+    return page(f"A plan for {plan.topology}", parts)
+
+
+def _protected(plan: PlanDocument, measure: Measure) -> str:
+    tasks, replicas = len(measure.topology.tasks), len(plan.replicated)
+    if not replicas:
+        return f"No task has a replica: the budget is {plan.budget}."
+    operators = dict.fromkeys(replica.task.rpartition("/")[0] for replica in plan.replicated)
+    return (
+        f"{replicas} of {tasks} tasks have an active replica (budget {plan.budget}, planner {plan.planner}): of "
+        f"{', '.join(operators)}."
+    )
+
+
+def _promise(plan: PlanDocument) -> str:
+    quality = f"{OBJECTIVES[plan.objective]} {plan.quality or 0.0:.3f} is left when all other tasks fail"
+    if plan.proven:
+        return f"{quality[0].upper()}{quality[1:]}; no plan of this budget is better."
+    bound = "no bound is known" if plan.bound is None or plan.bound >= 1 else f"no plan of this budget exceeds {plan.bound:.3f}"
+    return f"{quality[0].upper()}{quality[1:]}; {bound}."
+
+
+def _figures(plan: PlanDocument, measure: Measure) -> list[tuple[str, ...]]:
+    """Fidelity, completeness and the plan's own objective; replicas and the tuples that they take in."""
+    topology = measure.topology
+    chosen = [topology.number[task] for task in plan.tasks]
+    measures = {each.name: each for each in (output_fidelity(topology), internal_completeness(topology), measure)}
+    everything = range(len(topology.tasks))
+    rows: list[tuple[str, ...]] = [
+        (OBJECTIVES[name], _share(each.of(chosen)), _share(each.of([])), _share(each.of(everything)))
+        for name, each in measures.items()
+    ]
+    taken, whole = float(topology.input_rates[chosen].sum()), float(topology.input_rates.sum())
+    rows.append(("replicas", f"{len(chosen):,}", "0", f"{len(topology.tasks):,}"))
+    rows.append(("tuples a second that they take in", _figure(taken), "0", _figure(whole)))
+    if whole > 0:
+        rows.append(("share of full replication", f"{taken / whole:.0%}", "0%", "100%"))
+    return rows
+
+
+def _changes(changes: Changes | None) -> list[str]:
+    if changes is None:
+        return []
+    return [
+        heading("Away from the current plan"),
+        paragraph(f"Start {', '.join(changes.start) or 'none'}; stop {', '.join(changes.stop) or 'none'}."),
+        paragraph(
+            f"The current plan is now worth {changes.current_quality:.3f}, the best one {changes.best_quality:.3f}; a start must "
+            f"bring {changes.move_worth:g}.",
+            note=True,
+        ),
+    ]
+
+
+def _curve(plan: PlanDocument, worth: Worth, others: Sequence[PlanDocument]) -> str:
+    quality = OBJECTIVES[plan.objective]
+
+    def draw(axes: Axes) -> None:
+        label = "the best plan" if worth.exact else "at least"
+        axes.step(range(len(worth.quality)), worth.quality, where="post", color=SERIES[0], label=label)
+        for number, other in enumerate(others if len(others) > 1 else ()):
+            if other.planner != plan.planner:
+                shape, colour = SHAPES[number % len(SHAPES)], SERIES[1 + number % (len(SERIES) - 1)]
+                axes.plot([len(other.replicated)], [other.quality or 0.0], shape, color=colour, label=other.planner)
+        if plan.bound is not None and not plan.proven and plan.bound < 1:
+            axes.plot([plan.budget], [plan.bound], "_", markersize=12, color=FAINT, label="no plan exceeds")
+        axes.plot([plan.budget], [plan.quality or 0.0], "o", markersize=7, color=INK, label=f"this plan ({plan.planner})")
+        if plan.next is not None:
+            at = plan.budget + plan.next.replicas
+            axes.plot([at], [plan.next.quality], "o", markersize=7, color=INK, markerfacecolor="none", label="the next unit")
+        axes.set(xlabel="replicas", ylabel=quality, ylim=(-0.03, 1.04), title=f"{quality[0].upper()}{quality[1:]} against budget")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.figure.legend(loc="outside lower center", ncols=3)
+
+    return drawn(draw, label=f"{quality} against the number of replicas", height=3.6)
+
+
+def _reasons(plan: PlanDocument, worth: Worth) -> list[str]:
+    """Each replica in the order of choice, else by what its loss would cost."""
+    if not plan.replicated:
+        return [paragraph("No replica is worth its price within this budget, or there is none.")]
+    known = worth.since if {*plan.tasks} <= worth.since.keys() else {}
+
+    def order(replica: Replica) -> tuple[float, float, str]:
+        without = replica.quality_without
+        return known.get(replica.task, 0), 1.0 if without is None else without, replica.task
+
+    rows = [
+        (
+            *((str(known[replica.task]),) if known else ()),
+            replica.task,
+            "-" if replica.quality_without is None else f"{replica.quality_without:.3f}",
+            replica.why or "-",
+        )
+        for replica in sorted(plan.replicated, key=order)
+    ]
+    columns = (*(("from budget",) if known else ()), "task", "left without it", "why")
+    said = "In the order of choice: from which budget on the best plan has it." if known else "The costliest losses first."
+    more = [paragraph(f"And {len(rows) - SHOWN:,} more, in the plan.", note=True)] if len(rows) > SHOWN else []
+    return [paragraph(said, note=True), table(columns, rows[:SHOWN], words=("why",), names=("task",)), *more]
+
+
+def _operators(plan: PlanDocument, measure: Measure) -> str:
+    topology = measure.topology
+    rows = []
+    for name, span in zip(topology.order, topology.spans, strict=True):
+        tasks = topology.tasks[span]
+        held = [task.rpartition("/")[2] for task in tasks if task in set(plan.tasks)]
+        rate = float(topology.input_rates[span].sum())
+        rows.append((name, str(len(tasks)), str(len(held)), _figure(rate), _listed(held)))
+    return table(("operator", "tasks", "with a replica", "tuples a second", "which"), rows[:SHOWN], names=("which",))
+
+
+def _listed(numbers: Sequence[str], most: int = 12) -> str:
+    shown = ", ".join(numbers[:most])
+    return f"{shown} and {len(numbers) - most} more" if len(numbers) > most else shown or "-"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def _bound(plan: PlanDocument) -> str:
+    return "-" if plan.bound is None or plan.bound >= 1 else _share(plan.bound)
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

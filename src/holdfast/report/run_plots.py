@@ -1,0 +1,175 @@
+"""The plots of a run: its output by quality, how late its epochs and PEs were, and what its nodes used; faults are marked."""
+
+from collections.abc import Mapping, Sequence
+from math import ceil, nan
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
+
+from holdfast.model.job import Task
+from holdfast.report.plot import FAINT, INK, LINES, QUALITY, SERIES, drawn
+from holdfast.run.checkers import Recovery
+from holdfast.run.course import CORRECTED, KINDS, Leaving, cpu_of_nodes, lags, leavings, output_rates
+from holdfast.run.history import Event
+from holdfast.run.timeline import Timeline
+
+MOST_INTERVALS = 240
+MOST_LINES = 12
+"""Lines that can be told apart; the plot says how many more there are."""
+
+SHAPES = {"exact": "o", "tentative": "^", "predicted": "D", "absent": "X"}
+COLOURS = {**QUALITY, CORRECTED: SERIES[2]}
+
+
+class RunPlots:
+    """Draws one run; time counts in seconds from the opening of its first epoch."""
+
+    def __init__(
+        self,
+        events: Sequence[Event],
+        tasks: Sequence[Task],
+        timeline: Timeline,
+        *,
+        faults: Sequence[float] = (),
+        recovered: Sequence[Recovery] = (),
+    ) -> None:
+        self._events, self._tasks, self._timeline = events, tasks, timeline
+        self._zero_s, self._faults, self._recovered = timeline.opened_s, faults, recovered
+        until_s = max((event.at_s for event in events if event.kind in ("output", "commit")), default=timeline.opened_s)
+        self._length_s = max(1.0, until_s - self._zero_s)
+        self._every_s = max(1, ceil(self._length_s / MOST_INTERVALS))
+
+    def output(self, sink: str) -> str:
+        """Rows per second at a sink, by quality."""
+        count = int(self._length_s // self._every_s) + 1
+        rates = output_rates(self._events, sink, from_s=self._zero_s, every_s=self._every_s, count=count)
+        gaps = [left for left in leavings(self._events, sink) if left.kind == "absent"]
+        ends = [number * self._every_s for number in range(count + 1)]
+
+        def draw(axes: Axes) -> None:
+            base = [0.0] * count
+            for kind in KINDS:
+                top = [low + more for low, more in zip(base, rates[kind], strict=True)]
+                if any(rates[kind]):
+                    edges = [*base, base[-1]], [*top, top[-1]]
+                    axes.fill_between(ends, *edges, step="post", color=COLOURS[kind], alpha=0.85, linewidth=0, label=kind)
+                base = top
+            if gaps:
+                at = [left.closed_s + left.latency_s - self._zero_s for left in gaps]
+                axes.plot(at, [0.0] * len(at), "X", color=COLOURS["absent"], clip_on=False, label="absent: nothing to write")
+            axes.set_ylim(bottom=0)
+            self._marked(axes, ylabel="rows per second", title=f"Output at {sink}")
+
+        return drawn(draw, label=f"rows per second at {sink} over time, by quality", height=3.8)
+
+    def latency(self, sink: str) -> str:
+        """From each epoch's close to its output at a sink, and to its correction."""
+        found = leavings(self._events, sink)
+
+        def draw(axes: Axes) -> None:
+            for kind, shape in SHAPES.items():
+                _scattered(axes, [left for left in found if left.kind == kind], self._zero_s, shape, COLOURS[kind], kind)
+            late = [left for left in found if left.kind == CORRECTED]
+            _scattered(axes, late, self._zero_s, "o", COLOURS[CORRECTED], "until it was corrected", hollow=True)
+            axes.set_ylim(bottom=0)
+            self._marked(
+                axes, ylabel="seconds", xlabel="the epoch's close (s)", title=f"From an epoch's close to its output at {sink}"
+            )
+
+        return drawn(draw, label=f"seconds from the close of each epoch to its output at {sink}", height=3.8)
+
+    def lag(self) -> str:
+        """How late each PE was."""
+        moments = [self._zero_s + number * self._every_s for number in range(int(self._length_s // self._every_s) + 2)]
+        late = lags(self._events, self._tasks, self._timeline, at_s=moments)
+        chosen = sorted(late, key=lambda pe: (-max(lag or 0.0 for lag in late[pe]), pe))[:MOST_LINES]
+        more = len(late) - len(chosen)
+
+        def draw(axes: Axes) -> None:
+            lines = {pe: [(at, lag) for at, lag in zip(moments, late[pe], strict=True)] for pe in late if pe in chosen}
+            self._lines(axes, lines, step=True)
+            title = "Lag of PEs" + (f" (the {len(chosen)} latest; {more} more)" if more else "")
+            self._marked(axes, ylabel="seconds behind", title=title)
+
+        return drawn(draw, label="how many seconds each PE was behind, over time", height=3.8)
+
+    def cpu(self) -> str | None:
+        """Cores used by each node; None where the history does not tell."""
+        used = cpu_of_nodes(self._events)
+        if not used:
+            return None
+        chosen = dict(list(used.items())[:MOST_LINES])
+        more = len(used) - len(chosen)
+
+        def draw(axes: Axes) -> None:
+            self._lines(axes, chosen, step=False)
+            self._marked(axes, ylabel="cores", title="CPU of nodes" + (f" ({more} more)" if more else ""))
+
+        return drawn(draw, label="cores that each node used, over time", height=3.8)
+
+    def _lines(self, axes: Axes, lines: Mapping[str, Sequence[tuple[float, float | None]]], *, step: bool) -> None:
+        for number, (name, points) in enumerate(lines.items()):
+            axes.plot(
+                [at - self._zero_s for at, _ in points],
+                [nan if value is None else value for _, value in points],
+                drawstyle="steps-post" if step else "default",
+                linestyle=LINES[number // len(SERIES) % len(LINES)],
+                color=SERIES[number % len(SERIES)],
+                label=name,
+            )
+        axes.set_ylim(bottom=0)
+
+    def _marked(self, axes: Axes, *, ylabel: str, title: str, xlabel: str = "time (s)") -> None:
+        """Faults as numbered lines, the time until tasks were back shaded, words and a legend."""
+        for began_s, ended_s in _joined([(back.failed_s, back.recovered_s) for back in self._recovered]):
+            axes.axvspan(began_s - self._zero_s, ended_s - self._zero_s, color=FAINT, alpha=0.18, linewidth=0)
+        for at_s, numbers in _near(self._faults, within_s=self._length_s / 30):
+            for number in numbers:
+                axes.axvline(self._faults[number - 1] - self._zero_s, color=INK, linewidth=0.9, linestyle=(0, (4, 3)))
+            label = str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}-{numbers[-1]}"
+            over = axes.get_xaxis_transform()
+            axes.annotate(label, (at_s - self._zero_s, 1), fontsize=8, xycoords=over, xytext=(3, -9), textcoords="offset points")
+        axes.set(xlabel=xlabel, ylabel=ylabel, title=title, xlim=(0, self._length_s + self._every_s))
+        axes.yaxis.set_major_locator(MaxNLocator(5, min_n_ticks=2))
+        handles, labels = axes.get_legend_handles_labels()
+        if handles:
+            axes.figure.legend(handles, labels, loc="outside lower center", ncols=3)
+
+
+def _scattered(
+    axes: Axes, found: Sequence[Leaving], zero_s: float, shape: str, colour: str, label: str, *, hollow: bool = False
+) -> None:
+    if found:
+        at, late = [left.closed_s - zero_s for left in found], [left.latency_s for left in found]
+        face = "none" if hollow else colour
+        axes.plot(at, late, shape, markeredgecolor=colour, markerfacecolor=face, markeredgewidth=0.8, label=label)
+
+
+def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """The spans without overlap.
+
+    >>> _joined([(1, 3), (6, 7), (2, 4)])
+    [(1, 4), (6, 7)]
+    """
+    found: list[tuple[float, float]] = []
+    for began, ended in sorted(spans):
+        if found and began <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], ended)
+        else:
+            found.append((began, ended))
+    return found
+
+
+def _near(moments: Sequence[float], *, within_s: float) -> list[tuple[float, list[int]]]:
+    """Moments, numbered from 1, in groups that one label fits: the last moment of each, and the numbers.
+
+    >>> _near([8.0, 8.3, 30.0], within_s=1.0)
+    [(8.3, [1, 2]), (30.0, [3])]
+    """
+    groups: list[tuple[float, list[int]]] = []
+    for number, at_s in enumerate(moments, 1):
+        if groups and at_s - groups[-1][0] <= within_s:
+            groups[-1] = at_s, [*groups[-1][1], number]
+        else:
+            groups.append((at_s, [number]))
+    return groups

@@ -1,0 +1,150 @@
+"""The one page of a strategy: which replicas are active in which configuration and why, what that costs and promises."""
+
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+
+from holdfast.plan.laar import Instance, Strategy
+from holdfast.plan.laar.completeness import cost, host_load
+from holdfast.plan.laar.instance import IC_TOLERANCE, Active
+from holdfast.plan.laar.strategy import Activation
+from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.plot import INK, SERIES, drawn
+
+SHOWN = 120
+"""Rows of a table on the page; the strategy's document has all."""
+
+ACTIVE, IDLE = "●", "○"
+OUTCOMES = {
+    "BST": "no strategy costs less",
+    "SOL": "a cheaper one may be left unfound",
+    "breaks": "it breaks what a strategy must keep",
+}
+SHAPES = "sv^DPX"
+
+
+def strategy_page(
+    strategy: Strategy,
+    instance: Instance,
+    *,
+    others: Sequence[Strategy] = (),
+    cheapest: Sequence[tuple[float, float]] = (),
+) -> str:
+    """The page of a strategy for an instance; `others` are those of other solvers, `cheapest` is the least cost of some ICs."""
+    active = strategy.array(instance)
+    parts = [
+        paragraph(_promise(strategy)),
+        *(paragraph(f"It breaks: {text}.") for text in strategy.breaks),
+        *(paragraph(f"Warning: {text}.") for text in strategy.warnings),
+        *([paragraph(f"Next: {strategy.next.why}.")] if strategy.next is not None else []),
+        heading("What it costs"),
+        table(("", "this strategy", "every replica always active"), _costs(strategy, instance, active)),
+        *_curve(strategy, others, cheapest),
+        heading("Who is active when"),
+        paragraph(f"{ACTIVE} is an active replica, {IDLE} an idle one, each with its host.", note=True),
+        _activation(strategy),
+        paragraph("The load of hosts, as a share of what they carry:"),
+        _load(instance, active),
+        heading("Why"),
+        *_reasons(strategy),
+    ]
+    if len(others) > 1:
+        parts += [heading("Other solvers"), _compared(others)]
+    return page(f"A strategy for {strategy.application}", parts)
+
+
+def _promise(strategy: Strategy) -> str:
+    under = "pessimistic failures" if strategy.failure == "pessimistic" else f"failure model {strategy.failure}"
+    kept = "kept" if strategy.internal_completeness >= strategy.sla - IC_TOLERANCE else "not kept"
+    return (
+        f"Under {under} PEs process {strategy.internal_completeness:.4f} of their tuples (internal completeness); the SLA asks for "
+        f"{strategy.sla:.10g}, which is {kept}. Found by {strategy.solver}: {OUTCOMES.get(strategy.outcome, strategy.outcome)}."
+    )
+
+
+def _costs(strategy: Strategy, instance: Instance, active: Active) -> list[tuple[str, ...]]:
+    full = cost(instance, active | True)
+    period = f"CPU seconds per billing period of {strategy.billing_period_s:,.6g} s"
+    rows: list[tuple[str, ...]] = [(period, f"{strategy.cost:,.6g}", f"{full:,.6g}")]
+    if full > 0:
+        rows.append(("share", f"{strategy.cost / full:.0%}", "100%"))
+    if strategy.bound > 0:
+        rows.append(("any strategy of this SLA costs at least", f"{strategy.bound:,.6g}", ""))
+    if strategy.money is not None:
+        money = strategy.money
+        rows += [
+            (name, f"{value:,.6g}", "")
+            for name, value in (
+                ("running cost", money.running_cost),
+                ("expected penalty", money.expected_penalty),
+                ("fare", money.fare),
+                ("profit", money.profit),
+            )
+        ]
+    return rows
+
+
+def _activation(strategy: Strategy) -> str:
+    """PEs by configurations: each replica with its host, active or idle."""
+    heads = {one.name: f"{one.name} ({one.probability:.0%}: {_rates(one.rates)})" for one in strategy.configurations}
+
+    def cell(one: Activation, pe: str) -> str:
+        return "  ".join(f"{ACTIVE if j in one.active[pe] else IDLE} {host}" for j, host in enumerate(strategy.placement[pe]))
+
+    rows = [(pe, *(cell(one, pe) for one in strategy.configurations)) for pe in strategy.placement]
+    return table(("PE", *heads.values()), rows[:SHOWN], names=tuple(heads.values()))
+
+
+def _rates(rates: Mapping[str, float]) -> str:
+    return ", ".join(f"{source} {rate:,.4g}/s" for source, rate in rates.items())
+
+
+def _load(instance: Instance, active: Active) -> str:
+    load = host_load(instance, active)
+    rows = [
+        (host, f"{instance.capacity[h]:,.4g}", *(f"{load[c, h] / instance.capacity[h]:.0%}" for c in range(len(load))))
+        for h, host in enumerate(instance.hosts)
+    ]
+    return table(("host", "CPU s per s", *(configuration.name for configuration in instance.configurations)), rows[:SHOWN])
+
+
+def _reasons(strategy: Strategy) -> list[str]:
+    rows = [(pe, one.name, why) for one in strategy.configurations for pe, why in one.why.items()]
+    if not rows:
+        return [paragraph("The strategy gives no reasons.")]
+    more = [paragraph(f"And {len(rows) - SHOWN:,} more, in the strategy.", note=True)] if len(rows) > SHOWN else []
+    return [table(("PE", "configuration", "why"), rows[:SHOWN], words=("why",), names=("configuration",)), *more]
+
+
+def _compared(others: Sequence[Strategy]) -> str:
+    rows = [
+        (one.solver, one.outcome, f"{one.internal_completeness:.4f}", f"{one.cost:,.6g}", "; ".join(one.breaks) or "nothing")
+        for one in others
+    ]
+    return table(("solver", "outcome", "IC", "CPU seconds", "breaks"), rows, words=("breaks",), names=("outcome",))
+
+
+def _curve(strategy: Strategy, others: Sequence[Strategy], cheapest: Sequence[tuple[float, float]]) -> list[str]:
+    """Completeness against cost, where more than this strategy is known."""
+    if len(others) < 2 and not cheapest:
+        return []
+
+    def draw(axes: Axes) -> None:
+        if cheapest:
+            axes.plot(*zip(*cheapest, strict=True), marker=".", color=SERIES[0], label="the cheapest of each SLA")
+        for number, one in enumerate(others):
+            shape, colour = SHAPES[number % len(SHAPES)], SERIES[1 + number % (len(SERIES) - 1)]
+            axes.plot([one.cost], [one.internal_completeness], shape, color=colour, label=one.solver)
+        axes.plot(
+            [strategy.cost],
+            [strategy.internal_completeness],
+            "o",
+            markersize=8,
+            markerfacecolor="none",
+            color=INK,
+            label="this one",
+        )
+        axes.set(xlabel="CPU seconds per billing period", ylabel="internal completeness", ylim=(-0.03, 1.04))
+        axes.figure.legend(loc="outside lower center", ncols=3)
+
+    return [heading("What others cost"), cards([drawn(draw, label="internal completeness against cost", height=3.8)])]

@@ -1,0 +1,137 @@
+"""The page of a run says what its history and its verdicts say, and nothing else."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.job import Reading, Task
+from holdfast.report.run import run_page
+from holdfast.run.history import Event
+from holdfast.run.timeline import Timeline
+
+TIMELINE = Timeline(first=1, last=6, epoch_s=1.0, opened_s=100.0)
+TASKS = (
+    Task(pe="trades", kind="source", makes=("trades",)),
+    Task(pe="vwap", operators=("vwap",), reads=(Reading(stream="trades"),), makes=("vwap",), replicas=2),
+    Task(pe="index<i>", operators=("index",), reads=(Reading(stream="vwap"),), makes=("index",)),
+    Task(pe="out", kind="sink", reads=(Reading(stream="index"),)),
+)
+DOCUMENT = {
+    "application": "/apps/bargains.py",
+    "state": "completed",
+    "reason": "",
+    "seconds": 31.4,
+    "epochs": 6,
+    "rows": {"out": 1234},
+    "latency_s": {"median": 0.52, "worst": 7.25},
+    "gap_s": {"out": 3.5},
+    "internal_completeness": 0.875,
+    "faults": [],
+    "recoveries": [],
+    "verdicts": [
+        {"name": "nothing lost", "holds": True, "said": "all 6 epochs left every sink", "figures": {}},
+        {"name": "second law at 'out'", "holds": False, "said": "'out' differs at seq 7: <a> & <b>", "figures": {}},
+        {"name": "of another kind", "holds": None, "said": "nobody knows", "figures": {}},
+    ],
+    "log": "/runs/log",
+    "out": "s3://bucket/out",
+}
+
+
+def said(at_s, what, text, **who):
+    return Event(at_s, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
+
+
+def history():
+    for node, key in (("n1", "trades/0.0"), ("n1", "vwap/0.0"), ("n2", "vwap/0.1"), ("n2", "index<i>/0.0"), ("n1", "out/0.0")):
+        yield Event(95.0, node, "start", {"replica": f"1:{key}", "incarnation": 1, "node": node})
+    for second in range(98, 108, 2):
+        yield Event(second, "n1", "usage", {"node": "n1", "pid": 1, "cpu_s": second * 0.5, "memory_bytes": 1})
+    yield Event(102.5, "run", "fault", {"what": "crash node n2", "tasks": ["index<i>/0", "vwap/0"], "for_s": None})
+    yield Event(103.0, "run", "detected", {"tasks": ["index<i>/0"], "node": "n2"})
+    yield said(103.0, "replica", "lost: its node is", node="n2", replica="1:index<i>/0.0")
+    yield said(103.1, "replica", "moved from n2 to n1: restarted after failure 1", node="n1", replica="1:index<i>/0.0")
+    yield said(103.5, "decision", "stood in for index<i>/0: 2 epochs absent")
+    yield Event(104.5, "n1", "start", {"replica": "1:index<i>/0.0", "incarnation": 2, "node": "n1"})
+    yield Event(104.6, "n1", "restored", {"task": "index<i>/0", "from": 2, "to": 4})
+    yield Event(106.7, "n1", "recovered", {"task": "index<i>/0", "epoch": 4})
+    for epoch in range(1, 7):
+        quality = {3: "absent", 4: "tentative", 5: "predicted"}.get(epoch, "exact")
+        about = {"sink": "out", "epoch": epoch, "rows": 0 if epoch == 3 else 9}
+        yield Event(100.5 + epoch, "n1", "output", {**about, "as": "first", "quality": quality, "latency_s": 0.5})
+        if quality != "exact":
+            yield Event(107.5, "n1", "output", {**about, "as": "final", "quality": "exact", "latency_s": 6.5 - epoch + 1})
+
+
+@pytest.fixture
+def text() -> str:
+    events = sorted(history(), key=lambda event: event.at_s)
+    return run_page(DOCUMENT, events=events, tasks=TASKS, timeline=TIMELINE, history=Path("/runs/one"))
+
+
+def cells(text, first):
+    """The cells of the table row that begins with a text."""
+    row = next(row for row in re.findall(r"<tr>(.*?)</tr>", text) if re.match(rf"<td[^>]*>{re.escape(first)}</td>", row))
+    return re.findall(r"<td[^>]*>(.*?)</td>", row)
+
+
+def test_verdicts_come_first_with_what_they_mean(text):
+    assert text.index("Verdicts") < text.index("Over time")
+    lost = "nothing lost: every epoch of the job has left every sink"
+    assert cells(text, lost)[1:] == ["true", "all 6 epochs left every sink"]
+    law = next(row for row in re.findall(r"<tr>(.*?)</tr>", text) if "second law" in row)
+    assert "whatever was killed" in law and ">false<" in law and "seq 7: &lt;a&gt; &amp; &lt;b&gt;" in law
+    assert cells(text, "of another kind")[1] == "unknown"
+
+
+def test_the_figures_of_the_run_are_said(text):
+    for figure in ("Completed after 31 s", "1,234 rows at out", "0.52 s (median), 7.25 s at worst", "3.50 s at out", "87.50%"):
+        assert figure in text
+
+
+def test_the_output_is_drawn_in_the_colours_of_its_qualities(text):
+    for name in ("Output at out", "From an epoch's close to its output at out", "Lag of PEs", "CPU of nodes"):
+        assert name in text.replace("&#x27;", "'")
+    assert all(f"var(--{quality})" in text for quality in ("exact", "tentative", "predicted", "absent"))
+
+
+def test_a_recovery_is_told_step_by_step_and_a_replica_that_went_on_too(text):
+    assert cells(text, "1") == ["1", "2.5", "crash node n2", "index&lt;i&gt;/0, vwap/0"]
+    assert cells(text, "index&lt;i&gt;/0") == ["index&lt;i&gt;/0", "2.5", "0.5", "1.6", "2.1", "4.2", "from its checkpoint"]
+    assert cells(text, "vwap/0")[-1] == "another replica went on"
+
+
+def test_replicas_stand_by_node_with_the_times_they_came_and_went(text):
+    places = text[text.index("Replicas by node") :]
+    assert cells(places, "vwap/0") == ["vwap/0", "0", "1"]
+    assert cells(places, "index&lt;i&gt;/0") == ["index&lt;i&gt;/0", "0 from 4.5 s", "0 until 3.0 s"]
+
+
+def test_decisions_are_listed_with_whom_they_were_about(text):
+    assert cells(text, "3.1")[1:] == ["moved from n2 to n1: restarted after failure 1", "index&lt;i&gt;/0 replica 0"]
+    assert cells(text, "3.5")[1:] == ["stood in for them: 2 epochs absent until they were back", "index&lt;i&gt;/0"]
+
+
+def test_it_says_where_the_output_and_the_history_lie(text):
+    assert cells(text, "output of the sinks")[1] == "s3://bucket/out"
+    assert "holdfast ui /runs/one plays the run back" in text
+
+
+def test_the_page_needs_nothing_from_elsewhere_and_holds_no_markup_of_others(text):
+    assert not re.search(r'(src|href)="(?!#)', text) and "<script" not in text
+    assert "<i>" not in text and "<a>" not in text
+
+
+def test_a_run_that_never_began_has_a_page_that_says_why():
+    failed = {**DOCUMENT, "state": "failed", "reason": "no node has room", "epochs": None, "latency_s": None, "verdicts": []}
+    failed |= {"gap_s": {"out": None}, "internal_completeness": None, "out": None, "log": None}
+    text = run_page(failed, events=[], tasks=TASKS, timeline=None)
+    assert "Failed after 31 s: no node has room." in text and "before there was anything to judge" in text
+    assert "<svg" not in text
+
+
+def test_a_run_without_faults_says_so():
+    events = [event for event in history() if event.kind in ("output", "start") and event.at_s < 103]
+    text = run_page(DOCUMENT, events=events, tasks=TASKS, timeline=TIMELINE)
+    assert "Nothing failed." in text and "The orchestrator had nothing to decide." in text and "CPU of nodes" not in text
