@@ -148,10 +148,10 @@ def _reasons(plan: PlanDocument, worth: Worth) -> list[str]:
 
 def _operators(plan: PlanDocument, measure: Measure) -> str:
     topology = measure.topology
-    rows = []
+    replicated, rows = {*plan.tasks}, []
     for name, span in zip(topology.order, topology.spans, strict=True):
         tasks = topology.tasks[span]
-        held = [task.rpartition("/")[2] for task in tasks if task in set(plan.tasks)]
+        held = [task.rpartition("/")[2] for task in tasks if task in replicated]
         rate = float(topology.input_rates[span].sum())
         rows.append((name, str(len(tasks)), str(len(held)), _figure(rate), _listed(held)))
     return table(("operator", "tasks", "with a replica", "tuples a second", "which"), rows[:SHOWN], names=("which",))

@@ -96,6 +96,9 @@ def test_the_output_is_whole_after_pes_hosts_nodes_and_the_orchestrator_were_kil
     assert len(document["faults"]) == 4
     assert process.returncode == 0
     assert not left_behind(tmp_path)
+    assert f"report: {document['report']}" in process.stderr
+    report = Path(document["report"]).read_text()
+    assert "crash orchestrator" in report and document["verdicts"][0]["said"] in report
 
 
 def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):

@@ -699,3 +699,34 @@ def test_what_is_generated_can_be_planned(tmp_path, setting):
     made = run("generate", "application", "--set", setting, "--set", "hosts=2", "--set", "pes_per_host=3", "--out", out)
     assert made.exit_code == 0, made.output
     assert run(out, "--ic", 0, "--planner", "sr").exit_code == 0
+
+
+def test_a_plan_and_a_strategy_have_a_page_beside_them_and_it_is_told_last(topology, descriptor, tmp_path):
+    for document, option, value, title in (
+        (topology, "--budget", 2, "A plan for lanes"),
+        (descriptor, "--ic", 0.6, "A strategy for figure-1"),
+    ):
+        out = tmp_path / "made" / f"{document.stem}.yaml"
+        result = run(document, option, value, "--out", out)
+        assert result.exit_code == 0, result.output
+        page = out.with_suffix(".html")
+        assert result.stderr.splitlines()[-1] == f"report: {page}"
+        assert f"<title>{title}</title>" in page.read_text()
+        assert json.loads(run(document, option, value, "--out", out, "--json").stdout)["report"] == str(page)
+        assert "report" not in json.loads(run(document, option, value, "--json").stdout)
+
+
+def test_the_page_of_a_comparison_shows_all_that_were_compared(topology, descriptor, tmp_path):
+    assert run(topology, "--budget", 2, "--planner", "all", "--out", tmp_path / "plan.json").exit_code == 0
+    assert "Planners compared" in (tmp_path / "plan.html").read_text()
+    compared = run(
+        descriptor, "--ic", 0.6, "--planner", "all", "--plot", tmp_path / "p.svg", "--out", tmp_path / "s.json", "--json"
+    )
+    assert json.loads(compared.stdout)["report"] == str(tmp_path / "s.html")
+    assert "the cheapest of each SLA" in (tmp_path / "s.html").read_text()
+
+
+def test_a_page_is_not_written_over_a_folder(topology, tmp_path):
+    (tmp_path / "plan.html").mkdir()
+    assert "plan.html' is a directory; give another name" in str(fails(topology, "--budget", 2, "--out", tmp_path / "plan.json"))
+    assert not (tmp_path / "plan.json").exists()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -28,6 +29,13 @@ def test_the_quality_of_each_task_at_each_moment_is_what_the_history_says(past):
     assert row(run, 10.0, 3)[:4] == ("running", "absent", 8, 7), "the sink went on without index, and waits for its correction"
     assert row(run, 24.0, 3)[:4] == ("running", "exact", 20, 20)
     assert row(run, 24.0, 2)[7][0][1] == "n1", "index was moved to n1"
+
+
+def test_a_task_whose_newest_epochs_others_stood_in_for_is_as_far_as_its_corrections(past):
+    run = read_run(past)
+    late = [event for event in run.events if event.kind != "commit" or event.about["epoch"] < 109]
+    assert row(replace(run, events=late), 12.5, 2)[2] == 7
+    assert row(replace(run, events=late), 14.0, 2)[2:4] == (9, 9)
 
 
 def test_time_passes_as_fast_as_asked_and_ends_with_the_run(past):
