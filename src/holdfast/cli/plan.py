@@ -79,7 +79,7 @@ class PlanCommand(click.Command):
     help="Of a descriptor: least running cost plus expected penalty under its prices, even if that breaks the SLA.",
 )
 @click.option("--plot", type=FILE, help="Draw quality against budget (.svg, .png or .pdf).")
-@click.option("--out", type=FILE, help="Write the plan or strategy here (JSON or YAML by suffix).")
+@click.option("--out", type=FILE, help="Write the plan or strategy here (JSON or YAML by suffix), and its page beside it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document on stdout, all else on stderr.")
 @click.pass_context
 def plan(

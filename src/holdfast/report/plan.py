@@ -26,7 +26,7 @@ def plan_page(plan: PlanDocument, measure: Measure, *, worth: Worth, others: Seq
         paragraph(_promise(plan)),
         *([paragraph(f"Next: {plan.next.why}.")] if plan.next else [paragraph("More replicas buy nothing.")]),
         heading("What it promises, what it costs"),
-        table(("", "with this plan", "without any replica", "with all of them"), _figures(plan, measure)),
+        table(("", "with this plan", "without any replica", "with all of them"), _figures(plan, measure), words=("",)),
         paragraph(
             "Qualities are those that are left when all tasks without a replica fail at once (PPA, Definition 2).", note=True
         ),

@@ -14,6 +14,9 @@ from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
 MOST_INTERVALS = 240
+MOST_POINTS = 1000
+"""Epochs that are drawn one by one; of more, the latest of each interval stands for it."""
+
 MOST_LINES = 12
 """Lines that can be told apart; the plot says how many more there are."""
 
@@ -65,6 +68,8 @@ class RunPlots:
     def latency(self, sink: str) -> str:
         """From each epoch's close to its output at a sink, and to its correction."""
         found = leavings(self._events, sink)
+        if len(found) > MOST_POINTS:
+            found = _worst(found, every_s=self._every_s)
 
         def draw(axes: Axes) -> None:
             for kind, shape in SHAPES.items():
@@ -143,6 +148,16 @@ def _scattered(
         at, late = [left.closed_s - zero_s for left in found], [left.latency_s for left in found]
         face = "none" if hollow else colour
         axes.plot(at, late, shape, markeredgecolor=colour, markerfacecolor=face, markeredgewidth=0.8, label=label)
+
+
+def _worst(found: Sequence[Leaving], *, every_s: float) -> list[Leaving]:
+    """Of each kind and interval of time, what left last after its epoch's close."""
+    worst: dict[tuple[str, int], Leaving] = {}
+    for left in found:
+        key = left.kind, int(left.closed_s // every_s)
+        if key not in worst or left.latency_s > worst[key].latency_s:
+            worst[key] = left
+    return list(worst.values())
 
 
 def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

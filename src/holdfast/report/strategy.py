@@ -38,7 +38,7 @@ def strategy_page(
         *(paragraph(f"Warning: {text}.") for text in strategy.warnings),
         *([paragraph(f"Next: {strategy.next.why}.")] if strategy.next is not None else []),
         heading("What it costs"),
-        table(("", "this strategy", "every replica always active"), _costs(strategy, instance, active)),
+        table(("", "this strategy", "every replica always active"), _costs(strategy, instance, active), words=("",)),
         *_curve(strategy, others, cheapest),
         heading("Who is active when"),
         paragraph(f"{ACTIVE} is an active replica, {IDLE} an idle one, each with its host.", note=True),

@@ -64,7 +64,7 @@ def history():
             yield Event(107.5, "n1", "output", {**about, "as": "final", "quality": "exact", "latency_s": 6.5 - epoch + 1})
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def text() -> str:
     events = sorted(history(), key=lambda event: event.at_s)
     return run_page(DOCUMENT, events=events, tasks=TASKS, timeline=TIMELINE, history=Path("/runs/one"))
@@ -129,6 +129,19 @@ def test_a_run_that_never_began_has_a_page_that_says_why():
     text = run_page(failed, events=[], tasks=TASKS, timeline=None)
     assert "Failed after 31 s: no node has room." in text and "before there was anything to judge" in text
     assert "<svg" not in text
+
+
+def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():
+    day_s, worst_s = 86_400, 777.0
+    timeline = Timeline(first=1, last=day_s, epoch_s=1.0, opened_s=0.0)
+    about = {"sink": "out", "as": "first", "quality": "exact", "rows": 9}
+    events = [
+        Event(epoch + 0.5, "n1", "output", {**about, "epoch": epoch, "latency_s": worst_s if epoch == 40_006 else 0.5})
+        for epoch in range(1, day_s + 1, 7)
+    ]
+    text = run_page(DOCUMENT, events=events, tasks=TASKS, timeline=timeline)
+    assert len(text) < 300_000
+    assert ">800<" in text, "the axis reaches the one epoch that was late"
 
 
 def test_a_run_without_faults_says_so():
