@@ -22,6 +22,9 @@ MEANINGS = {
 }
 """What each verdict speaks of, by how its name begins."""
 
+BEFORE = "before"
+"""The moment of what was decided while the job was being dispatched."""
+
 SHOWN = 80
 """Rows of a table on the page; the history has all."""
 
@@ -102,10 +105,16 @@ def _faults(events: Sequence[Event], tasks: Sequence[Task], found: Sequence[Stay
     parts = [heading("Faults and recoveries")]
     if struck:
         rows = [
-            (str(number), f"{event.at_s - zero_s:.1f}", event.about["what"], ", ".join(event.about.get("tasks", ())) or "-")
+            (
+                str(number),
+                f"{event.at_s - zero_s:.1f}",
+                "-" if event.about.get("for_s") is None else f"{event.about['for_s']:g}",
+                event.about["what"],
+                ", ".join(event.about.get("tasks", ())) or "-",
+            )
             for number, event in enumerate(struck, 1)
         ]
-        parts.append(table(("no.", "at (s)", "fault", "struck"), rows[:SHOWN], words=("struck",), names=("fault",)))
+        parts.append(table(("no.", "at (s)", "for (s)", "fault", "struck"), rows[:SHOWN], words=("struck",), names=("fault",)))
     columns = ("task", "failed at (s)", "noticed after (s)", "restarted after (s)", "caught up after (s)", "in all (s)")
     shown = [(each.failed_s, each.task, _recovery(each, zero_s)) for each in back]
     shown += _others(events, {each.task for each in back}, tasks, found, zero_s=zero_s)
@@ -179,7 +188,8 @@ def _decisions(found: Sequence[Decided], *, zero_s: float) -> list[str]:
     rows = [(_span(each, zero_s), _said(each), ", ".join(each.who) or "-") for each in found[:SHOWN]]
     more = [paragraph(f"And {len(found) - SHOWN:,} more, in the history.", note=True)] if len(found) > SHOWN else []
     columns = ("at (s)", "what was done", "about")
-    return [heading("Decisions"), table(columns, rows, words=columns[1:]), *more]
+    early = [paragraph("Before: while the job was dispatched.", note=True)] if any(row[0] == BEFORE for row in rows) else []
+    return [heading("Decisions"), *early, table(columns, rows, words=columns[1:]), *more]
 
 
 def _said(each: Decided) -> str:
@@ -187,6 +197,8 @@ def _said(each: Decided) -> str:
 
 
 def _span(each: Decided, zero_s: float) -> str:
+    if each.to_s < zero_s:
+        return BEFORE
     began, ended = f"{each.from_s - zero_s:.1f}", f"{each.to_s - zero_s:.1f}"
     return began if began == ended else f"{began} to {ended}"
 

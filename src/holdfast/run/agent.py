@@ -25,6 +25,7 @@ from holdfast.model.job import Job, Task
 from holdfast.predict.rehearsal import rehearse
 from holdfast.run.agent_terms import check_orders
 from holdfast.run.agent_watch import POLL_S, PredictionAgent, stores_of
+from holdfast.run.course import AGENT
 from holdfast.run.history import History
 from holdfast.run.outbox import Outbox
 from holdfast.run.timeline import timeline_of
@@ -95,7 +96,7 @@ class AgentProcess:
         timeline = timeline_of(store if own else stores[0])
         if timeline is None:
             return None
-        outbox = Outbox(store, task.task, f"agent of {task.name} on {self._node}", timeline, self._history.tell)
+        outbox = Outbox(store, task.task, f"{AGENT}{task.name} on {self._node}", timeline, self._history.tell)
         keys = settings.get("keys", {})
         made = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, learner=learner)
         self._history.tell("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})

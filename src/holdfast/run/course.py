@@ -17,6 +17,9 @@ KINDS = (*(quality.value for quality in Quality), CORRECTED)
 TOGETHER_S = 3.0
 """Decisions of the same words no further apart than this are one."""
 
+AGENT = "agent of "
+"""How the producer of a predicted epoch begins."""
+
 _STOOD_IN = re.compile(r"stood in for (?P<task>.+): (?P<epochs>\d+) epochs absent")
 _BACK = re.compile(r"(?P<task>.+) is back; (?P<so>nothing stands in for it any more)")
 _DIED = ("failed", "lost", "abandoned")
@@ -64,7 +67,7 @@ def lags(
     """How many seconds of epochs that were over each PE had not yet dealt with, at ascending moments.
 
     A PE of several tasks is as late as its latest one; a correction counts as much as an epoch in time, for others may have stood
-    in for it. None before the first epoch is open.
+    in for it, and what an agent predicted in its place does not count. None before the first epoch is open.
     """
     makers = {(stream, task.task): task.name for task in tasks for stream in task.makes}
     sinks = {task.pe: task.name for task in tasks if task.kind == "sink"}
@@ -90,10 +93,10 @@ def lags(
 def _made(
     events: Iterable[Event], makers: Mapping[tuple[str, int], str], sinks: Mapping[str, str]
 ) -> Iterator[tuple[float, str, int]]:
-    """Each epoch that a task made, or a sink let go: the moment, the task's name, the epoch."""
+    """Each epoch that a task made itself, or a sink let go: the moment, the task's name, the epoch."""
     for event in events:
         about = event.about
-        if event.kind == "commit":
+        if event.kind == "commit" and not about["producer"].startswith(AGENT):
             name = makers.get((about["stream"], about["task"]))
         elif event.kind == "output":
             name = sinks.get(about["sink"])

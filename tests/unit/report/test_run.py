@@ -97,7 +97,7 @@ def test_the_output_is_drawn_in_the_colours_of_its_qualities(text):
 
 
 def test_a_recovery_is_told_step_by_step_and_a_replica_that_went_on_too(text):
-    assert cells(text, "1") == ["1", "2.5", "crash node n2", "index&lt;i&gt;/0, vwap/0"]
+    assert cells(text, "1") == ["1", "2.5", "-", "crash node n2", "index&lt;i&gt;/0, vwap/0"]
     assert cells(text, "index&lt;i&gt;/0") == ["index&lt;i&gt;/0", "2.5", "0.5", "1.6", "2.1", "4.2", "from its checkpoint"]
     assert cells(text, "vwap/0")[-1] == "another replica went on"
 
