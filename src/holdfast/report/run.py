@@ -40,7 +40,7 @@ def run_page(
     """The page. `document` is what `holdfast run` says of the run, `history` the folder that its events lie in."""
     name = Path(document["application"]).stem
     parts = [paragraph(_summary(document)), heading("Verdicts")]
-    parts.append(_verdicts(document) if document["verdicts"] else paragraph("The run ended before there was anything to judge."))
+    parts += _verdicts(document["verdicts"])
     if timeline is not None:
         parts += _over_time(events, tasks, timeline)
         found = stays(events)
@@ -69,13 +69,21 @@ def _summary(document: Mapping[str, Any]) -> str:
     return ". ".join(text[0].upper() + text[1:] for text in said) + "."
 
 
-def _verdicts(document: Mapping[str, Any]) -> str:
+def _verdicts(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not found:
+        return [paragraph("The run ended before there was anything to judge.")]
+    broken = [verdict["name"] for verdict in found if verdict["holds"] is False]
+    unknown = [verdict["name"] for verdict in found if verdict["holds"] is None]
+    said = [
+        *([f"Broken: {', '.join(broken)}."] if broken else []),
+        *([f"Not to be told: {', '.join(unknown)}."] if unknown else []),
+    ]
     rows = []
-    for verdict in document["verdicts"]:
+    for verdict in found:
         meaning = next((text for start, text in MEANINGS.items() if verdict["name"].startswith(start)), None)
         name = f"{verdict['name']}: {meaning}" if meaning else verdict["name"]
         rows.append((name, verdict["holds"], verdict["said"]))
-    return verdicts(rows)
+    return [paragraph(" ".join(said) or "All of them hold."), verdicts(rows)]
 
 
 def _over_time(events: Sequence[Event], tasks: Sequence[Task], timeline: Timeline) -> list[str]:

@@ -78,6 +78,7 @@ def cells(text, first):
 
 def test_verdicts_come_first_with_what_they_mean(text):
     assert text.index("Verdicts") < text.index("Over time")
+    assert "Broken: second law at &#x27;out&#x27;. Not to be told: of another kind." in text
     lost = "nothing lost: every epoch of the job has left every sink"
     assert cells(text, lost)[1:] == ["true", "all 6 epochs left every sink"]
     law = next(row for row in re.findall(r"<tr>(.*?)</tr>", text) if "second law" in row)
@@ -146,5 +147,10 @@ def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():
 
 def test_a_run_without_faults_says_so():
     events = [event for event in history() if event.kind in ("output", "start") and event.at_s < 103]
-    text = run_page(DOCUMENT, events=events, tasks=TASKS, timeline=TIMELINE)
-    assert "Nothing failed." in text and "The orchestrator had nothing to decide." in text and "CPU of nodes" not in text
+    text = run_page({**DOCUMENT, "verdicts": DOCUMENT["verdicts"][:1]}, events=events, tasks=TASKS, timeline=TIMELINE)
+    assert (
+        "All of them hold." in text
+        and "Nothing failed." in text
+        and "The orchestrator had nothing to decide." in text
+        and "CPU of nodes" not in text
+    )
