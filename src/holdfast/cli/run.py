@@ -187,7 +187,7 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
     if ran.timeline is not None:
-        verdicts = check_run(ran.events, ran.timeline, sinks=sinks, correction=job.contract.correction)
+        verdicts = check_run(ran.events, ran.timeline, sinks=sinks, correction=job.contract.correction, scheduled=ran.scheduled)
         if options["verify"] and job.feed.trace and ran.state == "completed":
             verdicts += _proven(job, ran)
     read: dict[str, int] = {}

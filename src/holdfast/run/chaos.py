@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
@@ -20,6 +21,15 @@ from holdfast.run.cluster import LocalCluster
 from holdfast.run.history import History
 
 BALLAST = "ballast"
+
+
+@dataclass(frozen=True)
+class _End:
+    """When a fault is over, in the schedule's time, what it was, and what ends it."""
+
+    at_s: float
+    what: str
+    undo: Callable[[], None]
 
 
 class Chaos:
@@ -36,12 +46,15 @@ class Chaos:
         history: History,
         log: str,
         hosts_of: Callable[[], dict[str, set[str]]],
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._cluster, self._faults, self._history, self._log, self._hosts_of = cluster, faults, history, log, hosts_of
+        self._cluster, self._history, self._log, self._hosts_of, self._clock = cluster, history, log, hosts_of, clock
+        self._waiting = list(faults)
+        self._ends: list[_End] = []
+        self._zero_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="chaos", daemon=True)
         self.error: BaseException | None = None
-        self.left = len(faults)
 
     def start(self, *, at_s: float) -> None:
         """Begin; the schedule's times count from `at_s` on the wall clock."""
@@ -55,46 +68,54 @@ class Chaos:
             self._thread.join(30)
 
     def _run(self) -> None:
-        ends: list[tuple[float, str, Callable[[], None]]] = []
-        waiting = [(self._zero_s + fault.at_s, fault) for fault in self._faults]
         try:
-            while (waiting or ends) and not self._stopping.is_set():
-                ends = self._due(ends)
-                if waiting and waiting[0][0] <= time.time():
-                    _, fault = waiting.pop(0)
-                    ends += self._strike(fault)
-                    self.left = len(waiting)
+            while (self._waiting or self._ends) and not self._stopping.is_set():
+                self.look(self._clock() - self._zero_s)
                 self._stopping.wait(0.02)
         except Exception as error:
             self.error = error
         finally:
-            for _, _, undo in ends:
-                undo()
+            self.mend()
 
     def check(self) -> None:
         """Raise HoldfastError where a fault could not be brought about: a run without it would prove nothing."""
         if self.error is not None:
             raise HoldfastError(f"the fault schedule could not be brought about: {self.error}") from self.error
 
-    def _due(self, ends: list[tuple[float, str, Callable[[], None]]]) -> list[tuple[float, str, Callable[[], None]]]:
-        for at_s, what, undo in ends:
-            if at_s <= time.time():
-                undo()
-                self._history.tell("mended", {"what": what})
-        return [end for end in ends if end[0] > time.time()]
+    def look(self, now_s: float) -> None:
+        """End what is over and bring about what is due, `now_s` seconds after the schedule's beginning."""
+        for end in [end for end in self._ends if end.at_s <= now_s]:
+            self._ends.remove(end)
+            end.undo()
+            self._history.tell("mended", {"what": end.what})
+        while self._waiting and self._waiting[0].at_s <= now_s:
+            self._strike(self._waiting.pop(0), now_s)
 
-    def _strike(self, fault: ScheduledFault) -> list[tuple[float, str, Callable[[], None]]]:
-        """Bring about one fault; what is to be undone later, and when."""
+    def mend(self) -> None:
+        """End everything that lasts, now; where one thing cannot be undone, the others are all the same."""
+        while self._ends:
+            try:
+                self._ends.pop().undo()
+            except Exception as error:
+                self.error = self.error or error
+
+    def _strike(self, fault: ScheduledFault, now_s: float) -> None:
+        """Bring about one fault, and remember what is to be undone later."""
         said = f"{fault.kind} {fault.what} {' '.join(fault.target)}".strip()
-        struck = sorted({task for target in self._targets(fault) for task in self._tasks_at(fault, target)})
-        undo = [self._on(fault, target) for target in self._targets(fault)]
-        self._history.tell("fault", {"what": said, "tasks": struck, "for_s": fault.for_s})
+        targets = self._targets(fault)
+        struck = sorted({task for target in targets for task in self._tasks_at(fault, target)})
         lasts_s = fault.for_s if fault.for_s is not None else fault.back_after_s
         if lasts_s is None and fault.what == "orchestrator":
             lasts_s = 0.5  # as an init system would start it again
-        if lasts_s is None:
-            return []
-        return [(time.time() + lasts_s, said, each) for each in undo if each is not None]
+        orders = []
+        for target in targets:
+            if fault.what == "pe":
+                orders.append(self._tell_hosts(fault, target))
+                continue
+            undo = self._on(fault, target)
+            if undo is not None and lasts_s is not None:
+                self._ends.append(_End(now_s + lasts_s, said, undo))
+        self._history.tell("fault", {"what": said, "tasks": struck, "for_s": fault.for_s, "orders": orders})
 
     def _targets(self, fault: ScheduledFault) -> list[str]:
         if fault.what in ("orchestrator", "disk"):
@@ -103,15 +124,7 @@ class Chaos:
             return list(fault.target)
         named: list[str] = []
         for target in fault.target:
-            if "=" in target:
-                key, value = target.split("=", 1)
-                named += [
-                    n for k, n in enumerate(self._cluster.names) if key == "rack" and f"r{k % self._cluster.racks + 1}" == value
-                ]
-            elif target in self._cluster.names:
-                named.append(target)
-            else:
-                raise HoldfastError(f"a fault names node '{target}'; nodes are: {', '.join(self._cluster.names)}")
+            named += _nodes(target, self._cluster)
         return named
 
     def _tasks_at(self, fault: ScheduledFault, target: str) -> set[str]:
@@ -124,16 +137,16 @@ class Chaos:
         cluster = self._cluster
         match fault.kind, fault.what:
             case "crash", "orchestrator":
-                if cluster.exists("orchestrator"):
+                if cluster.runs("orchestrator"):
                     cluster.kill("orchestrator")
-                return cluster.start_orchestrator
+                return lambda: None if cluster.runs("orchestrator") else cluster.start_orchestrator()
             case "crash", "controller":
-                if cluster.exists(target):
+                if cluster.runs(target):
                     cluster.kill(target)
-                return lambda: cluster.start_node(target)
+                return lambda: None if cluster.runs(target) else cluster.start_node(target)
             case "crash", "node":
                 cluster.kill_node(target)
-                return lambda: cluster.start_node(target)
+                return lambda: None if cluster.runs(target) else cluster.start_node(target)
             case "crash", "host":
                 cluster.kill_host(target)
                 return None
@@ -151,18 +164,26 @@ class Chaos:
             case "fill", _:
                 return _filled(Path(self._log))
             case _:
-                self._tell_hosts(fault, target)
-                return None
+                raise HoldfastError(f"there is no way to bring about: {fault.kind} {fault.what}")
 
-    def _tell_hosts(self, fault: ScheduledFault, target: str) -> None:
-        """Faults of single replicas: every PE host is told, the one that has it obeys."""
-        order = {"kind": fault.kind, "target": target, "for_s": fault.for_s, "by_s": fault.by_s}
+    def _tell_hosts(self, fault: ScheduledFault, target: str) -> str:
+        """Faults of single replicas: every PE host is told, those that have one obey and say so. Returns the order's name."""
+        name = uuid4().hex
+        order = {
+            "order": name,
+            "at_s": self._clock(),
+            "kind": fault.kind,
+            "target": target,
+            "for_s": fault.for_s,
+            "by_s": fault.by_s,
+        }
         for node in self._cluster.names:
             folder = self._cluster.node_work(node) / "faults"
             folder.mkdir(parents=True, exist_ok=True)
-            temporary = folder / f".{uuid4().hex}.tmp"
+            temporary = folder / f".{name}.tmp"
             temporary.write_text(json.dumps(order))
-            temporary.replace(folder / f"{uuid4().hex}.json")
+            temporary.replace(folder / f"{name}.json")
+        return name
 
 
 HOG = (sys.executable, "-c", "while True: pass")
@@ -186,7 +207,7 @@ MOST_BALLAST = 1 << 30
 def _filled(log: Path) -> Callable[[], None]:
     """Fill the disk that the log is on. Only a small one of its own: others may live on a large one."""
     free = shutil.disk_usage(log).free
-    if "://" in str(log) or free > MOST_BALLAST:
+    if free > MOST_BALLAST:
         raise HoldfastError(
             f"the log's disk at '{log}' has {free >> 20} MiB free; only a disk of its own with less than "
             f"{MOST_BALLAST >> 20} MiB is filled: mount one for the log (such as a tmpfs of 64 MiB)"
@@ -202,12 +223,23 @@ def _filled(log: Path) -> Callable[[], None]:
     return lambda: ballast.unlink(missing_ok=True)
 
 
-def check_targets(schedule: Schedule, tasks: Sequence[Task], nodes: Sequence[str]) -> None:
+def check_targets(schedule: Schedule, tasks: Sequence[Task], cluster: LocalCluster, *, log: str) -> None:
     """Raise HoldfastError unless every fault's target is there."""
     known = {task.pe for task in tasks} | {task.name for task in tasks}
     for fault in schedule.faults:
+        if fault.kind == "fill" and "://" in log:
+            raise HoldfastError(f"a fault fills the log's disk, but the log is at '{log}', which has none; give it a folder")
         for target in fault.target:
             if fault.what == "pe" and target not in known and target.rsplit(".", 1)[0] not in known:
                 raise HoldfastError(f"a fault strikes PE '{target}'; the job has: {', '.join(sorted(known))}")
-            if fault.what in ("host", "node", "controller") and "=" not in target and target not in nodes:
-                raise HoldfastError(f"a fault strikes node '{target}'; nodes are: {', '.join(nodes)}")
+            if fault.what in ("host", "node", "controller"):
+                _nodes(target, cluster)
+
+
+def _nodes(target: str, cluster: LocalCluster) -> list[str]:
+    """The nodes that a target names: one, or all of a rack. Raises HoldfastError where there are none."""
+    found = [name for name in cluster.names if target in (name, f"rack={cluster.rack(name)}")]
+    if not found:
+        racks = sorted({f"rack={cluster.rack(name)}" for name in cluster.names if cluster.racks})
+        raise HoldfastError(f"a fault strikes node '{target}'; nodes are: {', '.join([*cluster.names, *racks])}")
+    return found

@@ -23,14 +23,20 @@ class Verdict:
     figures: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check_run(events: Sequence[Event], timeline: Timeline, *, sinks: Sequence[str], correction: bool = True) -> list[Verdict]:
-    """Every verdict that a history allows."""
+def check_run(
+    events: Sequence[Event], timeline: Timeline, *, sinks: Sequence[str], correction: bool = True, scheduled: int = 0
+) -> list[Verdict]:
+    """Every verdict that a history allows; `scheduled` is how many faults there were to be."""
     made = [
         nothing_lost(events, timeline, sinks=sinks),
         nothing_duplicated(events),
         no_divergence(events),
     ]
-    return [*made, all_corrected(events, timeline)] if correction else made
+    if correction:
+        made.append(all_corrected(events, timeline))
+    if scheduled:
+        made.append(every_fault_struck(events, scheduled=scheduled))
+    return made
 
 
 def nothing_lost(events: Iterable[Event], timeline: Timeline, *, sinks: Sequence[str]) -> Verdict:
@@ -97,6 +103,24 @@ def no_divergence(events: Iterable[Event]) -> Verdict:
         )
         return Verdict("replicas agree", False, said, {"divergences": len(found)})
     return Verdict("replicas agree", True, "no epoch was made differently by two replicas")
+
+
+def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
+    """Every fault of the schedule came about before the run's end: one that did not has proved nothing.
+
+    A fault of a PE is an order to the hosts; where none has obeyed, its replicas may have been dead already, which is unknown.
+    """
+    name = "every fault struck"
+    faults = [event.about for event in events if event.kind == "fault"]
+    if len(faults) < scheduled:
+        said = f"{scheduled - len(faults)} of {scheduled} faults were due after the run's end; schedule them earlier"
+        return Verdict(name, False, said, {"struck": len(faults), "scheduled": scheduled})
+    obeyed = {event.about["order"] for event in events if event.kind == "struck"}
+    missed = [about["what"] for about in faults if not obeyed.issuperset(about.get("orders", ()))]
+    figures = {"struck": scheduled - len(missed), "scheduled": scheduled}
+    if missed:
+        return Verdict(name, None, f"{len(missed)} of {scheduled} faults found no living replica, first: {missed[0]}", figures)
+    return Verdict(name, True, f"all {scheduled} faults of the schedule came about", figures)
 
 
 def output_gap_s(events: Iterable[Event], *, sink: str, after_s: float = 0.0) -> float | None:

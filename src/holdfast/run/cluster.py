@@ -62,13 +62,13 @@ class LocalCluster(Cluster):
         """The rack that a node stands in."""
         return f"r{self.names.index(name) % self.racks + 1}" if self.racks else ""
 
-    def exists(self, name: str) -> bool:
-        """Whether a process of that name was started and not killed since."""
-        return name in self._processes
+    def runs(self, name: str) -> bool:
+        """Whether a process of that name was started and has not ended."""
+        return name in self._processes and self.exit_code(name) is None
 
     def kill_node(self, name: str) -> None:
         """SIGKILL to everything of a node at once."""
-        if self.exists(name):
+        if self.runs(name):
             self.kill(name)
         self.kill_host(name)
         for pid in self.agents(name):
@@ -94,7 +94,7 @@ class LocalCluster(Cluster):
 
     def signal(self, name: str, what: signal.Signals) -> None:
         """A signal to the orchestrator or a node's controller, if it lives."""
-        if self.exists(name):
+        if self.runs(name):
             self._processes[name].send_signal(what)
 
     def _answers(self) -> bool:

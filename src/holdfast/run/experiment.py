@@ -26,7 +26,7 @@ Show = Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]
 
 @dataclass(frozen=True)
 class Ran:
-    """How a job ended, and everything that is known about it."""
+    """How a job ended, and everything that is known about it; `scheduled` is how many faults were to strike it."""
 
     state: str
     reason: str
@@ -35,6 +35,7 @@ class Ran:
     timeline: Timeline | None
     events: list[Event]
     seconds: float
+    scheduled: int = 0
 
 
 def run_job(
@@ -53,7 +54,7 @@ def run_job(
     """
     assert job.log is not None
     schedule = schedule or Schedule()
-    check_targets(schedule, layout.tasks, cluster.names)
+    check_targets(schedule, layout.tasks, cluster, log=job.log)
     history = History(cluster.work / "history-run.jsonl", "run")
     client = cluster.client
     number = client.submit(job)
@@ -74,7 +75,9 @@ def run_job(
         history.close()
     chaos.check()
     events = read_history(cluster.work)
-    return Ran(story["state"], story.get("reason") or "", story, layout.tasks, timeline, events, seconds=time.monotonic() - begun)
+    seconds = time.monotonic() - begun
+    reason = story.get("reason") or ""
+    return Ran(story["state"], reason, story, layout.tasks, timeline, events, seconds=seconds, scheduled=len(faults))
 
 
 def _follow(

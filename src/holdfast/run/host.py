@@ -29,6 +29,8 @@ from holdfast.run.loop import Loop
 TICK_S = 0.05
 BEAT_S = 0.25
 USAGE_BEATS = 8
+ORDER_S = 5.0
+"""For how long a fault's order to a replica is good."""
 SPARK = {
     "spark.scheduler.mode": "FAIR",  # one PE's long catch-up must not starve the others
     "spark.ui.retainedJobs": "200",
@@ -146,14 +148,21 @@ class Host:
         return self._jobs[number]
 
     def _obey_faults(self) -> None:
-        """Bring about what a fault schedule wants of single replicas: files in a folder, each done once."""
+        """Bring about what a fault schedule wants of single replicas: files in a folder, each done once and told.
+
+        One that lay there while this host was dead or stopped spoke of a moment that is over.
+        """
         for path in sorted((self._work / "faults").glob("*.json")):
             fault: dict[str, Any] = json.loads(path.read_text())
             path.unlink()
+            if time.time() - fault["at_s"] > ORDER_S:
+                continue
             for loop in self._loops.values():
                 name = loop.assigned.key.split(":", 1)[1]
-                if fault["target"] not in (name, name.rsplit(".", 1)[0], loop.assigned.pe):
+                there = loop.state not in ("failed", "finished")
+                if not there or fault["target"] not in (name, name.rsplit(".", 1)[0], loop.assigned.pe):
                     continue
+                self._history.tell("struck", {"order": fault["order"], "replica": loop.assigned.key, "node": self._node})
                 if fault["kind"] == "crash":
                     loop.kill()
                 elif fault["kind"] == "stall":

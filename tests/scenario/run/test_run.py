@@ -86,7 +86,9 @@ def test_the_output_is_whole_after_pes_hosts_nodes_and_the_orchestrator_were_kil
     options = ["--nodes", "2", "--tentative-after", "1", "--checkpoint-epochs", "5"]
     document, process = run(tmp_path, seconds=18, faults=faults, options=options)
     assert document["state"] == "completed", (document, process.stderr[-3000:])
-    assert {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]} == {
+    found = {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
+    assert found.pop("every fault struck") is not False  # what is drawn may be dead already
+    assert found == {
         "nothing lost": True,
         "nothing duplicated": True,
         "replicas agree": True,
@@ -108,7 +110,7 @@ def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):
         document, process = run(tmp_path, seconds=12, faults=faults, options=options, environment=environment)
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
-    assert len(document["verdicts"]) == 5
+    assert len(document["verdicts"]) == 6
 
 
 @pytest.mark.long

@@ -44,6 +44,25 @@ def test_what_an_endless_job_has_lost_is_unknown():
     assert check_run(GOOD, endless, sinks=["s"])[0].holds is None
 
 
+def struck(events, scheduled):
+    verdicts = check_run([*GOOD, *events], TIMELINE, sinks=["s"], scheduled=scheduled)
+    return next((v.holds, v.said) for v in verdicts if v.name == "every fault struck")
+
+
+def test_faults_that_were_due_after_the_end_are_told():
+    fault = Event(1.5, "run", "fault", {"what": "crash node n2", "tasks": ["a/0"], "orders": []})
+    assert struck([fault], 1)[0] is True
+    assert struck([fault], 3) == (False, "2 of 3 faults were due after the run's end; schedule them earlier")
+    assert "every fault struck" not in holds(GOOD)
+
+
+def test_a_fault_that_no_replica_obeyed_leaves_unknown_whether_it_struck():
+    fault = Event(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
+    obeyed = [Event(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
+    assert struck([fault, *obeyed], 1)[0] is True
+    assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults found no living replica, first: crash pe a/0 b/0")
+
+
 def test_the_gap_is_the_longest_silence_between_first_outputs():
     assert output_gap_s([output(1, 1), output(2, 2), output(6, 3), output(7, 2, "final")], sink="s") == 4
     assert output_gap_s([output(1, 1)], sink="s") is None

@@ -1,0 +1,224 @@
+"""Fault schedules on a stand-in for a cluster: what is done to whom, in which order, and what is undone again."""
+
+import json
+import time
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.manage.protocol import Assigned
+from holdfast.model.job import Task
+from holdfast.model.schedule import Schedule, ScheduledFault
+from holdfast.run.chaos import Chaos, check_targets
+from holdfast.run.host import ORDER_S, Host
+
+LIMIT_S = 20.0
+
+
+class Cluster:
+    """Processes that are only names, a list of what was done to them, and another of what was told of it."""
+
+    def __init__(self, work, *, racks=0):
+        self.work, self.racks, self.names = work, racks, ["n1", "n2", "n3"]
+        self.running = {"orchestrator", *self.names}
+        self.done, self.told = [], []
+
+    def tell(self, kind, about):
+        self.told.append((kind, about))
+
+    def runs(self, name):
+        return name in self.running
+
+    def kill(self, name):
+        self.done.append(f"kill {name}")
+        self.running.remove(name)
+
+    def kill_node(self, name):
+        if self.runs(name):
+            self.kill(name)
+
+    def kill_host(self, name):
+        self.done.append(f"kill host of {name}")
+
+    def start_orchestrator(self):
+        self.start_node("orchestrator")
+
+    def start_node(self, name):
+        assert not self.runs(name), f"{name} is started beside itself"
+        self.done.append(f"start {name}")
+        self.running.add(name)
+
+    def signal(self, name, what):
+        self.done.append(f"{what.name} {name}")
+
+    def signal_host(self, name, what):
+        self.done.append(f"{what.name} host of {name}")
+
+    def rack(self, name):
+        return f"r{self.names.index(name) % self.racks + 1}" if self.racks else ""
+
+    def node_work(self, name):
+        return self.work / name
+
+
+def chaos(cluster, *faults, log="log", hosts=None, clock=time.time):
+    return Chaos(
+        cluster, [ScheduledFault(**fault) for fault in faults], history=cluster, log=log, hosts_of=lambda: hosts or {}, clock=clock
+    )
+
+
+def crash(at_s, what, *target, **more):
+    return {"at_s": at_s, "kind": "crash", "what": what, "target": target, **more}
+
+
+def stall(at_s, for_s, node):
+    return {"at_s": at_s, "kind": "stall", "what": "host", "target": (node,), "for_s": for_s}
+
+
+def told(cluster, kind):
+    return [about for said, about in cluster.told if said == kind]
+
+
+def test_a_fault_strikes_when_it_is_due_and_is_undone_when_it_is_over(tmp_path):
+    cluster = Cluster(tmp_path)
+    one = chaos(cluster, stall(2, 3, "n1"), hosts={"a/0": {"n1"}, "b/0": {"n2"}})
+    one.look(1.9)
+    assert cluster.done == []
+    one.look(2.0)
+    one.look(4.9)
+    assert cluster.done == ["SIGSTOP host of n1"]
+    one.look(5.0)
+    assert cluster.done == ["SIGSTOP host of n1", "SIGCONT host of n1"]
+    (fault,) = told(cluster, "fault")
+    assert (fault["what"], fault["tasks"]) == ("stall host n1", ["a/0"])
+    assert [about["what"] for about in told(cluster, "mended")] == ["stall host n1"]
+
+
+def test_an_undo_that_takes_time_costs_no_other_fault_its_own(tmp_path):
+    cluster = Cluster(tmp_path)
+    now, start_node = [100.0], cluster.start_node
+
+    def start_slowly(name):
+        start_node(name)
+        now[0] += 1.0
+
+    cluster.start_node = start_slowly
+    one = chaos(cluster, stall(0, 5.5, "n1"), crash(0, "node", "n2", back_after_s=5), clock=lambda: now[0])
+    one.look(0.0)
+    now[0] = 105.0
+    one.start(at_s=100.0)
+    one._thread.join(LIMIT_S)
+    assert cluster.done == ["SIGSTOP host of n1", "kill n2", "start n2", "SIGCONT host of n1"]
+
+
+@pytest.mark.parametrize(("what", "name"), [("orchestrator", "orchestrator"), ("node", "n1"), ("controller", "n1")])
+def test_crashes_of_one_process_that_overlap_start_it_once(tmp_path, what, name):
+    cluster = Cluster(tmp_path)
+    target = () if what == "orchestrator" else (name,)
+    one = chaos(cluster, crash(8, what, *target, back_after_s=5), crash(10, what, *target, back_after_s=5))
+    for now_s in (8, 10, 13, 15):
+        one.look(now_s)
+    assert cluster.done == [f"kill {name}", f"start {name}"]
+
+
+def test_all_nodes_of_a_rack_are_struck_at_once(tmp_path):
+    cluster = Cluster(tmp_path, racks=2)
+    chaos(cluster, crash(1, "node", "rack=r1")).look(1)
+    assert cluster.done == ["kill n1", "kill n3"]
+
+
+def test_whatever_still_lasts_in_the_end_is_undone_even_where_one_thing_cannot_be(tmp_path):
+    cluster = Cluster(tmp_path)
+    one = chaos(cluster, stall(1, 60, "n1"), crash(1, "node", "n2", back_after_s=60), stall(1, 60, "n3"))
+    one.look(1)
+
+    def start_node(name):
+        raise OSError("no more processes")
+
+    cluster.start_node = start_node
+    one.mend()
+    assert {"SIGCONT host of n1", "SIGCONT host of n3"} <= set(cluster.done)
+    with pytest.raises(HoldfastError, match="the fault schedule could not be brought about: no more processes"):
+        one.check()
+
+
+class Loop:
+    """A replica that notes what is done to it."""
+
+    def __init__(self):
+        self.assigned = Assigned(job=1, pe="vwap", task=0, replica=1, incarnation=1, rank=0, active=True)
+        self.state, self.done = "running", []
+
+    def kill(self):
+        self.done.append("kill")
+
+    def stall(self, for_s):
+        self.done.append(f"stall {for_s:g}")
+
+
+def hosts(cluster):
+    found, loop = [Host(cluster.node_work(name), name) for name in cluster.names], Loop()
+    for host in found:
+        host._history.close()
+        host._history = cluster
+    found[1]._loops = {loop.assigned.key: loop}
+    return found, loop
+
+
+@pytest.mark.parametrize("target", ["vwap", "vwap/0", "vwap/0.1"])
+def test_the_host_that_has_a_replica_obeys_and_says_so(tmp_path, target):
+    cluster = Cluster(tmp_path)
+    found, loop = hosts(cluster)
+    chaos(cluster, crash(1, "pe", target)).look(1)
+    for host in found:
+        host._obey_faults()
+        host._obey_faults()
+    assert loop.done == ["kill"]
+    (fault,), (struck,) = told(cluster, "fault"), told(cluster, "struck")
+    assert fault["orders"] == [struck["order"]]
+    assert (fault["tasks"], struck["replica"], struck["node"]) == (["vwap/0"] if "/" in target else ["vwap"], "1:vwap/0.1", "n2")
+
+
+def test_a_replica_that_is_dead_already_is_not_struck(tmp_path):
+    cluster = Cluster(tmp_path)
+    found, loop = hosts(cluster)
+    loop.state = "failed"
+    chaos(cluster, crash(1, "pe", "vwap/0")).look(1)
+    found[1]._obey_faults()
+    assert (loop.done, told(cluster, "struck")) == ([], [])
+
+
+def test_an_order_that_lay_before_a_dead_host_is_not_obeyed_when_it_is_back(tmp_path):
+    cluster = Cluster(tmp_path)
+    chaos(cluster, crash(1, "pe", "vwap/0")).look(1)
+    (path,) = (cluster.node_work("n2") / "faults").glob("*.json")
+    order = json.loads(path.read_text())
+    path.write_text(json.dumps({**order, "at_s": order["at_s"] - ORDER_S - 1}))
+    found, loop = hosts(cluster)
+    found[1]._obey_faults()
+    assert (loop.done, told(cluster, "struck")) == ([], [])
+    assert not path.exists()
+
+
+def check(cluster, *faults, log="log"):
+    schedule = Schedule(faults=tuple(ScheduledFault(**fault) for fault in faults))
+    check_targets(schedule, [Task(pe="vwap")], cluster, log=log)
+
+
+def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
+    cluster = Cluster(tmp_path)
+    check(cluster, crash(1, "pe", "vwap/0.1"), crash(1, "node", "n3"), crash(1, "orchestrator"))
+    with pytest.raises(HoldfastError, match="a fault strikes PE 'mean/0'; the job has: vwap, vwap/0"):
+        check(cluster, crash(1, "pe", "mean/0"))
+    with pytest.raises(HoldfastError, match=r"a fault strikes node 'rack=r1'; nodes are: n1, n2, n3$"):
+        check(cluster, crash(1, "node", "rack=r1"))
+    with pytest.raises(HoldfastError, match=r"a fault strikes node 'rack=r3'; nodes are: n1, n2, n3, rack=r1, rack=r2$"):
+        check(Cluster(tmp_path, racks=2), crash(1, "node", "rack=r3"))
+
+
+def test_a_log_without_a_disk_cannot_be_filled(tmp_path):
+    fill = {"at_s": 1, "kind": "fill", "what": "disk", "for_s": 5}
+    with pytest.raises(HoldfastError, match="a fault fills the log's disk, but the log is at 's3://bucket/log', which has none"):
+        check(Cluster(tmp_path), fill, log="s3://bucket/log")
+    with pytest.raises(HoldfastError, match="only a disk of its own with less than 1024 MiB is filled"):
+        chaos(Cluster(tmp_path), fill, log=str(tmp_path)).look(1)
