@@ -144,6 +144,12 @@ class Real:
         assert self.ran.timeline is not None
         return self.ran.timeline.opened_s
 
+    def completeness(self) -> float:
+        """The share of what was due that was processed in time."""
+        assert self.ran.timeline is not None
+        found = internal_completeness(self.events, self.ran.timeline, tasks=self.ran.tasks)
+        return found.share if found is not None else 0.0
+
     def output(self, seconds: int) -> np.ndarray:
         """Tuples that left the sink in each second."""
         counts = np.zeros(seconds)
@@ -226,9 +232,7 @@ def simulated(
     return simulate(deployment, trace, schedule=faults or Schedule(), settings=settings)
 
 
-def compared(
-    name: str, real: Real, outcome: Outcome, cost: Cost, *, seconds: int, peak: slice, read: Mapping[str, int]
-) -> dict[str, Any]:
+def compared(name: str, real: Real, outcome: Outcome, cost: Cost, *, seconds: int, peak: slice) -> dict[str, Any]:
     """Both sides' figures, how far they are apart, and whether that is within the bounds."""
     long = len(outcome.output_tuples)
     theirs, ours = real.output(long), outcome.output_tuples
@@ -248,7 +252,7 @@ def compared(
             "tuples": float(theirs.sum()),
             "peak_rate": float(theirs[peak].mean()),
             "cpu_s": cpu,
-            "completeness": internal_completeness(real.events, read=read) or 0.0,
+            "completeness": real.completeness(),
             "dropped": 0.0,
             "latency_s": max((each.latency_s for each in back), default=0.0),
         },
@@ -297,8 +301,7 @@ def pipeline(stage: Stage, work: Path) -> list[dict[str, Any]]:
         real = stage.run(f"pipeline-{way}".replace(" ", "-"), EXAMPLES / "pipeline.py", work / "load.parquet", strategy=file)
         drain_s = 60.0
         outcome = simulated(Deployment.of(descriptor, plans[way]), LOAD.rates, cost, drain_s=drain_s)
-        read = {"source": 1, "pe1": 1}
-        found.append(compared(f"pipeline, {way}", real, outcome, cost, seconds=len(LOAD.rates), peak=high, read=read))
+        found.append(compared(f"pipeline, {way}", real, outcome, cost, seconds=len(LOAD.rates), peak=high))
     return found
 
 
@@ -342,9 +345,8 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
         rates=np.array([[float(RATE)]]),
     )
     outcome = simulated(deployment, real.rows("market"), cost, drain_s=30.0, faults=node)
-    read = {"market": 1, "trade_quote": 1, "quote_filter": 1, "vwap": 1}
     steady = slice(5, int(KILL_S))
-    return [compared("bargain discovery, a node killed", real, outcome, cost, seconds=BARGAIN_S, peak=steady, read=read)]
+    return [compared("bargain discovery, a node killed", real, outcome, cost, seconds=BARGAIN_S, peak=steady)]
 
 
 def main() -> None:

@@ -182,19 +182,19 @@ def _absolute(path: str) -> str:
 
 
 def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
-    from holdfast.run.checkers import check_run, internal_completeness, output_gap_s, recoveries
+    from holdfast.plan.laar.strategy import read_strategy
+    from holdfast.run.checkers import check_run, completeness_kept, internal_completeness, output_gap_s, recoveries
 
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
+    completeness = None
     if ran.timeline is not None:
+        completeness = internal_completeness(ran.events, ran.timeline, tasks=ran.tasks)
         verdicts = check_run(ran.events, ran.timeline, sinks=sinks, correction=job.contract.correction, scheduled=ran.scheduled)
+        if job.strategy is not None:
+            verdicts.append(completeness_kept(completeness, promised=read_strategy(job.strategy).internal_completeness))
         if options["verify"] and job.feed.trace and ran.state == "completed":
             verdicts += _proven(job, ran)
-    read: dict[str, int] = {}
-    for task in ran.tasks:
-        if task.kind == "operators":
-            for reading in task.reads:
-                read[reading.stream] = read.get(reading.stream, 0) + 1
     outputs = [event for event in ran.events if event.kind == "output"]
     latencies = sorted(e.about["latency_s"] for e in outputs if e.about["as"] == "first")
     return {
@@ -206,7 +206,7 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
         "rows": {sink: sum(e.about["rows"] for e in _newest(outputs, sink)) for sink in sinks},
         "latency_s": {"median": latencies[len(latencies) // 2], "worst": latencies[-1]} if latencies else None,
         "gap_s": {sink: output_gap_s(ran.events, sink=sink) for sink in sinks},
-        "internal_completeness": internal_completeness(ran.events, read=read),
+        "internal_completeness": None if completeness is None else asdict(completeness),
         "faults": [{"at_s": e.at_s, "what": e.about["what"], "tasks": e.about["tasks"]} for e in ran.events if e.kind == "fault"],
         "recoveries": [{**asdict(each), "latency_s": each.latency_s} for each in recoveries(ran.events)],
         "verdicts": [{"name": v.name, "holds": v.holds, "said": v.said, "figures": dict(v.figures)} for v in verdicts],
@@ -249,6 +249,8 @@ def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
 
 
 def _tell(document: dict[str, Any], *, kept: bool) -> None:
+    from holdfast.run.checkers import Completeness
+
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
     if document["epochs"]:
         rows = ", ".join(f"{sink} {rows:,} rows" for sink, rows in document["rows"].items())
@@ -258,6 +260,8 @@ def _tell(document: dict[str, Any], *, kept: bool) -> None:
         click.echo(f"  from an epoch's close to its output: median {latency['median']:.2f} s, worst {latency['worst']:.2f} s")
     for sink, gap in document["gap_s"].items():
         click.echo(f"  longest silence of {sink}: {gap:.2f} s" if gap is not None else f"  {sink} never spoke twice")
+    if document["internal_completeness"] is not None:
+        click.echo(f"  processed in time (internal completeness): {Completeness(**document['internal_completeness'])}")
     for fault in document["faults"]:
         click.echo(f"  fault: {fault['what']}" + (f" (had {', '.join(fault['tasks'])})" if fault["tasks"] else ""))
     for each in document["recoveries"]:

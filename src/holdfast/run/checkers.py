@@ -7,8 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import Any
 
+from holdfast.model.job import Task
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
@@ -152,37 +154,120 @@ def recoveries(events: Sequence[Event]) -> list[Recovery]:
     A task whose other replica went on never stopped; it has no recovery.
     """
     found: list[Recovery] = []
-    failed: dict[str, float] = {}
+    failed: dict[str, tuple[float, float]] = {}
     noticed: dict[str, float] = {}
     started: dict[str, float] = {}
+    working = _Working()
     for event in events:
         about = event.about
+        working.take(event)
         if event.kind == "fault":
+            over_s = inf if about.get("for_s") is None else event.at_s + about["for_s"]
             for task in about.get("tasks", ()):
-                failed.setdefault(task, event.at_s)
+                if task not in noticed and failed.get(task, (0.0, -inf))[1] < event.at_s:
+                    failed[task] = event.at_s, over_s
         elif event.kind == "detected":
             for task in about.get("tasks", ()):
-                noticed.setdefault(task, event.at_s)
+                if not working.replicas[task]:
+                    noticed.setdefault(task, event.at_s)
+                elif task in failed:  # it has done no harm; the next fault is another matter
+                    failed[task] = failed[task][0], event.at_s
         elif event.kind == "restored" and about["task"] in noticed:
             started[about["task"]] = event.at_s
         elif event.kind == "recovered" and about["task"] in started:
             task = about["task"]
             at = noticed.pop(task)
-            found.append(Recovery(task, failed.pop(task, at), at, started.pop(task), event.at_s))
+            found.append(Recovery(task, failed.pop(task, (at, at))[0], at, started.pop(task), event.at_s))
     return found
 
 
-def internal_completeness(events: Iterable[Event], *, read: Mapping[str, int]) -> float | None:
-    """The share of the tuples that PEs should have processed which they had in time (LAAR Eq. 6 to 8, measured).
+class _Working:
+    """Which replicas of each task are at work, as far as a history tells: from being restored to failing or being idled."""
 
-    `read` says by how many PEs each stream is read. None where nothing flowed.
+    def __init__(self) -> None:
+        self.replicas: dict[str, set[Any]] = defaultdict(set)
+        self._started: dict[tuple[str, str], str] = {}
+
+    def take(self, event: Event) -> None:
+        about = event.about
+        if event.kind == "start":
+            task = _task_of(about["replica"])
+            self._started[event.by, task] = about["replica"]
+            self.replicas[task].discard(about["replica"])
+        elif event.kind == "restored":
+            task = about["task"]
+            self.replicas[task].add(about.get("replica", self._started.get((event.by, task), event.by)))
+        elif event.kind == "detected":
+            for task in about.get("tasks", ()):
+                self.replicas[task] -= {about.get("replica"), about.get("node")}
+        elif event.kind == "orchestrator" and about.get("said") == "idled" and about.get("replica"):
+            self.replicas[_task_of(about["replica"])].discard(about["replica"])
+
+
+def _task_of(replica: str) -> str:
+    """The task of a replica's key.
+
+    >>> _task_of("1:vwap/0.1")
+    'vwap/0'
     """
-    first: dict[tuple[str, int, int], int] = {}
-    final: dict[tuple[str, int, int], int] = {}
+    return replica.split(":", 1)[1].rsplit(".", 1)[0]
+
+
+@dataclass(frozen=True)
+class Completeness:
+    """The share of the tuples that PEs should have processed which they processed in time.
+
+    `unknown` is of how many epochs of tasks the history does not tell; the share takes them for processed.
+    """
+
+    share: float
+    unknown: int
+
+    def __str__(self) -> str:
+        if not self.unknown:
+            return f"{self.share:.4f}"
+        return f"at most {self.share:.4f} (of {self.unknown} epochs of tasks the history does not tell)"
+
+
+def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks: Sequence[Task]) -> Completeness | None:
+    """Internal completeness as it was measured (LAAR Eq. 5 to 8); None where nothing flowed.
+
+    Due of an epoch is what each task's inputs have in their final records. It was processed in time as far as it was in the
+    first records, and only by a task that made a first record itself: one that was stood in for has only a final one, or none.
+    """
+    first: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    final: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:
         if event.kind == "commit":
-            key = event.about["stream"], event.about["task"], event.about["epoch"]
-            (first if event.about["as"] == "first" else final)[key] = event.about["rows"]
-    due = sum(final.get(key, rows) * read.get(key[0], 0) for key, rows in first.items())
-    done = sum(min(rows, final.get(key, rows)) * read.get(key[0], 0) for key, rows in first.items())
-    return done / due if due else None
+            into = first if event.about["as"] == "first" else final
+            into[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
+    due = done = 0.0
+    unknown = 0
+    for task in tasks:
+        if task.kind != "operators":
+            continue
+        in_time = {epoch for stream in task.makes for epoch in first[stream, task.task]}
+        later = {epoch for stream in task.makes for epoch in final[stream, task.task]} - in_time
+        last = timeline.last if timeline.last is not None else max(in_time | later, default=timeline.first - 1)
+        inputs = [((r.stream, number), r.of) for r in task.reads if r.job is None for number in r.tasks]
+        for epoch in range(timeline.first, last + 1):
+            known = epoch in in_time or epoch in later
+            for key, of in inputs:
+                if epoch not in first[key] and epoch not in final[key]:
+                    known = False
+                    continue
+                rows = final[key].get(epoch, first[key].get(epoch, 0))
+                due += rows / of
+                done += 0.0 if epoch in later else min(rows, first[key].get(epoch, 0)) / of
+            unknown += not known
+    return Completeness(done / due, unknown) if due else None
+
+
+def completeness_kept(found: Completeness | None, *, promised: float) -> Verdict:
+    """As much was processed in time as a strategy promises for the failures that it is made for."""
+    name = "internal completeness as promised"
+    if found is None:
+        return Verdict(name, None, f"nothing flowed; promised was {promised:.4f}")
+    holds = False if found.share < promised - 1e-9 else None if found.unknown else True
+    figures = {"measured": found.share, "promised": promised, "unknown": found.unknown}
+    return Verdict(name, holds, f"measured {found}, promised {promised:.4f}", figures)

@@ -172,7 +172,7 @@ class _Listener:
         self._history.tell("orchestrator", about)
         if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
             task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]
-            self._history.tell("detected", {"tasks": [task], "node": happened.get("node")})
+            self._history.tell("detected", {"tasks": [task], "node": happened.get("node"), "replica": happened["replica"]})
 
 
 def new_folder(work: Path) -> Path:

@@ -1,4 +1,13 @@
-from holdfast.run.checkers import check_run, internal_completeness, output_gap_s, recoveries
+from holdfast.model.job import Reading, Task
+from holdfast.run.checkers import (
+    Completeness,
+    Recovery,
+    check_run,
+    completeness_kept,
+    internal_completeness,
+    output_gap_s,
+    recoveries,
+)
 from holdfast.run.history import Event, History, read_history
 from holdfast.run.timeline import Timeline
 
@@ -79,13 +88,108 @@ def test_a_recovery_lasts_from_its_detection_until_the_task_is_where_it_was():
     assert (recovery.task, recovery.failed_s, recovery.detected_s, recovery.latency_s) == ("a/0", 10.0, 12.5, 2.0)
 
 
-def test_completeness_counts_what_was_processed_in_time_against_what_was_due():
-    def commit(stream, epoch, rows, kind="first"):
-        return Event(1, "n", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "rows": rows})
+def test_a_task_whose_other_replica_went_on_has_no_recovery():
+    calm = [
+        Event(1.0, "n1", "start", {"replica": "1:a/0.0", "node": "n1"}),
+        Event(1.0, "n2", "start", {"replica": "1:a/0.1", "node": "n2"}),
+        Event(2.0, "n1", "restored", {"task": "a/0", "from": 0, "to": 0}),
+        Event(2.0, "n2", "restored", {"task": "a/0", "from": 0, "to": 0}),
+    ]
+    one_died = [
+        Event(10.0, "run", "fault", {"tasks": ["a/0"]}),
+        Event(12.5, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.0", "node": "n1"}),
+        Event(13.0, "n3", "start", {"replica": "1:a/0.0", "node": "n3"}),
+        Event(13.5, "n3", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        Event(14.5, "n3", "recovered", {"task": "a/0", "epoch": 8}),
+    ]
+    both_died = [
+        Event(50.0, "run", "fault", {"tasks": ["a/0"]}),
+        Event(52.5, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.0", "node": "n3"}),
+        Event(52.6, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.1", "node": "n2"}),
+        Event(53.5, "n1", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        Event(54.5, "n1", "recovered", {"task": "a/0", "epoch": 8}),
+    ]
+    assert recoveries([*calm, *one_died]) == []
+    assert recoveries([*calm, *one_died, *both_died]) == [Recovery("a/0", 50.0, 52.6, 53.5, 54.5)]
+    idled = Event(9.0, "run", "orchestrator", {"what": "replica", "said": "idled", "replica": "1:a/0.1"})
+    assert recoveries([*calm, idled, *one_died]) == [Recovery("a/0", 10.0, 12.5, 13.5, 14.5)]
 
-    events = [commit("a", 1, 10), commit("a", 2, 0), commit("a", 2, 10, "final"), commit("b", 1, 20)]
-    assert internal_completeness(events, read={"a": 2, "b": 1}) == (20 + 20) / (40 + 20)
-    assert internal_completeness([], read={}) is None
+
+def test_a_stall_that_was_no_failure_is_not_what_a_later_crash_began_with():
+    events = [
+        Event(10.0, "run", "fault", {"tasks": ["a/0"], "for_s": 2.0}),
+        Event(50.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
+        Event(51.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
+        Event(52.5, "run", "detected", {"tasks": ["a/0"]}),
+        Event(53.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        Event(54.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
+    ]
+    assert [each.failed_s for each in recoveries(events)] == [50.0]
+
+
+def commit(stream, epoch, rows, kind="first", task=0):
+    return Event(1, "n", "commit", {"stream": stream, "task": task, "epoch": epoch, "as": kind, "rows": rows})
+
+
+SOURCE = Task(pe="s", kind="source", makes=("s",))
+CHAIN = (
+    SOURCE,
+    Task(pe="a", operators=("a",), reads=(Reading(stream="s"),), makes=("a",)),
+    Task(pe="b", operators=("b",), reads=(Reading(stream="a"),), makes=("b",)),
+    Task(pe="out", kind="sink", reads=(Reading(stream="b"),)),
+)
+
+
+def chain(*, s=10, a=4, b=1):
+    """Three epochs of a chain without faults."""
+    return [commit(stream, epoch, rows) for stream, rows in (("s", s), ("a", a), ("b", b)) for epoch in (1, 2, 3)]
+
+
+def without(events, stream, epoch):
+    return [e for e in events if (e.about["stream"], e.about["epoch"]) != (stream, epoch)]
+
+
+def test_without_faults_all_that_was_due_was_processed():
+    assert internal_completeness(chain(), TIMELINE, tasks=CHAIN) == Completeness(1.0, 0)
+    assert internal_completeness([], TIMELINE, tasks=CHAIN) is None
+
+
+def test_what_a_task_would_have_processed_while_it_was_stood_in_for_was_not_processed():
+    events = [*without(chain(), "b", 2), commit("b", 2, 1, "final")]
+    assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
+
+
+def test_an_absent_epoch_is_lost_to_its_own_task_and_to_those_that_read_it():
+    events = without(chain(), "a", 2)
+    events += [commit("a", 2, 4, "final"), commit("b", 2, 1, "final")]
+    assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((20 + 8) / (30 + 12), 0)
+
+
+def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
+    parts = tuple(
+        Task(pe="a", task=n, operators=("a",), reads=(Reading(stream="s", key=("k",), share=n, of=2),), makes=("a",))
+        for n in (0, 1)
+    )
+    line = Timeline(first=1, last=2, epoch_s=1.0, opened_s=0.0)
+    events = [commit("s", 1, 10), commit("s", 2, 10), *(commit("a", epoch, 5, task=n) for n in (0, 1) for epoch in (1, 2))]
+    assert internal_completeness(events, line, tasks=(SOURCE, *parts)) == Completeness(1.0, 0)
+    events = [e for e in events if (e.about["task"], e.about["epoch"]) != (1, 2)]
+    assert internal_completeness([*events, commit("a", 2, 5, "final", 1)], line, tasks=(SOURCE, *parts)) == Completeness(0.75, 0)
+
+
+def test_completeness_is_held_against_what_was_promised():
+    assert completeness_kept(Completeness(0.8, 0), promised=0.8).holds is True
+    assert completeness_kept(Completeness(0.7, 0), promised=0.8).holds is False
+    assert completeness_kept(Completeness(0.7, 3), promised=0.8).holds is False
+    unsure = completeness_kept(Completeness(0.9, 3), promised=0.8)
+    assert unsure.holds is None
+    assert unsure.said == "measured at most 0.9000 (of 3 epochs of tasks the history does not tell), promised 0.8000"
+    assert completeness_kept(None, promised=0.8).holds is None
+
+
+def test_epochs_of_which_nothing_was_told_leave_completeness_unknown():
+    found = internal_completeness(without(chain(), "a", 2), TIMELINE, tasks=CHAIN)
+    assert found == Completeness(1.0, 2)
 
 
 def told(folder, by, kind, about):
