@@ -183,7 +183,7 @@ def _absolute(path: str) -> str:
 
 def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
     from holdfast.plan.laar.strategy import read_strategy
-    from holdfast.run.checkers import check_run, completeness_kept, internal_completeness, output_gap_s, recoveries
+    from holdfast.run.checkers import check_run, completeness_kept, internal_completeness, output_gap_s, recoveries, rows_left
 
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
@@ -195,15 +195,14 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
             verdicts.append(completeness_kept(completeness, promised=read_strategy(job.strategy).internal_completeness))
         if options["verify"] and job.feed.trace and ran.state == "completed":
             verdicts += _proven(job, ran)
-    outputs = [event for event in ran.events if event.kind == "output"]
-    latencies = sorted(e.about["latency_s"] for e in outputs if e.about["as"] == "first")
+    latencies = sorted(e.about["latency_s"] for e in ran.events if e.kind == "output" and e.about["as"] == "first")
     return {
         "application": job.application,
         "state": ran.state,
         "reason": ran.reason,
         "seconds": round(ran.seconds, 2),
         "epochs": None if ran.timeline is None or ran.timeline.last is None else ran.timeline.last - ran.timeline.first + 1,
-        "rows": {sink: sum(e.about["rows"] for e in _newest(outputs, sink)) for sink in sinks},
+        "rows": {sink: rows_left(ran.events, sink=sink) for sink in sinks},
         "latency_s": {"median": latencies[len(latencies) // 2], "worst": latencies[-1]} if latencies else None,
         "gap_s": {sink: output_gap_s(ran.events, sink=sink) for sink in sinks},
         "internal_completeness": None if completeness is None else asdict(completeness),
@@ -213,11 +212,6 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
         "log": job.log,
         "out": job.out,
     }
-
-
-def _newest(outputs: list[Any], sink: str) -> list[Any]:
-    """Per epoch the last thing that left a sink."""
-    return list({e.about["epoch"]: e for e in outputs if e.about["sink"] == sink}.values())
 
 
 def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":

@@ -14,6 +14,9 @@ from holdfast.model.job import Task
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
+LEFT = ("output", "found")
+"""What a sink tells of an epoch that has left it: that it let it leave, or found it gone already."""
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -48,7 +51,7 @@ def nothing_lost(events: Iterable[Event], timeline: Timeline, *, sinks: Sequence
         return Verdict(name, None, "the job has no end; epochs that are still to come cannot be missed")
     seen: dict[str, set[int]] = defaultdict(set)
     for event in events:
-        if event.kind == "output":
+        if event.kind in LEFT:
             seen[event.about["sink"]].add(event.about["epoch"])
     wanted = range(timeline.first, timeline.last + 1)
     missing = {sink: [epoch for epoch in wanted if epoch not in seen[sink]] for sink in sinks}
@@ -72,26 +75,19 @@ def nothing_duplicated(events: Iterable[Event]) -> Verdict:
 
 def all_corrected(events: Iterable[Event], timeline: Timeline) -> Verdict:
     """Every result that was not exact when it left was corrected later."""
-    open_: set[tuple[str, int]] = set()
-    inexact = 0
-    for event in events:
-        if event.kind == "output":
-            key = event.about["sink"], event.about["epoch"]
-            if event.about["as"] == "first" and event.about["quality"] != "exact":
-                open_.add(key)
-                inexact += 1
-            elif event.about["as"] == "final":
-                open_.discard(key)
+    left = [event.about for event in events if event.kind in LEFT]
+    inexact = {(about["sink"], about["epoch"]) for about in left if about["as"] == "first" and about["quality"] != "exact"}
+    open_ = inexact - {(about["sink"], about["epoch"]) for about in left if about["as"] == "final"}
     if open_:
         sink, epoch = min(open_)
-        said = f"{len(open_)} of {inexact} inexact results were never corrected, first epoch {epoch} at '{sink}'"
+        said = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
         return Verdict("every tentative result corrected", False if timeline.last is not None else None, said, {"open": len(open_)})
     said = (
-        f"{inexact} results were tentative, predicted or absent, and were corrected"
+        f"{len(inexact)} results were tentative, predicted or absent, and were corrected"
         if inexact
         else "every result was exact at once"
     )
-    return Verdict("every tentative result corrected", True, said, {"inexact": inexact})
+    return Verdict("every tentative result corrected", True, said, {"inexact": len(inexact)})
 
 
 def no_divergence(events: Iterable[Event]) -> Verdict:
@@ -123,6 +119,13 @@ def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
     if missed:
         return Verdict(name, None, f"{len(missed)} of {scheduled} faults found no living replica, first: {missed[0]}", figures)
     return Verdict(name, True, f"all {scheduled} faults of the schedule came about", figures)
+
+
+def rows_left(events: Iterable[Event], *, sink: str) -> int:
+    """How many rows have left a sink, those of an epoch that was corrected as its correction has them."""
+    left = [event.about for event in events if event.kind in LEFT and event.about["sink"] == sink]
+    newest = {about["epoch"]: about["rows"] for about in sorted(left, key=lambda about: about["as"] == "final")}
+    return sum(newest.values())
 
 
 def output_gap_s(events: Iterable[Event], *, sink: str, after_s: float = 0.0) -> float | None:

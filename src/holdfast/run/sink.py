@@ -14,13 +14,19 @@ from holdfast.run.outbox import Tell
 from holdfast.run.output import file_name
 from holdfast.run.rows import parquet
 from holdfast.run.timeline import Timeline
+from holdfast.run.writings import Writings
 
 Writer = Callable[[pa.Table, int, str], None]
 """Takes the rows of an epoch and their quality; called again with the same epoch it replaces what it wrote."""
 
 
 class Sink:
-    """One replica of a sink. Its Parquet files are named by what they hold, so several replicas write each of them once."""
+    """One replica of a sink. Its Parquet files are named by what they hold, so several replicas write each of them once; for
+    another writer `Writings` see to that.
+
+    Whoever writes an epoch tells of an `output`. Whoever finds it written tells of that as `found`: the one that wrote it may have
+    died before it could tell.
+    """
 
     def __init__(
         self,
@@ -38,6 +44,7 @@ class Sink:
     ) -> None:
         self.task, self.saves_every = task, contract.checkpoint_epochs
         self._inbox, self._out, self._writer, self._tell, self._clock = inbox, out, writer, tell, clock
+        self._writings = Writings(out, task.name, checkpoints=checkpoints, clock=clock) if writer is not None else None
         self._checkpoints, self._timeline, self._checkpointed = checkpoints, timeline, checkpointed
         self._corrected = contract.correction
         self.clean = self.live = checkpoints.latest(task.name) or Head(timeline.first - 1)
@@ -63,6 +70,8 @@ class Sink:
         if self.clean.epoch > self._saved:
             self._checkpoints.save(self.task.name, Head(self.clean.epoch))
             self._saved = self.clean.epoch
+            if self._writings is not None:
+                self._writings.forget(self._saved)
             self._checkpointed(self._saved)
 
     def close(self) -> None:
@@ -76,7 +85,8 @@ class Sink:
         if records is None:
             return False
         exact = all(record.quality is Quality.EXACT for record in records)
-        self._write(epoch, records, "first", Quality.EXACT if exact else _worst(records))
+        if not self._write(epoch, records, "first", Quality.EXACT if exact else _worst(records)):
+            return False
         self.live = Head(epoch)
         if not exact:
             self._inexact.add(epoch)
@@ -90,7 +100,8 @@ class Sink:
         records = self._inbox.finals(epoch)
         if records is None:
             return False
-        self._write(epoch, records, "final", Quality.EXACT)
+        if not self._write(epoch, records, "final", Quality.EXACT):
+            return False
         self._inexact.remove(epoch)
         self._follow()
         return True
@@ -104,17 +115,35 @@ class Sink:
         if done - self._saved >= self.saves_every or self.finished:
             self.save()
 
-    def _write(self, epoch: int, records: Records, kind: str, quality: Quality) -> None:
+    def _write(self, epoch: int, records: Records, kind: str, quality: Quality) -> bool:
+        """Let an epoch leave; whether it has left, by this replica or another."""
+        begun = self._writings.begin(epoch, kind) if self._writings is not None else "write"
+        if begun == "wait":
+            return False
+        written = begun == "write" and self._written(epoch, self._rows(records), kind, quality)
+        rows = sum(record.rows for record in records)
+        about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows}
+        if written:
+            self._tell("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
+        else:
+            self._tell("found", about)
+        return True
+
+    def _rows(self, records: Records) -> pa.Table:
         (rows,) = self._inbox.rows([records]).values()
         self.rows_read += rows.num_rows
-        if self._writer is not None:
+        return rows
+
+    def _written(self, epoch: int, rows: pa.Table, kind: str, quality: Quality) -> bool:
+        """Write an epoch; whether no other replica had."""
+        if self._writer is None or self._writings is None:
+            return self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", parquet(rows))
+        try:
             self._writer(rows, epoch, quality.value)
-            written = True
-        else:
-            written = self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", parquet(rows))
-        if written:
-            about = {"sink": self.task.pe, "epoch": epoch, "as": kind, "quality": quality.value, "rows": rows.num_rows}
-            self._tell("output", {**about, "latency_s": self._clock() - self._timeline.closes_s(epoch)})
+        except Exception:
+            self._writings.give_up(epoch, kind)
+            raise
+        return self._writings.end(epoch, kind)
 
 
 def _worst(records: Records) -> Quality:
