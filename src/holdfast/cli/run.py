@@ -168,7 +168,7 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
 
 
 def _adapting(plan: str | None, every_s: float) -> dict[str, Any]:
-    """The plan's own budget and objective, looked at every so many seconds."""
+    """The plan's own budget and objective, looked at every so many seconds; its layout refuses one that rates cannot follow."""
     from holdfast.plan.ppa import read_plan
 
     if plan is None:

@@ -175,6 +175,7 @@ class Job(Document):
             if self.plan is None:
                 yield Problem(("adapt",), "wanted a 'plan' to begin with, got none")
             yield from self.adapt.mistakes(("adapt",))
+        yield from self._rivals()
         yield from above(0, ("feed", "speed"), self.feed.speed)
         yield from self.contract.mistakes(("contract",))
         for name, contract in self.contracts.items():
@@ -188,6 +189,15 @@ class Job(Document):
             yield from at_least(1, ("pes", name, "replicas"), pe.replicas)
             if pe.shared is not None and (pe.makes or pe.reads or ":" not in pe.shared):
                 yield Problem(("pes", name, "shared"), "wanted 'job:pe' and nothing else: what it reads and makes is said there")
+
+    def _rivals(self) -> Iterable[Problem]:
+        """Upstream backup where something else switches replicas too: each would undo what the other does."""
+        other = "adapt" if self.adapt is not None else "strategy" if self.strategy is not None else None
+        contracts = {("contract",): self.contract, **{("contracts", name): each for name, each in self.contracts.items()}}
+        for place, contract in contracts.items():
+            if other is not None and contract.protection == "upstream":
+                said = f"'upstream' wakes and idles replicas, and so does '{other}'; give one of them"
+                yield Problem((*place, "protection"), said)
 
     def contract_of(self, pe: str) -> Contract:
         """The contract of one PE."""

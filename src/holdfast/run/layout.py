@@ -149,6 +149,7 @@ class _Replicas:
         self.hosts: dict[str, tuple[str, ...]] = {}
         if job.plan is not None:
             self.plan = read_plan(job.plan)
+            _require_adaptable(job, self.plan)
             self._planned = self._from_plan(self.plan, application, graph, tasks)
         if job.strategy is not None:
             strategy = read_strategy(job.strategy)
@@ -187,6 +188,21 @@ class _Replicas:
 def _require_same(what: str, got: str, application: str) -> None:
     if got != application:
         raise HoldfastError(f"{what} is for application '{got}', but this one is '{application}'; plan it from its own documents")
+
+
+def _require_adaptable(job: Job, plan: PlanDocument) -> None:
+    """Raise HoldfastError where plans that follow the rates would be made for something else than the one they replace."""
+    if job.adapt is None or plan.objective == job.adapt.objective:
+        return
+    if plan.objective in ("of", "ic"):
+        raise HoldfastError(
+            f"plan '{job.plan}' was made for '{plan.objective}', and job '{job.job}' adapts it for '{job.adapt.objective}'; give "
+            f"'adapt' the objective '{plan.objective}', or plan anew"
+        )
+    raise HoldfastError(
+        f"plan '{job.plan}' was made for '{plan.objective}', from what injected failures cost, which the rates of a run do not "
+        "tell: a plan that follows them would throw it away. Run it without --adapt, or adapt one made with --objective of or ic"
+    )
 
 
 def _list(names: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from holdfast.model.topology import Topology
 from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
 from holdfast.run.adaptation import Adaptor, TaskRates
+from holdfast.run.joining import remembered
 from holdfast.run.stand_in import StandIn
 from holdfast.run.timeline import Timeline, timeline_of
 from holdfast.run.trimmer import forget_readers
@@ -131,5 +132,7 @@ class SparkSupervisor:
 def _adaptor(view: JobView, store: Store, timeline: Timeline) -> Adaptor:
     assert view.job.adapt is not None
     topology = check_document(view.layout.settings["topology"], Topology, thing=f"topology of job {view.id}")
-    planned = tuple(view.layout.settings["planned"])
-    return Adaptor(view.job.adapt, topology, planned, view.layout.tasks, TaskRates(EpochLog(store), timeline, view.layout.tasks))
+    given = tuple(view.layout.settings["planned"])
+    others = {name: EpochLog(Store(log)) for name, log in remembered(store, {}).items()}
+    rates = TaskRates(EpochLog(store), timeline, view.layout.tasks, others)
+    return Adaptor(view.job.adapt, topology, given, view.layout.tasks, rates, store)

@@ -45,9 +45,9 @@ def replicas(active=()):
     return [replica(t.name, n, active=n == 0 or t.name in active) for t in TASKS for n in (0, 1) if t.kind != "sink"]
 
 
-def adaptor(store, *, planned=EAST, **more):
+def adaptor(store, *, given=EAST, tasks=TASKS, others=None, **more):
     adapting = Adapting(budget=2, every_s=10.0, **more)
-    return Adaptor(adapting, TOPOLOGY, planned, TASKS, TaskRates(EpochLog(store), TIMELINE, TASKS))
+    return Adaptor(adapting, TOPOLOGY, given, tasks, TaskRates(EpochLog(store), TIMELINE, tasks, others or {}), store)
 
 
 @pytest.fixture
@@ -104,6 +104,56 @@ def test_a_task_whose_only_active_replica_died_gets_the_other(store):
     seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
     seen += [replica("west/0", 0, state="lost"), replica("west/0", 1, active=False, state="idle")]
     assert one.look(seen, 100.0) == [Activate("west/0", (1,), why="the plan of the moment")]
+
+
+def moved(store):
+    """An adaptor whose plan has moved from east to west."""
+    one = adaptor(store)
+    for epoch in range(1, 5):
+        commit(store, epoch, east=1, west=99)
+    one.look(replicas(active=EAST), 100.0)
+    one.look(replicas(active=EAST), 110.0)
+    assert one.planned == WEST
+    return one
+
+
+def test_an_orchestrator_that_is_started_again_goes_on_with_the_plan_of_the_moment(store):
+    moved(store)
+    again = adaptor(store)
+    assert again.planned == WEST
+    assert again.look(replicas(active=WEST), 200.0) == []
+
+
+def test_a_plan_that_followed_from_another_one_is_left_aside(store):
+    moved(store)
+    assert adaptor(store, given=("east/0",)).planned == ("east/0",)
+
+
+def test_a_planned_source_that_another_job_feeds_is_not_switched_and_its_rate_is_read_in_that_jobs_log(store):
+    theirs = Store(MemoryStore())
+    for epoch in (1, 2):
+        commit(store, epoch, east=10)
+        EpochLog(store).offer(Record("west_sum", 0, epoch, Quality.EXACT, (), 7, None, None, "x", "p"))
+        EpochLog(theirs).offer(Record("clicks", 0, epoch, Quality.EXACT, (), 30, None, None, "x", "p"))
+    reading = Reading(stream="clicks", name="west", job="other")
+    tasks = [task for task in TASKS if task.name != "west/0"]
+    tasks = [task.model_copy(update={"reads": (reading,)}) if task.pe == "west_sum" else task for task in tasks]
+    one = adaptor(store, given=WEST, tasks=tasks, others={"other": EpochLog(theirs)})
+    seen = [r for r in replicas(active=[task.name for task in TASKS]) if r.task != "west/0"]
+    decided = {decision.task: decision.replicas for decision in one.look(seen, 100.0)}
+    assert decided == {"east/0": (0,), "east_sum/0": (0,)}
+    assert one.rates.measured(TOPOLOGY).operators["west"].rates == (60.0,)
+
+
+@pytest.mark.parametrize("other", ["adapt", "strategy"])
+def test_upstream_backup_and_what_else_switches_replicas_are_refused_together(other):
+    switching = {"adapt": {"plan": "plan.json", "adapt": {"budget": 1}}, "strategy": {"strategy": "strategy.json"}}[other]
+    document = {"job": "j", "application": "a.py", "contract": {"protection": "upstream"}, **switching}
+    with pytest.raises(DocumentError, match=f"contract.protection.*'upstream' wakes and idles replicas, and so does '{other}'"):
+        check_document(document, Job, thing="job")
+    document["contract"], document["contracts"] = {}, {"vwap": {"protection": "upstream"}}
+    with pytest.raises(DocumentError, match=r"contracts\.vwap\.protection"):
+        check_document(document, Job, thing="job")
 
 
 def test_adapting_needs_a_plan_to_begin_with_and_sensible_numbers():

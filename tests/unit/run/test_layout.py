@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.model.document import write_document
-from holdfast.model.job import Contract, Job
+from holdfast.model.job import Adapting, Contract, Job
 from holdfast.plan.laar.strategy import Activation, Strategy
 from holdfast.plan.ppa.document import PlanDocument, Replica
 from holdfast.run.layout import layout_of
@@ -33,9 +33,10 @@ def job(**changes):
     return Job(**{"job": "j", "application": str(EXAMPLE), "log": "log", **changes})
 
 
-def plan(tmp_path, *tasks, topology="bargain-discovery"):
+def plan(tmp_path, *tasks, topology="bargain-discovery", objective="of"):
     path = tmp_path / "plan.json"
-    write_document(path, PlanDocument(topology=topology, budget=9, replicated=tuple(Replica(task=task) for task in tasks)))
+    replicated = tuple(Replica(task=task) for task in tasks)
+    write_document(path, PlanDocument(topology=topology, budget=9, objective=objective, replicated=replicated))
     return str(path)
 
 
@@ -98,6 +99,17 @@ def test_a_job_that_does_not_fit_its_application_is_told_what_there_is(changes, 
 def test_a_plan_for_another_application_is_refused(tmp_path):
     with pytest.raises(HoldfastError, match="is for application 'clicks', but this one is 'bargain-discovery'"):
         layout_of(job(plan=plan(tmp_path, topology="clicks")))
+
+
+def test_plans_that_follow_the_rates_must_be_made_for_what_the_first_one_was(tmp_path):
+    def adapted(made_for, objective):
+        return layout_of(job(plan=plan(tmp_path, "vwap/0", objective=made_for), adapt=Adapting(budget=2, objective=objective)))
+
+    assert adapted("ic", "ic").settings["planned"] == ["vwap/0"]
+    with pytest.raises(HoldfastError, match="was made for 'ic', and job 'j' adapts it for 'of'; give 'adapt' the objective 'ic'"):
+        adapted("ic", "of")
+    with pytest.raises(HoldfastError, match=r"was made for 'measured', from what injected failures cost.*Run it without --adapt"):
+        adapted("measured", "of")
 
 
 def test_a_plan_with_a_task_that_is_not_there_is_refused(tmp_path):
