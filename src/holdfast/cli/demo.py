@@ -10,7 +10,7 @@ import click
 
 from holdfast.cli.advise_loop import Loop
 from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
-from holdfast.cli.run import run, run_in
+from holdfast.cli.run import run, run_in, tell_verdicts
 from holdfast.cli.shared import json_option, print_json, say, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
@@ -59,13 +59,19 @@ def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
         arguments = run.make_context("run", [str(example()), *map(str, options)]).params
         document = run_in(Path(folder) / "run", **{name: value for name, value in arguments.items() if name != "work"})
     document["out"] = document["log"] = document["report"] = None
-    broken = [verdict["said"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if as_json:
         print_json({**document, "plan": [replica.task for replica in plan.replicated]})
-    else:
+    elif document["state"] == "completed":
         _tell(document)
+    check_ended_well(document)
+
+
+def check_ended_well(document: dict[str, Any]) -> None:
+    """Raise HoldfastError for a run that did not complete, or whose verdicts are not all as they should be."""
+    broken = [verdict["said"] for verdict in document["verdicts"] if verdict["holds"] is False]
     if broken or document["state"] != "completed":
-        raise HoldfastError(f"the run ended as {document['state']}; {'; '.join(broken) or document['reason']}; please report it")
+        why = "; ".join(broken) or document["reason"] or "no reason was given"
+        raise HoldfastError(f"the run ended as {document['state']}; {why}; please report it")
 
 
 def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], dict[str, str]]:
@@ -123,8 +129,7 @@ and were corrected.
 """)
     for each in document["recoveries"]:
         click.echo(f"  {each['task']} was where it had been {each['recovered_s'] - each['failed_s']:.1f} s after the kill")
-    for verdict in document["verdicts"]:
-        click.echo(f"  {'holds ' if verdict['holds'] else 'BROKEN'} {verdict['name']}: {verdict['said']}")
+    tell_verdicts(document)
     click.echo("""
 Next:  holdfast init my-app       an application to start from
        holdfast advise --help     which of its operators deserve a replica, by injecting faults

@@ -76,12 +76,13 @@ def run(application: str, **options: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="holdfast-run-") as temporary:
         kept = options["work"] is not None
         document = run_in(options.pop("work") or Path(temporary) / "run", application, **options)
-    if not kept:
-        document["out"] = document["log"] = document["report"] = None
+    if not kept:  # what went with the temporary folder
+        document |= {name: None for name, given in (("out", "out"), ("log", "log_root")) if options[given] is None}
+        document["report"] = None
     if options["as_json"]:
         print_json(document)
     else:
-        _tell(document, kept=kept)
+        _tell(document)
     if kept:
         say(f"report: {document['report']}")
     if document["state"] == "failed" or any(verdict["holds"] is False for verdict in document["verdicts"]):
@@ -219,8 +220,8 @@ def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
     from holdfast.execute.session import open_session
     from holdfast.log import Store
     from holdfast.model.load import load_app
-    from holdfast.run.checkers import Verdict
-    from holdfast.run.proof import differences
+    from holdfast.run.checkers import uncorrected
+    from holdfast.run.proof import differences, second_law
 
     assert job.application and job.feed.trace and job.out and ran.timeline
     say("comparing the output with the whole trace run as one plan ...")
@@ -233,16 +234,11 @@ def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
             apart = differences(spark, app, sources, out=Store(job.out), timeline=ran.timeline)
     finally:
         spark.stop()
-    found = []
-    for sink, difference in apart.items():
-        said = f"the newest output of '{sink}' equals the whole trace run as one plan, row for row"
-        if difference is not None:
-            said = f"'{sink}' differs at seq {difference.seq}: in one plan {difference.left}, in the run {difference.right}"
-        found.append(Verdict(f"second law at '{sink}'", difference is None, said))
-    return found
+    left = {sink: 0 if job.contract.correction else len(uncorrected(ran.events, sink=sink)) for sink in apart}
+    return [second_law(sink, difference, left_inexact=left[sink]) for sink, difference in apart.items()]
 
 
-def _tell(document: dict[str, Any], *, kept: bool) -> None:
+def _tell(document: dict[str, Any]) -> None:
     from holdfast.run.checkers import Completeness
 
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
@@ -268,8 +264,14 @@ def _tell(document: dict[str, Any], *, kept: bool) -> None:
             "  {}: noticed after {:.1f} s, restored after {:.1f} s more, caught up after {:.1f} s more".format(each["task"], *parts)
         )
     click.echo()
+    tell_verdicts(document)
+    places = [f"{name}: {document[key]}" for name, key in (("output", "out"), ("log", "log")) if document[key] is not None]
+    if places:
+        click.echo("\n" + "   ".join(places))
+
+
+def tell_verdicts(document: dict[str, Any]) -> None:
+    """Print the verdicts of a run, a line each."""
     for verdict in document["verdicts"]:
         mark = {True: "holds  ", False: "BROKEN ", None: "unknown"}[verdict["holds"]]
         click.echo(f"  {mark} {verdict['name']}: {verdict['said']}")
-    if kept:
-        click.echo(f"\nOutput: {document['out']}   log: {document['log']}")

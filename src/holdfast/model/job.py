@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.model.document import Document, Part, Problem, above, at_least, between, wanted
+from holdfast.model.document import Document, Part, Place, Problem, above, at_least, between, wanted
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """What a job or node may be called: its name becomes part of paths and addresses."""
@@ -193,8 +193,9 @@ class Job(Document):
     def _rivals(self) -> Iterable[Problem]:
         """Upstream backup where something else switches replicas too: each would undo what the other does."""
         other = "adapt" if self.adapt is not None else "strategy" if self.strategy is not None else None
-        contracts = {("contract",): self.contract, **{("contracts", name): each for name, each in self.contracts.items()}}
-        for place, contract in contracts.items():
+        places: list[tuple[Place, Contract]] = [(("contract",), self.contract)]
+        places += [(("contracts", name), each) for name, each in self.contracts.items()]
+        for place, contract in places:
             if other is not None and contract.protection == "upstream":
                 said = f"'upstream' wakes and idles replicas, and so does '{other}'; give one of them"
                 yield Problem((*place, "protection"), said)

@@ -73,13 +73,13 @@ def nothing_duplicated(events: Iterable[Event]) -> Verdict:
     return Verdict("nothing duplicated", True, f"{len(times)} epochs and corrections left once each")
 
 
-def all_corrected(events: Iterable[Event], timeline: Timeline) -> Verdict:
+def all_corrected(events: Sequence[Event], timeline: Timeline) -> Verdict:
     """Every result that was not exact when it left was corrected later."""
-    left = [event.about for event in events if event.kind in LEFT]
-    inexact = {(about["sink"], about["epoch"]) for about in left if about["as"] == "first" and about["quality"] != "exact"}
-    open_ = inexact - {(about["sink"], about["epoch"]) for about in left if about["as"] == "final"}
+    sinks = sorted({event.about["sink"] for event in events if event.kind in LEFT})
+    inexact = {(sink, epoch) for sink in sinks for epoch in _inexact(events, sink)}
+    open_ = [(sink, epoch) for sink in sinks for epoch in uncorrected(events, sink=sink)]
     if open_:
-        sink, epoch = min(open_)
+        sink, epoch = open_[0]
         said = f"{len(open_)} of {len(inexact)} inexact results were never corrected, first epoch {epoch} at '{sink}'"
         return Verdict("every tentative result corrected", False if timeline.last is not None else None, said, {"open": len(open_)})
     said = (
@@ -88,6 +88,19 @@ def all_corrected(events: Iterable[Event], timeline: Timeline) -> Verdict:
         else "every result was exact at once"
     )
     return Verdict("every tentative result corrected", True, said, {"inexact": len(inexact)})
+
+
+def uncorrected(events: Sequence[Event], *, sink: str) -> list[int]:
+    """The epochs that left a sink as anything but exact and were not corrected."""
+    return sorted(_inexact(events, sink) - {epoch for epoch, about in _left(events, sink) if about["as"] == "final"})
+
+
+def _inexact(events: Sequence[Event], sink: str) -> set[int]:
+    return {epoch for epoch, about in _left(events, sink) if about["as"] == "first" and about["quality"] != "exact"}
+
+
+def _left(events: Sequence[Event], sink: str) -> list[tuple[int, dict[str, Any]]]:
+    return [(event.about["epoch"], event.about) for event in events if event.kind in LEFT and event.about["sink"] == sink]
 
 
 def no_divergence(events: Iterable[Event]) -> Verdict:
@@ -121,11 +134,10 @@ def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
     return Verdict(name, True, f"all {scheduled} faults of the schedule came about", figures)
 
 
-def rows_left(events: Iterable[Event], *, sink: str) -> int:
+def rows_left(events: Sequence[Event], *, sink: str) -> int:
     """How many rows have left a sink, those of an epoch that was corrected as its correction has them."""
-    left = [event.about for event in events if event.kind in LEFT and event.about["sink"] == sink]
-    newest = {about["epoch"]: about["rows"] for about in sorted(left, key=lambda about: about["as"] == "final")}
-    return sum(newest.values())
+    left = sorted(_left(events, sink), key=lambda each: each[1]["as"] == "final")
+    return sum({epoch: about["rows"] for epoch, about in left}.values())
 
 
 def output_gap_s(events: Iterable[Event], *, sink: str, after_s: float = 0.0) -> float | None:

@@ -50,7 +50,8 @@ def run_job(
 ) -> Ran:
     """Submit a job to a started cluster and follow it to its end; the schedule's times count from the opening of its first epoch.
 
-    `for_s` cancels a job that has no end. Raises HoldfastError when the job does nothing for `settle_s` seconds.
+    `for_s` cancels a job that has no end. Raises HoldfastError when the job does nothing for `settle_s` seconds, or the
+    orchestrator does not answer for as long (and for as long as a fault may last).
     """
     assert job.log is not None
     schedule = schedule or Schedule()
@@ -68,7 +69,10 @@ def run_job(
     chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
     begun = time.monotonic()
     try:
-        story, timeline = _follow(client, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, show=show)
+        away_s = settle_s + max((fault.for_s or fault.back_after_s or 0.0 for fault in faults), default=0.0)
+        story, timeline = _follow(
+            client, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, away_s=away_s, show=show
+        )
     finally:
         chaos.stop()
         listener.stop()
@@ -89,23 +93,25 @@ def _follow(
     *,
     for_s: float | None,
     settle_s: float,
+    away_s: float,
     show: Show | None,
 ) -> tuple[dict[str, Any], Timeline | None]:
     timeline: Timeline | None = None
     moved: tuple[float, object] = (time.monotonic(), None)
+    answered = time.monotonic()
     story: dict[str, Any] = {}
     while True:
+        chaos.check()
         try:
             story, nodes = client.job(number), client.nodes()
-        except OrchestratorAway:
-            time.sleep(LOOK_S)
-            continue
-        except ClientError as error:
-            if error.status != 503:
+        except (OrchestratorAway, ClientError) as error:
+            if isinstance(error, ClientError) and error.status != 503:
                 raise
+            if time.monotonic() - answered > away_s:
+                raise HoldfastError(f"the orchestrator has not answered for {away_s:g} s: {error}") from error
             time.sleep(LOOK_S)
             continue
-        chaos.check()
+        answered = time.monotonic()
         seen.story = story
         if timeline is None:
             timeline = timeline_of(store)

@@ -14,6 +14,7 @@ from holdfast.execute.pe import collect_together
 from holdfast.execute.schema import arrow_schema
 from holdfast.log import Store
 from holdfast.model import App
+from holdfast.run.checkers import Verdict
 from holdfast.run.output import read_output
 from holdfast.run.timeline import Timeline
 
@@ -35,6 +36,17 @@ def differences(
         rows = written.select(schema.names).cast(schema) if written.num_rows else schema.empty_table()
         found[sink.name] = first_difference(_aligned(whole[sink.name], schema), rows)
     return found
+
+
+def second_law(sink: str, difference: Difference | None, *, left_inexact: int = 0) -> Verdict:
+    """Whether the law holds at a sink. Where results were left inexact by contract, it cannot: a difference then breaks nothing."""
+    name = f"second law at '{sink}'"
+    if difference is None:
+        return Verdict(name, True, f"the newest output of '{sink}' equals the whole trace run as one plan, row for row")
+    said = f"'{sink}' differs at seq {difference.seq}: in one plan {difference.left}, in the run {difference.right}"
+    if left_inexact:
+        return Verdict(name, None, f"{left_inexact} inexact results were left as they are, by contract; {said}")
+    return Verdict(name, False, said)
 
 
 def _aligned(rows: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -61,6 +61,7 @@ class Replica:
         self._checkpointed = checkpointed
         self._most_epochs = MOST_EPOCHS
         self._failures = 0
+        self._wary_to = timeline.first - 1
         self.saves_every = contract.checkpoint_epochs
         self.rows_read = 0
         self._looks_again_s = 0.0
@@ -190,7 +191,9 @@ class Replica:
         except OperatorError as error:
             self._failed(error, span)
             return head
-        self._most_epochs, self._failures = MOST_EPOCHS, 0
+        self._failures = 0
+        if span.last >= self._wary_to:
+            self._most_epochs = MOST_EPOCHS
         before = head.after
         for number, (end, quality, records) in enumerate(zip(ends, qualities, epochs, strict=True), span.first):
             lineage = tuple(f"{r.stream}/{r.task} {r.quality.value} by {r.producer}" for r in records)
@@ -202,9 +205,9 @@ class Replica:
         return Head(span.last, kept, after)
 
     def _failed(self, error: OperatorError, span: Span) -> None:
-        """Try again, epoch by epoch so that the one at fault is found, and give up after the contract's retries."""
+        """Try again with half as many epochs, until the one at fault is found, and give up on that after the contract's retries."""
         if span.last > span.first:
-            self._most_epochs = 1
+            self._most_epochs, self._wary_to = (span.last - span.first + 1) // 2, max(self._wary_to, span.last)
             return
         self._failures += 1
         if self._failures > self.contract.retries:

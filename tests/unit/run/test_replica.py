@@ -256,6 +256,26 @@ def test_an_epoch_that_fails_is_tried_again_and_then_the_pe_fails_with_the_rows_
     assert a.clean.epoch == 1
 
 
+def test_the_epoch_at_fault_is_found_in_a_backlog_by_halves():
+    jobs = []
+
+    class Raising(Chain):
+        def run(self, new, head, span):
+            jobs.append((span.first, span.last))
+            if span.first <= 8 <= span.last and len(jobs) < 9:
+                raise OperatorError("operator 'a' (app.py:7) raised ValueError: eight")
+            return super().run(new, head, span)
+
+    cluster = Cluster(Store(MemoryStore()), compute=Raising, contract=Contract(retries=2))
+    for _ in range(EPOCHS):
+        cluster.produce()
+    a = cluster.replicas[0]
+    while a.step():
+        pass
+    assert jobs == [(0, 11), (0, 5), (6, 11), (6, 8), (6, 6), (7, 7), (8, 8), (8, 8), (8, 8), (9, 9), (10, 10), (11, 11)]
+    assert a.finished
+
+
 def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint():
     cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
     ahead, behind = cluster.replicas[:2]

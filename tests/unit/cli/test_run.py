@@ -1,0 +1,121 @@
+"""holdfast run and demo: what they say of a run, without running one."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli import run as command
+from holdfast.cli.demo import check_ended_well
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.execute.compare import Difference
+from holdfast.model.job import Job
+from holdfast.run.checkers import uncorrected
+from holdfast.run.experiment import Ran
+from holdfast.run.history import Event
+from holdfast.run.proof import second_law
+from holdfast.run.timeline import Timeline
+
+LINE = Timeline(first=1, last=2, epoch_s=1.0, opened_s=0.0)
+
+
+def output(epoch, kind="first", quality="exact"):
+    about = {"sink": "out", "epoch": epoch, "as": kind, "quality": quality, "rows": 5, "latency_s": 0.5}
+    return Event(float(epoch), "n1", "output", about)
+
+
+def document(shop, *events, state="completed", line=LINE, **more):
+    from holdfast.run.layout import layout_of
+
+    job = Job(job="shop", application=str(shop), log="log", out="out", **more)
+    tasks = tuple(task.model_copy(update={"pe": "out"}) if task.kind == "sink" else task for task in layout_of(job).tasks)
+    ran = Ran(state, "", {}, tasks, line, list(events), seconds=3.0)
+    return command._document(job, ran, {"verify": False})
+
+
+def commit(stream, epoch, rows, kind="first"):
+    return Event(1.0, "n1", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "rows": rows})
+
+
+COMMITS = [commit("orders", 1, 10), commit("orders", 2, 10), commit("large", 1, 5), commit("large", 2, 5, "final")]
+
+
+def told(found):
+    class Run:
+        def __call__(self, work, application, **options):
+            return dict(found)
+
+    return Run()
+
+
+def test_what_was_processed_in_time_is_printed(shop, monkeypatch):
+    found = document(shop, output(1), output(2), *COMMITS)
+    assert found["internal_completeness"] == {"share": 0.5, "unknown": 0}
+    monkeypatch.setattr(command, "run_in", told(found))
+    said = CliRunner().invoke(command.run, [str(shop)]).output
+    assert "processed in time (internal completeness): 0.5000" in said
+    assert "out 10 rows" in said
+
+
+def test_a_run_that_never_began_is_told_without_figures(shop, monkeypatch):
+    found = document(shop, state="failed", line=None)
+    assert (found["internal_completeness"], found["verdicts"]) == (None, [])
+    monkeypatch.setattr(command, "run_in", told(found))
+    result = CliRunner().invoke(command.run, [str(shop)])
+    assert result.exit_code == 1
+    assert result.output.startswith("failed after 3 s")
+
+
+@pytest.mark.parametrize(
+    ("options", "out", "log"),
+    [([], None, None), (["--out", "there"], "out", None), (["--log", "s3://b/log"], None, "log"), (["--work", "w"], "out", "log")],
+)
+def test_where_output_and_log_are_is_said_of_all_that_outlives_the_run(shop, monkeypatch, tmp_path, options, out, log):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "run_in", told(document(shop, output(1), output(2))))
+    found = json.loads(CliRunner().invoke(command.run, [str(shop), "--json", *options]).stdout)
+    assert (found["out"], found["log"]) == (out, log)
+    said = CliRunner().invoke(command.run, [str(shop), *options]).output
+    assert [f"output: {out}" in said, f"log: {log}" in said] == [out is not None, log is not None]
+
+
+def test_upstream_backup_beside_adaptation_is_refused_before_anything_starts(shop, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"topology": "shop", "budget": 1, "replicated": [{"task": "large/0"}]}))
+    options = ["--plan", str(plan), "--adapt", "5", "--protection", "upstream", "--work", str(tmp_path / "run")]
+    with pytest.raises(DocumentError, match="'upstream' wakes and idles replicas, and so does 'adapt'; give one of them"):
+        CliRunner().invoke(command.run, [str(shop), *options], catch_exceptions=False)
+
+
+def test_a_measured_plan_is_not_adapted(shop, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps({"topology": "shop", "objective": "measured", "budget": 1, "replicated": [{"task": "large/0"}]}))
+    options = ["--plan", str(plan), "--adapt", "5", "--work", str(tmp_path / "run")]
+    with pytest.raises(HoldfastError, match="was made for 'measured', from what injected failures cost"):
+        CliRunner().invoke(command.run, [str(shop), *options], catch_exceptions=False)
+
+
+DIFFERENCE = Difference(7, {"seq": 7}, None)
+
+
+def test_the_second_law_is_broken_by_a_difference_unless_results_were_left_inexact_by_contract():
+    assert second_law("out", None).holds is True
+    assert second_law("out", None, left_inexact=2).holds is True
+    assert second_law("out", DIFFERENCE).holds is False
+    unknown = second_law("out", DIFFERENCE, left_inexact=2)
+    assert unknown.holds is None
+    assert unknown.said.startswith("2 inexact results were left as they are, by contract; 'out' differs at seq 7: in one plan")
+
+
+def test_uncorrected_are_inexact_results_without_a_final_one():
+    events = [output(1, quality="tentative"), output(2, quality="absent"), output(3), output(1, "final")]
+    assert uncorrected(events, sink="out") == [2]
+    assert uncorrected(events, sink="other") == []
+
+
+def test_a_demo_whose_run_failed_says_why():
+    with pytest.raises(HoldfastError, match="the run ended as failed; no node has room; please report it"):
+        check_ended_well({"state": "failed", "reason": "no node has room", "verdicts": []})
+    with pytest.raises(HoldfastError, match="the run ended as completed; 3 epochs never left; please report it"):
+        check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": False, "said": "3 epochs never left"}]})
+    check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": None, "said": "cannot be told"}]})
