@@ -33,8 +33,9 @@ from holdfast.model.job import Contract, Feed, Job
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.plan.laar import Instance, Strategy, static_replication
 from holdfast.run.activation import STEADY_EPOCHS
-from holdfast.run.checkers import internal_completeness, recoveries
+from holdfast.run.checkers import recoveries
 from holdfast.run.cluster import LocalCluster
+from holdfast.run.completeness import internal_completeness
 from holdfast.run.experiment import Ran, run_job
 from holdfast.run.history import Event
 from holdfast.run.layout import layout_of

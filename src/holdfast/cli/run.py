@@ -184,7 +184,8 @@ def _absolute(path: str) -> str:
 
 def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
     from holdfast.plan.laar.strategy import read_strategy
-    from holdfast.run.checkers import check_run, completeness_kept, internal_completeness, output_gap_s, recoveries, rows_left
+    from holdfast.run.checkers import check_run, output_gap_s, recoveries, rows_left
+    from holdfast.run.completeness import completeness_kept, internal_completeness
 
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
@@ -239,7 +240,7 @@ def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
 
 
 def _tell(document: dict[str, Any]) -> None:
-    from holdfast.run.checkers import Completeness
+    from holdfast.run.completeness import Completeness
 
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
     if document["epochs"]:

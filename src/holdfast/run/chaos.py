@@ -107,6 +107,7 @@ class Chaos:
         lasts_s = fault.for_s if fault.for_s is not None else fault.back_after_s
         if lasts_s is None and fault.what == "orchestrator":
             lasts_s = 0.5  # as an init system would start it again
+        dead = [target for target in targets if not self._lives(fault, target)]
         orders = []
         for target in targets:
             if fault.what == "pe":
@@ -115,7 +116,7 @@ class Chaos:
             undo = self._on(fault, target)
             if undo is not None and lasts_s is not None:
                 self._ends.append(_End(now_s + lasts_s, said, undo))
-        self._history.tell("fault", {"what": said, "tasks": struck, "for_s": fault.for_s, "orders": orders})
+        self._history.tell("fault", {"what": said, "tasks": struck, "for_s": fault.for_s, "orders": orders, "dead": dead})
 
     def _targets(self, fault: ScheduledFault) -> list[str]:
         if fault.what in ("orchestrator", "disk"):
@@ -132,6 +133,13 @@ class Chaos:
         if fault.what == "pe":
             return {target.rsplit(".", 1)[0] if "." in target.rsplit("/", 1)[-1] else target}
         return {task for task, nodes in self._hosts_of().items() if target in nodes and fault.what in ("host", "node")}
+
+    def _lives(self, fault: ScheduledFault, target: str) -> bool:
+        """Whether there is anything to strike; what has a replica of a PE is for its host to say."""
+        if fault.what in ("pe", "disk"):
+            return True
+        host = fault.what in ("host", "node") and self._cluster.host_runs(target)
+        return host or (fault.what != "host" and self._cluster.runs(target))
 
     def _on(self, fault: ScheduledFault, target: str) -> Callable[[], None] | None:
         cluster = self._cluster

@@ -10,7 +10,6 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from holdfast.model.job import Task
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
@@ -119,7 +118,7 @@ def no_divergence(events: Iterable[Event]) -> Verdict:
 def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
     """Every fault of the schedule came about before the run's end: one that did not has proved nothing.
 
-    A fault of a PE is an order to the hosts; where none has obeyed, its replicas may have been dead already, which is unknown.
+    Where a fault found its target dead already, or no host has obeyed an order to strike a PE, it cannot be told.
     """
     name = "every fault struck"
     faults = [event.about for event in events if event.kind == "fault"]
@@ -127,10 +126,12 @@ def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
         said = f"{scheduled - len(faults)} of {scheduled} faults were due after the run's end; schedule them earlier"
         return Verdict(name, False, said, {"struck": len(faults), "scheduled": scheduled})
     obeyed = {event.about["order"] for event in events if event.kind == "struck"}
-    missed = [about["what"] for about in faults if not obeyed.issuperset(about.get("orders", ()))]
+    missed = [about["what"] for about in faults if about.get("dead") or not obeyed.issuperset(about.get("orders", ()))]
     figures = {"struck": scheduled - len(missed), "scheduled": scheduled}
     if missed:
-        return Verdict(name, None, f"{len(missed)} of {scheduled} faults found no living replica, first: {missed[0]}", figures)
+        return Verdict(
+            name, None, f"{len(missed)} of {scheduled} faults found nothing alive to strike, first: {missed[0]}", figures
+        )
     return Verdict(name, True, f"all {scheduled} faults of the schedule came about", figures)
 
 
@@ -226,63 +227,3 @@ def _task_of(replica: str) -> str:
     'vwap/0'
     """
     return replica.split(":", 1)[1].rsplit(".", 1)[0]
-
-
-@dataclass(frozen=True)
-class Completeness:
-    """The share of the tuples that PEs should have processed which they processed in time.
-
-    `unknown` is of how many epochs of tasks the history does not tell; the share takes them for processed.
-    """
-
-    share: float
-    unknown: int
-
-    def __str__(self) -> str:
-        if not self.unknown:
-            return f"{self.share:.4f}"
-        return f"at most {self.share:.4f} (of {self.unknown} epochs of tasks the history does not tell)"
-
-
-def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks: Sequence[Task]) -> Completeness | None:
-    """Internal completeness as it was measured (LAAR Eq. 5 to 8); None where nothing flowed.
-
-    Due of an epoch is what each task's inputs have in their final records. It was processed in time as far as it was in the
-    first records, and only by a task that made a first record itself: one that was stood in for has only a final one, or none.
-    """
-    first: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
-    final: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
-    for event in events:
-        if event.kind == "commit":
-            into = first if event.about["as"] == "first" else final
-            into[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
-    due = done = 0.0
-    unknown = 0
-    for task in tasks:
-        if task.kind != "operators":
-            continue
-        in_time = {epoch for stream in task.makes for epoch in first[stream, task.task]}
-        later = {epoch for stream in task.makes for epoch in final[stream, task.task]} - in_time
-        last = timeline.last if timeline.last is not None else max(in_time | later, default=timeline.first - 1)
-        inputs = [((r.stream, number), r.of) for r in task.reads if r.job is None for number in r.tasks]
-        for epoch in range(timeline.first, last + 1):
-            known = epoch in in_time or epoch in later
-            for key, of in inputs:
-                if epoch not in first[key] and epoch not in final[key]:
-                    known = False
-                    continue
-                rows = final[key].get(epoch, first[key].get(epoch, 0))
-                due += rows / of
-                done += 0.0 if epoch in later else min(rows, first[key].get(epoch, 0)) / of
-            unknown += not known
-    return Completeness(done / due, unknown) if due else None
-
-
-def completeness_kept(found: Completeness | None, *, promised: float) -> Verdict:
-    """As much was processed in time as a strategy promises for the failures that it is made for."""
-    name = "internal completeness as promised"
-    if found is None:
-        return Verdict(name, None, f"nothing flowed; promised was {promised:.4f}")
-    holds = False if found.share < promised - 1e-9 else None if found.unknown else True
-    figures = {"measured": found.share, "promised": promised, "unknown": found.unknown}
-    return Verdict(name, holds, f"measured {found}, promised {promised:.4f}", figures)

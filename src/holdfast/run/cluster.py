@@ -66,6 +66,10 @@ class LocalCluster(Cluster):
         """Whether a process of that name was started and has not ended."""
         return name in self._processes and self.exit_code(name) is None
 
+    def host_runs(self, name: str) -> bool:
+        """Whether a node's PE host lives."""
+        return living_host(self.node_work(name)) is not None
+
     def kill_node(self, name: str) -> None:
         """SIGKILL to everything of a node at once."""
         if self.runs(name):

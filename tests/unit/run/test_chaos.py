@@ -29,6 +29,9 @@ class Cluster:
     def runs(self, name):
         return name in self.running
 
+    def host_runs(self, name):
+        return name in self.running
+
     def kill(self, name):
         self.done.append(f"kill {name}")
         self.running.remove(name)
@@ -119,6 +122,7 @@ def test_crashes_of_one_process_that_overlap_start_it_once(tmp_path, what, name)
     for now_s in (8, 10, 13, 15):
         one.look(now_s)
     assert cluster.done == [f"kill {name}", f"start {name}"]
+    assert [fault["dead"] for fault in told(cluster, "fault")] == [[], [name]]
 
 
 def test_all_nodes_of_a_rack_are_struck_at_once(tmp_path):

@@ -1,13 +1,4 @@
-from holdfast.model.job import Reading, Task
-from holdfast.run.checkers import (
-    Completeness,
-    Recovery,
-    check_run,
-    completeness_kept,
-    internal_completeness,
-    output_gap_s,
-    recoveries,
-)
+from holdfast.run.checkers import Recovery, check_run, output_gap_s, recoveries
 from holdfast.run.history import Event, History, read_history
 from holdfast.run.timeline import Timeline
 
@@ -69,7 +60,14 @@ def test_a_fault_that_no_replica_obeyed_leaves_unknown_whether_it_struck():
     fault = Event(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
     obeyed = [Event(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
     assert struck([fault, *obeyed], 1)[0] is True
-    assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults found no living replica, first: crash pe a/0 b/0")
+    assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults found nothing alive to strike, first: crash pe a/0 b/0")
+
+
+def test_a_fault_whose_target_was_dead_already_leaves_it_unknown_too():
+    faults = [
+        Event(at, "run", "fault", {"what": "crash node n2", "tasks": [], "dead": dead}) for at, dead in ((1, []), (2, ["n2"]))
+    ]
+    assert struck(faults, 2) == (None, "1 of 2 faults found nothing alive to strike, first: crash node n2")
 
 
 def test_the_gap_is_the_longest_silence_between_first_outputs():
@@ -125,71 +123,6 @@ def test_a_stall_that_was_no_failure_is_not_what_a_later_crash_began_with():
         Event(54.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
     ]
     assert [each.failed_s for each in recoveries(events)] == [50.0]
-
-
-def commit(stream, epoch, rows, kind="first", task=0):
-    return Event(1, "n", "commit", {"stream": stream, "task": task, "epoch": epoch, "as": kind, "rows": rows})
-
-
-SOURCE = Task(pe="s", kind="source", makes=("s",))
-CHAIN = (
-    SOURCE,
-    Task(pe="a", operators=("a",), reads=(Reading(stream="s"),), makes=("a",)),
-    Task(pe="b", operators=("b",), reads=(Reading(stream="a"),), makes=("b",)),
-    Task(pe="out", kind="sink", reads=(Reading(stream="b"),)),
-)
-
-
-def chain(*, s=10, a=4, b=1):
-    """Three epochs of a chain without faults."""
-    return [commit(stream, epoch, rows) for stream, rows in (("s", s), ("a", a), ("b", b)) for epoch in (1, 2, 3)]
-
-
-def without(events, stream, epoch):
-    return [e for e in events if (e.about["stream"], e.about["epoch"]) != (stream, epoch)]
-
-
-def test_without_faults_all_that_was_due_was_processed():
-    assert internal_completeness(chain(), TIMELINE, tasks=CHAIN) == Completeness(1.0, 0)
-    assert internal_completeness([], TIMELINE, tasks=CHAIN) is None
-
-
-def test_what_a_task_would_have_processed_while_it_was_stood_in_for_was_not_processed():
-    events = [*without(chain(), "b", 2), commit("b", 2, 1, "final")]
-    assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
-
-
-def test_an_absent_epoch_is_lost_to_its_own_task_and_to_those_that_read_it():
-    events = without(chain(), "a", 2)
-    events += [commit("a", 2, 4, "final"), commit("b", 2, 1, "final")]
-    assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((20 + 8) / (30 + 12), 0)
-
-
-def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
-    parts = tuple(
-        Task(pe="a", task=n, operators=("a",), reads=(Reading(stream="s", key=("k",), share=n, of=2),), makes=("a",))
-        for n in (0, 1)
-    )
-    line = Timeline(first=1, last=2, epoch_s=1.0, opened_s=0.0)
-    events = [commit("s", 1, 10), commit("s", 2, 10), *(commit("a", epoch, 5, task=n) for n in (0, 1) for epoch in (1, 2))]
-    assert internal_completeness(events, line, tasks=(SOURCE, *parts)) == Completeness(1.0, 0)
-    events = [e for e in events if (e.about["task"], e.about["epoch"]) != (1, 2)]
-    assert internal_completeness([*events, commit("a", 2, 5, "final", 1)], line, tasks=(SOURCE, *parts)) == Completeness(0.75, 0)
-
-
-def test_completeness_is_held_against_what_was_promised():
-    assert completeness_kept(Completeness(0.8, 0), promised=0.8).holds is True
-    assert completeness_kept(Completeness(0.7, 0), promised=0.8).holds is False
-    assert completeness_kept(Completeness(0.7, 3), promised=0.8).holds is False
-    unsure = completeness_kept(Completeness(0.9, 3), promised=0.8)
-    assert unsure.holds is None
-    assert unsure.said == "measured at most 0.9000 (of 3 epochs of tasks the history does not tell), promised 0.8000"
-    assert completeness_kept(None, promised=0.8).holds is None
-
-
-def test_epochs_of_which_nothing_was_told_leave_completeness_unknown():
-    found = internal_completeness(without(chain(), "a", 2), TIMELINE, tasks=CHAIN)
-    assert found == Completeness(1.0, 2)
 
 
 def told(folder, by, kind, about):
