@@ -30,12 +30,13 @@ def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks:
     """Internal completeness as it was measured (LAAR Eq. 5 to 8); None where nothing flowed.
 
     Due of an epoch is what each task's inputs have in their final records. It was processed in time as far as it was in the
-    first records, and only by a task that made a first record itself: one that was stood in for has only a final one, or none.
+    first records, and only by a task that made a first record itself: one that was stood in for has only a final one, or none. A
+    predicted epoch was made by nobody.
     """
     first: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     final: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:
-        if event.kind == "commit":
+        if event.kind == "commit" and event.about["quality"] != "predicted":
             into = first if event.about["as"] == "first" else final
             into[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
     due = done = 0.0

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
+from holdfast.cli import demo as demonstration
 from holdfast.cli import run as command
 from holdfast.cli.demo import check_ended_well
 from holdfast.errors import DocumentError, HoldfastError
@@ -34,18 +35,14 @@ def document(shop, *events, state="completed", line=LINE, **more):
 
 
 def commit(stream, epoch, rows, kind="first"):
-    return Event(1.0, "n1", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "rows": rows})
+    return Event(1.0, "n1", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "quality": "exact", "rows": rows})
 
 
 COMMITS = [commit("orders", 1, 10), commit("orders", 2, 10), commit("large", 1, 5), commit("large", 2, 5, "final")]
 
 
 def told(found):
-    class Run:
-        def __call__(self, work, application, **options):
-            return dict(found)
-
-    return Run()
+    return lambda work, application, **options: dict(found)
 
 
 def test_what_was_processed_in_time_is_printed(shop, monkeypatch):
@@ -113,9 +110,17 @@ def test_uncorrected_are_inexact_results_without_a_final_one():
     assert uncorrected(events, sink="other") == []
 
 
-def test_a_demo_whose_run_failed_says_why():
+def test_a_demo_whose_run_failed_says_why(monkeypatch):
+    operators = ("market", "trade_quote", "trade_filter", "quote_filter", "aggregator", "vwap", "bargain_index")
+    failed = {"state": "failed", "reason": "no node has room", "verdicts": [], "faults": [], "gap_s": {"bargains": None}}
+    monkeypatch.setattr(demonstration, "PAST_S", 20)
+    monkeypatch.setattr(demonstration, "_measured", lambda *_, **__: (dict.fromkeys(operators, 1.0), dict.fromkeys(operators, "")))
+    monkeypatch.setattr(demonstration, "run_in", told(failed))
     with pytest.raises(HoldfastError, match="the run ended as failed; no node has room; please report it"):
-        check_ended_well({"state": "failed", "reason": "no node has room", "verdicts": []})
+        CliRunner().invoke(demonstration.demo, ["--seconds", "20"], catch_exceptions=False)
+
+
+def test_a_demo_that_broke_a_verdict_names_it_and_one_that_is_unknown_breaks_nothing():
     with pytest.raises(HoldfastError, match="the run ended as completed; 3 epochs never left; please report it"):
         check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": False, "said": "3 epochs never left"}]})
     check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": None, "said": "cannot be told"}]})

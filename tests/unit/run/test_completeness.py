@@ -8,8 +8,9 @@ from holdfast.run.timeline import Timeline
 TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
 
 
-def commit(stream, epoch, rows, kind="first", task=0):
-    return Event(1, "n", "commit", {"stream": stream, "task": task, "epoch": epoch, "as": kind, "rows": rows})
+def commit(stream, epoch, rows, kind="first", task=0, quality="exact"):
+    about = {"stream": stream, "task": task, "epoch": epoch, "as": kind, "quality": quality, "rows": rows}
+    return Event(1, "n", "commit", about)
 
 
 SOURCE = Task(pe="s", kind="source", makes=("s",))
@@ -44,6 +45,11 @@ def test_an_absent_epoch_is_lost_to_its_own_task_and_to_those_that_read_it():
     events = without(chain(), "a", 2)
     events += [commit("a", 2, 4, "final"), commit("b", 2, 1, "final")]
     assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((20 + 8) / (30 + 12), 0)
+
+
+def test_what_was_predicted_was_not_processed():
+    events = [*without(chain(), "b", 2), commit("b", 2, 1, quality="predicted"), commit("b", 2, 1, "final")]
+    assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
 
 
 def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
