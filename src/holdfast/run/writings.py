@@ -29,6 +29,7 @@ class Writings:
         """What to do about an epoch: write it, wait for another replica that is at it, or nothing more."""
         name = self._name(epoch, kind)
         if self._out.read(f"{name}.written") is not None:
+            self._seen_s.pop(name, None)
             return "written"
         if self._out.create(f"{name}.begun", self._me):
             saved = self._checkpoints.epoch(self._task)
@@ -43,8 +44,9 @@ class Writings:
 
     def end(self, epoch: int, kind: str) -> bool:
         """Note that an epoch is written; whether this replica is the first to say so."""
-        self._seen_s.clear()
-        return self._out.create(f"{self._name(epoch, kind)}.written", b"")
+        name = self._name(epoch, kind)
+        self._seen_s.pop(name, None)
+        return self._out.create(f"{name}.written", b"")
 
     def give_up(self, epoch: int, kind: str) -> None:
         """Let another attempt begin at once."""

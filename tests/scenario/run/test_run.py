@@ -11,8 +11,14 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from holdfast.model.document import write_document
+from holdfast.plan.ppa.document import PlanDocument, Replica
+from holdfast.run.history import read_history
 from holdfast.trace import write_market
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
@@ -58,9 +64,11 @@ def object_store(tmp_path):
         server.wait()
 
 
-def run(tmp_path, *, seconds, faults, options=(), environment=None):
+def run(tmp_path, *, faults, seconds=None, options=(), environment=None):
+    """Run the example over a market of so many seconds, or over the one that is there."""
     market, schedule = tmp_path / "market.parquet", tmp_path / "faults.yaml"
-    write_market(market, events=200 * seconds, seed=1, tickers=50, rate=200.0, peak=400.0)
+    if seconds is not None:
+        write_market(market, events=200 * seconds, seed=1, tickers=50, rate=200.0, peak=400.0)
     schedule.write_text(json.dumps(faults))
     command = ["run", str(EXAMPLE), "--trace", str(market), "--faults", str(schedule), "--work", str(tmp_path / "run"), "--json"]
     process = subprocess.run(
@@ -111,6 +119,46 @@ def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
     assert len(document["verdicts"]) == 6
+
+
+def write_turning_market(tmp_path, *, trades_s, quotes_s):
+    """A market of mostly trades at first and mostly quotes later."""
+    parts = []
+    for seed, (seconds, quotes) in enumerate([(trades_s, 0.2), (quotes_s, 0.8)]):
+        path = tmp_path / f"part-{seed}.parquet"
+        write_market(path, events=200 * seconds, seed=seed, tickers=50, rate=200.0, peak=300.0, quotes=quotes)
+        parts.append(pq.read_table(path))
+    first, then = parts
+    between = pc.add(pc.subtract(pc.max(first["time"]), pc.min(then["time"])), pa.scalar(1_000_000, pa.duration("us")))
+    moved = {"seq": pc.add(then["seq"], pc.max(first["seq"])), "time": pc.add(then["time"], between)}
+    columns = [moved[name] if name in moved else then[name] for name in then.column_names]
+    pq.write_table(pa.concat_tables([first, pa.table(columns, schema=then.schema)]), tmp_path / "market.parquet")
+
+
+@pytest.mark.long
+def test_a_plan_follows_the_rates_while_the_application_runs_and_outlives_the_orchestrator(tmp_path):
+    write_turning_market(tmp_path, trades_s=40, quotes_s=120)
+    mostly_trades = ("aggregator", "market", "quote_filter", "trade_filter", "trade_quote")
+    plan = PlanDocument(
+        topology="bargain-discovery",
+        objective="ic",
+        budget=5,
+        replicated=tuple(Replica(task=f"{name}/0") for name in mostly_trades),
+    )
+    write_document(tmp_path / "plan.json", plan)
+    faults = {
+        "faults": [
+            {"at_s": 35, "kind": "crash", "what": "orchestrator"},
+            {"at_s": 45, "kind": "crash", "what": "pe", "target": ["bargain_index/0.0"]},
+        ]
+    }
+    options = ["--nodes", "2", "--plan", str(tmp_path / "plan.json"), "--adapt", "5", "--speed", "3", "--checkpoint-epochs", "10"]
+    document, process = run(tmp_path, faults=faults, options=options)
+    assert document["state"] == "completed", (document, process.stderr[-3000:])
+    assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
+    said = [event.about["said"] for event in read_history(tmp_path / "run") if event.kind == "orchestrator"]
+    (moved,) = [text for text in said if text.startswith("the plan follows the rates")]
+    assert "starts bargain_index/0, stops aggregator/0" in moved
 
 
 @pytest.mark.long

@@ -110,6 +110,26 @@ def test_what_a_replica_was_writing_when_it_died_another_writes_when_it_has_been
     assert all(stage.holds().values())
 
 
+def test_a_correction_whose_writer_died_is_written_while_epochs_go_on_leaving(stage):
+    def dies_over_corrections(rows, epoch, quality):
+        if (epoch, quality) == (1, "exact"):
+            raise Killed
+
+    one, other = stage.sink(writer=dies_over_corrections), stage.sink(writer=stage.write)
+    stage.absent(1)
+    settle(one)
+    stage.publish(1)
+    with pytest.raises(Killed):
+        one.step()
+    for epoch in (2, 3):
+        settle(other)
+        stage.now_s += 0.6 * GIVEN_S
+        stage.publish(epoch)
+    settle(other)
+    assert (1, "exact", 1) in stage.written
+    assert other.finished
+
+
 def test_a_writer_that_raised_is_tried_again_at_once(stage):
     def raises(rows, epoch, quality):
         raise HoldfastError("the table is locked")
