@@ -42,6 +42,10 @@ class LogError(HoldfastError):
     """The epoch log cannot be read or written just now: its disk is full, or its store is away."""
 
 
+class TrimmedError(HoldfastError):
+    """What was to be read has been trimmed: whoever reads is behind everyone who needs it, and goes on from a newer checkpoint."""
+
+
 class OperatorError(HoldfastError):
     """An operator's own function failed or returned something that is no stream."""
 

@@ -1,13 +1,13 @@
 """The epoch log: the only interface between the parts of a running application.
 
 An epoch of a stream's task has at most two records. The *first* is what was there in time. The *final* is exact; where the first
-is exact it is the final one too. Both are created at most once, and the first writer wins.
+is exact it is the final one too. Both are created at most once, and the first writer wins. The log remembers up to which epoch it
+was trimmed: a record that comes later than that is taken back.
 """
 
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from holdfast.errors import HoldfastError
 from holdfast.log.record import Quality, Record
 from holdfast.log.store import Store
 
@@ -45,14 +45,20 @@ class EpochLog:
         self._store = store
 
     def offer(self, record: Record) -> Offered:
-        """Commit a record: as the epoch's first, or, if it is exact and the first is not, as its final."""
+        """Commit a record: as the epoch's first, or, if it is exact and the first is not, as its final.
+
+        Not at all where the epoch was trimmed: whoever makes it still, such as a replica that was stopped for a while, is
+        behind everyone who could have wanted it.
+        """
         if self._create(record, "first"):
-            return Offered("first")
-        held = self._held(record, "first")
-        if record.quality is Quality.EXACT and held.quality is not Quality.EXACT:
+            return self._stands(record, "first")
+        held = self._read(record.stream, record.task, record.epoch, "first")
+        if held is not None and record.quality is Quality.EXACT and held.quality is not Quality.EXACT:
             if self._create(record, "final"):
-                return Offered("final")
-            held = self._held(record, "final")
+                return self._stands(record, "final")
+            held = self._read(record.stream, record.task, record.epoch, "final")
+        if held is None:
+            return Offered(None)  # trimmed between the two looks
         differs = held.quality is record.quality is Quality.EXACT and held.checksum != record.checksum
         return Offered(None, Divergence(held, record) if differs else None)
 
@@ -95,12 +101,20 @@ class EpochLog:
         return after
 
     def oldest(self, stream: str, task: int) -> int | None:
-        """The oldest epoch that has not been trimmed, found by listing the names; None where there is none."""
+        """The oldest epoch that has a record, found by listing the names; None where there is none."""
         names = self._store.names(f"records/{quote(stream, safe='')}/{task}/")
         return min((int(name.rsplit("/", 1)[1].split(".")[0]) for name in names), default=None)
 
+    def trimmed(self, stream: str, task: int) -> int | None:
+        """The last epoch that was trimmed; None where none was."""
+        content = self._store.read(_line(stream, task))
+        return int(content) if content is not None else None
+
     def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
         """Forget the epochs past `after` up to and including `until`, and name the data files that nothing refers to any more."""
+        line = self.trimmed(stream, task)
+        if line is None or until > line:
+            self._store.replace(_line(stream, task), str(until).encode())  # before anything goes: an offer looks there last
         files: list[str] = []
         for epoch in range(after + 1, until + 1):
             for kind in ("final", "first"):
@@ -113,18 +127,22 @@ class EpochLog:
     def _create(self, record: Record, kind: str) -> bool:
         return self._store.create(_name(record.stream, record.task, record.epoch, kind), record.encode())
 
-    def _held(self, record: Record, kind: str) -> Record:
-        held = self._read(record.stream, record.task, record.epoch, kind)
-        if held is None:
-            raise HoldfastError(
-                f"epoch {record.epoch} of '{record.stream}' was trimmed while {record.producer} still made it; "
-                "a log is trimmed only behind every consumer's clean checkpoint"
-            )
-        return held
+    def _stands(self, record: Record, kind: str) -> Offered:
+        """What became of a record that was created; it is taken back where its epoch had been trimmed."""
+        line = self.trimmed(record.stream, record.task)
+        if line is None or record.epoch > line:
+            return Offered(kind)
+        self._store.remove([_name(record.stream, record.task, record.epoch, kind)])
+        return Offered(None)
 
     def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:
         content = self._store.read(_name(stream, task, epoch, kind))
         return Record.decode(content) if content is not None else None
+
+
+def _line(stream: str, task: int) -> str:
+    """Where it stands up to which epoch a task's stream was trimmed."""
+    return f"trimmed/{quote(stream, safe='')}/{task}"
 
 
 def _name(stream: str, task: int, epoch: int, kind: str) -> str:

@@ -4,11 +4,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from holdfast.log import EpochLog, Store
 from holdfast.manage.supervisors import Activate, Decision, Note, ReplicaView
 from holdfast.model.job import Task
 from holdfast.plan.laar.strategy import Activation, Strategy
-from holdfast.run.timeline import Timeline
+from holdfast.run.heads import Heads
 
 STEADY_EPOCHS = 5
 """For how many epochs in a row the load must be lighter before fewer hosts are thought to do."""
@@ -20,28 +19,22 @@ LIVING = ("running", "starting", "placed", "idle")
 class RateMonitor:
     """The rates of the sources, in tuples per second of the wall clock, read off their newest epochs in the log."""
 
-    store: Store
-    timeline: Timeline
+    heads: Heads
     sources: Mapping[str, int]
-    _heads: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def rates(self, now_s: float) -> tuple[int, dict[str, float]] | None:
-        """The newest epoch that every source has committed, and each source's rate in it; None before the first."""
-        log = EpochLog(self.store)
-        for source, tasks in self.sources.items():
-            for task in range(tasks):
-                key = source, task
-                if key not in self._heads:
-                    oldest = log.oldest(source, task)
-                    self._heads[key] = self.timeline.first - 1 if oldest is None else oldest - 1
-                self._heads[key] = log.head(source, task, after=self._heads[key])
-        epoch = min(self._heads.values())
-        if epoch < self.timeline.first:
+    def rates(self) -> tuple[int, dict[str, float]] | None:
+        """The newest epoch that every source has committed, and each source's rate in it; None before the first, and while that
+        epoch has been trimmed already."""
+        log, timeline = self.heads.log, self.heads.timeline
+        epoch = min(self.heads.of(source, task) for source, tasks in self.sources.items() for task in range(tasks))
+        if epoch < timeline.first:
             return None
-        seconds = self.timeline.epoch_s / self.timeline.speed
+        seconds = timeline.epoch_s / timeline.speed
         found: dict[str, float] = {}
         for source, tasks in self.sources.items():
             records = [log.newest(source, task, epoch=epoch) for task in range(tasks)]
+            if any(record is None for record in records):
+                return None
             found[source] = sum(record.rows for record in records if record is not None) / seconds
         return epoch, found
 

@@ -9,7 +9,8 @@ from holdfast.run.timeline import Timeline
 
 @dataclass
 class Heads:
-    """The last epochs of streams. Where a look-up would start behind what was trimmed, from the oldest that is left."""
+    """The last epochs of streams. A look-up starts at what was seen last, or at what was trimmed where that is further on: whoever
+    looks may have slept for as long as it takes to trim."""
 
     log: EpochLog
     timeline: Timeline
@@ -17,12 +18,10 @@ class Heads:
 
     def of(self, stream: str, task: int) -> int:
         """The last epoch of a task's stream; the one before the first where there is none."""
-        key = stream, task
-        if key not in self._heads:
-            oldest = self.log.oldest(stream, task)
-            self._heads[key] = self.timeline.first - 1 if oldest is None else oldest - 1
-        self._heads[key] = self.log.head(stream, task, after=self._heads[key])
-        return self._heads[key]
+        seen, trimmed = self._heads.get((stream, task), self.timeline.first - 1), self.log.trimmed(stream, task)
+        head = self.log.head(stream, task, after=seen if trimmed is None else max(seen, trimmed))
+        self._heads[stream, task] = head
+        return head
 
     def of_task(self, task: Task) -> int:
         """The last epoch that a task has made of all its streams."""

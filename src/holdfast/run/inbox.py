@@ -7,7 +7,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Record, Store
 from holdfast.model.job import Reading
-from holdfast.run.rows import part_of, read_rows
+from holdfast.run.rows import part_of, rows_behind
 
 Records = tuple[Record, ...]
 """The records of one epoch, one per input task, in the order of the readings."""
@@ -29,16 +29,16 @@ class Inbox:
         return self._all(epoch, final=True)
 
     def rows(self, epochs: Sequence[Records]) -> dict[str, pa.Table]:
-        """The rows of a run of epochs, per stream, each task's own share of them, ordered by seq."""
+        """The rows of a run of epochs, per stream, each task's own share of them, ordered by seq. Raises TrimmedError."""
         made: dict[str, pa.Table] = {}
         for reading, store, places in zip(self._reads, self._stores, self._places(), strict=True):
             name = reading.name or reading.stream
             schema = self._schemas[name]
             parts = [
-                _shaped(read_rows(store, file), schema, reading, records[place].epoch)
+                _shaped(rows, schema, reading, records[place].epoch)
                 for records in epochs
                 for place in places
-                for file in records[place].files
+                for rows in rows_behind(store, records[place])
             ]
             table = pa.concat_tables(parts) if parts else schema.empty_table()
             if reading.of > 1:

@@ -70,7 +70,8 @@ def _oldest(each: Foreign) -> int:
     log = EpochLog(each.store)
     timeline = timeline_of(each.store)
     assert timeline is not None
-    return max(log.oldest(each.reading.stream, number) or timeline.first for number in each.reading.tasks)
+    trimmed = [log.trimmed(each.reading.stream, number) for number in each.reading.tasks]
+    return max([timeline.first, *(line + 1 for line in trimmed if line is not None)])
 
 
 def _require_same(job: str, timelines: Sequence[Timeline], epoch: int) -> None:

@@ -7,9 +7,10 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from holdfast.errors import TrimmedError
 from holdfast.execute.compare import first_difference
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.run.rows import checksum, read_rows, write_rows
+from holdfast.run.rows import checksum, rows_behind, write_rows
 from holdfast.run.timeline import Timeline
 
 Tell = Callable[[str, dict[str, object]], None]
@@ -107,7 +108,10 @@ class Outbox:
         """Tell of a divergence: exact rows that differ by more than the last digits of a sum."""
         if not (held.quality is quality is Quality.EXACT) or held.checksum == named:
             return
-        theirs = [read_rows(self.store, file) for file in held.files]
+        try:
+            theirs = rows_behind(self.store, held)
+        except TrimmedError:
+            return  # everyone has read them
         apart = first_difference(rows, pa.concat_tables(theirs) if theirs else rows.schema.empty_table())
         if apart is not None:
             self.tell(

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, OperatorError
+from holdfast.errors import HoldfastError, OperatorError, TrimmedError
 from holdfast.execute.cut import Span
 from holdfast.execute.law import rows_of
 from holdfast.log import Quality
@@ -141,7 +141,7 @@ class Replica:
             elif tainted is not None and self._fades is not None and number - tainted > self._fades:
                 tainted = None
             qualities.append(Quality.EXACT if tainted is None else Quality.TENTATIVE)
-        self.clean = self.live = replace(self._run(self.live, epochs, qualities), tainted=tainted)
+        self.clean = self.live = self._run(self.live, epochs, qualities, tainted=tainted)
         if self.clean.epoch - self._saved >= self.saves_every or self.finished:
             self.save()
         return True
@@ -176,15 +176,21 @@ class Replica:
             found.append(records)
         return found
 
-    def _run(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality]) -> Head:
-        """One job over a run of epochs, and its commits in order."""
+    def _run(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None = None) -> Head:
+        """One job over a run of epochs, and its commits in order: the head after them, or the same one where it came to nothing.
+
+        `tainted` is what the head after them is to say of its kept rows."""
         ends: list[int] = []
         after = head.after
         for records in epochs:
             after = max([after, *(record.last_seq for record in records if record.last_seq is not None)])
             ends.append(after)
         span = Span(head.epoch + 1, head.epoch + len(epochs), head.after, after)
-        new = self._inbox.rows(epochs)
+        try:
+            new = self._inbox.rows(epochs)
+        except TrimmedError:
+            self._looks_again_s = 0.0  # another replica has gone past it, and left a checkpoint
+            return head
         self.rows_read += sum(table.num_rows for table in new.values())
         try:
             made, kept = self._compute.run(new, head, span)
@@ -202,7 +208,7 @@ class Replica:
                 mine = rows if len(epochs) == 1 else rows_of(rows, each)
                 self.outbox.publish(stream, number, rows=mine, quality=quality, lineage=lineage)
             before = end
-        return Head(span.last, kept, after)
+        return Head(span.last, kept, after, tainted)
 
     def _failed(self, error: OperatorError, span: Span) -> None:
         """Try again with half as many epochs, until the one at fault is found, and give up on that after the contract's retries."""

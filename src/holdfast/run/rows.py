@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from holdfast.errors import HoldfastError
-from holdfast.log import Store
+from holdfast.errors import HoldfastError, TrimmedError
+from holdfast.log import EpochLog, Record, Store
 
 Hashes = NDArray[np.uint64]
 
@@ -41,6 +41,17 @@ def read_rows(store: Store, name: str) -> pa.Table:
     if content is None:
         raise HoldfastError(f"the log at '{store.root}' has lost the file '{name}', which a record names; was it deleted by hand?")
     return pq.read_table(pa.BufferReader(content))
+
+
+def rows_behind(store: Store, record: Record) -> list[pa.Table]:
+    """The rows of a record, one table per file. Raises TrimmedError where they were trimmed since the record was read."""
+    try:
+        return [read_rows(store, file) for file in record.files]
+    except HoldfastError as error:
+        line = EpochLog(store).trimmed(record.stream, record.task)
+        if line is None or record.epoch > line:
+            raise
+        raise TrimmedError(f"epoch {record.epoch} of '{record.stream}' was trimmed while it was read") from error
 
 
 def checksum(rows: pa.Table) -> str:

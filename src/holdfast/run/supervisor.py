@@ -14,6 +14,7 @@ from holdfast.model.topology import Topology
 from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
 from holdfast.run.adaptation import Adaptor, TaskRates
+from holdfast.run.heads import Heads
 from holdfast.run.joining import remembered
 from holdfast.run.stand_in import StandIn
 from holdfast.run.timeline import Timeline, timeline_of
@@ -77,7 +78,7 @@ class SparkSupervisor:
         decisions += watched.upstream.look(view.replicas, view.now_s)
         decisions += self._take_over(watched, view, handed_over)
         if watched.controller is not None:
-            measured = watched.monitor.rates(view.now_s)
+            measured = watched.monitor.rates()
             if measured is not None:
                 decisions += watched.controller.follow(*measured, view.replicas)
         if watched.adaptor is not None:
@@ -121,7 +122,7 @@ class SparkSupervisor:
         made = _Watched(
             StandIn(view.job, tasks, store, timeline),
             UpstreamBackup(view.job, tasks, store, timeline),
-            RateMonitor(store, timeline, sources),
+            RateMonitor(Heads(EpochLog(store), timeline), sources),
             Controller(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline) if view.job.adapt is not None else None,
         )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
 from holdfast.errors import HoldfastError
-from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log import EpochLog, Offered, Quality, Record, Store
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -120,6 +120,42 @@ def test_trimming_forgets_records_and_names_their_files(log: EpochLog) -> None:
         log.offer(record(epoch))
     assert log.trim("vwap", 0, after=-1, until=1) == ["vwap-0-a.parquet", "vwap-1-a.parquet"]
     assert [log.first("vwap", 0, epoch=e) is None for e in range(4)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("quality", [Quality.EXACT, Quality.PREDICTED])
+def test_a_record_of_an_epoch_that_was_trimmed_is_not_taken(log: EpochLog, quality: Quality) -> None:
+    for epoch in range(4):
+        log.offer(record(epoch))
+    log.trim("vwap", 0, after=-1, until=2)
+    assert log.offer(record(1, quality=quality)) == Offered(None)
+    assert (log.oldest("vwap", 0), log.trimmed("vwap", 0)) == (3, 2)
+    assert log.offer(record(4)).taken == "first"
+
+
+def test_a_correction_of_an_epoch_that_is_trimmed_meanwhile_is_not_taken() -> None:
+    class Trimming(Store):
+        """Trims the epoch between the looks of whoever corrects it."""
+
+        def read(self, name: str) -> bytes | None:
+            found = super().read(name)
+            if name.endswith("1.first") and self.armed:
+                self.armed = False
+                EpochLog(self).trim("vwap", 0, after=-1, until=1)
+            return found
+
+    store = Trimming(MemoryStore())
+    store.armed = False
+    log = EpochLog(store)
+    log.offer(record(1, quality=Quality.ABSENT, value=""))
+    store.armed = True
+    assert log.offer(record(1)) == Offered(None)
+    assert log.oldest("vwap", 0) is None
+
+
+def test_what_was_trimmed_stays_trimmed_when_a_slower_trimmer_comes_behind(log: EpochLog) -> None:
+    log.trim("vwap", 0, after=-1, until=7)
+    log.trim("vwap", 0, after=-1, until=3)
+    assert log.trimmed("vwap", 0) == 7
 
 
 def test_a_streams_name_cannot_reach_outside_the_log(tmp_path: Path) -> None:

@@ -54,8 +54,9 @@ def test_it_is_on_the_other_jobs_clock(tmp_path):
 
 def test_it_begins_with_the_oldest_epoch_that_is_left(tmp_path):
     market, own = begun(tmp_path), store(tmp_path, "own")
-    for epoch in (14, 15):
+    for epoch in range(10, 16):
         EpochLog(market).offer(record(epoch))
+    EpochLog(market).trim("vwap", 0, after=9, until=13)
     timeline = join(own, "alarms", [Foreign(READER, READER.reads[0], market)])
     assert timeline is not None and timeline.first == 14
     assert timeline.closes_s(15) == timeline_of(market).closes_s(15)

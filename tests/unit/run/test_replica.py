@@ -206,6 +206,31 @@ def test_without_correction_nothing_is_made_again_and_the_quality_stays_honest()
     assert log.final("c", 0, epoch=0) is None
 
 
+def test_without_correction_a_job_that_fails_does_not_make_incomplete_kept_rows_look_whole():
+    class Failing(Chain):
+        failed = False
+
+        def run(self, new, head, span):
+            if span.last > span.first and not self.failed:
+                self.failed = True
+                raise OperatorError("operator 'a' (app.py:7) raised ValueError: too much")
+            return super().run(new, head, span)
+
+    cluster = Cluster(Store(MemoryStore()), contract=Contract(correction=False), compute=Failing)
+    a = cluster.replicas[0]
+    a._fades = 2
+    cluster.outbox("src").publish("src", 0, rows=SCHEMA.empty_table(), quality=Quality.ABSENT)
+    cluster.produced = 1
+    assert a.step() and a.live.tainted == 0
+    for _ in range(5):
+        cluster.produce()
+    assert a.step() and (a.live.epoch, a.live.tainted) == (0, 0)
+    while a.step():
+        pass
+    log = EpochLog(cluster.store)
+    assert [log.first("a", 0, epoch=e).quality.value for e in range(5)] == ["tentative"] * 3 + ["exact"] * 2
+
+
 def test_a_quiet_secondary_writes_nothing_while_the_primary_does():
     cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
     primary, secondary = cluster.replicas[:2]
@@ -274,6 +299,66 @@ def test_the_epoch_at_fault_is_found_in_a_backlog_by_halves():
         pass
     assert jobs == [(0, 11), (0, 5), (6, 11), (6, 8), (6, 6), (7, 7), (8, 8), (8, 8), (8, 8), (9, 9), (10, 10), (11, 11)]
     assert a.finished
+
+
+def trim_all(cluster, epoch):
+    """As when everyone has a checkpoint at an epoch."""
+    for name in ["src", *GRAPH]:
+        cluster.checkpoints.save(f"{name}/0", Head(epoch))
+    for name in ["src", *GRAPH]:
+        cluster.trimmer.trim(name, 0)
+
+
+def test_a_replica_that_stood_still_while_the_log_was_trimmed_past_it_commits_nothing():
+    cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
+    ahead, stopped = cluster.replicas[:2]
+    for _ in range(6):
+        cluster.produce()
+
+    class Stopped(Chain):
+        def run(self, new, head, span):
+            made = super().run(new, head, span)
+            ahead.step()
+            ahead.save()
+            trim_all(cluster, 5)
+            return made
+
+    stopped._compute, stopped.outbox.producer = Stopped("a"), "stopped"
+    assert stopped.step()
+    assert EpochLog(cluster.store).oldest("a", 0) is None
+    assert list(cluster.store.names("data/a/")) == []
+    assert "stopped" not in {event.get("producer") for kind, event in cluster.told if kind == "commit"}
+    cluster.produce()
+    cluster.settle()
+    assert EpochLog(cluster.store).final("a", 0, epoch=6).checksum == GOLDEN["a"][6]
+
+
+def test_rows_that_are_trimmed_while_they_are_read_are_not_missed():
+    cluster = Cluster(Store(MemoryStore()), counts={"a": 2})
+    ahead, stopped = cluster.replicas[:2]
+    for _ in range(5):
+        cluster.produce()
+    finals = stopped._inbox.finals
+
+    def slow(epoch):
+        found = finals(epoch)
+        if epoch == 4:
+            ahead.step()
+            ahead.save()
+            trim_all(cluster, 4)
+        return found
+
+    stopped._inbox.finals = slow
+    assert stopped.step() and stopped.clean.epoch == -1
+    assert stopped.step() and stopped.clean.epoch == 4
+
+
+def test_rows_that_somebody_deleted_are_told():
+    cluster = Cluster(Store(MemoryStore()))
+    cluster.produce()
+    cluster.store.remove(list(cluster.store.names("data/src/")))
+    with pytest.raises(HoldfastError, match=r"has lost the file 'data/src/0/.*', which a record names; was it deleted by hand\?"):
+        cluster.replicas[0].step()
 
 
 def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint():

@@ -9,6 +9,7 @@ from holdfast.manage.supervisors import Activate, Note, ReplicaView
 from holdfast.model.job import Contract, Job, Reading, Task
 from holdfast.plan.laar.strategy import Activation, Strategy
 from holdfast.run.activation import STEADY_EPOCHS, Controller, RateMonitor
+from holdfast.run.heads import Heads
 from holdfast.run.stand_in import StandIn
 from holdfast.run.timeline import Timeline
 
@@ -155,11 +156,41 @@ def activated(decisions):
 
 def test_the_rate_is_read_off_the_newest_epoch_that_all_sources_have(store):
     fast = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0, speed=2.0)
-    monitor = RateMonitor(store, fast, {"src": 1})
-    assert monitor.rates(0.0) is None
+    monitor = RateMonitor(Heads(EpochLog(store), fast), {"src": 1})
+    assert monitor.rates() is None
     commit(store, "src", 1, rows=10)
     commit(store, "src", 2, rows=4)
-    assert monitor.rates(0.0) == (2, {"src": 8.0})
+    assert monitor.rates() == (2, {"src": 8.0})
+
+
+def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(store):
+    heads = Heads(EpochLog(store), TIMELINE)
+    monitor, one = RateMonitor(heads, {"src": 1}), stand_in(store, after_s=0.5)
+    for epoch in range(1, 4):
+        commit(store, "src", epoch, rows=5)
+        commit(store, "a", epoch)
+    alive = [replica("src/0", live=3), replica("a/0", live=3), replica("b/0", live=3)]
+    assert one.look(alive, 103.0) == [] and monitor.rates() == (3, {"src": 5.0})
+    for epoch in range(4, 31):
+        commit(store, "src", epoch, rows=7)
+        commit(store, "a", epoch)
+    for stream in ("src", "a"):
+        EpochLog(store).trim(stream, 0, after=0, until=20)
+    assert heads.of("a", 0) == 30 and monitor.rates() == (30, {"src": 7.0})
+    commit(store, "src", 31, at_s=131.0)
+    dead = [replica("src/0", live=31), replica("a/0", "lost"), replica("b/0", live=30)]
+    one.look(dead, 132.0)
+    one.look(dead, 133.0)
+    assert firsts(store, "a", [30, 31]) == ["exact", "absent"]
+
+
+def test_there_is_no_rate_while_the_newest_epoch_is_trimmed_already(store):
+    monitor = RateMonitor(Heads(EpochLog(store), TIMELINE), {"src": 1})
+    commit(store, "src", 1, rows=5)
+    EpochLog(store).trim("src", 0, after=0, until=1)
+    assert monitor.rates() is None
+    commit(store, "src", 2, rows=6)
+    assert monitor.rates() == (2, {"src": 6.0})
 
 
 def test_a_heavier_configuration_is_taken_at_once():
