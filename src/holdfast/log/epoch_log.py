@@ -14,9 +14,10 @@ from holdfast.log.store import Store
 
 @dataclass(frozen=True)
 class Divergence:
-    """Two producers that made different exact rows of the same epoch: one of them is wrong.
+    """Two producers that made different exact rows of the same epoch from the same inputs: one of them is wrong.
 
-    Inexact rows may differ: a replica that came back starts from clean kept rows, one that went on from tainted ones.
+    Inexact rows may differ: a replica that came back starts from clean kept rows, one that went on from tainted ones. So may those
+    of a source with a reader, of which two incarnations see different batches.
     """
 
     held: Record
@@ -59,7 +60,8 @@ class EpochLog:
             held = self._read(record.stream, record.task, record.epoch, "final")
         if held is None:
             return Offered(None)  # trimmed between the two looks
-        differs = held.quality is record.quality is Quality.EXACT and held.checksum != record.checksum
+        same = held.quality is record.quality is Quality.EXACT and held.lineage == record.lineage
+        differs = same and held.checksum != record.checksum
         return Offered(None, Divergence(held, record) if differs else None)
 
     def first(self, stream: str, task: int, *, epoch: int) -> Record | None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 class Head:
     """The state of a task after an epoch.
 
-    `after` is the highest seq that it has read. `tainted` is the last epoch whose incomplete input still shows in the kept rows;
+    `after` is the highest seq that it has read; of a source with a reader, the last batch. `tainted` is the last epoch whose incomplete input still shows in the kept rows;
     None where they are clean.
     """
 

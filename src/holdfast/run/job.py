@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from holdfast.errors import HoldfastError
 from holdfast.execute.analysis import analyse
 from holdfast.execute.cut import Span
-from holdfast.execute.schema import arrow_schema, to_frame
+from holdfast.execute.schema import arrow_schema, source_schema, to_frame
 from holdfast.execute.trace import open_trace
 from holdfast.log import Store
 from holdfast.manage.protocol import Assigned
@@ -31,6 +31,8 @@ from holdfast.run.outbox import Outbox, Tell
 from holdfast.run.pe_compute import PeCompute, fades_after
 from holdfast.run.replica import Replica
 from holdfast.run.sink import Sink, Writer
+from holdfast.run.staged import Staged
+from holdfast.run.stream_query import start_query
 from holdfast.run.stream_source import StreamSource, stream_timeline
 from holdfast.run.timeline import Timeline, timeline_of
 from holdfast.run.trace_source import Ahead, TraceSource, trace_spans, trace_timeline
@@ -117,12 +119,14 @@ class RunningJob:
             timeline = self._awaited_timeline(stopped) if self._foreign else stream_timeline(self.store, epoch_s=self.app.epoch_s)
             if timeline is None:
                 return None
+            staged = Staged(self.store, task)
             made = StreamSource(
                 task,
                 self.job.contract_of(task.pe),
-                spark=self._spark,
                 source=source,
-                store=self.store,
+                schema=arrow_schema(source_schema(source)),
+                staged=staged,
+                query=start_query(self._spark, source, task, store=self.store, staged=staged, epoch_s=timeline.epoch_s),
                 place=self._place(task),
                 outbox=self._outbox(task, timeline, assigned),
                 checkpoints=self.checkpoints,

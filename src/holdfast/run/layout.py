@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterable
 
-from holdfast.errors import ApplicationError, DocumentError, HoldfastError
+from holdfast.errors import ApplicationError, DocumentError, HoldfastError, ProblemsError
 from holdfast.model import Graph, Operator, Sink
 from holdfast.model.document import check_document
 from holdfast.model.job import Job, Layout, Reading, Task
@@ -40,6 +40,7 @@ def layout_of(job: Job) -> Layout:
     if unknown:
         raise HoldfastError(f"job '{job.job}' has a contract for '{unknown[0]}'; its PEs are: {_list(t.pe for t in tasks)}")
     check_protection(job, tasks, epoch_s=app.epoch_s)
+    _check_correction(job, tasks)
     settings = {
         "job": job.model_dump(mode="json"),
         "tasks": [task.model_dump(mode="json") for task in tasks],
@@ -107,6 +108,26 @@ def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
     return tasks
 
 
+def _check_correction(job: Job, tasks: Iterable[Task]) -> None:
+    """Raise ProblemsError where final records are waited for that nobody makes. Sources always make theirs good."""
+    listed = list(tasks)
+    without = {
+        stream: task.pe
+        for task in listed
+        for stream in task.makes
+        if task.kind == "operators" and not job.contract_of(task.pe).correction
+    }
+    pairs = {(task.pe, reading.stream) for task in listed for reading in task.reads if reading.job is None}
+    problems = [
+        f"'{pe}' has correction and reads '{stream}' of PE '{without[stream]}', which has none: it would wait for corrections that "
+        f"never come; let the contract of '{pe}' be without correction too, or that of '{without[stream]}' have it"
+        for pe, stream in sorted(pairs)
+        if stream in without and job.contract_of(pe).correction
+    ]
+    if problems:
+        raise ProblemsError(f"job '{job.job}'", problems)
+
+
 def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], number: int) -> Reading:
     """What one task reads of a stream: the upstream tasks of its group, and of their rows its own share (PPA, section II-A)."""
     reader = next(operator for operator in operators if stream in operator.inputs)
@@ -143,6 +164,12 @@ class _Replicas:
         if unknown:
             raise HoldfastError(f"job '{job.job}' wants replicas of '{unknown[0]}'; its PEs and tasks are: {_list(names)}")
         self._job = job
+        for task in tasks:
+            if self._is_read_once(task) and self._given(task) not in (None, 1):
+                raise HoldfastError(
+                    f"job '{job.job}' wants {self._given(task)} replicas of '{task.name}', a source with a reader, which has one: "
+                    "it is started elsewhere when it fails; take it out of 'replicas'"
+                )
         self._planned: set[str] = set()
         self._count = 1
         self.plan: PlanDocument | None = None
@@ -156,13 +183,21 @@ class _Replicas:
             self._count, self.hosts = self._from_strategy(strategy, application, tasks, job.strategy)
 
     def of(self, task: Task) -> int:
-        for name in (task.name, task.pe):
-            if name in self._job.replicas:
-                return self._job.replicas[name]
+        given = self._given(task)
+        if given is not None or self._is_read_once(task):
+            return given or 1
         if task.name in self.hosts:
             return self._count
         spare = task.kind == "operators" and self._job.contract_of(task.pe).protection == "upstream"
         return 2 if spare or self._job.adapt is not None or task.name in self._planned else 1
+
+    def _given(self, task: Task) -> int | None:
+        """What the job says itself."""
+        return self._job.replicas.get(task.name, self._job.replicas.get(task.pe))
+
+    def _is_read_once(self, task: Task) -> bool:
+        """Whether the task is a source with a reader: two of them would take turns at the same Spark checkpoint."""
+        return task.kind == "source" and self._job.feed.trace is None
 
     def _from_plan(self, plan: PlanDocument, application: str, graph: Graph, tasks: list[Task]) -> set[str]:
         """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""

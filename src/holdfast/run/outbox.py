@@ -40,13 +40,14 @@ class Outbox:
     def __post_init__(self) -> None:
         self.log = EpochLog(self.store)
 
-    def publish(self, stream: str, epoch: int, *, rows: pa.Table, quality: Quality, lineage: tuple[str, ...] = ()) -> None:
-        """Make an epoch's rows part of the stream, unless another replica has."""
+    def publish(self, stream: str, epoch: int, *, rows: pa.Table, quality: Quality, lineage: tuple[str, ...] = ()) -> Record | None:
+        """Make an epoch's rows part of the stream, unless another replica has. Returns the record that stands: this one or the
+        other's; None where the epoch was trimmed."""
         named = checksum(rows)
         held = self._awaited(stream, epoch, quality)
         if held is not None:
-            self._compare(held, rows, named, quality)
-            return
+            self._compare(held, rows, named, quality, lineage)
+            return held
         folder = f"data/{quote(stream, safe='')}/{self.task}"
         files = (write_rows(self.store, rows, folder=folder),) if rows.num_rows else ()
         seqs = rows["seq"].to_numpy() if rows.num_rows else None
@@ -69,8 +70,8 @@ class Outbox:
         if offered.taken is None:
             self.store.remove(list(files))
             if offered.divergence is not None:
-                self._compare(offered.divergence.held, rows, named, quality)
-            return
+                self._compare(offered.divergence.held, rows, named, quality, lineage)
+            return self._held(stream, epoch, quality)
         self.tell(
             "commit",
             {
@@ -84,6 +85,7 @@ class Outbox:
                 "producer": self.producer,
             },
         )
+        return record
 
     def _awaited(self, stream: str, epoch: int, quality: Quality) -> Record | None:
         """The record that makes an offer superfluous, waited for as long as patience lasts."""
@@ -104,9 +106,9 @@ class Outbox:
             return first
         return self.log.final(stream, self.task, epoch=epoch)
 
-    def _compare(self, held: Record, rows: pa.Table, named: str, quality: Quality) -> None:
-        """Tell of a divergence: exact rows that differ by more than the last digits of a sum."""
-        if not (held.quality is quality is Quality.EXACT) or held.checksum == named:
+    def _compare(self, held: Record, rows: pa.Table, named: str, quality: Quality, lineage: tuple[str, ...]) -> None:
+        """Tell of a divergence: exact rows of the same inputs that differ by more than the last digits of a sum."""
+        if not (held.quality is quality is Quality.EXACT) or held.checksum == named or held.lineage != lineage:
             return
         try:
             theirs = rows_behind(self.store, held)

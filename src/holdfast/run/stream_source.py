@@ -1,31 +1,32 @@
 """A Structured Streaming reader as a source: its micro-batches are staged as they come, and cut into epochs by time of arrival.
 
-A batch is on the log's storage before Spark takes note that it is done, and an epoch's record names the batches in it. So a source
-that is killed at any moment finds every batch either staged or in a record: none is lost and none is taken twice.
+A batch is on the log's storage before Spark takes note that it is done, and an epoch's record says up to which batch it goes. So a
+source that is killed at any moment finds every batch either staged or in a record. What a record says holds for everyone: where two
+incarnations overlap, as when a node was cut off, they may see different batches of an epoch, and the one that came second goes on
+behind what the first one took. None is lost and none is taken twice.
 """
 
 import time
 from collections.abc import Callable
-from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from holdfast.errors import HoldfastError
-from holdfast.execute.call import SPARK_ERRORS, first_line
-from holdfast.execute.schema import arrow_schema, quoted, source_schema
-from holdfast.log import Quality, Store
+from holdfast.execute.call import first_line
+from holdfast.log import Quality, Record, Store
 from holdfast.model import Source
 from holdfast.model.job import Contract, Task
 from holdfast.run.checkpoint import Checkpoints
 from holdfast.run.head import Head
 from holdfast.run.outbox import Outbox
-from holdfast.run.rows import parquet, part_of, read_rows
+from holdfast.run.rows import part_of
+from holdfast.run.staged import Staged
+from holdfast.run.stream_query import Query, reader_of
 from holdfast.run.timeline import Timeline, agree
 
 UP_TO = "batches up to "
+NONE_TAKEN = -1
 
 
 def stream_timeline(store: Store, *, epoch_s: float) -> Timeline:
@@ -35,8 +36,8 @@ def stream_timeline(store: Store, *, epoch_s: float) -> Timeline:
 
 
 class StreamSource:
-    """One task of a source with a reader. `place` is where it stands among all source tasks of the job, and how many there are:
-    from it follow seqs that ascend over all of them."""
+    """One task of a source with a reader. `schema` is what the source declares, `query` fills `staged`. `place` is where it stands
+    among all source tasks of the job, and how many there are: from it follow seqs that ascend over all of them."""
 
     quality = Quality.EXACT
     finished = False
@@ -46,50 +47,63 @@ class StreamSource:
         task: Task,
         contract: Contract,
         *,
-        spark: SparkSession,
         source: Source,
-        store: Store,
+        schema: pa.Schema,
+        staged: Staged,
+        query: Query,
         place: tuple[int, int],
         outbox: Outbox,
         checkpoints: Checkpoints,
         timeline: Timeline,
         checkpointed: Callable[[int], None] = lambda epoch: None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.task, self.saves_every = task, contract.checkpoint_epochs
-        self._source, self._store, self._place = source, store, place
-        self._outbox, self._checkpoints, self._timeline, self._checkpointed = outbox, checkpoints, timeline, checkpointed
-        self._schema = arrow_schema(source_schema(source)).append(pa.field("epoch", pa.int64()))
-        self._staged = f"staged/{quote(task.pe, safe='')}/{task.task}"
-        saved = checkpoints.latest(task.name) or Head(timeline.first - 1)
-        self._saved = saved.epoch
-        self.clean = self.live = Head(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
-        self._missed = outbox.log.head(task.pe, task.task, after=saved.epoch)
-        self._taken = self._last_taken(self._missed)
+        self._source, self._staged, self._query, self._place = source, staged, query, place
+        self._schema = schema.append(pa.field("epoch", pa.int64()))
+        self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
+        self._checkpointed, self._clock = checkpointed, clock
         self.rows_read = 0
-        self._query = self._start(spark)
+        self.restore()
+
+    def restore(self) -> None:
+        """Go on behind the last exact record, and behind the last batch that any record names."""
+        saved = self._checkpoints.latest(self.task.name) or Head(self._timeline.first - 1, after=NONE_TAKEN)
+        log, stream, number = self._outbox.log, self.task.pe, self.task.task
+        self._saved = saved.epoch
+        self._missed = log.head(stream, number, after=saved.epoch)
+        named = (_taken_by(log.newest(stream, number, epoch=epoch)) for epoch in range(saved.epoch + 1, self._missed + 1))
+        taken = max([saved.after, *(last for last in named if last is not None)])
+        self.clean = self.live = Head(log.exact_head(stream, number, after=saved.epoch), after=taken)
 
     def step(self) -> bool:
         """Commit the next epoch if it is over, with the batches that have come since the one before; whether there was one."""
-        if self._query.exception() is not None:
-            raise HoldfastError(f"{self._who()} stopped: {first_line(self._query.exception())}")
-        epoch = self.clean.epoch + 1
-        if self._timeline.closes_s(epoch) > time.time():
+        failed = self._query.exception()
+        if failed is not None:
+            raise HoldfastError(f"{reader_of(self._source)} stopped: {first_line(failed)}")
+        epoch, taken = self.clean.epoch + 1, self.clean.after
+        if self._timeline.closes_s(epoch) > self._clock():
             return False
         # Where something stood in for this source, its rows are in later epochs: they are counted by arrival here.
-        batches = sorted(self._batches()) if epoch > self._missed else []
-        rows = self._rows(batches, epoch)
-        taken = max([self._taken, *batches])
-        self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT, lineage=(f"{UP_TO}{taken}",))
-        self._taken = taken
-        self._store.remove([f"{self._staged}/{number:020d}.parquet" for number in batches])
+        batches = self._staged.waiting(after=taken) if epoch > self._missed else []
+        tables = self._staged.read(batches)
+        if tables is None:
+            return True  # they are in a record since: it is there at the next look
+        rows = self._rows(tables, epoch)
+        lineage = (f"{UP_TO}{max([taken, *batches])}",)
+        stands = self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT, lineage=lineage)
+        if stands is None:  # another incarnation has long gone past it
+            self.restore()
+            return True
         self.rows_read += rows.num_rows
-        self.clean = self.live = Head(epoch)
+        last = _taken_by(stands)
+        self.clean = self.live = Head(epoch, after=taken if last is None else max(taken, last))
         if epoch - self._saved >= self.saves_every:
             self.save()
         return True
 
     def save(self) -> None:
-        """Remember how far the source has come."""
+        """Remember how far the source has come, and the last batch up to there."""
         self._checkpoints.save(self.task.name, self.clean)
         self._saved = self.clean.epoch
         self._checkpointed(self._saved)
@@ -98,44 +112,7 @@ class StreamSource:
         """Stop Spark's query: another incarnation may go on from its checkpoint."""
         self._query.stop()
 
-    def _start(self, spark: SparkSession):  # type: ignore[no-untyped-def]  # StreamingQuery has two homes in PySpark 4
-        read = self._source.reader
-        if read is None:
-            raise HoldfastError(
-                f"source '{self._source.name}' ({self._source.origin}) has no reader; give it one (reader=...), or run on a trace"
-            )
-        try:
-            frame = read(spark)
-        except Exception as error:
-            raise HoldfastError(f"{self._who()} raised {type(error).__name__}: {first_line(error)}") from error
-        if not isinstance(frame, DataFrame) or not frame.isStreaming:
-            raise HoldfastError(f"{self._who()} must return a streaming DataFrame (spark.readStream...)")
-        fields = {field.name: field.dataType for field in source_schema(self._source)}
-        missing = sorted(set(fields) - set(frame.columns) - {"seq", "time"})
-        if missing:
-            raise HoldfastError(f"{self._who()} gives no column '{missing[0]}'; it gives: {', '.join(frame.columns)}")
-        given = frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in fields.items() if name in frame.columns))
-        writer = given.writeStream.foreachBatch(self._stage).queryName(f"{self.task.name} of {self._store.root}")
-        writer = writer.option("checkpointLocation", f"{self._store.root.rstrip('/')}/streaming/{quote(self.task.name, safe='')}")
-        try:
-            return writer.trigger(processingTime=f"{self._timeline.epoch_s} seconds").start()
-        except SPARK_ERRORS as error:
-            raise HoldfastError(f"{self._who()} cannot start: {first_line(error)}") from error
-
-    def _stage(self, batch: DataFrame, number: int) -> None:
-        rows = batch.toArrow()
-        if rows.num_rows:
-            self._store.replace(f"{self._staged}/{number:020d}.parquet", parquet(rows))
-
-    def _batches(self) -> list[int]:
-        """The staged batches that no record names yet; those that one does are removed."""
-        names = [name for name in self._store.names(f"{self._staged}/") if name.endswith(".parquet")]
-        numbers = [int(name.rsplit("/", 1)[1].split(".")[0]) for name in names]
-        self._store.remove([f"{self._staged}/{number:020d}.parquet" for number in numbers if number <= self._taken])
-        return [number for number in numbers if number > self._taken]
-
-    def _rows(self, batches: list[int], epoch: int) -> pa.Table:
-        tables = [read_rows(self._store, f"{self._staged}/{number:020d}.parquet") for number in batches]
+    def _rows(self, tables: list[pa.Table], epoch: int) -> pa.Table:
         rows = pa.concat_tables(tables) if tables else None
         if rows is not None and self._source.parallelism > 1:
             rows = rows.filter(pa.array(part_of(rows, self._source.key, parts=self._source.parallelism) == self.task.task))
@@ -149,19 +126,12 @@ class StreamSource:
         columns["epoch"] = pa.array([epoch] * rows.num_rows, pa.int64())
         made = pa.table({name: columns[name] for name in self._schema.names}).cast(self._schema)
         if pc.any(pc.is_null(made["seq"])).as_py():
-            raise HoldfastError(f"{self._who()} gives rows without a seq; leave the column out to have them numbered on arrival")
+            said = "gives rows without a seq; leave the column out to have them numbered on arrival"
+            raise HoldfastError(f"{reader_of(self._source)} {said}")
         return made.sort_by("seq")
 
-    def _last_taken(self, head: int) -> int:
-        """The last batch that a record names: the newest record of this source's own making says it."""
-        for epoch in range(head, self._timeline.first - 1, -1):
-            record = self._outbox.log.newest(self.task.pe, self.task.task, epoch=epoch)
-            for line in record.lineage if record else ():
-                if line.startswith(UP_TO):
-                    return int(line.removeprefix(UP_TO))
-            if record is None:
-                break
-        return -1
 
-    def _who(self) -> str:
-        return f"the reader of source '{self._source.name}' ({self._source.origin})"
+def _taken_by(record: Record | None) -> int | None:
+    """The last batch that a record of a source says it goes up to; None where something else stood in for it."""
+    lines = [line for line in record.lineage if line.startswith(UP_TO)] if record is not None else []
+    return int(lines[0].removeprefix(UP_TO)) if lines else None

@@ -6,12 +6,15 @@ import time
 import pytest
 
 from holdfast.errors import HoldfastError
+from holdfast.execute.schema import arrow_schema, source_schema
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.model import Source
 from holdfast.model.job import Contract, Task
 from holdfast.run.checkpoint import Checkpoints
 from holdfast.run.outbox import Outbox
 from holdfast.run.rows import read_rows
+from holdfast.run.staged import Staged
+from holdfast.run.stream_query import start_query
 from holdfast.run.stream_source import StreamSource, stream_timeline
 
 SCHEMA = "seq long, time timestamp, page string, bytes long"
@@ -38,12 +41,14 @@ class Fed:
 
     def start(self, *, reader=None):
         task = Task(pe="clicks", kind="source", makes=("clicks",))
+        source, staged = Source("clicks", SCHEMA, reader=reader or self.reader), Staged(self.store, task)
         return StreamSource(
             task,
             Contract(checkpoint_epochs=2),
-            spark=self.spark,
-            source=Source("clicks", SCHEMA, reader=reader or self.reader),
-            store=self.store,
+            source=source,
+            schema=arrow_schema(source_schema(source)),
+            staged=staged,
+            query=start_query(self.spark, source, task, store=self.store, staged=staged, epoch_s=self.timeline.epoch_s),
             place=(0, 1),
             outbox=Outbox(self.store, 0, "clicks/0.0", self.timeline, lambda kind, about: None),
             checkpoints=Checkpoints(self.store),
@@ -85,6 +90,31 @@ def test_rows_are_numbered_on_arrival_and_every_row_is_committed_once_over_a_res
     rows = fed.committed()
     assert [row["seq"] for row in rows] == sorted({row["seq"] for row in rows})
     assert all(row["time"] is not None and row["epoch"] >= fed.timeline.first for row in rows)
+
+
+def test_rows_are_committed_once_where_an_incarnation_goes_on_beside_its_successor(fed):
+    fed.write("a")
+    old = fed.start()
+    fed.step_until(old, "a")
+    new = fed.start()  # in one session Spark stops the older query; its source goes on all the same
+    for page in "bcd":
+        fed.write(page)
+        fed.step_until(Both(old, new), fed.pages() + [page])
+    old.close()
+    new.close()
+    rows = fed.committed()
+    assert [row["seq"] for row in rows] == sorted({row["seq"] for row in rows})
+
+
+class Both:
+    """Two incarnations of one source, in turn."""
+
+    def __init__(self, *sources):
+        self.sources = sources
+
+    def step(self):
+        for source in self.sources:
+            source.step()
 
 
 def test_a_batch_that_was_staged_but_not_committed_is_in_a_later_epoch(fed):

@@ -64,8 +64,22 @@ def test_tasks_read_their_group_of_upstream_tasks_and_their_share_of_the_rows(tm
 
 
 def test_a_plan_replicates_the_tasks_it_names_and_the_sinks_with_them(tmp_path):
-    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"))))
+    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), feed={"trace": "market.parquet"})))
     assert {name for name, count in found.items() if count == 2} == {"vwap/0", "market/0", "bargains/0"}
+
+
+@pytest.mark.parametrize("adapt", [None, {"budget": 2}])
+def test_a_source_with_a_reader_has_one_replica_whatever_the_plan_says(tmp_path, adapt):
+    found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), adapt=adapt)))
+    assert (found["market/0"], found["vwap/0"]) == (1, 2)
+
+
+@pytest.mark.parametrize("name", ["market", "market/0"])
+def test_replicas_of_a_source_with_a_reader_are_refused(name):
+    with pytest.raises(HoldfastError, match="wants 2 replicas of 'market/0', a source with a reader, which has one"):
+        layout_of(job(replicas={name: 2}))
+    assert replicas(layout_of(job(replicas={name: 2}, feed={"trace": "market.parquet"})))["market/0"] == 2
+    assert replicas(layout_of(job(replicas={name: 1})))["market/0"] == 1
 
 
 def test_a_plan_for_fused_operators_replicates_their_pe(tmp_path):
@@ -94,6 +108,22 @@ def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
 def test_a_job_that_does_not_fit_its_application_is_told_what_there_is(changes, said):
     with pytest.raises(HoldfastError, match=said.replace("(", r"\(")):
         layout_of(job(**changes))
+
+
+def test_what_reads_a_pe_without_correction_must_be_without_it_too():
+    lossy = Contract(correction=False)
+    with pytest.raises(HoldfastError) as found:
+        layout_of(job(contracts={"vwap": lossy, "trade_filter": lossy, "market": lossy}))
+    assert str(found.value).splitlines()[1:] == [
+        "  - 'aggregator' has correction and reads 'trade_filter' of PE 'trade_filter', which has none: it would wait for corrections "
+        "that never come; let the contract of 'aggregator' be without correction too, or that of 'trade_filter' have it",
+        "  - 'bargain_index' has correction and reads 'vwap' of PE 'vwap', which has none: it would wait for corrections "
+        "that never come; let the contract of 'bargain_index' be without correction too, or that of 'vwap' have it",
+    ]
+    with pytest.raises(HoldfastError, match="'bargains' has correction and reads 'bargain_index' of PE 'bargain_index'"):
+        layout_of(job(contracts={"bargain_index": lossy}))
+    layout_of(job(contracts={"bargain_index": lossy, "bargains": lossy}))
+    layout_of(job(contract=lossy, contracts={"trade_quote": Contract()}))
 
 
 def test_a_plan_for_another_application_is_refused(tmp_path):
