@@ -9,8 +9,8 @@ import pyarrow as pa
 class Head:
     """The state of a task after an epoch.
 
-    `after` is the highest seq that it has read; of a source with a reader, the last batch. `tainted` is the last epoch whose incomplete input still shows in the kept rows;
-    None where they are clean.
+    `after` is the highest seq that it has read; of a source with a reader, the last batch. `tainted` is the last epoch whose
+    incomplete input still shows in the kept rows; None where they are clean.
     """
 
     epoch: int

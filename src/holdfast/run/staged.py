@@ -11,7 +11,7 @@ from holdfast.run.rows import parquet
 
 
 class Staged:
-    """The staged batches of one task of a source. All incarnations of it share them; a batch that comes once more replaces itself."""
+    """The staged batches of one task of a source. Its incarnations share them; a batch that comes once more replaces itself."""
 
     def __init__(self, store: Store, task: Task) -> None:
         self._store, self._folder = store, f"staged/{quote(task.pe, safe='')}/{task.task}"

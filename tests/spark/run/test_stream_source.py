@@ -99,7 +99,7 @@ def test_rows_are_committed_once_where_an_incarnation_goes_on_beside_its_success
     new = fed.start()  # in one session Spark stops the older query; its source goes on all the same
     for page in "bcd":
         fed.write(page)
-        fed.step_until(Both(old, new), fed.pages() + [page])
+        fed.step_until(Both(old, new), [*fed.pages(), page])
     old.close()
     new.close()
     rows = fed.committed()

@@ -186,7 +186,7 @@ def test_every_row_is_committed_once_and_in_order_whatever_two_incarnations_do(a
             case name:
                 sources[name].step()
     fed.over += len(acts) + 2
-    while any([source.step() for source in sources.values()]):
+    while sum(source.step() for source in sources.values()):
         pass
     read += taken(fed, TIMELINE.closed(1000.5 + fed.over))
     assert read == fed.delivered and fed.left() == []
