@@ -43,8 +43,10 @@ class RateMonitor:
 class Controller:
     """Decides which replicas are active. A heavier configuration is taken at once, a lighter one when it has lasted.
 
-    Where every replica that the strategy wants active is dead, one that lives is activated in its place: at least one active
-    replica (Eq. 12) matters more than the load.
+    One that is woken counts when it has caught up. Until one that the configuration wants does, those that it does not want stay
+    active too: a change opens no gap. One that counted still does when the load makes it fall behind. Where every replica that the
+    strategy wants active is dead, one that lives is activated in its place: at least one active replica (Eq. 12) matters more than
+    the load.
     """
 
     strategy: Strategy
@@ -53,6 +55,7 @@ class Controller:
     _lighter: deque[str] = field(default_factory=lambda: deque(maxlen=STEADY_EPOCHS))
     _epoch: int | None = None
     _warned: bool = False
+    _counting: set[tuple[str, int]] | None = None
 
     def follow(self, epoch: int, rates: Mapping[str, float], replicas: Sequence[ReplicaView]) -> list[Decision]:
         """What to switch, given the rates of an epoch; an epoch that was seen before changes nothing but dead replicas."""
@@ -89,8 +92,24 @@ class Controller:
     def _exceeds(rates: Mapping[str, float], current: Activation) -> bool:
         return any(rate > current.rates[source] for source, rate in rates.items())
 
+    def _count(self, replicas: Sequence[ReplicaView]) -> set[tuple[str, int]]:
+        """The replicas that have caught up since they were woken; at the first look all that run."""
+        running = [(replica, live) for replica in replicas if replica.active and (live := _live(replica)) is not None]
+        heads: dict[str, int] = {}
+        for replica, live in running:
+            heads[replica.task] = max(live, heads.get(replica.task, live))
+        return {
+            _named(replica)
+            for replica, live in running
+            if self._counting is None
+            or _named(replica) in self._counting
+            or live == heads[replica.task]
+            or (replica.status is not None and replica.status.caught_up)
+        }
+
     def _switch(self, current: Activation, replicas: Sequence[ReplicaView]) -> list[Decision]:
         decisions: list[Decision] = []
+        self._counting = self._count(replicas)
         for task in self.tasks:
             if task.pe not in current.active:
                 continue
@@ -99,6 +118,17 @@ class Controller:
             if not any(n in mine and mine[n].state in LIVING for n in wanted):
                 wanted |= {n for n, replica in mine.items() if replica.state in LIVING}
             active = {n for n, replica in mine.items() if replica.active}
+            if not any(n in mine and _named(mine[n]) in self._counting for n in wanted):
+                wanted |= {n for n in active if _live(mine[n]) is not None}
             if wanted & mine.keys() != active:
                 decisions.append(Activate(task.name, tuple(sorted(wanted & mine.keys())), why=f"configuration {current.name}"))
         return decisions
+
+
+def _named(replica: ReplicaView) -> tuple[str, int]:
+    return replica.key, replica.incarnation
+
+
+def _live(replica: ReplicaView) -> int | None:
+    """The last epoch of a replica that runs."""
+    return replica.status.live if replica.state == "running" and replica.status is not None else None

@@ -18,9 +18,9 @@ AT_ONCE = 200
 class StandIn:
     """The recovery manager's part in the data path, for one job.
 
-    A task is down from the moment at which none of its replicas runs, or its prediction agent hands over, until one of them runs
-    and has caught up with what was committed in its stead. While it is down, each of its epochs is committed as absent once the
-    inputs have been there for as long as its contract waits.
+    A task is down from the moment at which none of its replicas runs or is about to, or its prediction agent hands over, until one
+    of them runs and has caught up with what was committed in its stead. While it is down, each of its epochs is committed as absent
+    once the inputs have been there for as long as its contract waits.
     """
 
     job: Job
@@ -55,7 +55,7 @@ class StandIn:
     def _is_down(self, task: Task, replicas: Sequence[ReplicaView]) -> bool:
         running = [r for r in replicas if r.state == "running" and r.status is not None and r.status.live is not None]
         if not running:
-            ready = [r for r in replicas if r.state in ("placed", "starting", "finished")]
+            ready = [r for r in replicas if r.state in ("placed", "starting", "finished") or (r.state == "idle" and r.active)]
             return bool(replicas) and not (task.name not in self._down_s and ready)
         if task.name not in self._down_s:
             return False

@@ -116,7 +116,8 @@ def test_what_reads_a_pe_without_correction_must_be_without_it_too():
         layout_of(job(contracts={"vwap": lossy, "trade_filter": lossy, "market": lossy}))
     assert str(found.value).splitlines()[1:] == [
         "  - 'aggregator' has correction and reads 'trade_filter' of PE 'trade_filter', which has none: it would wait for "
-        "corrections that never come; let the contract of 'aggregator' be without correction too, or that of 'trade_filter' have it",
+        "corrections that never come; let the contract of 'aggregator' be without correction too, or that of 'trade_filter' "
+        "have it",
         "  - 'bargain_index' has correction and reads 'vwap' of PE 'vwap', which has none: it would wait for corrections "
         "that never come; let the contract of 'bargain_index' be without correction too, or that of 'vwap' have it",
     ]

@@ -22,8 +22,9 @@ TASKS = (
 )
 
 
-def replica(task, state="running", *, number=0, live=None, active=True):
-    status = ReplicaStatus(key=task, incarnation=1, state="running", live=live) if live is not None else None
+def replica(task, state="running", *, number=0, live=None, active=True, caught_up=False):
+    said = {"key": task, "incarnation": 1, "state": "running", "live": live, "caught_up": caught_up}
+    status = ReplicaStatus(**said) if live is not None else None
     return ReplicaView(f"1:{task}.{number}", task, number, "n1", 1, number, active, state, 0.0, None, None, status)
 
 
@@ -197,6 +198,58 @@ def test_a_heavier_configuration_is_taken_at_once():
     controller = Controller(strategy(), TASKS)
     assert activated(controller.follow(1, {"src": 3.0}, both())) == {}
     assert activated(controller.follow(2, {"src": 6.0}, both())) == {"a/0": (0,), "b/0": (1,)}
+
+
+def changing(*, low=(0,), high=(1,)):
+    """A controller whose heavier configuration has another replica of `a` active than the lighter one."""
+    given = strategy()
+    light, heavy = (c.model_copy(update={"active": {"a": who}}) for c, who in zip(given.configurations, (low, high), strict=True))
+    controller = Controller(given.model_copy(update={"configurations": (light, heavy)}), TASKS)
+    controller.follow(1, {"src": 3.0}, [a(n, live=9) if n in low else a(n, "idle", active=False) for n in (0, 1)])
+    return controller
+
+
+def a(number, state="running", **more):
+    return replica("a/0", state, number=number, **more)
+
+
+@pytest.mark.parametrize("behind", [a(1, "idle"), a(1, "starting"), a(1), a(1, live=5)])
+def test_a_replica_goes_on_until_the_one_that_takes_its_place_is_as_far(behind):
+    controller = changing()
+    first = controller.follow(2, {"src": 6.0}, [a(0, live=9), a(1, "idle", active=False)])
+    assert activated(first) == {"a/0": (0, 1)}
+    assert activated(controller.follow(3, {"src": 6.0}, [a(0, live=10), behind])) == {}
+
+
+@pytest.mark.parametrize("there", [a(1, live=11), a(1, live=10, caught_up=True)])
+def test_it_is_idled_when_the_other_is_as_far_or_has_nothing_left_to_do(there):
+    controller = changing()
+    controller.follow(2, {"src": 6.0}, [a(0, live=9), a(1, "idle", active=False)])
+    assert activated(controller.follow(3, {"src": 6.0}, [a(0, live=11), there])) == {"a/0": (1,)}
+
+
+@pytest.mark.parametrize("gone", [a(0, "lost", live=9), a(0, "failed"), a(0, "idle")])
+def test_a_replica_that_does_not_run_is_not_waited_with(gone):
+    controller = changing()
+    assert activated(controller.follow(2, {"src": 6.0}, [gone, a(1, "starting")])) == {"a/0": (1,)}
+
+
+def test_a_configuration_of_fewer_replicas_is_taken_at_once_though_none_of_them_keeps_up():
+    controller = changing(low=(0, 1), high=(1,))
+    assert activated(controller.follow(2, {"src": 6.0}, [a(0, live=30), a(1, live=20)])) == {"a/0": (1,)}
+
+
+def test_a_task_whose_replica_is_being_woken_is_not_down(store):
+    one = stand_in(store, after_s=0.0)
+    commit(store, "src", 1, at_s=101.0)
+    woken = [replica("src/0", live=1), a(0, "idle", active=False), a(1, "idle"), replica("b/0", live=0)]
+    one.look(woken, 102.0)
+    one.look(woken, 103.0)
+    assert firsts(store, "a", [1]) == [None]
+    asleep = [replica("src/0", live=1), a(0, "lost"), a(1, "idle", active=False), replica("b/0", live=0)]
+    one.look(asleep, 104.0)
+    one.look(asleep, 105.0)
+    assert firsts(store, "a", [1]) == ["absent"]
 
 
 def test_a_lighter_configuration_is_taken_when_it_has_lasted_and_decisions_do_not_flap():
