@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.manage.cluster import Cluster
 from holdfast.manage.files import Fail, ask_to_fail
+from holdfast.manage.hosts import living_host
 from holdfast.manage.system_s import cancel_all, recover, revive, running, unsettled
 from holdfast.model.job import Job, LightPe, Policy
 
@@ -84,6 +85,26 @@ def test_a_killed_host_is_started_again_and_its_replicas_by_a_higher_incarnation
     )
     assert {key for key, n in incarnations(cluster, number).items() if n == 2} == on_n1
     assert once(cluster)
+
+
+def test_a_host_that_is_stopped_for_good_is_killed_by_its_controller_and_its_replicas_go_on(cluster):
+    cluster.kill("n1")
+    cluster.start_node("n1", "--hung-after", "4")
+    number = cluster.client.submit(job("steady", 6))
+    cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+    on_n1 = {r["key"] for task in cluster.client.job(number)["tasks"] for r in task["replicas"] if r["node"] == "n1"}
+    stopped = living_host(cluster.node_work("n1"))
+    os.killpg(stopped, signal.SIGSTOP)
+    cluster.wait_until(
+        lambda: settled(cluster, 1) and all(incarnations(cluster, number)[key] == 2 for key in on_n1),
+        limit_s=LIMIT_S,
+        what="replicas of n1 started anew",
+    )
+    cluster.wait_until(lambda: living_host(cluster.node_work("n1")) not in (None, stopped), limit_s=LIMIT_S, what="another host")
+    assert "s and was killed; starting it again" in cluster.said("n1")
+    assert once(cluster)
+    cluster.kill("n1")
+    cluster.start_node("n1")
 
 
 def test_what_finishes_while_the_orchestrator_is_dead_is_reported_when_it_is_back(cluster):

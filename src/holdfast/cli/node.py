@@ -28,6 +28,13 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 @click.option("--master", help="Spark master that the node's PE host runs on.  [default: local with as many cores]")
 @click.option("--spark-ui", is_flag=True, help="Serve Spark's own UI; 'holdfast nodes --json' says where.")
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="The node's folder.  [default: ./NAME]")
+@click.option(
+    "--hung-after",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    help="Seconds of silence after which a PE host is killed and started again.",
+)
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on loopback (0: a free port).")
 @click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the authority behind the orchestrator's TLS.")
 def node(
@@ -41,6 +48,7 @@ def node(
     master: str | None,
     spark_ui: bool,
     work: Path | None,
+    hung_after: float,
     metrics_port: int | None,
     certificate: Path | None,
 ) -> None:
@@ -72,6 +80,7 @@ def node(
         host_options=options,
         metrics_port=metrics_port,
         certificate=certificate,
+        hung_after_s=hung_after,
     )
 
 

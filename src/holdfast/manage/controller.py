@@ -1,8 +1,8 @@
 """The node controller: offers its node, starts and watches the PE host, and carries word both ways.
 
-Three loops. One watches the PE host: makes reports of what changes, and starts the host again when it has died. One beats, with the
-reports that are not yet acknowledged. One waits for assignments. The first needs no orchestrator; the other two start anew with a
-registration whenever the orchestrator was away or is another one.
+Three loops. One watches the PE host: makes reports of what changes, kills the host when it is hung, and starts it again when it
+has died. One beats, with the reports that are not yet acknowledged. One waits for assignments. The first needs no orchestrator; the
+other two start anew with a registration whenever the orchestrator was away or is another one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,12 @@ PROVEN_S = 60.0
 UNREADY_DEATHS = 3
 """So many deaths in a row before a host was ready, and what waits for it is reported as failed."""
 STALL_S = 10.0
+HUNG_S = 60.0
+"""A PE host that was silent for so long is killed and started again: its beat waits for no work, so it is no busy one."""
+AWAKE_S = 1.0
+"""Looks at the host that are further apart mean that we were held up ourselves: the rest of the pause is nobody's silence."""
 GRACE_S = 10.0
+HUNG_GRACE_S = 1.0
 FAREWELL_S = 3.0
 
 
@@ -63,9 +68,10 @@ class Controller:
         rng: random.Random,
         monotonic: Callable[[], float],
         agents: AgentProcesses | None = None,
+        hung_after_s: float = HUNG_S,
     ) -> None:
         self.node, self.link, self.host, self.reports, self.agents = node, link, host, reports, agents
-        self._log, self._rng, self._now = log, rng, monotonic
+        self._log, self._rng, self._now, self._hung_after_s = log, rng, monotonic, hung_after_s
         self._turn = asyncio.Lock()  # one at a time: an assignment accepted, or changes found and recorded
         self._news = asyncio.Event()
         self._term = 0
@@ -131,11 +137,16 @@ class Controller:
         self._supervision.saw(status, self._now())
         if status is not None:
             await self._record(seen(self.reports.known, self.assignment, status))
+        silent_s, hung = self._supervision.silent_s(self._now()), None
+        if alive and silent_s > self._hung_after_s:
+            hung = f"the PE host was silent for {silent_s:.0f} s and was killed"
+            await self.host.stop(HUNG_GRACE_S)
+            alive = self.host.alive()
         if alive:
             self.host.clean()
             return
         died = self._supervision.died(self._now())
-        cause = self.host.death() if died else "the PE host was gone when its node came back"
+        cause = hung or (self.host.death() if died else "the PE host was gone when its node came back")
         if died:
             self._log(f"{cause}; starting it again in {self._supervision.wait_s:g} s")
         unready = self._supervision.unready_deaths >= UNREADY_DEATHS or bool(status and status.error)
@@ -279,26 +290,29 @@ class Supervision:
         self._ready_since: float | None = None
         self._beat_s: float | None = None
         self._heard_at = 0.0
-        self._looked_at: float | None = None
-        self._pause_s = 0.0
+        self._looked_at = 0.0
 
     def saw(self, status: HostStatus | None, now_s: float) -> None:
         """Note what the host says, and how long we ourselves took to look again."""
-        self._pause_s = 0.0 if self._looked_at is None else now_s - self._looked_at
-        self._looked_at = now_s
+        pause_s, self._looked_at = now_s - self._looked_at, now_s
         if status is None or status.beat_s == self._beat_s:
+            self._heard_at += max(0.0, pause_s - AWAKE_S)
             return
         self._beat_s, self._heard_at = status.beat_s, now_s
         self._running = True
         if status.ready and self._ready_since is None:
             self._ready_since = now_s
 
-    def stalled_s(self, now_s: float) -> float:
-        """Seconds of silence, where they exceed the limit by more than our own pauses explain; else 0."""
+    def silent_s(self, now_s: float) -> float:
+        """Seconds since the host last beat, less those in which we did not look ourselves."""
         if not self._running or self._beat_s is None:
             return 0.0
-        silent_s = now_s - self._heard_at
-        return silent_s if silent_s > STALL_S + 10 * self._pause_s else 0.0
+        return min(now_s, self._looked_at + AWAKE_S) - self._heard_at
+
+    def stalled_s(self, now_s: float) -> float:
+        """Seconds of silence, where they are more than a busy machine explains; else 0."""
+        silent_s = self.silent_s(now_s)
+        return silent_s if silent_s > STALL_S else 0.0
 
     def started(self) -> None:
         self._running, self._ready_since, self._beat_s = True, None, None

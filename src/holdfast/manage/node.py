@@ -16,7 +16,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.agent_processes import AgentProcesses
-from holdfast.manage.controller import Controller, Node
+from holdfast.manage.controller import HUNG_S, Controller, Node
 from holdfast.manage.hosts import AGENTS, HostProcess, host_command
 from holdfast.manage.link import Link, Place, place_at
 from holdfast.manage.reports import Reports
@@ -35,11 +35,13 @@ def serve_node(
     host_options: Sequence[str] = (),
     metrics_port: int | None = None,
     certificate: Path | None = None,
+    hung_after_s: float = HUNG_S,
 ) -> None:
     """Be a node until SIGTERM. What is in the work folder from an earlier life is taken up again.
 
     `orchestrator` is a URL, or the work folder of an orchestrator on this machine; `certificate` the authority that signed its
-    certificate, where that is not a public one. Metrics are served on `metrics_port` (0: a free one), if it is given.
+    certificate, where that is not a public one. Metrics are served on `metrics_port` (0: a free one), if it is given. A PE host
+    that was silent for `hung_after_s` is killed and started again.
     """
     find = place_at(orchestrator, token)
     command = (*host_command(node.host), "--work", str(work.resolve()), "--node", node.name, *host_options)
@@ -56,7 +58,11 @@ def serve_node(
         reports = Reports(work / REPORTS, clock=time.time)
         try:
             host = HostProcess(work.resolve(), command, log=_say)
-            asyncio.run(_serve(node, find, host, reports=reports, metrics_port=metrics_port, certificate=certificate))
+            asyncio.run(
+                _serve(
+                    node, find, host, reports=reports, metrics_port=metrics_port, certificate=certificate, hung_after_s=hung_after_s
+                )
+            )
         finally:
             reports.close()
 
@@ -69,6 +75,7 @@ async def _serve(
     reports: Reports,
     metrics_port: int | None,
     certificate: Path | None,
+    hung_after_s: float,
 ) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,6 +90,7 @@ async def _serve(
         rng=random.Random(),  # only spreads retries in time
         monotonic=time.monotonic,
         agents=_agents(node, host.work),
+        hung_after_s=hung_after_s,
     )
     if metrics_port is not None:
         from holdfast.manage.node_metrics import serve_metrics

@@ -226,6 +226,14 @@ class Resources(Plugin):
             replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"
             self.orchestrator.supervision.replica_changed(replica)
 
+    def fail(self, key: str, incarnation: int, why: str) -> None:
+        """Count a replica as failed that its node believes to run; what the node says of this incarnation later is old."""
+        replica = self.orchestrator.replicas.get(key)
+        if replica is not None and replica.observe(
+            "failed", incarnation=incarnation, error=why[:MAX_ERROR], at_s=self.orchestrator.time.now_s()
+        ):
+            self.orchestrator.supervision.replica_changed(replica)
+
     def _hold_against(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
         """Take a registration's list: what is not in it has not been started there, or is not there any more."""
         said = {status.key: status for status in replicas}

@@ -78,6 +78,15 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """An incarnation of a replica that counts as failed, whatever its node says of it; its policy decides what is done then."""
+
+    key: str
+    incarnation: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something to tell with the orchestrator's events."""
 
@@ -85,7 +94,7 @@ class Note:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-Decision: TypeAlias = Activate | Move | Note
+Decision: TypeAlias = Activate | Move | Failed | Note
 
 
 class Supervisor(Protocol):
@@ -181,6 +190,8 @@ class Supervisors(Plugin):
                 self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its supervisor asks for it")
             case Move(key=key, node=node, why=why):
                 self.orchestrator.post(job, "move", data={"key": key, "node": node}, cause=why)
+            case Failed(key=key, incarnation=incarnation, why=why):
+                self.orchestrator.resources.fail(key, incarnation, why)
             case Note(text=text, data=data):
                 self.orchestrator.events.tell("decision", text, job=job.id, data=data)
 

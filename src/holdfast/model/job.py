@@ -84,6 +84,9 @@ class Policy(Part):
     living replica left (`missing`), or `never`. The n-th failure in a row waits `backoff_s` times 2 to the n-1, at most
     `backoff_max_s`; after `give_up_after` of them the PE is given up, and `then` the job goes on without it (`continue`) or
     is canceled (`cancel`).
+
+    A replica that has work and gets no further for `hung_after_s`, and as long as some epochs take beside, is hung and counts as
+    failed, unless `restart` is `never`. None: it is waited for. What is shorter is for the contract's `protection`.
     """
 
     restart: Literal["here", "elsewhere", "missing", "never"] = "elsewhere"
@@ -91,11 +94,14 @@ class Policy(Part):
     backoff_max_s: float = 60.0
     give_up_after: int = 5
     then: Literal["continue", "cancel"] = "continue"
+    hung_after_s: float | None = 60.0
 
     def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
         yield from at_least(0, (*place, "backoff_s"), self.backoff_s)
         yield from at_least(self.backoff_s, (*place, "backoff_max_s"), self.backoff_max_s)
         yield from at_least(1, (*place, "give_up_after"), self.give_up_after)
+        if self.hung_after_s is not None:
+            yield from above(0, (*place, "hung_after_s"), self.hung_after_s)
 
 
 class Feed(Part):

@@ -1,5 +1,5 @@
 """What the orchestrator does for jobs on Spark beyond restarting them: stands in for dead producers, wakes the replicas of late
-ones, takes over from prediction agents, follows the load, and moves to better plans."""
+ones, gives up hung ones, takes over from prediction agents, follows the load, and moves to better plans."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
 from holdfast.run.adaptation import Adaptor, TaskRates
 from holdfast.run.heads import Heads
+from holdfast.run.hung import HungReplicas
 from holdfast.run.joining import remembered
 from holdfast.run.stand_in import StandIn
 from holdfast.run.timeline import Timeline, timeline_of
@@ -30,6 +31,7 @@ class _Watched:
     stand_in: StandIn
     upstream: UpstreamBackup
     monitor: RateMonitor
+    hung: HungReplicas
     controller: Controller | None
     adaptor: Adaptor | None
     moved: dict[str, int] = field(default_factory=dict)
@@ -77,6 +79,7 @@ class SparkSupervisor:
         decisions: list[Decision] = [*watched.stand_in.look(view.replicas, view.now_s, handed_over=handed_over)]
         decisions += watched.upstream.look(view.replicas, view.now_s)
         decisions += self._take_over(watched, view, handed_over)
+        decisions += watched.hung.look(view.replicas, view.now_s)
         if watched.controller is not None:
             measured = watched.monitor.rates()
             if measured is not None:
@@ -123,6 +126,7 @@ class SparkSupervisor:
             StandIn(view.job, tasks, store, timeline),
             UpstreamBackup(view.job, tasks, store, timeline),
             RateMonitor(Heads(EpochLog(store), timeline), sources),
+            HungReplicas(view.job.policy, tasks, EpochLog(store), timeline),
             Controller(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline) if view.job.adapt is not None else None,
         )

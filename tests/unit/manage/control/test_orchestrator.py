@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.manage.archive import all_placed
 from holdfast.manage.database import Fenced
-from holdfast.manage.supervisors import Activate, JobView, Note
+from holdfast.manage.supervisors import Activate, Failed, JobView, Note
 
 from .conftest import PlayedNode, alive, running
 
@@ -286,6 +286,26 @@ def test_replicas_are_idled_and_woken_and_a_supervisor_may_do_so(settings):
                     "task 'x/0' would have no active replica; name at least one; task 'q/0' is not one of job 1's; "
                     "they are: x/0, y/0; task 'y/0' has the replicas [0], got [4]"
                 )
+
+    asyncio.run(play())
+
+
+def test_what_a_supervisor_takes_for_failed_is_restarted_by_its_policy_and_the_old_incarnation_is_not_believed(settings):
+    class Supervisor:
+        async def observe(self, view):
+            old = [r for r in view.replicas if r.state == "running" and r.incarnation == 1]
+            return [Failed(r.key, r.incarnation, why="it is taken for hung") for r in old]
+
+    async def play():
+        async with running(settings) as control:
+            control.orchestrator.supervisors.set("light", Supervisor())
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(policy={"backoff_s": 0.0})
+                await control.reaches(number, "running")
+                await control.until(lambda: _incarnation(control, number, 2))
+                assert "failed: it is taken for hung" in await control.events()
+        assert sorted(n1.starts + n2.starts) == [("1:x/0.0", 1), ("1:x/0.0", 2)]
 
     asyncio.run(play())
 

@@ -100,6 +100,7 @@ class Bench:
         self.log: list[str] = []
         self.host = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
         self.token = "secret"
+        self.hung_after_s = 60.0
 
     def play(self, story: Callable[["Bench"], object], *, host: object = None) -> None:
         """Run the controller while a story, an async function of this bench, plays."""
@@ -127,6 +128,7 @@ class Bench:
             log=self.log.append,
             rng=random.Random(1),
             monotonic=time.monotonic,
+            hung_after_s=self.hung_after_s,
         )
 
     async def until(self, condition: Callable[[], object]) -> None:

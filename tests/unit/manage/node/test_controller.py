@@ -1,7 +1,11 @@
 """A node controller with light PEs, against an orchestrator in memory."""
 
+import asyncio
+import contextlib
+
 import pytest
 
+from holdfast.manage.fleet import InnerHost
 from holdfast.manage.link import Refused
 from holdfast.manage.protocol import Assigned
 
@@ -122,6 +126,42 @@ def test_a_node_that_is_stopped_says_what_became_of_its_replicas(bench):
     bench.play(story)
     last = bench.orchestrator.reports[-1]
     assert (last.key, last.state, last.error) == (A.key, "failed", "node n1 was stopped")
+
+
+class Silent(InnerHost):
+    """A host that lives and has stopped to beat, until it is stopped."""
+
+    hung = True
+
+    def status(self):
+        status = super().status()
+        return status and status.model_copy(update={"beat_s": 1.0}) if self.hung else status
+
+    async def stop(self, grace_s):
+        self.hung = False
+        await super().stop(grace_s)
+
+    async def changed(self):
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await super().changed()
+
+
+def test_a_host_that_is_silent_for_too_long_is_killed_and_what_it_had_has_failed(bench):
+    bench.host = Silent(lambda assigned: bench.starts.append((assigned.key, assigned.incarnation)))
+    bench.hung_after_s = 0.3
+
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: (A.key, 1, "failed") in bench.told())
+        bench.orchestrator.assign(again(A, 2))
+        await bench.until(lambda: (A.key, 2, "running") in bench.told())
+
+    bench.play(story)
+    (error,) = [r.error for r in bench.orchestrator.reports if (r.incarnation, r.state) == (1, "failed")]
+    assert error == "the PE host was silent for 0 s and was killed"
+    assert bench.starts == [(A.key, 1), (A.key, 2)]
 
 
 def test_a_node_with_a_wrong_token_ends_with_what_the_orchestrator_said(bench):

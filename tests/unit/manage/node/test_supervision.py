@@ -42,14 +42,14 @@ def test_a_host_that_ran_well_for_long_starts_anew_without_a_record():
 def test_silence_is_a_stall_only_when_it_is_long():
     watched = Supervision()
     watched.started()
-    watched.saw(beat(1), 100.0)
-    watched.saw(beat(1), 100.0 + STALL_S - 0.1)
+    for tick in range(100):
+        watched.saw(beat(1), 100.0 + tick / 10)
     assert watched.stalled_s(100.0 + STALL_S - 0.1) == 0
-    for tick in range(40):
-        watched.saw(beat(1), 115.0 + tick / 10)
-    assert watched.stalled_s(118.9) > STALL_S
-    watched.saw(beat(2), 119.0)
-    assert watched.stalled_s(119.0) == 0
+    for tick in range(100, 150):
+        watched.saw(beat(1), 100.0 + tick / 10)
+    assert watched.stalled_s(115.0) == watched.silent_s(115.0) == 15.0 > STALL_S
+    watched.saw(beat(2), 115.1)
+    assert watched.stalled_s(115.1) == 0
 
 
 def test_a_controller_that_was_asleep_itself_blames_nobody():
@@ -58,6 +58,9 @@ def test_a_controller_that_was_asleep_itself_blames_nobody():
     watched.saw(beat(1), 100.0)
     watched.saw(beat(1), 160.0)
     assert watched.stalled_s(160.0) == 0
+    watched.saw(beat(1), 160.1)
+    assert watched.silent_s(160.1) < 2
+    assert watched.silent_s(900.0) < 3
 
 
 def test_a_host_that_has_not_spoken_yet_is_not_stalled():
