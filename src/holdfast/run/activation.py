@@ -26,7 +26,8 @@ class RateMonitor:
         """The newest epoch that every source has committed, and each source's rate in it; None before the first, and while that
         epoch has been trimmed already."""
         log, timeline = self.heads.log, self.heads.timeline
-        epoch = min(self.heads.of(source, task) for source, tasks in self.sources.items() for task in range(tasks))
+        heads = (self.heads.of(source, task) for source, tasks in self.sources.items() for task in range(tasks))
+        epoch = min(heads, default=timeline.first - 1)
         if epoch < timeline.first:
             return None
         seconds = timeline.epoch_s / timeline.speed
