@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
 from holdfast.model.job import Contract, Task
 from holdfast.run.checkpoint import Checkpoints
@@ -15,6 +16,9 @@ from holdfast.run.output import file_name
 from holdfast.run.rows import parquet
 from holdfast.run.timeline import Timeline
 from holdfast.run.writings import Writings
+
+LOOK_S = 1.0
+"""How often a replica that has nothing to do looks whether another has left it behind."""
 
 Writer = Callable[[pa.Table, int, str], None]
 """Takes the rows of an epoch and their quality; called again with the same epoch it replaces what it wrote."""
@@ -50,6 +54,7 @@ class Sink:
         self.clean = self.live = checkpoints.latest(task.name) or Head(timeline.first - 1)
         self._saved = self.clean.epoch
         self._inexact: set[int] = set()
+        self._looks_again_s = 0.0
         self.rows_read = 0
 
     @property
@@ -61,9 +66,13 @@ class Sink:
         return Quality.TENTATIVE if self._inexact else Quality.EXACT
 
     def step(self) -> bool:
-        """Write the next epoch, and the next correction; whether there was one of them."""
-        first = self._write_first()
-        return self._correct() or first
+        """Write the next epoch, and the next correction; whether there was one of them. A replica that was left behind jumps."""
+        try:
+            first = self._write_first()
+            return self._correct() or first or self._skipped()
+        except TrimmedError:
+            self._looks_again_s = 0.0
+            return self._skipped()
 
     def save(self) -> None:
         """Remember up to where everything written is exact."""
@@ -76,6 +85,19 @@ class Sink:
 
     def close(self) -> None:
         """Nothing is held that would outlive the loop."""
+
+    def _skipped(self) -> bool:
+        """Jump to a newer checkpoint of another replica where there is one: its inputs may be trimmed up to there."""
+        if self._clock() < self._looks_again_s:
+            return False
+        self._looks_again_s = self._clock() + LOOK_S
+        newest = self._checkpoints.epoch(self.task.name)
+        if newest is None or newest <= self.clean.epoch:
+            return False
+        self._inexact = {epoch for epoch in self._inexact if epoch > newest}
+        self._saved, self.live = newest, Head(max(newest, self.live.epoch))
+        self._follow()
+        return True
 
     def _write_first(self) -> bool:
         epoch = self.live.epoch + 1
