@@ -272,8 +272,6 @@ class Api(Plugin):
                 )
             return Answer(self.orchestrator.resources.beat(asked.path["name"], beat))
         except UnknownNode as error:
-            if beat.term > self.orchestrator.term:
-                self.orchestrator.suspect_newer(beat.term)
             raise Refusal(409, str(error)) from None
 
     async def assignment(self, asked: Asked) -> Answer:

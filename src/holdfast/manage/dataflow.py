@@ -180,7 +180,9 @@ class Dataflow(Plugin):
         self._try_waiting()
 
     def _take_off(self, job: int) -> None:
-        """Remove a job from the graph, and have those that shared PEs with it weighed: one may be the last to use them now."""
+        """Remove a job from the graph with the PEs that it alone used, and have those that shared others with it weighed: one may
+        be the last to use them now."""
+        self.orchestrator.dispatch.let_go(job)
         sharers = {user for owner, task in self.graph.uses(job) for user in self.graph.users_of(owner, task.pe)} - {job}
         self.graph.remove(job)
         for user in sorted(sharers & set(self.orchestrator.jobs)):
@@ -196,9 +198,12 @@ class Dataflow(Plugin):
         problems = []
         for name in named_jobs(job.layout):
             number = self.orchestrator.names.get(name)
+            live = None if number is None else self.orchestrator.jobs.get(number)
             if number is None or number == job.id:
                 living = ", ".join(sorted(set(self.orchestrator.names) - {job.name})[:10]) or "none"
                 problems.append(f"names job '{name}', which is not there; jobs are: {living}")
+            elif live is not None and live.leaving:
+                problems.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")
             elif self._waits_for(number, job.id):
                 problems.append(f"names job '{name}', which names this one: neither can go first")
             elif number not in self.graph.layouts:

@@ -70,7 +70,6 @@ class Dispatch(Plugin):
         replica = self._dead(command)
         if replica is None:
             return
-        replica.due_s = None
         here = self.orchestrator.resources.nodes.get(replica.node)
         up = here is not None and here.takes_replicas
         document = self.orchestrator.supervision.document_of(replica)
@@ -116,12 +115,12 @@ class Dispatch(Plugin):
     async def stop(self, job: LiveJob, command: Command) -> None:
         """Stop every replica that only this job uses; on to `stopped` when their nodes have said so."""
         self.mark_stopping(job)
-        self.touch({replica.node for replica in self._only_used_by(job)})
+        self.touch({replica.node for replica in self._only_used_by(job.id)})
         self.orchestrator.post_status(job)
 
     def mark_stopping(self, job: LiveJob) -> None:
         """From the next assignments on, no node has what only this job uses."""
-        for replica in self._only_used_by(job):
+        for replica in self._only_used_by(job.id):
             node = self.orchestrator.resources.nodes.get(replica.node)
             if replica.state in ("abandoned", "failed", "finished", "lost"):
                 replica.state = "stopped"
@@ -130,15 +129,15 @@ class Dispatch(Plugin):
 
     async def release(self, job: LiveJob, command: Command) -> None:
         """Give the places of a job that has ended free."""
-        self.forget(job)
+        self.let_go(job.id)
 
-    def forget(self, job: LiveJob) -> None:
+    def let_go(self, job: int) -> None:
         """Remove every replica that only this job uses."""
         gone = self._only_used_by(job)
         for replica in gone:
             self.orchestrator.replicas.remove(replica)
         self.touch({replica.node for replica in gone})
-        self._settings.pop(job.id, None)
+        self._settings.pop(job, None)
         if gone:
             self.orchestrator.resources.room_was_made()
 
@@ -184,7 +183,7 @@ class Dispatch(Plugin):
             return
         self.orchestrator.replicas.move(replica, node)
         replica.incarnation, replica.state, replica.since_s = incarnation, "placed", self.orchestrator.time.now_s()
-        replica.error = replica.status = replica.ran_since_s = None
+        replica.error = replica.status = replica.ran_since_s = replica.due_s = None
         self.touch({was, node})
         moved = f"moved from {was} to {node}" if node != was else f"started again on {node}"
         self.orchestrator.events.tell(
@@ -197,11 +196,9 @@ class Dispatch(Plugin):
         same = replica is not None and replica.incarnation == command.event.data["incarnation"]
         return replica if same and replica is not None and replica.state in DEAD and replica.stopping is None else None
 
-    def _only_used_by(self, job: LiveJob) -> list[Replica]:
+    def _only_used_by(self, job: int) -> list[Replica]:
         graph = self.orchestrator.dataflow.graph
-        return [
-            replica for owner, tasks in graph.left_by(job.id).items() for replica in self.orchestrator.replicas.of(owner, tasks)
-        ]
+        return [replica for owner, tasks in graph.left_by(job).items() for replica in self.orchestrator.replicas.of(owner, tasks)]
 
 
 def living_beside(replica: Replica, peers: Iterable[Replica]) -> int:

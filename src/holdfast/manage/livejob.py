@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.manage.archive import Placed
 from holdfast.manage.life import Event, Life
-from holdfast.manage.machine import Machine
+from holdfast.manage.machine import Machine, Transition
 from holdfast.model.job import Job, Layout
 
 
@@ -47,6 +47,16 @@ class LiveJob:
     @property
     def name(self) -> str:
         return self.document.job
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is being stopped: nothing is left for it to do but to end."""
+        return "stopped" in self.transitions
+
+    @property
+    def transitions(self) -> Mapping[str, Transition]:
+        """What can happen to it now."""
+        return self.machine.states[self.life.state].transitions
 
     def begin_work(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes long and belongs to the present state: leaving the state ends it."""

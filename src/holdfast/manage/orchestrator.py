@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import itertools
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -177,14 +177,14 @@ class Orchestrator:
         job = self.job(number)
         if job.life.state == "canceling":
             return None
-        if "cancel" not in job.machine.states[job.life.state].transitions:
+        if "cancel" not in job.transitions:
             raise Conflict(f"job {number} is {job.life.state} and cannot be canceled")
         return self.post(job, "cancel", cause=cause, first=True)
 
     def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> Event:
         """Ask for exactly these replicas of some tasks to be active. Raises NotThere, Conflict."""
         job = self.job(number)
-        if "activate" not in job.machine.states[job.life.state].transitions:
+        if "activate" not in job.transitions:
             raise Conflict(f"job {number} is {job.life.state}; replicas are activated while it is dispatching or running")
         check_activation(number, active, self.replicas.of(number))
         wanted = {task: tuple(replicas) for task, replicas in active.items()}
@@ -233,6 +233,21 @@ class Orchestrator:
             return
         self.post(job, STATUS, data={"keys": keys})
 
+    def begin_work(self, job: LiveJob, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that takes long and belongs to a job's present state. If it fails, that is an `error` of the job."""
+
+        async def watched() -> None:
+            try:
+                await work
+            except asyncio.CancelledError:
+                raise
+            except Fenced as error:
+                self.stop(error)
+            except Exception as error:
+                self._went_wrong(job, what, error)
+
+        job.begin_work(watched())
+
     def resume(self) -> None:
         """Work off what has waited while recovering."""
         self.recovering = False
@@ -272,11 +287,9 @@ class Orchestrator:
 
     async def _execute(self, job: LiveJob, moved: Life, commands: list[Command], event: Event) -> None:
         """Run the commands of one event, in order; the life moves when the move is durable, before the first action."""
-        if event.name == "error":
-            job.broken = True
-        if event.name in ("error", "cancel", "gaveUp") and not job.reason:
-            job.reason, job.broken = event.cause, event.name != "cancel"
         entered = moved is job.life
+        if not entered and event.name in ("error", "cancel", "gaveUp"):  # what ends it counts, not what it went on after
+            job.reason, job.broken = event.cause, event.name != "cancel"
         command: Command | None = None
         try:
             for command in commands:
@@ -290,8 +303,6 @@ class Orchestrator:
         except (Fenced, asyncio.CancelledError):
             raise
         except Exception as error:
-            if not isinstance(error, HoldfastError):
-                self.say_error(f"job {job.id}, {command.name if command else event.name}", error)
             self._went_wrong(job, command.name if command else event.name, error)
             return
         if not entered:
@@ -306,6 +317,8 @@ class Orchestrator:
 
     def _went_wrong(self, job: LiveJob, what: str, error: Exception) -> None:
         """Turn the failure of an action into an event; each in a row waits longer, in case its cure fails too."""
+        if not isinstance(error, HoldfastError):
+            self.say_error(f"job {job.id}, {what}", error)
         job.errors += 1
         since = job.life.moves
         cause = str(error) or type(error).__name__
@@ -315,29 +328,21 @@ class Orchestrator:
 
     def _forget(self, job: LiveJob) -> None:
         """Let go of a job that has ended, whatever its machine's actions did about it."""
-        self.dispatch.forget(job)
         self.placement.forget(job.id)
-        owners = {owner for owner, _ in self.dataflow.graph.uses(job.id)}
         self.dataflow.job_is_gone(job.id)
         self.jobs.pop(job.id, None)
         if self.names.get(job.name) == job.id:
             del self.names[job.name]
         if self.replicas.of(job.id):
             self.supervision.ended[job.id] = job  # its PEs that others share live on
-        for owner in owners:
-            if not self.replicas.of(owner):
-                self.supervision.ended.pop(owner, None)
+        for owner in [owner for owner in self.supervision.ended if not self.replicas.of(owner)]:
+            del self.supervision.ended[owner]
 
     def _check_name(self, name: str) -> None:
         if name in self.names:
             number = self.names[name]
             state = self.jobs[number].life.state if number in self.jobs else "being submitted"
             raise Conflict(f"job '{name}' is there already, as job {number} ({state}); cancel it or choose another name")
-
-    def suspect_newer(self, term: int) -> None:
-        """A node has heard from a later orchestrator: look at the fence now."""
-        self.say(f"a node speaks of term {term}, and this orchestrator has {self.term}")
-        self.spawn(self.persistence.database.check_term())
 
     async def _watch_term(self) -> None:
         while True:

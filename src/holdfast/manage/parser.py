@@ -77,15 +77,11 @@ class Parser(Plugin):
             job.layout = light_layout(job.document)
             self.orchestrator.post(job, "parsed", since=job.life.moves)
             return
-        job.begin_work(self._parse_application(job, job.life.moves))
+        self.orchestrator.begin_work(job, command.name, self._parse_application(job, job.life.moves))
 
     async def _parse_application(self, job: LiveJob, moves: int) -> None:
-        try:
-            async with self._turn:
-                job.layout = await run_parser(job.document)
-        except HoldfastError as error:
-            self.orchestrator.post(job, "error", cause=str(error), since=moves)
-            return
+        async with self._turn:
+            job.layout = await run_parser(job.document)
         self.orchestrator.post(job, "parsed", since=moves)
 
 

@@ -30,7 +30,7 @@ class Placing(Plugin):
         try:
             self._place(job)
         except NoCapacity as lacking:
-            job.begin_work(self._wait_for_room(job, job.life.moves, str(lacking)))
+            self.orchestrator.begin_work(job, command.name, self._wait_for_room(job, job.life.moves, str(lacking)))
             return
         self.orchestrator.post(job, "optim", since=job.life.moves)
 

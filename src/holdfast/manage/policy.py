@@ -82,6 +82,15 @@ def decide(policy: Policy, at: Situation) -> Decision:
     return Wait("its node is not up" if policy.restart == "here" else "no node has room for it")
 
 
+def leaves_dead(policy: Policy) -> bool:
+    """Whether a policy leaves a failed replica dead while others of its task live.
+
+    >>> [leaves_dead(Policy(restart=restart)) for restart in ("here", "elsewhere", "missing", "never")]
+    [False, False, True, True]
+    """
+    return policy.restart in ("missing", "never")
+
+
 def backoff_s(policy: Policy, failures: int) -> float:
     """How long the n-th failure in a row waits.
 

@@ -45,6 +45,7 @@ class Recovery(Plugin):
     async def finish(self) -> None:
         """Phases 3 and 4: what the nodes have. Without jobs there is nothing to wait for."""
         replicas = self.orchestrator.replicas
+        await self._sweep()
         jobs, placed = len(self.orchestrator.jobs), len(replicas)
         await self._await_nodes({replica.node for replica in replicas if replica.state != "abandoned"})
         self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
@@ -63,15 +64,27 @@ class Recovery(Plugin):
         """Phase 2: jobs that have places are on the graph, and so are PEs of ended jobs that others still use."""
         located = {each.job for each in placed}
         for job in self.orchestrator.jobs.values():
-            if job.layout is not None and job.life.state not in ("submitted", "mapping"):
+            if job.layout is not None and (job.id in located or job.refs):
                 self.orchestrator.dataflow.rebuild(job)
         for kept in others:
             if kept.id in located:
                 self.orchestrator.supervision.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
         self.orchestrator.dispatch.take_places(placed)
         for job in self.orchestrator.jobs.values():
-            if "stopped" in job.machine.states[job.life.state].transitions:
+            if job.leaving:
                 self.orchestrator.dispatch.mark_stopping(job)  # no node may be told to start again what was being stopped
+
+    async def _sweep(self) -> None:
+        """Take the places of PEs that nobody uses: of a job that has ended, and shared by one that was not yet stored with it."""
+        graph, replicas = self.orchestrator.dataflow.graph, self.orchestrator.replicas
+        unused = [replica for replica in replicas if not graph.users_of(replica.job, replica.pe)]
+        for replica in unused:
+            replicas.remove(replica)
+            if not replicas.of(replica.job):
+                self.orchestrator.supervision.ended.pop(replica.job, None)
+        if unused:
+            gone = (archive.replicas_gone(replica.job, [replica.task_name]) for replica in unused)
+            await self.orchestrator.persistence.database.write([change for changes in gone for change in changes])
 
     async def _await_nodes(self, names: set[str]) -> None:
         """Phases 3 and 4."""

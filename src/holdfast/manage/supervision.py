@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.manage.archive import replicas_placed
 from holdfast.manage.dispatch import living_beside
 from holdfast.manage.plugins import Plugin
-from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide
+from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide, leaves_dead
 from holdfast.manage.replicas import DEAD, STARTED, Replica
 from holdfast.model.job import Job
 
@@ -72,16 +72,18 @@ class Supervision(Plugin):
 
     async def weigh(self, job: LiveJob, command: Command) -> None:
         """See what is to be done about dead replicas, and whether the job has started, finished or stopped."""
-        self._see_to_dead(job)
+        given_up = self._see_to_dead(job)
+        if given_up:
+            await self.orchestrator.persistence.database.write(replicas_placed([replica.placed() for replica in given_up]))
         verdict = self._verdict(job)
-        if verdict is not None and verdict in job.machine.states[job.life.state].transitions:
+        if verdict is not None and verdict in job.transitions:
             self.orchestrator.post(job, verdict, since=job.life.moves)
 
     def responsible(self, replica: Replica) -> int:
-        """The job that sees to a replica: its own while that lives, else the oldest that shares it."""
-        if replica.job in self.orchestrator.jobs:
-            return replica.job
-        return min(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe), default=replica.job)
+        """The job that sees to a replica: of those that use it and are not leaving its own, else the oldest."""
+        users = self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)
+        stay = [user for user in users if user in self.orchestrator.jobs and not self.orchestrator.jobs[user].leaving]
+        return min(stay, key=lambda user: (user != replica.job, user), default=replica.job)
 
     def known(self, job: int) -> LiveJob | None:
         """A job that lives, or whose PEs live on in others."""
@@ -99,7 +101,7 @@ class Supervision(Plugin):
 
     def _verdict(self, job: LiveJob) -> str | None:
         tasks = list(self.used_by(job))
-        if "stopped" in job.machine.states[job.life.state].transitions:
+        if job.leaving:
             mine = self.orchestrator.dataflow.graph.left_by(job.id)
             left = [r for owner, names in mine.items() for r in self.orchestrator.replicas.of(owner, names)]
             if any(replica.stopping is None for replica in left):  # others used them when it was canceled, and do no more
@@ -107,12 +109,19 @@ class Supervision(Plugin):
                 self.orchestrator.dispatch.touch({replica.node for replica in left})
             return ("failed" if job.broken else "stopped") if all(replica.state == "stopped" for replica in left) else None
         if all(any(replica.state == "finished" for replica in task) for task in tasks):
-            if "finished" in job.machine.states[job.life.state].transitions:
+            if "finished" in job.transitions:
                 return "finished"
             return "started"
-        if all(replica.state in STARTED or replica.state == "abandoned" for task in tasks for replica in task):
+        if all(self._has_settled(replica, task) for task in tasks for replica in task):
             return "started"
         return None
+
+    def _has_settled(self, replica: Replica, peers: list[Replica]) -> bool:
+        """Whether nothing is to come of a replica: it has started, was given up, or is left dead for as long as a peer lives."""
+        if replica.state in STARTED or replica.state == "abandoned":
+            return True
+        left = replica.state in DEAD and replica.due_s is None and leaves_dead(self.document_of(replica).policy)
+        return left and any(peer.state in STARTED for peer in peers)
 
     def _count_failure(self, replica: Replica) -> None:
         ran_since_s = replica.ran_since_s
@@ -122,16 +131,21 @@ class Supervision(Plugin):
         changed = self.orchestrator.replicas.demote(replica)
         self.orchestrator.dispatch.touch({peer.node for peer in changed})
 
-    def _see_to_dead(self, job: LiveJob) -> None:
-        if "restart" not in job.machine.states[job.life.state].transitions:
-            return
+    def _see_to_dead(self, job: LiveJob) -> list[Replica]:
+        """Decide about dead replicas; those that are given up by that."""
+        if "restart" not in job.transitions:
+            return []
+        given_up = []
         for task in self.used_by(job):
             for replica in task:
                 if replica.state in DEAD and replica.due_s is None and self.responsible(replica) == job.id:
                     self._see_to(job, replica, task)
+                    if replica.state == "abandoned":
+                        given_up.append(replica)
         tasks = [task for task in self.used_by(job) if task]
         if tasks and all(replica.state == "abandoned" for task in tasks for replica in task):
             self.orchestrator.post(job, "error", cause="every PE of it was given up", since=job.life.moves)
+        return given_up
 
     def _see_to(self, job: LiveJob, replica: Replica, peers: list[Replica]) -> None:
         document = self.document_of(replica)
@@ -147,8 +161,7 @@ class Supervision(Plugin):
         )
         match decision:
             case Restart(after_s=after_s):
-                replica.due_s = self.orchestrator.time.now_s() + after_s
-                self._later(after_s, job, replica)
+                self._later(after_s, replica)
             case GiveUp(cancel=cancel, why=why):
                 self._give_up(job, replica, why, cancel=cancel, alone=not living_beside(replica, peers))
             case Leave():
@@ -163,20 +176,22 @@ class Supervision(Plugin):
         self.orchestrator.dispatch.touch([replica.node])
         cause = f"{replica.task_name} replica {replica.replica} is given up: {why}; last: {replica.error or 'no reason given'}"
         self.orchestrator.events.tell("decision", cause, job=job.id, node=replica.node, replica=replica.key)
-        job.begin_work(self._keep(replica))
         if cancel:
             self.orchestrator.post(job, "error", cause=cause)
         elif alone:
             self.orchestrator.post(job, "gaveUp", cause=cause)
 
-    async def _keep(self, replica: Replica) -> None:
-        await self.orchestrator.persistence.database.write(replicas_placed([replica.placed()]))
-
-    def _later(self, after_s: float, job: LiveJob, replica: Replica) -> None:
+    def _later(self, after_s: float, replica: Replica) -> None:
+        """Have a replica started anew after so long, by whichever job is responsible for it then."""
+        replica.due_s = due_s = self.orchestrator.time.now_s() + after_s
         data = {"key": replica.key, "incarnation": replica.incarnation}
 
         def due() -> None:
-            if not job.ended:
+            if replica.due_s != due_s:
+                return  # it came back by itself, or has its next incarnation already
+            replica.due_s = None
+            job = self.orchestrator.jobs.get(self.responsible(replica))
+            if job is not None and "restart" in job.transitions:
                 self.orchestrator.post(job, "restart", data=data, cause=f"{replica.key}: {replica.error or replica.state}")
 
         asyncio.get_running_loop().call_later(after_s, due)

@@ -486,3 +486,69 @@ def test_a_dispatch_that_fails_after_it_was_written_leaves_nothing_behind(settin
                 assert await control.orchestrator.persistence.database.read(all_placed) == []
 
     asyncio.run(play())
+
+
+def test_a_job_that_went_on_without_a_pe_is_canceled_and_not_failed_when_a_user_cancels_it(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit(pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                await control.until(lambda: _state(control, number, 0, "abandoned"))
+                await control.until(lambda: _kept_as_abandoned(control, "x/0"))
+                await control.call("POST", f"/v1/jobs/{number}/cancel")
+                story = await control.reaches(number, "canceled")
+                assert story["reason"] == "canceled by a user"
+
+    asyncio.run(play())
+
+
+async def _kept_as_abandoned(control, task):
+    placed = await control.orchestrator.persistence.database.read(all_placed)
+    return [each.abandoned for each in placed if each.task == task] == [True]
+
+
+@pytest.mark.parametrize("restart", ["missing", "never"])
+def test_a_replica_that_policy_leaves_dead_keeps_no_job_from_running(settings, restart):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            n1.state_of = lambda key: "failed"
+            async with alive(n1, n2):
+                number = await control.submit(pes={"x": {"replicas": 2}}, policy={"restart": restart})
+                story = await control.reaches(number, "running")
+                assert sorted(replica["state"] for replica in story["tasks"][0]["replicas"]) == ["failed", "running"]
+
+    asyncio.run(play())
+
+
+def test_a_parser_that_cannot_be_started_fails_its_job_and_does_not_stall_it(settings, tmp_path, monkeypatch):
+    async def no_process(job):
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("holdfast.manage.parser.run_parser", no_process)
+    (tmp_path / "app.py").touch()
+
+    async def play():
+        async with running(settings) as control:
+            answer = await control.call("POST", "/v1/jobs", json={"job": "a", "application": str(tmp_path / "app.py")})
+            story = await control.reaches(answer.json()["id"], "failed")
+            assert "Too many open files" in story["reason"]
+
+    asyncio.run(play())
+
+
+def test_a_node_that_speaks_of_a_later_term_while_the_database_is_away_ends_nothing(settings):
+    async def play():
+        async with running(settings) as control:
+            control.orchestrator.persistence.database.cut(0.3)
+            for name in ("n1", "n2"):
+                answer = await control.call("POST", f"/v1/nodes/{name}/beat", token="node", json={"term": 99})
+                assert answer.status_code == 409
+            await control.submit()  # waits for the database
+            assert not control.orchestrator.stopping
+            assert not any("99" in text for text in control.said)
+
+    asyncio.run(play())
