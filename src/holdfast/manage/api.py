@@ -23,8 +23,8 @@ from holdfast.manage.guard import Guard
 from holdfast.manage.life import Event
 from holdfast.manage.openapi import openapi
 from holdfast.manage.plugins import Plugin
-from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
-from holdfast.manage.resources import UnknownNode
+from holdfast.manage.protocol import Assignment, Beat, Beaten, Registered, Registration
+from holdfast.manage.resources import TURNS, TURNS_S, UnknownNode
 from holdfast.manage.stories import ended_story, job_line, live_story, node_line
 from holdfast.manage.submission import Conflict, NotThere, offer_problems
 from holdfast.model.document import Part
@@ -57,15 +57,6 @@ class Submitted(Part):
     id: int
     name: str
     state: str
-
-
-class Registered(Part):
-    """What a node that registers learns: whose it is now, how often to beat, and the last report known of it."""
-
-    term: int
-    generation: int
-    every_s: float
-    acknowledged: int
 
 
 class Serving(Plugin):
@@ -107,7 +98,11 @@ class Api(Plugin):
             Query("limit", "integer", 1, 1000, 100, "at most so many"),
             Query("after", "integer", 0, default=None, about="go on after this job; the list is newest first"),
         )
-        poll = (Query("term", default=0, about="of the assignment that the node has"), Query("generation", default=0))
+        poll = (
+            Query("term", default=0, about="of the assignment that the node has"),
+            Query("generation", default=0),
+            Query("controller", "string", default="", about="which controller asks, as it said when it registered"),
+        )
         return [
             Call("GET", "/v1/health", "Whether the orchestrator serves", self.health, token="none", tag="control"),
             Call(
@@ -141,7 +136,7 @@ class Api(Plugin):
             ),
             Call(
                 "POST", "/v1/nodes", "Register a node", self.register, token="node", body=Registration, answer=Registered,
-                statuses=(422,), tag="nodes",
+                statuses=(409, 422, 429), tag="nodes",
             ),
             Call(
                 "POST", "/v1/nodes/{name}/beat", "A node's sign of life and its reports", self.beat, token="node", body=Beat,
@@ -250,7 +245,13 @@ class Api(Plugin):
         offer: Registration = asked.body
         if problems := list(offer_problems(offer)):
             raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(problems)}")
-        node = self.orchestrator.resources.register(offer)
+        known = self.orchestrator.resources.nodes.get(offer.name)
+        if known is not None and not known.turns.take(self.orchestrator.time.monotonic_s(), rate=TURNS_S, burst=TURNS):
+            raise Refusal(429, f"node '{offer.name}' registers too often; wait", headers={"Retry-After": "1"})
+        try:
+            node = self.orchestrator.resources.register(offer)
+        except Conflict as error:
+            raise Refusal(409, str(error)) from None
         return Answer(
             Registered(
                 term=self.orchestrator.term,
@@ -265,7 +266,7 @@ class Api(Plugin):
         if len(beat.reports) > REPORTS_PER_BEAT:
             raise Refusal(422, f"a beat carries at most {REPORTS_PER_BEAT} reports, got {len(beat.reports)}")
         try:
-            self.orchestrator.resources.known(asked.path["name"], beat.term)
+            self.orchestrator.resources.known(asked.path["name"], beat.term, beat.controller)
             if beat.reports and self.orchestrator.recovering:
                 raise Refusal(
                     503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"}
@@ -277,7 +278,11 @@ class Api(Plugin):
     async def assignment(self, asked: Asked) -> Answer:
         try:
             found = await self.orchestrator.resources.assignment(
-                asked.path["name"], term=asked.query["term"], generation=asked.query["generation"], wait_s=POLL_S
+                asked.path["name"],
+                controller=asked.query["controller"],
+                term=asked.query["term"],
+                generation=asked.query["generation"],
+                wait_s=POLL_S,
             )
         except UnknownNode as error:
             raise Refusal(409, str(error)) from None

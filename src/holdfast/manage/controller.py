@@ -172,12 +172,12 @@ class Controller:
                     since_s = self._now()
             except LinkError as error:
                 self._tell(error)
-                if isinstance(error, Refused) and not self._term:
+                if isinstance(error, Refused) and not (self._term or self.assignment.term):
                     raise  # never yet accepted: a mistake of whoever started it
                 away_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, Refused) else self._now() - since_s
                 pause_s = min(max(RETRY_S, RETRY_SHARE * away_s), RETRY_MAX_S)
                 await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:  # a full disk, say; the next registration asks for all of it again
                 self._log(f"cannot keep what the orchestrator said: {error}; trying again")
                 await asyncio.sleep(RETRY_MAX_S)
 
@@ -194,6 +194,7 @@ class Controller:
         registered = await self.link.register(
             Registration(
                 name=self.node.name,
+                controller=self.reports.owner,
                 cores=self.node.cores,
                 memory_bytes=self.node.memory_bytes,
                 host=self.node.host,
@@ -241,6 +242,7 @@ class Controller:
                 self._tell(error)
                 await asyncio.sleep(min(every_s, 1.0) * self._rng.uniform(0.2, 0.4))
                 continue
+            self._away = None
             if not again:
                 await self._pause(every_s)
 
@@ -255,7 +257,14 @@ class Controller:
         reports = self.reports.waiting(REPORTS_A_BEAT)
         status = self.host.status() if self.host.alive() else None
         agents = () if self.agents is None else self.agents.statuses()
-        beat = Beat(term=self._term, reports=reports, host=status, stalled_s=self.stalled_s, agents=agents)
+        beat = Beat(
+            term=self._term,
+            controller=self.reports.owner,
+            reports=reports,
+            host=status,
+            stalled_s=self.stalled_s,
+            agents=agents,
+        )
         beaten = await self.link.beat(beat)
         if beaten.term != self._term:
             raise Outdated(f"the orchestrator is of term {beaten.term}, not {self._term}")
@@ -267,7 +276,7 @@ class Controller:
     async def _fetches(self) -> None:
         while True:
             newest = self.assignment
-            found = await self.link.assignment(newest.term, newest.generation)
+            found = await self.link.assignment(newest.term, newest.generation, controller=self.reports.owner)
             if found is not None and order(found) > order(self.assignment):
                 await self._accept(found)
 

@@ -11,9 +11,8 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.protocol import Assignment, Beat, Beaten, Registration
+from holdfast.manage.protocol import Assignment, Beat, Beaten, Registered, Registration
 from holdfast.manage.wire import Answer, Caller, WireError
-from holdfast.model.document import Part
 
 POLL_S = 20.0
 """How long the orchestrator may hold a call for an assignment open."""
@@ -27,7 +26,7 @@ class LinkError(HoldfastError):
 
 
 class Away(LinkError):
-    """The orchestrator could not be reached, or broke off."""
+    """The orchestrator could not be reached, broke off, or is not well; so may whatever stands between it and this node be."""
 
 
 class Busy(LinkError):
@@ -38,21 +37,16 @@ class Outdated(LinkError):
     """The orchestrator does not know this node, or not in this term: it must register again."""
 
 
+class Taken(LinkError):
+    """Another controller is this node: it was given the same name, or is this one's predecessor and not yet missed."""
+
+
 class Refused(LinkError):
     """The orchestrator will not have it: a wrong token, a message that it does not understand."""
 
 
 class Superseded(LinkError):
     """The orchestrator that answers is older than one that this node has heard from."""
-
-
-class Registered(Part):
-    """The answer to a registration."""
-
-    term: int
-    generation: int
-    every_s: float
-    acknowledged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +89,18 @@ class Link:
 
     async def register(self, registration: Registration) -> Registered:
         self._place = self._find()
-        answer = await self._call("POST", "/v1/nodes", registration)
+        try:
+            answer = await self._call("POST", "/v1/nodes", registration)
+        except Outdated as error:
+            raise Taken(str(error)) from error
         return _read(answer, Registered)
 
     async def beat(self, beat: Beat) -> Beaten:
         return _read(await self._call("POST", f"/v1/nodes/{self.name}/beat", beat), Beaten)
 
-    async def assignment(self, term: int, generation: int) -> Assignment | None:
+    async def assignment(self, term: int, generation: int, *, controller: str) -> Assignment | None:
         """The newest assignment once it is newer than this, or None after a while of nothing newer."""
-        path = f"/v1/nodes/{self.name}/assignment?term={term}&generation={generation}"
+        path = f"/v1/nodes/{self.name}/assignment?term={term}&generation={generation}&controller={controller}"
         answer = await self._call("GET", path, None, limit_s=POLL_S + CALL_S)
         return None if answer.status == 204 else _read(answer, Assignment)
 
@@ -124,7 +121,7 @@ class Link:
             raise Away(f"orchestrator at {place.url} is away: {error}") from error
         if answer.status < 300:
             return answer
-        kind = {409: Outdated, 429: Busy, 503: Busy}.get(answer.status, Refused)
+        kind = {409: Outdated, 429: Busy, 503: Busy}.get(answer.status, Away if answer.status >= 500 else Refused)
         raise kind(f"orchestrator at {place.url} answered {answer.status}: {error_text(answer.content)}")
 
 

@@ -6,6 +6,7 @@ was killed need not try again and again.
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ class Listening:
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):
             raise HoldfastError("TLS needs both --certificate and --key; give both or neither")
+        if self.certificate is not None and self.key is not None:
+            _check_pair(self.certificate, self.key)
 
 
 def bind(work: Path, listening: Listening) -> socket.socket:
@@ -47,11 +50,30 @@ def bind(work: Path, listening: Listening) -> socket.socket:
         except OSError as error:
             bound.close()
             if port == wanted[-1]:
-                raise HoldfastError(
-                    f"cannot listen at {listening.host}:{port}: {error.strerror}; "
-                    "another process has it: stop that one, or give another --port (0 for any that is free)"
-                ) from error
+                raise HoldfastError(f"cannot listen at {listening.host}:{port}: {error.strerror}; {_advice(error)}") from error
     raise AssertionError("the last port either served or raised")
+
+
+def _advice(error: OSError) -> str:
+    """What to do about an address that cannot be listened at."""
+    if error.errno == errno.EADDRINUSE:
+        return "another process has it: stop that one, or give another --port (0 for any that is free)"
+    if error.errno == errno.EACCES:
+        return "give another --port: those below 1024 are for the system's administrator"
+    return "give another --host: an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+
+
+def _check_pair(certificate: Path, key: Path) -> None:
+    """Raise HoldfastError unless these can be served with. A mistake must not take the term from an orchestrator that is well."""
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except (OSError, ssl.SSLError) as error:
+        raise HoldfastError(
+            f"certificate '{certificate}' and key '{key}' cannot be used: {error}; "
+            "give PEM files that belong together, the key without a password"
+        ) from error
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:

@@ -7,9 +7,10 @@ that comes back need not know what the one before it had said.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import math
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from holdfast.model.document import Part
 
@@ -18,6 +19,28 @@ SLOTS = "replicas"
 
 State = Literal["starting", "running", "idle", "finished", "failed"]
 """What a replica does, as its PE host sees it. `failed`: it gave up, and says why."""
+
+
+class Said(Part):
+    """What one side says to the other. Its numbers are numbers of JSON: one that is not spoils what is shown of all nodes."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+def _shown(value: Any) -> Any:
+    """A value that is passed on unread, with None for what is no number of JSON.
+
+    >>> _shown({"error": [float("nan"), 0.5]})
+    {'error': [None, 0.5]}
+    """
+    if isinstance(value, dict):
+        return {key: _shown(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+Unread = Annotated[dict[str, Any], AfterValidator(_shown)]
 
 
 class Assigned(Part):
@@ -67,7 +90,7 @@ class Assignment(Part):
     jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
 
 
-class ReplicaStatus(Part):
+class ReplicaStatus(Said):
     """How a replica is doing. `live` and `clean` are its heads: the last epoch done from first and from final records.
 
     `error` says why it failed; `lag_s` is how far it is behind the close of the newest epoch, `rows_s` its input rate, `latency_s`
@@ -87,7 +110,7 @@ class ReplicaStatus(Part):
     caught_up: bool = False
 
 
-class HostStatus(Part):
+class HostStatus(Said):
     """What a PE host or a prediction agent writes about itself, several times a second: its beat is apart from any progress.
 
     `about` is what else there is to say of it, passed on unread.
@@ -105,21 +128,21 @@ class HostStatus(Part):
     memory_bytes: int = 0
     threads: int = 0
     files: int = 0
-    about: dict[str, Any] = Field(default_factory=dict)
+    about: Unread = Field(default_factory=dict)
 
 
-class AgentStatus(Part):
+class AgentStatus(Said):
     """A prediction agent of a node: whether it lives, how often it was started, what it was told and what it said last."""
 
     key: str
     alive: bool
     starts: int = 1
     revision: int = 0
-    orders: dict[str, Any] = Field(default_factory=dict)
+    orders: Unread = Field(default_factory=dict)
     status: HostStatus | None = None
 
 
-class Report(Part):
+class Report(Said):
     """A change of a replica's state, kept by the node until the orchestrator has acknowledged it, in order of `number`."""
 
     number: int
@@ -131,9 +154,13 @@ class Report(Part):
 
 
 class Registration(Part):
-    """A node that offers itself. `reports` acknowledged so far and `replicas` that it has let a new orchestrator reconcile."""
+    """A node that offers itself, with the `replicas` that it has: a new orchestrator holds them against what it believes.
+
+    `controller` tells this node's controller, over its restarts, from any other that was given the same name.
+    """
 
     name: str
+    controller: str = ""
     cores: float
     memory_bytes: int
     host: str = "spark"
@@ -142,13 +169,23 @@ class Registration(Part):
     replicas: tuple[ReplicaStatus, ...] = ()
 
 
-class Beat(Part):
+class Registered(Part):
+    """What a node that registers learns: whose it is now, how often to beat, and the last report known of it."""
+
+    term: int
+    generation: int
+    every_s: float
+    acknowledged: int
+
+
+class Beat(Said):
     """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing.
 
     `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0.
     """
 
     term: int
+    controller: str = ""
     reports: tuple[Report, ...] = ()
     host: HostStatus | None = None
     stalled_s: float = 0.0

@@ -11,11 +11,12 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.protocol import Assignment, Report
 
-VERSION = 1
+VERSION = 2
 BOUND = 10_000
 SCHEMA = """
 CREATE TABLE reports (
@@ -25,6 +26,8 @@ CREATE TABLE replicas (key TEXT PRIMARY KEY, incarnation INTEGER NOT NULL, state
 CREATE TABLE counter (last INTEGER NOT NULL);
 CREATE TABLE assignment (document TEXT NOT NULL);
 """
+OWNER = "CREATE TABLE owner (id TEXT NOT NULL);"
+"""Since format 2: which controller this is."""
 ENDED = ("finished", "failed")
 """States that a replica does not leave: only a higher incarnation is started anew."""
 
@@ -81,6 +84,8 @@ class Reports:
         self._count: int = self._db.execute("SELECT count(*) FROM reports").fetchone()[0]
         row = self._db.execute("SELECT document FROM assignment").fetchone()
         self._assignment = Assignment.model_validate_json(row[0]) if row else Assignment()
+        self.owner: str = self._db.execute("SELECT id FROM owner").fetchone()[0]
+        """Tells the controller whose reports these are from any other, also one of the same node's name."""
 
     def _prepare(self, path: Path) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
@@ -90,8 +95,9 @@ class Reports:
                 "run that one, or give the node a new --work"
             )
         if version < VERSION:
-            start = int(self._clock() * 1000)
-            self._db.executescript(f"BEGIN; {SCHEMA} INSERT INTO counter VALUES ({start}); PRAGMA user_version={VERSION}; COMMIT;")
+            begun = f"{SCHEMA} INSERT INTO counter VALUES ({int(self._clock() * 1000)});" if version < 1 else ""
+            owned = f"{OWNER} INSERT INTO owner VALUES ('{uuid4().hex}');"
+            self._db.executescript(f"BEGIN; {begun} {owned} PRAGMA user_version={VERSION}; COMMIT;")
 
     @property
     def known(self) -> Mapping[str, Known]:

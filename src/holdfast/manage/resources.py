@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.archive import node_draining
+from holdfast.manage.guard import Bucket
 from holdfast.manage.placement import RACK
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+from holdfast.manage.submission import Conflict
 
 if TYPE_CHECKING:
     from holdfast.manage.replicas import Replica
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 MAX_ERROR = 4000
 """Characters that are kept of why a replica failed: a node may say what it likes, and it is stored and shown."""
 TICK_S = 0.25
+MAX_NODES = 10_000
+FORGOTTEN_S = 600.0
+"""A node that has been lost for so long, and has no replica, is shown no more."""
+TURNS_S, TURNS = 1.0, 20.0
+"""How often a node may register again, per second and at once: each time everybody who waits for room looks again."""
 
 GATHER_S = 0.02
 """An assignment that has changed waits so long for further changes: many jobs at once touch every node many times."""
@@ -46,6 +53,7 @@ class Node:
     generation: int = 1
     host: HostStatus | None = None
     stalled_s: float = 0.0
+    turns: Bucket = field(default_factory=lambda: Bucket(TURNS, 0.0))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -107,20 +115,31 @@ class Resources(Plugin):
         super().__init__(orchestrator)
         self.nodes: dict[str, Node] = {}
         self.draining: set[str] = set()
+        self._up = 0
         self._waking = WakingTime(orchestrator.time.monotonic_s())
         self._news = asyncio.Event()
 
     @property
     def every_s(self) -> float:
-        return beat_every_s(len(self.nodes), least_s=self.orchestrator.settings.beat_s)
+        return beat_every_s(self._up, least_s=self.orchestrator.settings.beat_s)
 
     @property
     def lost_after_s(self) -> float:
         return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s)
 
     def register(self, offer: Registration) -> Node:
-        """Take a node, or take it back, and hold what it has against what it should have."""
+        """Take a node, or take it back, and hold what it has against what it should have.
+
+        Raises Conflict while another controller is up under that name: both would start everything that the node should have.
+        """
         known = self.nodes.get(offer.name)
+        if known is not None and known.state == "up" and known.offer.controller != offer.controller:
+            raise Conflict(
+                f"node '{offer.name}' is up already, run by another controller; give this one another --name, "
+                "or wait until that one is lost"
+            )
+        if known is None and len(self.nodes) >= MAX_NODES:
+            raise HoldfastError(f"there are {MAX_NODES} nodes already, which is all that one orchestrator takes")
         back = known is not None and known.state == "lost"
         node = Node(
             offer,
@@ -130,19 +149,21 @@ class Resources(Plugin):
             draining=offer.name in self.draining,
         )
         if known is not None:
-            node.generation = known.generation + 1
+            node.generation, node.turns = known.generation + 1, known.turns
             known.changed.set()
         self.nodes[offer.name] = node
         if known is None or back:
+            self._up += 1
             self.orchestrator.events.tell("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
         self._hold_against(node, offer.replicas)
         self._tell_changed()
         return node
 
-    def known(self, name: str, term: int) -> Node:
-        """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator."""
+    def known(self, name: str, term: int, controller: str) -> Node:
+        """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator, or is run by
+        another controller than the one that registered."""
         node = self.nodes.get(name)
-        if node is None or node.state == "lost" or term != self.orchestrator.term:
+        if node is None or node.state == "lost" or term != self.orchestrator.term or node.offer.controller != controller:
             raise UnknownNode(
                 f"node '{name}' is not registered with the orchestrator of term {self.orchestrator.term}; register again"
             )
@@ -150,7 +171,7 @@ class Resources(Plugin):
 
     def beat(self, name: str, beat: Beat) -> Beaten:
         """Take a sign of life and the reports that come with it. Raises UnknownNode."""
-        node = self.known(name, beat.term)
+        node = self.known(name, beat.term, beat.controller)
         node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:
@@ -162,13 +183,11 @@ class Resources(Plugin):
             self._take_status(node, beat.host)
         return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=self.every_s)
 
-    async def assignment(self, name: str, *, term: int, generation: int, wait_s: float) -> Assignment | None:
+    async def assignment(self, name: str, *, controller: str, term: int, generation: int, wait_s: float) -> Assignment | None:
         """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
         ends_s = self.orchestrator.time.monotonic_s() + wait_s
         while True:
-            node = self.nodes.get(name)
-            if node is None or node.state == "lost":
-                raise UnknownNode(f"node '{name}' is not registered with the orchestrator of term {self.orchestrator.term}")
+            node = self.known(name, self.orchestrator.term, controller)
             ready = not self.orchestrator.recovering
             if ready and (term, generation) < (self.orchestrator.term, node.generation):
                 return self.orchestrator.dispatch.assignment(node)
@@ -209,10 +228,13 @@ class Resources(Plugin):
             for node in list(self.nodes.values()):
                 if node.state == "up" and now_s - node.seen_s > self.lost_after_s:
                     self.lose(node, f"no beat for {now_s - node.seen_s:.1f} s")
+                elif node.state == "lost" and now_s - node.seen_s > FORGOTTEN_S and not self._is_needed(node):
+                    del self.nodes[node.name]
 
     def lose(self, node: Node, why: str) -> None:
         """Count a node as lost, and every replica on it as failed."""
         node.state = "lost"
+        self._up -= 1
         node.since_s = self.orchestrator.time.now_s()
         self.orchestrator.events.tell("node", f"node {node.name} is lost: {why}", node=node.name)
         self.lose_replicas(node.name, why)
@@ -275,6 +297,10 @@ class Resources(Plugin):
         """The replica of that key, where its place is that node: no node speaks for another's replicas."""
         replica = self.orchestrator.replicas.get(key)
         return replica if replica is not None and replica.node == node.name else None
+
+    def _is_needed(self, node: Node) -> bool:
+        """Whether something is still to be said of a lost node: replicas have their place there, or it is to stay empty."""
+        return node.draining or self.orchestrator.replicas.load(node.name) > 0
 
     def _slots(self, offer: Registration) -> int:
         label = offer.labels.get(SLOTS)

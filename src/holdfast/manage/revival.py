@@ -8,6 +8,7 @@ with a mistake that starting again does not mend.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
@@ -22,6 +23,7 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.plugins import plugin_class, plugin_names
 from holdfast.model.document import Part
 
+ENDS = (signal.SIGTERM, signal.SIGINT)
 NEEDED = ("holdfast.manage.serving", "uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.off", "sqlalchemy.dialects.sqlite")
 LATER = ("holdfast.ui.live", "holdfast.ui.feed", "holdfast.ui.consequences")
 """What an orchestrator loads only when it has recovered."""
@@ -56,7 +58,6 @@ def revived(
     *,
     say: Callable[[str], None],
     meanwhile: Callable[[], None] | None = None,
-    sleep: Callable[[float], None] = time.sleep,
 ) -> int:
     """Run something in a child process, again and again for as long as it is killed; its exit code when it ends by itself.
 
@@ -69,26 +70,29 @@ def revived(
     def pass_on(number: int, frame: FrameType | None) -> None:
         nonlocal stopping
         stopping = True
-        if child:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(child, number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)  # but for while there is a child to pass them on to
+    for number in ENDS:
         signal.signal(number, pass_on)
     wait_s = 0.0
     while True:
         began = time.monotonic()
         child = _forked(run)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         if meanwhile is not None and _lives(child, SETTLED_S):
             meanwhile()
             meanwhile = None
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        child = 0
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDS)
         if status >= 0 or stopping:
             return max(0, status)
         steady = time.monotonic() - began >= STEADY_S
         wait_s = 0.0 if steady else wait_s
         say(f"the orchestrator was killed by {signal.Signals(-status).name}; starting it again in {wait_s:g} s")
-        sleep(wait_s)
+        if signal.sigtimedwait(ENDS, wait_s) is not None:
+            return 0
         wait_s = min(max(BACKOFF_S, 2 * wait_s), BACKOFF_MAX_S)
 
 
@@ -110,8 +114,9 @@ def _forked(run: Callable[[], None]) -> int:
         return child
     code = 1
     try:
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in ENDS:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDS)
         run()
         code = 0
     except HoldfastError as error:

@@ -83,6 +83,7 @@ async def _serve(
                 task.cancel()
             await asyncio.gather(serving, return_exceptions=True)
     await running
+    serving.result()  # a server that broke is no orderly end
 
 
 class _Server(uvicorn.Server):

@@ -50,8 +50,8 @@ def offer_problems(offer: Registration) -> Iterator[str]:
         yield f"wanted cores above 0 and up to {MAX_CORES}, got {offer.cores}"
     if offer.memory_bytes < 0:
         yield f"wanted memory of at least 0 bytes, got {offer.memory_bytes}"
-    if len(offer.host) > MAX_TEXT or len(offer.metrics or "") > MAX_TEXT:
-        yield f"wanted a kind of host and an address of metrics of at most {MAX_TEXT} characters each"
+    if max(len(offer.host), len(offer.controller), len(offer.metrics or "")) > MAX_TEXT:
+        yield f"wanted a controller, a kind of host and an address of metrics of at most {MAX_TEXT} characters each"
     if len(offer.labels) > MAX_LABELS or any(len(text) > MAX_TEXT for label in offer.labels.items() for text in label):
         yield f"wanted at most {MAX_LABELS} labels of at most {MAX_TEXT} characters"
     slots = offer.labels.get(SLOTS)

@@ -91,7 +91,13 @@ class PlayedNode:
             "pid": 1, "started_s": 0, "beat_s": 0, "term": self.assigned_term, "generation": self.generation,
             "replicas": [{"key": key, "incarnation": r["incarnation"], "state": r["state"]} for key, r in self.has.items()],
         }  # fmt: skip
-        body = {"term": self.term, "reports": self.unacknowledged, "host": host, **more}
+        body = {
+            "term": self.term,
+            "controller": self.offer.get("controller", ""),
+            "reports": self.unacknowledged,
+            "host": host,
+            **more,
+        }
         answer = await self.control.call("POST", f"/v1/nodes/{self.name}/beat", token="node", json=body)
         if answer.status_code == 200:
             taken = answer.json()["acknowledged"]
@@ -114,7 +120,8 @@ class PlayedNode:
 
     async def fetch(self) -> bool:
         """Carry out the newest assignment, if there is one at once."""
-        path = f"/v1/nodes/{self.name}/assignment?term={self.assigned_term}&generation={self.generation}"
+        asks = f"term={self.assigned_term}&generation={self.generation}&controller={self.offer.get('controller', '')}"
+        path = f"/v1/nodes/{self.name}/assignment?{asks}"
         node = self.control.orchestrator.resources.nodes[self.name]
         if (self.assigned_term, self.generation) >= (self.control.orchestrator.term, node.generation):
             return False

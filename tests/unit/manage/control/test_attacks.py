@@ -81,7 +81,7 @@ def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
         "node '../n': wanted a name of letters",
         "wanted cores above 0 and up to 1000000, got nan",
         "wanted memory of at least 0 bytes, got -1",
-        "wanted a kind of host and an address of metrics of at most 1000 characters",
+        "wanted a controller, a kind of host and an address of metrics of at most 1000 characters",
         "label 'replicas': wanted a whole number below ten million, got '²'",
     ):
         assert words in all_of_it[1]
@@ -141,5 +141,27 @@ def test_an_error_of_ours_is_answered_shortly_and_told_at_length(settings):
             assert (answer.status_code, answer.json()) == (500, {"error": "ZeroDivisionError: a mistake"})
             assert "POST /v1/jobs: Traceback" in control.said[-1]
             assert "ZeroDivisionError: a mistake" in control.said[-1]
+
+    asyncio.run(play())
+
+
+def test_a_node_whose_numbers_are_none_is_refused_and_what_is_shown_of_all_stays_json(settings):
+    offer = '{"name": "n1", "host": "light", "cores": 1, "memory_bytes": 1}'
+    host = '{"pid": 1, "started_s": 0, "beat_s": 0, "cpu_s": %s, "about": {"accuracy": [NaN]}}'
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            await control.call("POST", "/v1/nodes", token="node", content=offer)
+
+            async def beat(more):
+                return (await control.call("POST", "/v1/nodes/n1/beat", token="node", content=f'{{"term": 1, {more}}}')).status_code
+
+            for nonsense in ('"stalled_s": NaN', '"stalled_s": 1e999', f'"host": {host % "-Infinity"}'):
+                assert await beat(nonsense) == 422
+            assert await beat(f'"host": {host % "1.5"}') == 200
+            shown = (await control.call("GET", "/v1/nodes")).text
+            (node,) = json.loads(shown, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["nodes"]
+            assert node["host_status"]["about"] == {"accuracy": [None]}
 
     asyncio.run(play())

@@ -1,9 +1,13 @@
 """When nodes are missed: several beats, and never for the orchestrator's own sleep."""
 
+import asyncio
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.manage.resources import WakingTime, beat_every_s
+from holdfast.manage.resources import FORGOTTEN_S, MAX_NODES, TURNS, WakingTime, beat_every_s
+
+from .conftest import PlayedNode, alive, running
 
 
 @given(st.lists(st.floats(0.0, 100.0), max_size=20))
@@ -19,3 +23,68 @@ def test_waking_time_passes_at_most_twice_as_fast_as_ticks_were_meant_to(late):
 def test_so_many_nodes_beat_at_most_a_hundred_times_a_second_together():
     for nodes in (1, 50, 90, 1000, 5000):
         assert nodes / beat_every_s(nodes, least_s=0.5) <= 100
+
+
+def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_first_is_lost(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            first, second = (PlayedNode(control, "n1", controller=controller) for controller in ("a", "b"))
+            async with alive(first):
+                answer = await second.register()
+                assert (answer.status_code, answer.json()["error"]) == (
+                    409,
+                    "node 'n1' is up already, run by another controller; give this one another --name, "
+                    "or wait until that one is lost",
+                )
+                second.term = first.term
+                assert (await second.beat()).status_code == 409
+                assert (await control.call("GET", "/v1/nodes/n1/assignment?controller=b", token="node")).status_code == 409
+                assert (await first.register()).status_code == 200, "its own restart"
+            node = control.orchestrator.resources.nodes["n1"]
+            control.orchestrator.resources.lose(node, "it is gone")
+            assert (await second.register()).status_code == 200
+            assert (await first.beat()).status_code == 409
+
+    asyncio.run(play())
+
+
+def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            resources = control.orchestrator.resources
+            for number in range(300):
+                await PlayedNode(control, f"gone{number}").register()
+            assert resources.every_s == 3.0
+            keeper = PlayedNode(control, "keeper")
+            async with alive(keeper):
+                number = await control.submit("a")
+                await control.reaches(number, "running")
+            for node in list(resources.nodes.values()):
+                resources.lose(node, "it is gone")
+                node.seen_s -= 2 * FORGOTTEN_S
+            assert resources.every_s == settings.beat_s
+            await control.until(lambda: _left(resources, control))
+
+    async def _left(resources, control):
+        return set(resources.nodes) == {replica.node for replica in control.orchestrator.replicas}
+
+    asyncio.run(play())
+
+
+def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too_many(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            n1, n2 = PlayedNode(control, "n1"), PlayedNode(control, "n2")
+            answers = [(await n1.register()).status_code for _ in range(int(TURNS) + 10)]
+            assert answers[:10] == [200] * 10
+            assert answers[-1] == 429
+            assert (await n2.register()).status_code == 200
+            nodes = control.orchestrator.resources.nodes
+            nodes.update({f"more{n}": nodes["n2"] for n in range(MAX_NODES)})
+            answer = await PlayedNode(control, "n3").register()
+            assert (answer.status_code, "there are 10000 nodes already" in answer.text) == (422, True)
+
+    asyncio.run(play())

@@ -1,10 +1,18 @@
 """An orchestrator that starts: what it loads, who waits for it, and what the nodes it comes back to are told."""
 
+import errno
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
 
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.serve import serve
+from holdfast.errors import HoldfastError
 from holdfast.manage.listening import Listening, bind
 
 NOT_NEEDED = {"pyspark", "scipy", "numba", "matplotlib", "numpy", "pandas", "rustworkx", "psutil", "httpx", "rich", "ruamel"}
@@ -45,3 +53,49 @@ def test_who_calls_before_the_orchestrator_is_loaded_is_connected_and_need_not_c
                 assert accepted.recv(100).startswith(b"GET /v1/health")
     finally:
         bound.close()
+
+
+def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_touched(tmp_path):
+    for name in ("key.pem", "certificate.pem"):
+        (tmp_path / name).write_text("no certificate")
+    given = ["--certificate", str(tmp_path / "certificate.pem"), "--key", str(tmp_path / "key.pem")]
+    for more in ([], ["--revive"]):
+        done = CliRunner().invoke(serve, ["--work", str(tmp_path / "work"), "--port", "0", *given, *more])
+        assert isinstance(done.exception, HoldfastError)
+        assert f"certificate '{given[1]}' and key '{given[3]}' cannot be used" in str(done.exception)
+        assert "give PEM files that belong together, the key without a password" in str(done.exception)
+        assert not (tmp_path / "work").exists()
+
+
+def test_an_address_that_cannot_be_listened_at_is_told_with_what_helps(tmp_path, monkeypatch):
+    with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process has it: stop that one"):
+        bind(tmp_path, Listening(port=taken.getsockname()[1]))
+    with pytest.raises(HoldfastError, match="give another --host: an address of this machine"):
+        bind(tmp_path, Listening(host="192.0.2.1"))
+
+    def forbidden(self, address):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
+    with pytest.raises(HoldfastError, match=r"cannot listen at 127.0.0.1:80: Permission denied; give another --port: those below"):
+        bind(tmp_path, Listening(port=80))
+
+
+REVIVED = """
+import os, signal, sys
+from holdfast.manage.revival import revived
+def run():
+    print("began", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(revived(run, say=lambda text: print(text, flush=True)))
+"""
+
+
+def test_an_order_to_stop_that_comes_while_a_killed_orchestrator_waits_to_be_started_again_is_obeyed():
+    with subprocess.Popen([sys.executable, "-c", REVIVED], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.endswith("starting it again in 3.2 s\n"):
+                os.kill(process.pid, signal.SIGTERM)
+                break
+        assert process.stdout.read() == ""
+        assert process.wait(60) == 0

@@ -33,6 +33,7 @@ class Orchestrator:
         self.lose_answers = 0
         self.known = False
         self.refused = 0
+        self.answers: int | None = None
 
     def assign(self, *replicas: Assigned, jobs: dict[int, dict[str, object]] | None = None) -> None:
         self.assignment = Assignment(term=self.term, generation=self.assignment.generation + 1, replicas=replicas, jobs=jobs or {})
@@ -49,6 +50,8 @@ class Orchestrator:
             raise WireError("connection refused")
         if headers["authorization"] != "Bearer secret":
             return said(401, error="wrong token")
+        if self.answers is not None:
+            return said(self.answers, error="not now")
         split = urlsplit(url)
         if split.path == "/v1/nodes":
             self.registrations.append(Registration.model_validate_json(body))

@@ -186,3 +186,75 @@ def test_the_log_tells_once_that_the_orchestrator_is_away(bench):
 
     bench.play(story)
     assert sum("is away" in line for line in bench.log) == 1
+
+
+@pytest.mark.parametrize("status", [401, 422, 500, 502])
+def test_a_controller_that_was_killed_and_is_refused_when_it_is_back_leaves_its_pes_alone(bench, status):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+
+    bench.play(story)
+
+    async def back(bench):
+        bench.orchestrator.answers = status
+        await bench.until(lambda: any(f"answered {status}" in line for line in bench.log))
+        bench.orchestrator.answers = None
+        await bench.until(lambda: any("registered as n1" in line for line in bench.log))
+
+    bench.log.clear()
+    bench.play(back, host=InnerHost(lambda assigned: None))
+
+
+def test_a_controller_waits_while_another_one_is_its_node(bench):
+    async def story(bench):
+        bench.orchestrator.answers = 409
+        await bench.until(lambda: any("answered 409" in line for line in bench.log))
+        assert not bench.running.done()
+        bench.orchestrator.answers = None
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        owner = bench.controller.reports.owner
+        assert len(owner) == 32
+        assert {message.controller for message in (*bench.orchestrator.registrations, *bench.orchestrator.beats)} == {owner}
+
+    bench.play(story)
+
+
+def test_a_full_disk_costs_a_controller_nothing_but_time(bench, monkeypatch):
+    monkeypatch.setattr("holdfast.manage.controller.RETRY_MAX_S", 0.1)
+    assign, full = bench.host.assign, [False]
+
+    def assigned(assignment):
+        if full[0]:
+            raise OSError(28, "No space left on device")
+        assign(assignment)
+
+    bench.host.assign = assigned
+
+    async def story(bench):
+        await bench.until(bench.host.alive)
+        full[0] = True
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: any("cannot keep what the orchestrator said" in line for line in bench.log))
+        full[0] = False
+        bench.orchestrator.assign(A)  # as after any registration: the generation has grown
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+
+    bench.play(story)
+
+
+def test_a_node_that_is_stopped_soon_after_a_recovery_still_says_what_became_of_its_replicas(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        bench.orchestrator.recovering = True
+        bench.host.fail((A.key,), "broken")
+        await bench.until(lambda: any("answered 503" in line for line in bench.log))
+        bench.orchestrator.recovering = False
+        await bench.until(lambda: (A.key, 1, "failed") in bench.told())
+        bench.orchestrator.assign(A, B)
+        await bench.until(lambda: (B.key, 1, "running") in bench.told())
+
+    bench.play(story)
+    assert (B.key, 1, "failed") in bench.told()

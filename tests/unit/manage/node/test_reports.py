@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def test_a_stopped_replica_is_forgotten(tmp_path):
 def test_reports_of_a_newer_holdfast_are_refused_in_words(tmp_path):
     with sqlite3.connect(tmp_path / "reports.db") as db:
         db.execute("PRAGMA user_version=99")
-    with pytest.raises(HoldfastError, match=r"written by a newer holdfast \(format 99, this one knows 1\).*new --work"):
+    with pytest.raises(HoldfastError, match=r"written by a newer holdfast \(format 99, this one knows 2\).*new --work"):
         opened(tmp_path)
 
 
@@ -132,6 +133,7 @@ def test_nothing_is_lost_doubled_or_reordered_between_record_and_acknowledgement
 
 WRITER = """
 import sys, time
+from contextlib import closing
 from pathlib import Path
 from holdfast.manage.reports import Change, Reports
 reports = Reports(Path(sys.argv[1]), clock=time.time)
@@ -159,3 +161,20 @@ def test_a_writer_that_is_killed_at_any_moment_leaves_whole_batches_and_all_it_h
         assert len(new) // 2 >= said
         assert [r.number for r in new] == list(range(new[0].number, new[0].number + len(new)))
         reports.close()
+
+
+def test_reports_of_an_older_format_are_kept_and_get_an_owner(tmp_path):
+    path = tmp_path / "reports.db"
+    made = Reports(path, clock=lambda: 1.0)
+    made.record([Change("1:a/0.0", 1, "running")])
+    owner = made.owner
+    made.close()
+    again = Reports(path, clock=lambda: 1.0)
+    assert again.owner == owner
+    again.close()
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript("DROP TABLE owner; PRAGMA user_version=1;")
+    migrated = Reports(path, clock=lambda: 1.0)
+    assert migrated.owner not in ("", owner)
+    assert [report.key for report in migrated.waiting(10)] == ["1:a/0.0"]
+    migrated.close()

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from holdfast.manage.link import Away, Link, Outdated, Place, Refused, place_at
+from holdfast.manage.link import Away, Link, Outdated, Place, Refused, Taken, place_at
+from holdfast.manage.protocol import Registration
 from holdfast.manage.wire import Wire, WireError
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
@@ -110,14 +111,25 @@ def test_what_the_orchestrator_answers_decides_what_a_node_does_about_it():
     async def story(wire, url):
         link = Link("n1", lambda: Place(url, "t"), wire)
         with pytest.raises(Outdated, match=r"answered 409: unknown"):
-            await link.assignment(1, 1)
-        with pytest.raises(Refused, match=r"answered 500: a page"):
-            await link.assignment(1, 1)
+            await link.assignment(1, 1, controller="c")
+        with pytest.raises(Away, match=r"answered 500: a page"):
+            await link.assignment(1, 1, controller="c")
+        with pytest.raises(Refused, match=r"answered 403: no"):
+            await link.assignment(1, 1, controller="c")
         with pytest.raises(Refused, match=r"something else than a Assignment"):
-            await link.assignment(1, 1)
-        assert await link.assignment(1, 1) is None
+            await link.assignment(1, 1, controller="c")
+        assert await link.assignment(1, 1, controller="c") is None
+        with pytest.raises(Taken, match=r"answered 409: another"):
+            await link.register(Registration(name="n1", cores=1, memory_bytes=1))
 
-    answers = [said(409, b'{"error": "unknown"}'), said(500, b"a page"), said(200, b"[]"), b"HTTP/1.1 204 X\r\n\r\n"]
+    answers = [
+        said(409, b'{"error": "unknown"}'),
+        said(500, b"a page"),
+        said(403, b"no"),
+        said(200, b"[]"),
+        b"HTTP/1.1 204 X\r\n\r\n",
+        said(409, b'{"error": "another"}'),
+    ]
     served(answers, story)
 
 
