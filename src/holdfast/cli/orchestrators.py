@@ -55,15 +55,14 @@ def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Ca
     while True:
         try:
             found = client.events(after=number or 0, wait_s=0.0 if number is None else 5.0)
+            away = False
+            for event in found["events"] if number is not None else ():
+                seen(event)
+            number = found["newest"] if number is None else found["last"]
+            if over():
+                return
         except OrchestratorAway as error:
             if not away:
                 say(f"{error}; waiting for it")
             away = True
             time.sleep(AWAY_S)
-            continue
-        away = False
-        for event in found["events"] if number is not None else ():
-            seen(event)
-        number = found["newest"] if number is None else found["last"]
-        if over():
-            return

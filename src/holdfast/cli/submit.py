@@ -34,12 +34,12 @@ def submit(
       holdfast submit job.yaml --wait 60 --json
     """
     from holdfast.manage.client import NotReached, find_client
-    from holdfast.model.document import read_document
+    from holdfast.model.document import check_document, read_document
     from holdfast.model.job import Job
 
     job = read_document(document, Job)
     if name is not None:
-        job = Job.model_validate({**job.model_dump(), "job": name})
+        job = check_document({**job.model_dump(mode="json", exclude_unset=True), "job": name}, Job, thing=f"{document} with --name")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         last = client.events()["newest"]
         number = client.submit(job)

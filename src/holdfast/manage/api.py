@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from functools import cache
 from importlib import metadata
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import Field
 from starlette.applications import Starlette
@@ -29,6 +29,8 @@ from holdfast.manage.stories import ended_story, job_line, live_story, node_line
 from holdfast.manage.submission import Conflict, NotThere, offer_problems
 from holdfast.model.document import Part
 from holdfast.model.job import Job
+
+T = TypeVar("T")
 
 POLL_S = 20.0
 DONE_S = 15.0
@@ -76,6 +78,10 @@ class Serving(Plugin):
 
 class Api(Plugin):
     """Makes the application that a server serves."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._unanswered: set[asyncio.Future[Any]] = set()
 
     def application(self, tokens: Tokens) -> Starlette:
         """The API for callers with these tokens."""
@@ -171,11 +177,9 @@ class Api(Plugin):
 
     async def submit(self, asked: Asked) -> Answer:
         try:
-            number = await self.orchestrator.submit(asked.body)
+            number = await self._written(self.orchestrator.submit(asked.body))
         except Conflict as error:
             raise Refusal(409, str(error)) from None
-        except (Fenced, DatabaseAway) as error:
-            raise Refusal(503, str(error)) from None
         return Answer({"id": number, "name": asked.body.job, "state": "submitted"}, status=201)
 
     async def jobs(self, asked: Asked) -> Answer:
@@ -232,7 +236,7 @@ class Api(Plugin):
         if node is None:
             known = ", ".join(sorted(self.orchestrator.resources.nodes)) or "none"
             raise Refusal(404, f"node '{name}' does not exist; nodes are: {known}")
-        await self.orchestrator.resources.drain(node, asked.body.drain)
+        await self._written(self.orchestrator.resources.drain(node, asked.body.drain))
         return Answer(node_line(self.orchestrator, node), status=202)
 
     async def events(self, asked: Asked) -> Answer:
@@ -292,6 +296,24 @@ class Api(Plugin):
         """Answer when what was asked for is durable: a caller that got no answer asks again, one that got it need not."""
         if event is not None and not await self.orchestrator.done(event, within_s=DONE_S):
             raise Refusal(503, "this waits behind other work; ask again", headers={"Retry-After": "2"})
+
+    async def _written(self, work: Coroutine[Any, Any, T]) -> T:
+        """What comes of work that writes. If that takes too long the caller is told so, and it goes on all the same."""
+        task = asyncio.ensure_future(work)
+        self._unanswered.add(task)
+        task.add_done_callback(self._unanswered.discard)
+        done, _ = await asyncio.wait({task}, timeout=DONE_S)
+        if not done:
+            task.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody is left to be told
+            raise Refusal(
+                503,
+                "the database does not answer: this waits for it, and is done when it is back; ask again",
+                headers={"Retry-After": "2"},
+            )
+        try:
+            return task.result()
+        except (Fenced, DatabaseAway) as error:
+            raise Refusal(503, str(error), headers={"Retry-After": "2"}) from None
 
     async def _living(self, number: int) -> None:
         """Refuse calls about jobs that have ended, or never were."""

@@ -20,7 +20,6 @@ from holdfast.model.job import Job
 URL = "HOLDFAST_URL"
 TOKEN = "HOLDFAST_TOKEN"
 CALL_S = 30.0
-HELD_S = 15.0
 RETRY_S = 0.1
 
 
@@ -33,7 +32,7 @@ class ClientError(HoldfastError):
 
 
 class OrchestratorAway(HoldfastError):
-    """Nobody answers."""
+    """Nobody answers, or not in time."""
 
 
 class NotReached(HoldfastError):
@@ -149,21 +148,31 @@ class Client:
                 raise NotReached(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
 
     def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
-        """The node once nothing is left on it. Raises NotReached, with why replicas stay, when the limit has passed."""
+        """The node once nothing is left on it. An orchestrator that is away meanwhile is waited for.
+
+        Raises NotReached, with why replicas stay, when the limit has passed.
+        """
         ends = time.monotonic() + limit_s
         after = 0
         stays: dict[str, str] = {}
         while True:
-            found = next((each for each in self.nodes() if each["name"] == node), None)
-            if found is None:
-                raise NotReached(f"node '{node}' is not there any more")
-            if found["state"] == "drained":
-                return found
             left_s = ends - time.monotonic()
-            if left_s <= 0:
-                why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
-                raise NotReached(f"node '{node}' is {found['state']} and has {counted(found['replicas'])} after {limit_s:g} s{why}")
-            seen = self.events(after=after, wait_s=min(left_s, 1.0))
+            try:
+                found = next((each for each in self.nodes() if each["name"] == node), None)
+                if found is None:
+                    raise NotReached(f"node '{node}' is not there any more")
+                if found["state"] == "drained":
+                    return found
+                if left_s <= 0:
+                    why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
+                    has = counted(found["replicas"])
+                    raise NotReached(f"node '{node}' is {found['state']} and has {has} after {limit_s:g} s{why}")
+                seen = self.events(after=after, wait_s=min(left_s, 1.0))
+            except OrchestratorAway:
+                if left_s <= 0:
+                    raise
+                time.sleep(RETRY_S)
+                continue
             after = int(seen["last"])
             for event in seen["events"]:
                 if event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
@@ -172,6 +181,11 @@ class Client:
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
         try:
             answer = self._http.request(method, self.url + path, timeout=limit_s, **what)
+        except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
+            raise OrchestratorAway(
+                f"the orchestrator at {self.url} was reached and did not answer within {limit_s:g} s; "
+                "what was asked for may still be done: look with 'holdfast jobs', or ask again"
+            ) from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise OrchestratorAway(
                 f"no orchestrator answers at {self.url} ({error or type(error).__name__}); start one with 'holdfast serve', "
@@ -181,7 +195,15 @@ class Client:
             hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
             text = f"{error_text(answer.content)}{hint if answer.status_code in (401, 403) else ''}"
             raise ClientError(text, status=answer.status_code)
-        found: dict[str, Any] = answer.json() if answer.content else {}
+        try:
+            found = answer.json() if answer.content else {}
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise HoldfastError(
+                f"what answers at {self.url} is no orchestrator: wanted a JSON object, got {answer.text[:60]!r}; "
+                f"say where it is with --orchestrator or {URL}"
+            )
         return found
 
 

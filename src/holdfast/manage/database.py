@@ -8,6 +8,7 @@ one that went away with the connection is tried again, and not done twice if it 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +28,20 @@ T = TypeVar("T")
 
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts while the database is away; the last one is repeated."""
+
+PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+"""What SQLite says of a file that is well and cannot be had now. It has one class of error for these and for all others."""
 
 
 class Fenced(HoldfastError):
@@ -62,7 +77,10 @@ class Database:
         self._closing = threading.Event()
 
     def open(self) -> int:
-        """Wait for the database, bring it to today's version and take the next term; the term taken."""
+        """Wait for the database, bring it to today's version and take the next term; the term taken.
+
+        Raises HoldfastError for one that waiting does not mend: it cannot be written, or is not holdfast's.
+        """
 
         def taken(connection: Connection) -> int:
             migrate(connection)
@@ -71,7 +89,11 @@ class Database:
             return current + 1 if connection.execute(mine).rowcount == 1 else 0
 
         while not self.term:
-            self.term = self._persevere(taken, writes=True)
+            try:
+                self.term = self._persevere(taken, writes=True)
+            except DBAPIError as error:
+                text = f"database {self._shown()} cannot be used: {_first_line(error)}; mend it, or give another --database"
+                raise HoldfastError(text) from error
         return self.term
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -176,10 +198,8 @@ class Database:
         try:
             with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
                 return question(connection)
-        except (OperationalError, InterfaceError) as error:
-            raise DatabaseAway(f"database {self._shown()} is away: {_first_line(error)}") from error
         except DBAPIError as error:
-            if error.connection_invalidated:
+            if _passes(error, opening=not self.term):
                 raise DatabaseAway(f"database {self._shown()} is away: {_first_line(error)}") from error
             raise
 
@@ -224,6 +244,15 @@ def _set_up_sqlite(connection: Any, _: object) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _passes(error: DBAPIError, *, opening: bool) -> bool:
+    """Whether an error may well be over by itself. A disk that turns read-only under an orchestrator may turn back; one that is so
+    from the start was meant to be."""
+    code = getattr(error.orig, "sqlite_errorcode", None)
+    if code is not None:
+        return code & 0xFF in PASSING or (code & 0xFF == sqlite3.SQLITE_READONLY and not opening)
+    return isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
 
 
 def _first_line(error: DBAPIError) -> str:

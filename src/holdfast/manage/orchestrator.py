@@ -11,7 +11,6 @@ import contextlib
 import itertools
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
@@ -225,13 +224,10 @@ class Orchestrator:
         self._work_on(job)
         return event
 
-    def post_status(self, job: LiveJob, key: str | None = None) -> None:
+    def post_status(self, job: LiveJob) -> None:
         """Tell a job that replicas of it have changed; what waits to be told already is told with it."""
-        keys = () if key is None else (key,)
-        if job.queue and job.queue[-1].name == STATUS:
-            job.queue[-1] = replace(job.queue[-1], data={"keys": (*job.queue[-1].data["keys"], *keys)})
-            return
-        self.post(job, STATUS, data={"keys": keys})
+        if not job.queue or job.queue[-1].name != STATUS:
+            self.post(job, STATUS)
 
     def begin_work(self, job: LiveJob, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes long and belongs to a job's present state. If it fails, that is an `error` of the job."""

@@ -61,11 +61,10 @@ class Placing(Plugin):
         """A job's replicas have their places now, or need none any more."""
         self._held.subtract(self._promised.pop(job, {}))
 
-    def another(self, replica: Replica, *, host: str, also_here: bool = False) -> str | None:
-        """A node for a replica that cannot stay where it is; its own only when that is allowed."""
+    def another(self, replica: Replica, *, host: str) -> str | None:
+        """A node for a replica that cannot stay where it is."""
         beside = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
-        not_on = beside if also_here else beside | {replica.node}
-        return place_one(self.rooms(), host=host, not_on=not_on, beside=beside)
+        return place_one(self.rooms(), host=host, not_on=beside | {replica.node}, beside=beside)
 
     def rooms(self) -> list[Room]:
         """The nodes that can take replicas, with what they hold and have been promised."""

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from holdfast.errors import HoldfastError
@@ -121,11 +122,24 @@ def live_job(kept: Kept, story: Sequence[Move], machines: Mapping[str, Machine])
             f"machines are: {', '.join(sorted(machines))}; give its document with --machine"
         )
     machine = machines[kept.type]
+    if kept.state not in machine.states:
+        raise HoldfastError(
+            f"job {kept.id} ('{kept.name}') is {kept.state}, and machine '{kept.type}' has no such state; "
+            f"states are: {', '.join(machine.states)}; give the document that it was begun with by --machine"
+        )
     written = frozenset(move.state for move in story if move.state in machine.states and machine.states[move.state].persisted)
-    layout = Layout.model_validate_json(kept.layout) if kept.layout else None
+    try:
+        document = Job.model_validate_json(kept.document)
+        layout = Layout.model_validate_json(kept.layout) if kept.layout else None
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise HoldfastError(
+            f"job {kept.id} ('{kept.name}') is stored in words that this holdfast does not take "
+            f"({'.'.join(map(str, first['loc']))}: {first['msg']}); start the one that wrote it and cancel the job there"
+        ) from None
     return LiveJob(
         kept.id,
-        Job.model_validate_json(kept.document),
+        document,
         machine,
         Life(kept.id, kept.state, written | {kept.state}, len(story), tuple(story)),
         kept.submitted_s,

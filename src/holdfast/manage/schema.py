@@ -88,9 +88,19 @@ class NewerDatabase(HoldfastError):
     """The database was written by a later holdfast."""
 
 
+class ForeignDatabase(HoldfastError):
+    """The database is another program's."""
+
+
 def migrate(connection: Connection) -> int:
-    """Bring the database to today's version, in the caller's transaction; the version it had. Raises NewerDatabase."""
+    """Bring the database to today's version, in the caller's transaction; the version it had.
+
+    Raises NewerDatabase, and ForeignDatabase for one that another program has made.
+    """
+    if connection.dialect.name == "postgresql":  # of two that start on an empty database one goes first; SQLite sees to it itself
+        connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('holdfast_schema'))"))
     if not inspect(connection).has_table("holdfast_schema"):
+        _check_is_empty(connection)
         connection.execute(text("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO holdfast_schema (version) VALUES (0)"))
     had = int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
@@ -104,3 +114,14 @@ def migrate(connection: Connection) -> int:
             connection.execute(text(statement))
     connection.execute(text("UPDATE holdfast_schema SET version = :version"), {"version": len(VERSIONS)})
     return had
+
+
+def _check_is_empty(connection: Connection) -> None:
+    """Raise ForeignDatabase for a file with tables of others, or a server's database with tables that are named as ours."""
+    there = set(inspect(connection).get_table_names())
+    others = there if connection.dialect.name == "sqlite" else there & set(metadata.tables)
+    if others:
+        raise ForeignDatabase(
+            f"the database is not holdfast's: it has the tables {', '.join(sorted(others)[:5])} and no 'holdfast_schema'; "
+            "give another --database"
+        )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.manage.archive import Kept
 from holdfast.manage.life import Move
 from holdfast.manage.livejob import LiveJob
-from holdfast.manage.replicas import Replica
+from holdfast.manage.replicas import LIVING, Replica
 from holdfast.model.job import Layout, Task
 
 if TYPE_CHECKING:
@@ -36,11 +36,10 @@ def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
     graph = orchestrator.dataflow.graph
     tasks = []
     if job.life.state not in ("submitted", "parsing") and job.layout is not None:
-        owners = {task.name: owner for owner, task in graph.uses(job.id) if owner == job.id}
         for task in job.layout.tasks:
             owner, name = _owner(job, task)
             replicas = orchestrator.replicas.of(owner, [name])
-            tasks.append({**_task(task), "owner": owners.get(task.name, owner), "replicas": [replica_line(r) for r in replicas]})
+            tasks.append({**_task(task), "owner": owner, "replicas": [replica_line(r) for r in replicas]})
     return {
         **job_line(job),
         "document": job.document.model_dump(mode="json", exclude_none=True),
@@ -77,8 +76,8 @@ def ended_story(kept: Kept, story: Sequence[Move], *, document: dict[str, Any], 
 
 def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
     """A node with what it offers and has."""
-    here = orchestrator.replicas.at(node.name)
-    state = node.state if node.state == "lost" or not node.draining else ("draining" if here else "drained")
+    lives = sum(replica.state in LIVING for replica in orchestrator.replicas.at(node.name))  # dead ones only have their place there
+    state = node.state if node.state == "lost" or not node.draining else ("draining" if lives else "drained")
     return {
         "name": node.name,
         "state": state,
@@ -89,7 +88,7 @@ def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
         "metrics": node.offer.metrics,
         "since_s": node.since_s,
         "slots": node.slots,
-        "replicas": len(here),
+        "replicas": lives,
         "generation": node.generation,
         "acknowledged": node.acknowledged,
         "stalled_s": node.stalled_s,

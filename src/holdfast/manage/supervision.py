@@ -10,7 +10,7 @@ from holdfast.manage.archive import replicas_placed
 from holdfast.manage.dispatch import living_beside
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide, leaves_dead
-from holdfast.manage.replicas import DEAD, STARTED, Replica
+from holdfast.manage.replicas import DEAD, LIVING, STARTED, Replica
 from holdfast.model.job import Job
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Supervision(Plugin):
         )
         for user in sorted(self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)):
             if user in self.orchestrator.jobs:
-                self.orchestrator.post_status(self.orchestrator.jobs[user], replica.key)
+                self.orchestrator.post_status(self.orchestrator.jobs[user])
 
     def nodes_changed(self) -> None:
         """There may be room where there was none: weigh jobs that wait for it, and empty nodes that are drained."""
@@ -59,7 +59,7 @@ class Supervision(Plugin):
             elif replica.state in DEAD and replica.due_s is None:
                 job = self.orchestrator.jobs.get(self.responsible(replica))
                 if job is not None:
-                    self.orchestrator.post_status(job, replica.key)
+                    self.orchestrator.post_status(job)
         for name in sorted(self.orchestrator.resources.draining):
             self.empty(name)
 
@@ -67,7 +67,7 @@ class Supervision(Plugin):
         """Ask for every replica of a node to be moved off it."""
         for replica in self.orchestrator.replicas.at(node):
             job = self.orchestrator.jobs.get(self.responsible(replica))
-            if job is not None and replica.wanted and replica.state not in (*DEAD, "finished"):
+            if job is not None and replica.wanted and replica.state in LIVING:
                 self.orchestrator.post(job, "move", data={"key": replica.key, "node": node}, cause=f"node {node} is drained")
 
     async def weigh(self, job: LiveJob, command: Command) -> None:

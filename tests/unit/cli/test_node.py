@@ -7,6 +7,7 @@ from holdfast.cli.drain import drain
 from holdfast.cli.node import node
 from holdfast.cli.nodes import nodes
 from holdfast.cli.reproduce_system_s import system_s
+from holdfast.cli.submit import submit
 from holdfast.errors import HoldfastError
 
 
@@ -27,6 +28,13 @@ def refused(command, *arguments: str) -> str:
 )
 def test_a_mistake_of_a_node_is_told(tmp_path, arguments, text):
     assert refused(node, "--orchestrator", str(tmp_path), "--name", "n1", "--work", str(tmp_path / "n1"), *arguments) == text
+
+
+def test_a_job_cannot_be_given_a_name_that_is_none(tmp_path):
+    job = tmp_path / "job.yaml"
+    job.write_text("{job: a, host: light, pes: {x: {}}}")
+    said = refused(submit, str(job), "--name", "bad name", "--orchestrator", str(tmp_path))
+    assert "job.yaml with --name: job: wanted" in said
 
 
 def test_a_url_needs_a_token(tmp_path):

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import asdict
 
 import pytest
@@ -204,4 +205,52 @@ def test_places_are_replaced_and_removed_by_task(tmp_path):
         Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),
         Placed(1, "x/0", 1, "n2"),
     ]
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("CREATE TABLE jobs (id)", "the database is not holdfast's: it has the tables jobs and no 'holdfast_schema'; give another"),
+        ("CREATE TABLE songs (id)", "the database is not holdfast's: it has the tables songs"),
+        (None, "cannot be used: file is not a database; mend it, or give another --database"),
+    ],
+)
+def test_a_file_that_is_not_holdfasts_is_told_at_once_and_left_as_it_is(tmp_path, made, words):
+    path = tmp_path / "d.db"
+    if made is None:
+        path.write_bytes(b"Dear diary, " * 100)
+    else:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute(made)
+    told = []
+    with pytest.raises(HoldfastError, match=words):
+        opened(path, told)
+    assert told == []
+    if made is not None:
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
+
+
+def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_that_comes_later(tmp_path):
+    opened(tmp_path / "d.db").close()
+    told = []
+    with pytest.raises(HoldfastError, match="cannot be used: attempt to write a readonly database; mend it, or give another"):
+        opened(f"file:{tmp_path / 'd.db'}?mode=ro&uri=true", told)
+    assert told == []
+    database = opened(tmp_path / "d.db", told)
+
+    async def play():
+        with database._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA query_only=ON")
+            connection.commit()
+        writing = asyncio.create_task(database.write(submitted(1)))
+        while not told:
+            await asyncio.sleep(0.01)
+        assert "is away: attempt to write a readonly database; waiting for it" in told[0]
+        with closing(database._engine.raw_connection()) as raw:
+            raw.execute("PRAGMA query_only=OFF")
+        await writing
+
+    asyncio.run(play())
     database.close()

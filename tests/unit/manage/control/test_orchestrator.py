@@ -1,6 +1,8 @@
 """The orchestrator over its API, with nodes that are played: lives of jobs, recovery, supervision, and refusals."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 from importlib.resources import files
 
@@ -550,5 +552,71 @@ def test_a_node_that_speaks_of_a_later_term_while_the_database_is_away_ends_noth
             await control.submit()  # waits for the database
             assert not control.orchestrator.stopping
             assert not any("99" in text for text in control.said)
+
+    asyncio.run(play())
+
+
+def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done_after_all(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.manage.api.DONE_S", 0.1)
+
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            await n1.register()
+            control.orchestrator.persistence.database.cut(1.0)
+            job = {"job": "a", "host": "light", "pes": {"x": {}}}
+            for path, asked in (("/v1/jobs", job), ("/v1/nodes/n1/drain", {})):
+                answer = await control.call("POST", path, json=asked)
+                assert answer.status_code == 503
+                assert answer.json()["error"].startswith("the database does not answer: this waits for it")
+            await control.until(lambda: _is_there(control, "a"))
+            await control.until(lambda: _is_drained(control, "n1"))
+
+    asyncio.run(play())
+
+
+async def _is_there(control, name):
+    return any(job.name == name for job in control.orchestrator.jobs.values())
+
+
+async def _is_drained(control, name):
+    nodes = (await control.call("GET", "/v1/nodes")).json()["nodes"]
+    return [node["state"] for node in nodes if node["name"] == name] == ["drained"]
+
+
+def test_a_stored_state_or_document_that_is_not_understood_any_more_is_told_at_the_start(settings, tmp_path):
+    machine = tmp_path / "machine.toml"
+    shipped = (files("holdfast.manage") / "machines" / "streaming.toml").read_text()
+    machine.write_text(shipped.replace("mapping", "charting"))
+
+    async def play():
+        async with running(replace(settings, machines=(machine,), capacity_wait_s=60)) as control:
+            await control.reaches(await control.submit("a"), "optimizing")
+        with pytest.raises(HoldfastError, match=r"job 1 \('a'\) is charting, and machine 'streaming' has no such state; states"):
+            async with running(settings):
+                pass
+        with closing(sqlite3.connect(settings.work / "jobs.db")) as stored:
+            stored.execute("""UPDATE jobs SET state = 'submitted', document = '{"job": "a", "flavour": 1}'""")
+            stored.commit()
+        with pytest.raises(HoldfastError, match=r"job 1 \('a'\) is stored in words that this holdfast does not take \(flavour: "):
+            async with running(settings):
+                pass
+
+    asyncio.run(play())
+
+
+def test_a_node_is_drained_when_only_dead_and_finished_replicas_have_their_place_there(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(
+                    pes={"x": {"replicas": 2}, "y": {"replicas": 2}, "z": {}}, policy={"restart": "never", "give_up_after": 1}
+                )
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0" if f"{number}:x/0.0" in n1.has else f"{number}:x/0.1", "failed", "boom")
+                n1.report(f"{number}:y/0.0" if f"{number}:y/0.0" in n1.has else f"{number}:y/0.1", "finished")
+                await control.call("POST", "/v1/nodes/n1/drain", json={})
+                await control.until(lambda: _is_drained(control, "n1"))
 
     asyncio.run(play())

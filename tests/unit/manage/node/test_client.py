@@ -5,6 +5,7 @@ import json
 import httpx
 import pytest
 
+from holdfast.cli.orchestrators import follow
 from holdfast.errors import HoldfastError
 from holdfast.manage.client import Client, ClientError, NotReached, OrchestratorAway, find_client
 from holdfast.model.job import Job, LightPe
@@ -93,3 +94,35 @@ def test_a_client_is_found_by_folder_by_environment_or_not_at_all(tmp_path, monk
     monkeypatch.setenv("HOLDFAST_TOKEN", "secret")
     with find_client(None) as made:
         assert made.url == "http://127.0.0.1:6"
+
+
+def test_an_answer_that_is_late_and_one_that_is_no_orchestrators_are_told_apart_from_none():
+    def late(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("timed out")
+
+    with client(late) as made, pytest.raises(OrchestratorAway, match=r"was reached and did not answer within 30 s; what was asked"):
+        made.submit(JOB)
+    for text in ("<html>hello</html>", "[]"):
+        with (
+            client(lambda request, text=text: httpx.Response(200, text=text)) as made,
+            pytest.raises(HoldfastError, match=r"what answers at http://orchestrator is no orchestrator: wanted a JSON object"),
+        ):
+            made.nodes()
+
+
+def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits_or_watches(monkeypatch):
+    monkeypatch.setattr("holdfast.cli.orchestrators.AWAY_S", 0.0)
+    calls = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        calls.append(request.url.path)
+        if len(calls) % 3 == 0:
+            raise httpx.ConnectError("refused")
+        node = {"name": "n1", "state": "drained" if len(calls) > 4 else "draining", "replicas": 1}
+        return httpx.Response(200, json={"nodes": [node], "events": [], "last": 1, "newest": 1, "ended": len(calls) > 12})
+
+    with client(answer) as made:
+        assert made.wait_for_drained("n1", limit_s=60)["state"] == "drained"
+        calls.clear()
+        follow(made, seen=print, over=lambda: bool(made.job(1)["ended"]))
+    assert len(calls) > 12
