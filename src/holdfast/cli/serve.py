@@ -27,7 +27,7 @@ from holdfast.cli.shared import say
 @click.option("--lost-after", "lost_after_s", default=3.0, show_default=True, type=click.FloatRange(0.2),
               help="Seconds of silence after which a node is lost, at least four beats.")  # fmt: skip
 @click.option("--recovery-wait", "recovery_wait_s", default=10.0, show_default=True, type=click.FloatRange(0),
-              help="Seconds that a started orchestrator waits for the nodes to come back.")  # fmt: skip
+              help="Seconds that a started orchestrator waits for the next of its nodes to come back.")  # fmt: skip
 @click.option("--capacity-wait", "capacity_wait_s", default=10.0, show_default=True, type=click.FloatRange(0),
               help="Seconds that a job without room waits for nodes before it fails.")  # fmt: skip
 @click.option("--replicas-per-core", default=32.0, show_default=True, type=click.FloatRange(0.01),
