@@ -2,6 +2,7 @@
 
 import io
 import re
+import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -54,10 +55,23 @@ def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, hei
     with _ONE_AT_A_TIME, matplotlib.rc_context(_STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")  # the reader's browser may have it
         figure = Figure(figsize=(width, height), layout="constrained")
-        draw(figure.subplots())
+        axes = figure.subplots()
+        draw(axes)
+        axes.set_title(_in_lines(axes.get_title()))
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _inline(text.getvalue(), label)
+
+
+def _in_lines(title: str) -> str:
+    """A title that leaves room for what it stands over: a group of operators may have a name of many.
+
+    >>> print(_in_lines("market+trade_quote+quote_filter+trade_filter+aggregator+vwap, offset 5"))
+    market+trade_quote+quote_filter+trade_filter+aggregator+
+    vwap, offset 5
+    """
+    lines = [line.replace("+ ", "+") for line in textwrap.wrap(title.replace("+", "+ "), 64)]
+    return "\n".join(lines[:3]) + (" ..." if len(lines) > 3 else "")
 
 
 def line_plot(
