@@ -81,7 +81,7 @@ def advise(**options: Any) -> None:
     \b
     Example:
       holdfast trace market --events 200000 --out market.parquet
-      holdfast advise examples/bargain_discovery.py --trace market.parquet --budget 3
+      holdfast advise examples/bargain_discovery.py --trace market.parquet --budget 50%
     """
     _advise(**options)
 
