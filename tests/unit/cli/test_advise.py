@@ -1,0 +1,32 @@
+"""holdfast advise: what is refused before anything is measured."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.advise import advise
+from holdfast.errors import HoldfastError
+
+APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--budget", "0"], "with a budget of nothing there is nothing to advise"),
+        (["--budget", "0%"], "with a budget of nothing there is nothing to advise"),
+        (["--budget", "8"], r"wanted 1 to 7 replicas \(the application has 7 operators and sources\), got 8"),
+        (["--budget", "some"], "such as 3, or a share of the CPU of full replication up to 100%, such as 50%, got 'some'"),
+        (["--budget", "3", "--ic", "0.5"], "--budget and --ic say different things; give one of them"),
+        (["--ic", "1.5"], "--ic: wanted a share from 0 to 1, got 1.5"),
+        (["--loss", "-1"], "--loss: wanted a share from 0 to 1, got -1"),
+        (["--outage", "0"], "--outage: wanted more than 0 seconds, got 0"),
+        (["--failover", "0"], "--failover: wanted more than 0 seconds, got 0"),
+    ],
+)
+def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path, options, said):
+    command = [str(APPLICATION), "--trace", str(tmp_path / "none.parquet"), "--out", str(tmp_path / "out"), *options]
+    with pytest.raises(HoldfastError, match=said):
+        CliRunner().invoke(advise, command, catch_exceptions=False)
+    assert list(tmp_path.iterdir()) == []
