@@ -18,6 +18,8 @@ MEANINGS = {
     "nothing duplicated": "no epoch left a sink twice, but for its correction",
     "replicas agree": "no two replicas made different exact rows of one epoch",
     "every tentative result corrected": "what was not exact when it left was replaced by what is",
+    "every fault struck": "every fault of the schedule came about; one that did not has proved nothing",
+    "internal completeness": "PEs had as many of their tuples in time as the strategy promises",
     "second law": "when all is quiet the output is what the whole trace gives as one plan, whatever was killed",
 }
 """What each verdict speaks of, by how its name begins."""

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.model.job import Reading, Task
-from holdfast.report.run import run_page
+from holdfast.report.run import MEANINGS, run_page
+from holdfast.run.checkers import check_run
+from holdfast.run.completeness import completeness_kept
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
@@ -84,6 +86,13 @@ def test_verdicts_come_first_with_what_they_mean(text):
     law = next(row for row in re.findall(r"<tr>(.*?)</tr>", text) if "second law" in row)
     assert "whatever was killed" in law and ">false<" in law and "seq 7: &lt;a&gt; &amp; &lt;b&gt;" in law
     assert cells(text, "of another kind")[1] == "unknown"
+
+
+def test_every_verdict_of_a_history_is_told_with_what_it_means():
+    events = sorted(history(), key=lambda event: event.at_s)
+    found = [*check_run(events, TIMELINE, sinks=["out"], scheduled=1), completeness_kept(None, promised=0.5)]
+    for verdict in found:
+        assert any(verdict.name.startswith(start) for start in MEANINGS), verdict.name
 
 
 def test_the_figures_of_the_run_are_said(text):
