@@ -9,6 +9,7 @@ from holdfast.model.job import Task
 from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
 from holdfast.report.run_plots import RunPlots
 from holdfast.run.checkers import Recovery, recoveries
+from holdfast.run.completeness import Completeness
 from holdfast.run.course import Decided, Stay, decisions, stays
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
@@ -67,7 +68,9 @@ def _summary(document: Mapping[str, Any]) -> str:
     if silences:
         said.append("longest silence: " + ", ".join(f"{gap:.2f} s at {sink}" for sink, gap in silences.items()))
     if document["internal_completeness"] is not None:
-        said.append(f"PEs had {document['internal_completeness']:.2%} of their tuples in time (internal completeness)")
+        said.append(
+            f"share of tuples processed in time (internal completeness): {Completeness(**document['internal_completeness'])}"
+        )
     return ". ".join(text[0].upper() + text[1:] for text in said) + "."
 
 

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.job import Reading, Task
+from holdfast.cli.run import _document
+from holdfast.model.job import Job, Reading, Task
 from holdfast.report.run import MEANINGS, run_page
 from holdfast.run.checkers import check_run
 from holdfast.run.completeness import completeness_kept
+from holdfast.run.experiment import Ran
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
@@ -28,7 +30,7 @@ DOCUMENT = {
     "rows": {"out": 1234},
     "latency_s": {"median": 0.52, "worst": 7.25},
     "gap_s": {"out": 3.5},
-    "internal_completeness": 0.875,
+    "internal_completeness": {"share": 0.875, "unknown": 0},
     "faults": [],
     "recoveries": [],
     "verdicts": [
@@ -59,6 +61,9 @@ def history():
     yield Event(104.6, "n1", "restored", {"task": "index<i>/0", "from": 2, "to": 4})
     yield Event(106.7, "n1", "recovered", {"task": "index<i>/0", "epoch": 4})
     for epoch in range(1, 7):
+        for stream in ("trades", "vwap", "index"):
+            commit = {"stream": stream, "task": 0, "epoch": epoch, "as": "first", "quality": "exact", "rows": 9}
+            yield Event(100.3 + epoch, "n1", "commit", {**commit, "closed_s": 100.0 + epoch, "producer": "a replica"})
         quality = {3: "absent", 4: "tentative", 5: "predicted"}.get(epoch, "exact")
         about = {"sink": "out", "epoch": epoch, "rows": 0 if epoch == 3 else 9}
         yield Event(100.5 + epoch, "n1", "output", {**about, "as": "first", "quality": quality, "latency_s": 0.5})
@@ -96,7 +101,13 @@ def test_every_verdict_of_a_history_is_told_with_what_it_means():
 
 
 def test_the_figures_of_the_run_are_said(text):
-    for figure in ("Completed after 31 s", "1,234 rows at out", "0.52 s (median), 7.25 s at worst", "3.50 s at out", "87.50%"):
+    for figure in (
+        "Completed after 31 s",
+        "1,234 rows at out",
+        "0.52 s (median), 7.25 s at worst",
+        "3.50 s at out",
+        "(internal completeness): 0.8750",
+    ):
         assert figure in text
 
 
@@ -139,6 +150,16 @@ def test_a_run_that_never_began_has_a_page_that_says_why():
     text = run_page(failed, events=[], tasks=TASKS, timeline=None)
     assert "Failed after 31 s: no node has room." in text and "before there was anything to judge" in text
     assert "<svg" not in text
+
+
+def test_the_page_takes_what_the_command_says_of_a_run():
+    events = sorted(history(), key=lambda event: event.at_s)
+    job = Job(job="bargains", application="bargains.py", type="finite", log="/runs/log", out="/runs/out")
+    ran = Ran("completed", "", {}, TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
+    document = _document(job, ran, {"verify": False})
+    text = run_page(document, events=ran.events, tasks=ran.tasks, timeline=ran.timeline)
+    assert "Completed after 12 s" in text and "internal completeness" in text
+    assert all(verdict["said"] in text.replace("&#x27;", "'") for verdict in document["verdicts"])
 
 
 def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():
