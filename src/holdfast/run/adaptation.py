@@ -134,7 +134,10 @@ class Adaptor:
 
 
 def _switched(task: Task, replicas: Sequence[ReplicaView], *, whole: bool) -> list[Decision]:
-    """All living replicas active where the task is protected; else one: the primary, or what is there of it."""
+    """All living replicas active where the task is protected; else one: the primary, or what is there of it. None any more of a
+    task that has come to its end."""
+    if any(r.state == "finished" for r in replicas):
+        return []
     living = sorted((r for r in replicas if r.state in LIVING), key=lambda r: (not r.active, r.rank, r.replica))
     wanted = {r.replica for r in (living if whole else living[:1])}
     if not living or wanted == {r.replica for r in living if r.active}:

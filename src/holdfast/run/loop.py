@@ -63,6 +63,7 @@ class Loop:
         self._worker: Worker | None = None
         self._timeline: Timeline | None = None
         self._stopping = threading.Event()
+        self._killed = False
         self._stalled_until = self._slow_until = self._slow_s = 0.0
         self._busy = True
         self._log_away_since: float | None = None
@@ -85,7 +86,8 @@ class Loop:
         self._thread.join(wait_s)
 
     def kill(self) -> None:
-        """End it at once, in the middle of whatever it does."""
+        """End it at once, in the middle of whatever it does, and where that swallows what is thrown into it, right after."""
+        self._killed = True
         ident = self._thread.ident
         if ident is not None and self._thread.is_alive():
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Killed))
@@ -128,6 +130,7 @@ class Loop:
                 else:
                     self._worker, self.state = None, "idle"
                     self._stopping.wait(POLL_S)
+                    self._die_if_killed()
         except Killed:
             self.state, self.error = "failed", "killed by a fault"
         except HoldfastError as error:
@@ -135,6 +138,11 @@ class Loop:
         except Exception as error:
             logging.getLogger("holdfast").exception("replica %s failed", self.assigned.key)
             self.state, self.error = "failed", f"{type(error).__name__}: {error}"
+
+    def _die_if_killed(self) -> None:
+        """Raise Killed where a step went on in spite of it: while an error of Spark is translated, every exception is caught."""
+        if self._killed:
+            raise Killed
 
     def _work(self) -> None:
         """From becoming active to becoming idle, finishing or being stopped."""
@@ -155,6 +163,7 @@ class Loop:
         short does no harm when it is done once more."""
         try:
             did = worker.step()
+            self._die_if_killed()
         except LogError as error:
             now = time.monotonic()
             self._log_away_since = self._log_away_since or now

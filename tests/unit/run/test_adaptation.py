@@ -106,6 +106,13 @@ def test_a_task_whose_only_active_replica_died_gets_the_other(store):
     assert one.look(seen, 100.0) == [Activate("west/0", (1,), why="the plan of the moment")]
 
 
+def test_a_task_that_has_come_to_its_end_is_left_alone(store):
+    one = adaptor(store)
+    seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
+    seen += [replica("west/0", 0, state="finished"), replica("west/0", 1, active=False, state="idle")]
+    assert one.look(seen, 100.0) == []
+
+
 def moved(store):
     """An adaptor whose plan has moved from east to west."""
     one = adaptor(store)

@@ -72,6 +72,28 @@ def test_a_full_log_is_waited_for_and_told(monkeypatch):
     assert loop.status().error is None
 
 
+def test_a_kill_that_the_step_swallows_ends_the_replica_all_the_same():
+    class Swallowing(FiveEpochs):
+        begun, over = threading.Event(), threading.Event()
+
+        def step(self):
+            self.begun.set()
+            try:
+                while not self.over.wait(0.01):
+                    pass
+            except BaseException:
+                self.over.wait(LIMIT_S)
+            return False
+
+    worker = Swallowing()
+    loop = started(worker)
+    assert worker.begun.wait(LIMIT_S)
+    loop.kill()
+    worker.over.set()
+    assert ended(loop, "failed")
+    assert loop.status().error == "killed by a fault"
+
+
 def test_a_log_that_stays_full_fails_the_replica(monkeypatch):
     monkeypatch.setattr(loops, "LOG_LOOK_S", 0.02)
     monkeypatch.setattr(loops, "LOG_AWAY_S", 0.1)
