@@ -38,13 +38,17 @@ def start_query(spark: SparkSession, source: Source, task: Task, *, store: Store
         raise HoldfastError(f"{reader_of(source)} gives no column '{missing[0]}'; it gives: {', '.join(frame.columns)}")
     given = frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in fields.items() if name in frame.columns))
     writer = given.writeStream.foreachBatch(lambda batch, number: staged.put(number, batch.toArrow()))
-    writer = writer.queryName(f"{task.name} of {store.root}").trigger(processingTime=f"{epoch_s} seconds")
+    name = f"{task.name} of {store.root}"
+    for query in spark.streams.active:
+        if query.name == name:
+            query.stop()  # of an incarnation before this one, which did not end in time
+    writer = writer.queryName(name).trigger(processingTime=f"{epoch_s} seconds")
     writer = writer.option("checkpointLocation", f"{store.root.rstrip('/')}/streaming/{quote(task.name, safe='')}")
     try:
-        query: Query = writer.start()
+        started: Query = writer.start()
     except SPARK_ERRORS as error:
         raise HoldfastError(f"{reader_of(source)} cannot start: {first_line(error)}") from error
-    return query
+    return started
 
 
 def reader_of(source: Source) -> str:

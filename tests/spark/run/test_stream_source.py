@@ -96,7 +96,7 @@ def test_rows_are_committed_once_where_an_incarnation_goes_on_beside_its_success
     fed.write("a")
     old = fed.start()
     fed.step_until(old, "a")
-    new = fed.start()  # in one session Spark stops the older query; its source goes on all the same
+    new = fed.start()  # in one session there is one query; the older incarnation goes on committing all the same
     for page in "bcd":
         fed.write(page)
         fed.step_until(Both(old, new), [*fed.pages(), page])
