@@ -30,6 +30,7 @@ SETTINGS: dict[str, dict[str, float]] = {
     "duplicate-messages": {"for_s": 2.0},
     "database-away": {"for_s": 1.0},
     "cut-node": {"for_s": 5.0},
+    "stall-host": {"for_s": 2.0},
 }
 
 
@@ -88,7 +89,7 @@ def inject(
     troubles = beside.problems if beside is not None else []
     if as_json:
         print_json(
-            {"healed": all(verdict.healed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
+            {"healed": all(verdict.passed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
              "beside": beside and {"problems": troubles, "epochs": beside.epochs, "rounds": len(beside.rounds)},
              "tests": [verdict.document() for verdict in verdicts]}
         )  # fmt: skip
@@ -97,7 +98,7 @@ def inject(
         if beside is not None:
             said = "; ".join(troubles) or "no replica was started anew or twice, and its output equals one plan's"
             click.echo(f"the application on Spark ran {len(beside.rounds)} times, {beside.epochs} epochs in all: {said}")
-    if troubles or not all(verdict.healed for verdict in verdicts):
+    if troubles or not all(verdict.passed for verdict in verdicts):
         sys.exit(1)
 
 
@@ -114,6 +115,7 @@ def _tests(
     from holdfast.manage import fault_library
     from holdfast.manage.injection import InjectionTests, check_tests, generate
     from holdfast.manage.machine import shipped_machines
+    from holdfast.manage.plugins import shipped_actions
     from holdfast.manage.scripts import NoScript, script_for
     from holdfast.model.document import read_document
 
@@ -148,13 +150,6 @@ def _tests(
     return tests, passed_over
 
 
-def shipped_actions() -> set[str]:
-    """The names of the actions that the shipped machines may use."""
-    from holdfast.manage.plugins import shipped_actions
-
-    return shipped_actions()
-
-
 def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "Beside | None"]:
     from holdfast.manage.campaign import Campaign
 
@@ -168,7 +163,7 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
             verdicts.append(verdict)
             with (folder / "verdicts.jsonl").open("a") as file:  # what was found is kept, also when the rest is given up
                 file.write(json.dumps(verdict.document()) + "\n")
-            if not verdict.healed:
+            if not verdict.passed:
                 say(f"{verdict.test.name}: {'; '.join(verdict.problems) or 'the fault did not strike'}")
             bar(len(verdicts), len(tests))
     return verdicts, beside
@@ -188,20 +183,23 @@ def _beside(folder: Path, tests: int) -> "Beside":
 
 
 def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:
-    """Per transition: tests, how many struck, how many healed."""
-    rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "struck": 0, "healed": 0})
+    """Per transition: tests, how many struck, how many could not because nobody was there to strike, how many healed."""
+    rows: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "struck": 0, "missed": 0, "healed": 0})
     for verdict in verdicts:
         row = rows[f"{verdict.test.machine}:{verdict.test.state}.{verdict.test.transition}"]
         row["tests"] += 1
         row["struck"] += verdict.struck
+        row["missed"] += bool(verdict.missed)
         row["healed"] += verdict.healed
     return dict(rows)
 
 
 def _show(verdicts: list["Verdict"], passed_over: list[str]) -> None:
-    table = Table("transition", "tests", "struck", "healed", box=None, pad_edge=False)
+    table = Table("transition", "tests", "struck", "missed", "healed", box=None, pad_edge=False)
     for name, row in _coverage(verdicts).items():
-        table.add_row(name, str(row["tests"]), str(row["struck"]), str(row["healed"]))
+        table.add_row(name, *(str(row[column]) for column in ("tests", "struck", "missed", "healed")))
     Console().print(table, markup=False)
     healed = sum(verdict.healed for verdict in verdicts)
-    click.echo(f"{healed} of {len(verdicts)} tests healed" + (f"; {len(passed_over)} passed over" if passed_over else ""))
+    missed = sum(bool(verdict.missed) for verdict in verdicts)
+    told = f"; {missed} had nobody to strike" if missed else ""
+    click.echo(f"{healed} of {len(verdicts)} tests healed{told}" + (f"; {len(passed_over)} passed over" if passed_over else ""))

@@ -35,25 +35,32 @@ PASSED_S = 5.0
 HOLDS_S = (2.0, 5.0, 15.0)
 """How long a job is held up where that is needed; longer when the machine was too slow for the first."""
 
-TOUCHES_PES = {"crash-pe", "crash-host", "cut-node"}
+TOUCHES_PES = {"crash-pe", "crash-host", "crash-node", "cut-node", "stall-host"}
 """Faults after which PEs may well be started anew."""
-DETACHES = {"crash-controller"}
+DETACHES = {"crash-controller", "crash-node"}
 """Faults after which a node's controller must be started again by whoever runs it; here, the campaign."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a test. `struck`: its fault came about. `problems` is empty where the system healed."""
+    """What came of a test. `struck`: its fault came about. `missed` says why it did not where it could not, such as for want of a
+    PE before any is placed. `problems` is empty where the system healed, or had nothing to heal."""
 
     test: InjectionTest
     struck: bool
     problems: tuple[str, ...]
     state: str
     took_s: float
+    missed: str = ""
 
     @property
     def healed(self) -> bool:
         return self.struck and not self.problems
+
+    @property
+    def passed(self) -> bool:
+        """Whether there is nothing to say against the system."""
+        return not self.problems and (self.struck or bool(self.missed))
 
     def document(self) -> dict[str, Any]:
         return {
@@ -63,6 +70,7 @@ class Verdict:
             "moment": self.test.moment,
             "fault": self.test.fault,
             "struck": self.struck,
+            "missed": self.missed,
             "healed": self.healed,
             "problems": list(self.problems),
             "ended": self.state,
@@ -98,7 +106,7 @@ class Campaign:
             self._number += 1
             script = script_for(test.machine, test.state, test.transition, name=f"trial-{self._number}", hold_s=hold_s)
             verdict = _Trial(cluster, test, script, self.work / f"trial-{self._number}.yaml").run()
-            if verdict.struck:
+            if verdict.struck or verdict.missed:
                 break
         return verdict
 
@@ -110,6 +118,7 @@ class _Trial:
         self.cluster, self.test, self.script, self.path = cluster, test, script, path
         self.job = self.other = 0
         self.struck = False
+        self.missed = ""
         self.before = cluster.starts()
         self.pids = self._pids()
 
@@ -134,7 +143,7 @@ class _Trial:
         finally:
             self._let_recover()
         problems.extend(self._clear())
-        return Verdict(self.test, self.struck, tuple(problems), state, time.monotonic() - began_s)
+        return Verdict(self.test, self.struck, tuple(problems), state, time.monotonic() - began_s, self.missed)
 
     def _hold_up_recovery(self) -> None:
         """Let a node that the next orchestrator will wait for say nothing."""
@@ -174,7 +183,7 @@ class _Trial:
                 elif self._is_over(story, acted=acted):
                     over_s = min(over_s, time.monotonic())
                     self._note_strike()
-                    if self.struck:
+                    if self.struck or self.missed:
                         return
             except (OrchestratorAway, ClientError):
                 pass  # it is dying, or busy: looked at again
@@ -226,7 +235,10 @@ class _Trial:
             events = self.cluster.client.events()["events"]
         except (OrchestratorAway, ClientError):
             return
-        self.struck = self.struck or any(event["data"].get("test") == self.test.name for event in events)
+        told = [event["data"] for event in events if event["data"].get("test") == self.test.name]
+        missed = [data["missed"] for data in told if "missed" in data]  # each was told before as a strike
+        self.struck = self.struck or len(told) > 2 * len(missed)
+        self.missed = "" if self.struck or not missed else missed[-1]
 
     def _mend(self) -> None:
         """Start again, without faults, what a fault has killed."""

@@ -88,6 +88,15 @@ class Strike:
         arguments = self.host_process().cmdline()
         return Path(arguments[arguments.index("--work") + 1])
 
+    def controller(self) -> int | None:
+        """The process number of the living controller of the node that is struck. Raises HoldfastError for one on another machine.
+
+        It is found by its folder and not as the host's parent, which is a stranger once the controller was started anew.
+        """
+        from holdfast.manage.hosts import living_controller
+
+        return living_controller(self.host_work())
+
     def host_kind(self) -> str:
         """What kind of PE host is struck."""
         name = self.node if self.node is not None and self.pe is None else self.replica().node
@@ -135,10 +144,9 @@ async def stall_host(strike: Strike) -> None:
 
 async def crash_node(strike: Strike) -> None:
     """A node controller and its PE host die together; nothing there starts them again."""
-    host = strike.host_process()
-    parent = host.parent()
-    if parent is not None and parent.pid != 1 and "node" in parent.cmdline():
-        parent.kill()
+    host, controller = strike.host_process(), strike.controller()
+    if controller is not None:
+        os.kill(controller, signal.SIGKILL)
     os.killpg(host.pid, signal.SIGKILL)
 
 
@@ -161,10 +169,10 @@ async def crash_host(strike: Strike) -> None:
 
 async def crash_controller(strike: Strike) -> None:
     """A node controller dies; its PE host goes on."""
-    parent = strike.host_process().parent()
-    if parent is None or parent.pid == 1:
-        raise HoldfastError("the controller of that PE host was started anew after it, and is not known")
-    parent.kill()
+    controller = strike.controller()
+    if controller is None:
+        raise HoldfastError(f"no controller of the node in '{strike.host_work()}' lives")
+    os.kill(controller, signal.SIGKILL)
 
 
 async def delay(strike: Strike) -> None:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.calls import Answer, Asked, Call, Refusal, refused
-from holdfast.manage.fault_library import Strike, all_faults
+from holdfast.manage.fault_library import Injected, Strike, all_faults
 from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, Trigger, check_tests, inject
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.replicas import STARTED
@@ -89,9 +89,9 @@ class Faults(Plugin):
         self.orchestrator.say(f"{text} of job {job.id}")
         wait_s = self._rng.uniform(test.trigger.min_s, test.trigger.max_s)
         if wait_s:
-            self.orchestrator.spawn(self._strike_later(at, test.fault, wait_s))
+            self.orchestrator.spawn(self._strike_later(at, test, wait_s))
         else:
-            await self._bring_about(test.fault, at)
+            await self._bring_about(test, at)
 
     async def inject(self, asked: Asked) -> Answer:
         """The call: a fault, now."""
@@ -136,21 +136,26 @@ class Faults(Plugin):
                 await app(dict(scope), twice(), _unheard)
                 await app(scope, twice(), send)
 
-    async def _strike_later(self, at: Strike, fault: str, wait_s: float) -> None:
+    async def _strike_later(self, at: Strike, test: InjectionTest, wait_s: float) -> None:
         await self.orchestrator.time.sleep(wait_s)
         try:
-            await self._bring_about(fault, at)
-        except HoldfastError as error:
-            self.orchestrator.events.tell("fault", f"{fault}: {error}", job=at.job.id if at.job else None)
+            await self._bring_about(test, at)
+        except Injected as error:  # there is no transition any more that it could strike
+            self._missed(test, at, error)
 
-    async def _bring_about(self, fault: str, at: Strike) -> None:
-        if fault in ("raise", "delay"):
-            await self.library[fault](at)
-            return
+    async def _bring_about(self, test: InjectionTest, at: Strike) -> None:
         try:
-            await self.library[fault](at)
+            await self.library[test.fault](at)
+        except Injected:
+            raise
         except HoldfastError as error:  # nobody there to strike is no failure of the transition
-            self.orchestrator.events.tell("fault", f"{fault}: {error}", job=at.job.id if at.job else None)
+            self._missed(test, at, error)
+
+    def _missed(self, test: InjectionTest, at: Strike, error: HoldfastError) -> None:
+        """Tell that a test's fault did not come about, in words and for whoever judges the test."""
+        data = {"fault": test.fault, "test": test.name, "missed": str(error)}
+        text = f"fault {test.fault} did not come about: {error}"
+        self.orchestrator.events.tell("fault", text, job=at.job.id if at.job else None, data=data)
 
     def _is_due(self, trigger: Trigger, job: LiveJob, name: str) -> bool:
         if self._struck[name] >= trigger.times or (trigger.job is not None and trigger.job != job.id):

@@ -2,7 +2,8 @@
 
 In the node's work folder: `assignment.json` (an Assignment, written by the controller), `host.json` (a HostStatus, written by the
 host), `fail.json` (a Fail, written by whoever injects a fault, and taken away by the host), `host.pid`, `host.log`. All are
-replaced whole: a reader sees the old or the new, never a half.
+replaced whole: a reader sees the old or the new, never a half. Whoever lives holds a lock, on `host.lock` and `node.lock`; the
+latter has the controller's process number in it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ FAIL = "fail.json"
 PID = "host.pid"
 LOG = "host.log"
 LOCK = "host.lock"
+CONTROLLER_LOCK = "node.lock"
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.files import LOCK, LOG, PID, STATUS, Watched, write_assignment
+from holdfast.manage.files import CONTROLLER_LOCK, LOCK, LOG, PID, STATUS, Watched, write_assignment
 from holdfast.manage.plugins import brought
 from holdfast.manage.protocol import Assignment, HostStatus
 
@@ -51,13 +51,19 @@ def host_command(kind: str) -> tuple[str, ...]:
 
 def living_host(work: Path) -> int | None:
     """The process number of the node's PE host, if it lives; it leads a process group and a session of its own."""
-    return _noted(work) if _locked(work) else None
+    return _noted(work / PID) if _locked(work / LOCK) else None
 
 
-def _locked(work: Path) -> bool:
-    """Whether a living process holds the host's lock."""
+def living_controller(work: Path) -> int | None:
+    """The process number of the controller of the node in this folder, if it lives."""
+    lock = work / CONTROLLER_LOCK
+    return _noted(lock) if _locked(lock) else None
+
+
+def _locked(lock: Path) -> bool:
+    """Whether a living process holds a lock."""
     try:
-        with (work / LOCK).open("rb") as file:
+        with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
@@ -66,9 +72,10 @@ def _locked(work: Path) -> bool:
     return False
 
 
-def _noted(work: Path) -> int | None:
+def _noted(path: Path) -> int | None:
+    """The process number in a file."""
     try:
-        words = (work / PID).read_text().split()
+        words = path.read_text().split()
     except FileNotFoundError:
         return None
     return int(words[0]) if words else None
@@ -114,7 +121,7 @@ class HostProcess:
     def alive(self) -> bool:
         if self._child is not None:
             self._child.poll()  # a child that ended must be waited for, or it stays in the table of processes
-        return _locked(self.work)
+        return _locked(self.work / LOCK)
 
     def status(self) -> HostStatus | None:
         status = self._status.read()
@@ -190,13 +197,13 @@ class HostProcess:
 
     def _reap(self) -> None:
         """Wait for a child that has let go of its lock, which it does in ending."""
-        if self._child is not None and not _locked(self.work):
+        if self._child is not None and not _locked(self.work / LOCK):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(1.0)
 
     def _sweep(self) -> None:
         """Kill what a dead host left of its process group, such as a JVM. Its number cannot be another's while the group lasts."""
-        pid = _noted(self.work)
+        pid = _noted(self.work / PID)
         if pid is None or _runs(pid):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import os
 import random
 import signal
 import ssl
@@ -17,13 +18,13 @@ from pathlib import Path
 from holdfast.errors import HoldfastError
 from holdfast.manage.agent_processes import AgentProcesses
 from holdfast.manage.controller import HUNG_S, Controller, Node
+from holdfast.manage.files import CONTROLLER_LOCK
 from holdfast.manage.hosts import AGENTS, HostProcess, host_command
 from holdfast.manage.link import Link, Place, place_at
 from holdfast.manage.reports import Reports
 from holdfast.manage.wire import Wire
 
 REPORTS = "reports.db"
-CONTROLLER_LOCK = "node.lock"
 
 
 def serve_node(
@@ -55,6 +56,9 @@ def serve_node(
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise HoldfastError(f"another node controller runs in '{work}'; give this node another --work") from None
+        lock.truncate(0)
+        lock.write(f"{os.getpid()}\n".encode())  # whose lock it is: see `hosts.living_controller`
+        lock.flush()
         reports = Reports(work / REPORTS, clock=time.time)
         try:
             host = HostProcess(work.resolve(), command, log=_say)

@@ -1,14 +1,24 @@
 """Fault injection tests as documents: machines made faulty, originals untouched, tests for every transition."""
 
+import asyncio
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
 import pytest
 
-from holdfast.errors import DocumentError
-from holdfast.manage.fault_library import LIBRARY
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.manage.campaign import DETACHES, TOUCHES_PES, Verdict
+from holdfast.manage.fault_library import LIBRARY, Strike, crash_controller
+from holdfast.manage.hosts import living_controller
 from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject
 from holdfast.manage.machine import shipped_machines
 from holdfast.manage.plugins import shipped_actions
 from holdfast.manage.scripts import NoScript, script_for
 from holdfast.model.document import document_text, parse_document
+
+from .conftest import PlayedNode, alive, running
 
 MACHINES = shipped_machines(shipped_actions())
 
@@ -61,3 +71,66 @@ def test_a_script_leads_to_every_transition_of_the_shipped_machines_and_to_no_ot
             check_tests([*script.helpers, *script.stages], MACHINES, faults=LIBRARY)
     with pytest.raises(NoScript, match="no script leads to transition 'audit' of state 'running' of machine 'mine'"):
         script_for("mine", "running", "audit", name="t", hold_s=1.0)
+
+
+def test_a_fault_that_finds_nobody_to_strike_says_so_and_is_no_strike(settings, tmp_path):
+    tests = tmp_path / "tests.yaml"
+    tests.write_text(
+        "tests: [{state: parsing, transition: parsed, fault: crash-pe}, {state: mapping, transition: mapped, fault: database-away}]"
+    )
+
+    async def play():
+        async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+            await control.reaches(await control.submit(), "running")
+            found = (await control.call("GET", "/v1/events")).json()["events"]
+            told = [event["data"] for event in found if event["kind"] == "fault"]
+            assert [(data["fault"], data.get("missed")) for data in told] == [
+                ("crash-pe", None),
+                ("crash-pe", "no replica to strike: wanted PE any on node any"),
+                ("database-away", None),
+            ]
+            assert len({data["test"] for data in told[:2]}) == 1
+
+    asyncio.run(play())
+
+
+def test_a_verdict_tells_what_healed_from_what_was_never_hurt():
+    test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
+    struck, missed = Verdict(test, True, (), "running", 1.0), Verdict(test, False, (), "running", 1.0, "nobody there")
+    assert (struck.healed, struck.passed) == (True, True)
+    assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "nobody there")
+    assert not replace(missed, problems=("a PE was lost",)).passed
+    assert not replace(missed, missed="").passed
+
+
+def test_every_fault_that_ends_a_controller_or_touches_pes_is_in_the_library_and_crash_node_does_both():
+    assert set(LIBRARY) > DETACHES | TOUCHES_PES
+    assert "crash-node" in DETACHES & TOUCHES_PES
+
+
+CONTROLLER = """
+import fcntl, os, pathlib, sys, time
+lock = pathlib.Path(sys.argv[1], "node.lock").open("ab")
+fcntl.flock(lock, fcntl.LOCK_EX)
+lock.truncate(0)
+lock.write(str(os.getpid()).encode())
+lock.flush()
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_path):
+    class There(Strike):
+        def host_work(self):
+            return tmp_path
+
+    (tmp_path / "node.lock").write_text("1\n")
+    assert living_controller(tmp_path) is None
+    with pytest.raises(HoldfastError, match=f"no controller of the node in '{tmp_path}' lives"):
+        asyncio.run(crash_controller(There(None)))
+    with subprocess.Popen([sys.executable, "-c", CONTROLLER, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"locked\n"
+        assert living_controller(tmp_path) == process.pid
+        asyncio.run(crash_controller(There(None)))
+        assert process.wait(60) == -signal.SIGKILL
