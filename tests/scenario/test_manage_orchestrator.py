@@ -168,3 +168,5 @@ def test_tokens_are_secret_and_with_a_certificate_nobody_listens_in(tmp_path):
         with Client(url, (folder / "user.token").read_text().strip(), certificate=certificate) as client:
             cluster.wait_until(lambda: client.health()["state"] == "serving", limit_s=30)
             assert client.jobs() == []
+            cluster.start_node("n1", "--certificate", str(certificate))
+            cluster.wait_until(lambda: [node["state"] for node in client.nodes()] == ["up"], limit_s=60)

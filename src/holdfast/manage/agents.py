@@ -15,14 +15,12 @@ from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import AgentStatus, AssignedAgent
 from holdfast.manage.replicas import LIVING
 from holdfast.manage.submission import NotThere
+from holdfast.manage.supervisors import EVERY_S, WATCHED
 from holdfast.model.document import Part
 
 if TYPE_CHECKING:
     from holdfast.manage.livejob import LiveJob
     from holdfast.model.job import Task
-
-EVERY_S = 0.25
-WATCHED = ("dispatching", "running")
 
 
 class AgentOrders(Part):

@@ -104,6 +104,8 @@ class Dispatch(Plugin):
             for replica in self.orchestrator.replicas.of(job.id, wanted)
             if replica.active != (replica.replica in wanted[replica.task_name])
         ]
+        if not changed:
+            return
         for replica in changed:
             replica.active = not replica.active
         await self.orchestrator.persistence.database.write(archive.replicas_placed([replica.placed() for replica in changed]))

@@ -45,35 +45,41 @@ class Bucket:
 class Guard:
     """Refuses what comes too often from one node, before anything of it is read.
 
-    Every node is counted by the name in its calls: one that floods is told to wait, and nobody else notices.
+    Every node is counted by the name in its calls and the token it gives: one that floods is told to wait, and nobody else notices,
+    nor does a node in whose name a stranger calls.
     """
 
     def __init__(self, app: ASGIApp, *, faults: Faults, clock: Callable[[], float] = time.monotonic) -> None:
         self.app, self.faults, self._clock = app, faults, clock
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._buckets: OrderedDict[tuple[str, bytes], Bucket] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         node = _node(scope["path"])
-        if node is not None and not self._allows(node):
+        if node is not None and not self._allows((node, _token(scope))):
             await refused(429, f"node '{node[:100]}' calls too often; wait", headers={"Retry-After": "1"})(scope, receive, send)
             return
         await self.faults.pass_on(node, self.app, scope, receive, send)
 
-    def _allows(self, node: str) -> bool:
+    def _allows(self, caller: tuple[str, bytes]) -> bool:
         now_s = self._clock()
-        bucket = self._buckets.get(node)
+        bucket = self._buckets.get(caller)
         if bucket is None:
-            bucket = self._buckets[node] = Bucket(BURST, now_s)
+            bucket = self._buckets[caller] = Bucket(BURST, now_s)
             if len(self._buckets) > CALLERS:
                 self._buckets.popitem(last=False)
         else:
-            self._buckets.move_to_end(node)
+            self._buckets.move_to_end(caller)
         return bucket.take(now_s, rate=RATE, burst=BURST)
 
 
 def _node(path: str) -> str | None:
     parts = path.split("/")
     return parts[3] if len(parts) == 5 and parts[1:3] == ["v1", "nodes"] and parts[4] in ("beat", "assignment") else None
+
+
+def _token(scope: Scope) -> bytes:
+    """What a caller gives as its token, not yet checked."""
+    return next((value[:200] for name, value in scope.get("headers", ()) if name == b"authorization"), b"")

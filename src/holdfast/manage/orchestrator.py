@@ -268,6 +268,9 @@ class Orchestrator:
             if event.id in self._awaited:
                 self._awaited[event.id].set()
         if job.ended:
+            for event in job.queue:  # what comes too late is over: nobody need wait for it
+                if event.id in self._awaited:
+                    self._awaited[event.id].set()
             self._forget(job)
 
     async def _take(self, job: LiveJob, event: Event) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 PARSE_S = 180.0
 AT_ONCE = 2
 MAX_LAYOUT_BYTES = 16 * 1024 * 1024
+MAX_SAID_BYTES = 4000
+READ_BYTES = 64 * 1024
 PARSER = (sys.executable, "-m", "holdfast.run.layout")
 """The process that is given a job as JSON and answers with its layout: exit code 0, or 2 and what is wrong with the job."""
 
@@ -90,18 +93,48 @@ async def run_parser(job: Job, *, limit_s: float = PARSE_S) -> Layout:
     process = await asyncio.create_subprocess_exec(
         *PARSER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:
         async with asyncio.timeout(limit_s):
-            out, err = await process.communicate(job.model_dump_json().encode())
+            _, out, err = await asyncio.gather(
+                _give(job.model_dump_json().encode(), process.stdin), _first(process), _last(process.stderr)
+            )
+            await process.wait()
     except TimeoutError:
         raise HoldfastError(f"job '{job.job}': its application was not understood within {limit_s:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
+    if len(out) > MAX_LAYOUT_BYTES:
+        raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got more, and ended the parser")
     said = err.decode(errors="replace").strip()
     if process.returncode != 0:
-        raise HoldfastError(said[-4000:] or f"job '{job.job}': the parser ended with {process.returncode} and said nothing")
-    if len(out) > MAX_LAYOUT_BYTES:
-        raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got {len(out)}")
+        raise HoldfastError(said or f"job '{job.job}': the parser ended with {process.returncode} and said nothing")
     return parse_document(out.decode(errors="replace"), Layout, thing=f"layout of job '{job.job}'", json_text=True)
+
+
+async def _give(content: bytes, stream: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended already: what it said tells why
+        stream.write(content)
+        await stream.drain()
+    stream.close()
+
+
+async def _first(process: asyncio.subprocess.Process) -> bytes:
+    """What a process answers; of one that answers more than a layout can have, a byte too many, and it is killed."""
+    assert process.stdout is not None
+    answer = bytearray()
+    while part := await process.stdout.read(READ_BYTES):
+        answer += part[: MAX_LAYOUT_BYTES + 1 - len(answer)]
+        if len(answer) > MAX_LAYOUT_BYTES and process.returncode is None:
+            process.kill()
+    return bytes(answer)
+
+
+async def _last(stream: asyncio.StreamReader) -> bytes:
+    """The end of what comes: where there is much of it, that is where the reason stands."""
+    said = b""
+    while part := await stream.read(READ_BYTES):
+        said = (said + part)[-MAX_SAID_BYTES:]
+    return said

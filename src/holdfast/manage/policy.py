@@ -79,7 +79,7 @@ def decide(policy: Policy, at: Situation) -> Decision:
         return Restart(wait_s, "elsewhere")
     if at.here:
         return Restart(wait_s, "here")
-    return Wait("its node is not up" if policy.restart == "here" else "no node has room for it")
+    return Wait("its node is not up, or is drained" if policy.restart == "here" else "no node has room for it")
 
 
 def leaves_dead(policy: Policy) -> bool:

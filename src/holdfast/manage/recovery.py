@@ -22,6 +22,7 @@ from holdfast.manage.life import Life, Move
 from holdfast.manage.livejob import LiveJob
 from holdfast.manage.machine import RECOVER, Machine
 from holdfast.manage.plugins import Plugin
+from holdfast.manage.resources import TICK_S, WakingTime
 from holdfast.model.job import Job, Layout
 
 
@@ -70,7 +71,9 @@ class Recovery(Plugin):
         for kept in others:
             if kept.id in located:
                 self.orchestrator.supervision.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
-        self.orchestrator.dispatch.take_places(placed)
+        for replica in self.orchestrator.dispatch.take_places(placed):
+            if replica.state == "abandoned":
+                self.orchestrator.replicas.demote(replica)  # it will not lead its task again
         for job in self.orchestrator.jobs.values():
             if job.leaving:
                 self.orchestrator.dispatch.mark_stopping(job)  # no node may be told to start again what was being stopped
@@ -90,15 +93,16 @@ class Recovery(Plugin):
     async def _await_nodes(self, names: set[str]) -> None:
         """Phases 3 and 4. The wait begins anew with each that comes back: a thousand of them take their time on a busy machine."""
         clock, resources = self.orchestrator.time, self.orchestrator.resources
+        waking = WakingTime(clock.monotonic_s())  # our own sleep must not look like everybody's death
         wait_s = self.orchestrator.settings.recovery_wait_s
-        ends_s = clock.monotonic_s() + wait_s
+        ends_s = waking.last_s + wait_s
         missing = names - set(resources.nodes)
         if missing:
             self.orchestrator.say(f"recovering: waiting for {len(missing)} nodes to say what they have")
-        while missing and (left_s := ends_s - clock.monotonic_s()) > 0:
-            await resources.changed(for_s=left_s)
+        while missing and (now_s := waking.tick(clock.monotonic_s(), meant_s=TICK_S)) < ends_s:
+            await resources.changed(for_s=TICK_S)
             still = names - set(resources.nodes)
-            ends_s = clock.monotonic_s() + wait_s if len(still) < len(missing) else ends_s
+            ends_s = now_s + wait_s if len(still) < len(missing) else ends_s
             missing = still
         for name in sorted(missing):
             self.orchestrator.events.tell("node", f"node {name} is lost: it did not come back in time", node=name)

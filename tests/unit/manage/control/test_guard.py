@@ -34,3 +34,22 @@ def test_a_node_that_calls_too_often_is_sent_away_and_no_other_is():
         assert len(reached) == BURST + 4 + RATE
 
     asyncio.run(play())
+
+
+def test_a_stranger_who_calls_in_a_nodes_name_uses_up_none_of_its_calls():
+    reached = []
+
+    async def app(scope, receive, send):
+        reached.append(scope["headers"])
+
+    async def send(message):
+        pass
+
+    async def play():
+        guard = Guard(app, faults=NoFaults(), clock=lambda: 0.0)
+        for token in [b"Bearer guess"] * (int(BURST) + 50) + [b"Bearer right"]:
+            headers = [(b"authorization", token)]
+            await guard({"type": "http", "path": "/v1/nodes/n1/beat", "headers": headers}, None, send)
+        assert len(reached) == BURST + 1
+
+    asyncio.run(play())

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import sys
 from contextlib import closing
 from dataclasses import replace
 from importlib.resources import files
@@ -11,7 +12,10 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.manage.archive import all_placed
 from holdfast.manage.database import Fenced
+from holdfast.manage.parser import run_parser
+from holdfast.manage.resources import TICK_S
 from holdfast.manage.supervisors import Activate, Failed, JobView, Note
+from holdfast.model.job import Job
 
 from .conftest import PlayedNode, alive, running
 
@@ -507,9 +511,9 @@ def test_a_job_that_went_on_without_a_pe_is_canceled_and_not_failed_when_a_user_
     asyncio.run(play())
 
 
-async def _kept_as_abandoned(control, task):
+async def _kept_as_abandoned(control, task, count=1):
     placed = await control.orchestrator.persistence.database.read(all_placed)
-    return [each.abandoned for each in placed if each.task == task] == [True]
+    return [each.abandoned for each in placed if each.task == task] == [True, False][:count]
 
 
 @pytest.mark.parametrize("restart", ["missing", "never"])
@@ -618,5 +622,101 @@ def test_a_node_is_drained_when_only_dead_and_finished_replicas_have_their_place
                 n1.report(f"{number}:y/0.0" if f"{number}:y/0.0" in n1.has else f"{number}:y/0.1", "finished")
                 await control.call("POST", "/v1/nodes/n1/drain", json={})
                 await control.until(lambda: _is_drained(control, "n1"))
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("while True: print('x' * 100_000)", "wanted a layout of at most 16777216 bytes, got more, and ended the parser"),
+        ("import sys; [print('x' * 100_000, file=sys.stderr) for _ in range(100)]; sys.exit('it is broken')", "x\nit is broken$"),
+        ("import sys; sys.exit(2)", "the parser ended with 2 and said nothing"),
+    ],
+)
+def test_a_parser_is_never_given_more_memory_than_a_layout_needs(monkeypatch, script, words):
+    monkeypatch.setattr("holdfast.manage.parser.PARSER", (sys.executable, "-c", script))
+    with pytest.raises(HoldfastError, match=words):
+        asyncio.run(run_parser(Job(job="a", application="a.py")))
+
+
+def test_an_orchestrator_that_slept_in_its_recovery_still_waits_for_the_nodes(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+        async with running(settings) as control:
+            n1.control = control
+            clock = control.orchestrator.time
+            real = clock.monotonic_s
+            await asyncio.sleep(0)
+            clock.monotonic_s = lambda: real() + 1000.0
+            for _ in range(3):
+                await control.orchestrator.resources.changed(for_s=TICK_S)
+            assert control.orchestrator.recovering
+            async with alive(n1):
+                await control.until(lambda: _state(control, number, 0, "running"))
+            assert not any("is lost" in text for text in await control.events())
+            assert len(n1.starts) == 1
+
+    asyncio.run(play())
+
+
+def test_a_replica_that_was_given_up_does_not_lead_its_task_again_after_a_recovery(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes={"x": {"replicas": 2}}, policy={"give_up_after": 1})
+                await control.reaches(number, "running")
+                first = next(node for node in (n1, n2) if f"{number}:x/0.0" in node.has)
+                first.report(f"{number}:x/0.0", "failed", "boom")
+                await control.until(lambda: _kept_as_abandoned(control, "x/0", count=2))
+        async with running(settings) as control:
+            n1.control = n2.control = control
+            async with alive(n1, n2):
+                story = await control.reaches(number, "running")
+                assert [(replica["replica"], replica["rank"]) for replica in story["tasks"][0]["replicas"]] == [(0, 1), (1, 0)]
+
+    asyncio.run(play())
+
+
+def test_a_cancel_that_comes_too_late_is_answered_at_once(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            number = await control.submit()  # there is no node: it fails
+            job = control.orchestrator.jobs[number]
+            event = control.orchestrator.post(job, "move", data={"key": "", "node": ""})
+            await control.reaches(number, "failed")
+            job.queue.append(event)
+            waits = asyncio.create_task(control.orchestrator.done(event, within_s=60))
+            await asyncio.sleep(0)
+            await control.orchestrator._work_off(job)
+            assert await asyncio.wait_for(waits, 10)
+
+    asyncio.run(play())
+
+
+def test_a_supervisor_that_asks_again_while_the_database_is_away_is_heard_once(settings):
+    class Supervisor:
+        async def observe(self, view):
+            return [Activate("x/0", (1,))]
+
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes=TWICE)
+                await control.reaches(number, "running")
+                job, supervisors = control.orchestrator.jobs[number], control.orchestrator.supervisors
+                control.orchestrator.persistence.database.cut(1.0)
+                for _ in range(20):
+                    await supervisors._show(job, Supervisor())
+                    await asyncio.sleep(0.005)
+                assert sum(event.name == "activate" for event in job.queue) <= 1
+                await control.until(lambda: _active(control, number, [False, True]))
 
     asyncio.run(play())

@@ -12,7 +12,7 @@ ALONE = Situation(failures=1, living=0, here=True, elsewhere=True)
     ("policy", "situation", "decision"),
     [
         ({"restart": "here"}, ALONE, Restart(0.5, "here")),
-        ({"restart": "here"}, Situation(1, 0, here=False, elsewhere=True), Wait("its node is not up")),
+        ({"restart": "here"}, Situation(1, 0, here=False, elsewhere=True), Wait("its node is not up, or is drained")),
         ({"restart": "elsewhere"}, ALONE, Restart(0.5, "elsewhere")),
         ({"restart": "elsewhere"}, Situation(2, 0, here=True, elsewhere=False), Restart(1.0, "here")),
         ({"restart": "elsewhere"}, Situation(1, 0, here=False, elsewhere=False), Wait("no node has room for it")),
