@@ -651,9 +651,10 @@ def test_an_orchestrator_that_slept_in_its_recovery_still_waits_for_the_nodes(se
             n1.control = control
             clock = control.orchestrator.time
             real = clock.monotonic_s
-            await asyncio.sleep(0)
+            await control.until(lambda: _said(control, "recovering: waiting for 1 nodes"))
             clock.monotonic_s = lambda: real() + 1000.0
             for _ in range(3):
+                control.orchestrator.resources.room_was_made()  # wakes whoever waits for nodes, as the timer of a long sleep does
                 await control.orchestrator.resources.changed(for_s=TICK_S)
             assert control.orchestrator.recovering
             async with alive(n1):
@@ -662,6 +663,10 @@ def test_an_orchestrator_that_slept_in_its_recovery_still_waits_for_the_nodes(se
             assert len(n1.starts) == 1
 
     asyncio.run(play())
+
+
+async def _said(control, text):
+    return any(text in said for said in control.said)
 
 
 def test_a_replica_that_was_given_up_does_not_lead_its_task_again_after_a_recovery(settings):
