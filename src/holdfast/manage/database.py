@@ -142,8 +142,7 @@ class Database:
                     await self._write_apart(batch)
                     continue
                 for _, done in batch:
-                    if not done.done():
-                        done.set_exception(error)
+                    _fail(done, error)
                 continue
             for _, done in batch:
                 if not done.done():
@@ -155,7 +154,7 @@ class Database:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._writer, self._commit, [changes])
             except Exception as error:
-                done.set_exception(error)
+                _fail(done, error)
             else:
                 done.set_result(None)
 
@@ -253,6 +252,13 @@ def _passes(error: DBAPIError, *, opening: bool) -> bool:
     if code is not None:
         return code & 0xFF in PASSING or (code & 0xFF == sqlite3.SQLITE_READONLY and not opening)
     return isinstance(error, OperationalError | InterfaceError) or error.connection_invalidated
+
+
+def _fail(done: asyncio.Future[None], error: Exception) -> None:
+    """Tell whoever waits for a write that it failed; who waited may be gone, and then nobody asks."""
+    if not done.done():
+        done.set_exception(error)
+        done.exception()  # asked for, so that nothing is said of an error that was never retrieved
 
 
 def _first_line(error: DBAPIError) -> str:

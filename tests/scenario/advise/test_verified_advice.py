@@ -20,7 +20,7 @@ def test_what_has_a_replica_by_the_advice_can_be_killed_and_nothing_shows(tmp_pa
     options = ["--budget", "2", "--outage", "4", "--repetitions", "1", "--verify", "--out", str(out), "--memory", "1g", "--json"]
     command = [*HOLDFAST, "advise", str(EXAMPLES / "bargain_discovery.py"), "--trace", str(trace), *options]
     process = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    assert process.returncode == 0, process.stderr[-3000:]
+    assert process.returncode == 0, (process.stdout[-3000:], process.stderr[-1000:])
     document = json.loads(process.stdout)
     assert len(document["protect"]) == 2 and document["verified"]["holds"], document["verified"]
     kills = document["verified"]["kills"]
