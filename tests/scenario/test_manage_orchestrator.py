@@ -1,6 +1,7 @@
 """The orchestrator as a real process: killed, stopped, replaced, cut off from its database, and started wrongly."""
 
 import os
+import random
 import signal
 import socket
 import sqlite3
@@ -17,7 +18,9 @@ import pytest
 from holdfast.manage.campaign import Campaign
 from holdfast.manage.client import Client, find_client
 from holdfast.manage.cluster import HOLDFAST, Cluster
-from holdfast.manage.injection import InjectionTest
+from holdfast.manage.injection import InjectionTest, generate
+from holdfast.manage.machine import shipped_machines
+from holdfast.manage.plugins import shipped_actions
 from holdfast.model.job import Job
 
 JOB = Job.model_validate(
@@ -33,8 +36,14 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
         ("canceling", "stopped", "before", "crash-orchestrator"),
         ("instantiating", "instantiated", "after", "database-away"),
     ]
+    machines = shipped_machines(shipped_actions())
+    every = [test for name in sorted(machines) for test in generate(machines[name], {"crash-orchestrator": {}})]
     tests = [
-        InjectionTest(state=state, transition=transition, moment=moment, fault=fault) for state, transition, moment, fault in struck
+        *(
+            InjectionTest(state=state, transition=transition, moment=moment, fault=fault)
+            for state, transition, moment, fault in struck
+        ),
+        *random.Random(5).sample(every, 3),
     ]
     verdicts = list(Campaign(tmp_path).run(tests))
     assert [(verdict.test.name, verdict.struck, verdict.problems) for verdict in verdicts] == [
@@ -120,6 +129,9 @@ def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
     new.close()
     done = serve("--work", tmp_path / "w", "--port", 0, "--database", f"sqlite:///{tmp_path / 'new.db'}")
     assert (done.returncode, "the database has version 99 and this holdfast knows versions up to" in done.stderr) == (2, True)
+    (tmp_path / "diary.db").write_text("Dear diary, " * 100)
+    done = serve("--work", tmp_path / "w", "--port", 0, "--database", f"sqlite:///{tmp_path / 'diary.db'}")
+    assert (done.returncode, "cannot be used: file is not a database; mend it, or give another" in done.stderr) == (2, True)
     done = serve("--work", tmp_path / "w", "--port", 0, "--plugin", "dataflow=nowhere:Graph")
     assert done.returncode == 2
     assert "plug-in 'dataflow' of --plugin cannot be loaded from 'nowhere:Graph': No module named 'nowhere'" in done.stderr

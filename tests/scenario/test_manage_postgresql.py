@@ -13,6 +13,7 @@ import pytest
 
 from holdfast.manage.client import find_client
 from holdfast.manage.cluster import Cluster
+from holdfast.manage.database import Database
 from holdfast.model.job import Job
 
 JOB = Job.model_validate({"job": "a", "host": "light", "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}}})
@@ -128,3 +129,17 @@ def test_the_later_of_two_orchestrators_on_one_server_is_the_only_one(server, tm
             assert new.client.health()["term"] == 2
             new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
             assert "another orchestrator has taken over" in old.said("orchestrator")
+
+
+def test_orchestrators_that_first_start_at_once_on_an_empty_database_get_different_terms(server):
+    url = server.database("empty")
+
+    def taken(_: int) -> int:
+        database = Database(url, tell=print)
+        try:
+            return database.open()
+        finally:
+            database.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(taken, range(4))) == [1, 2, 3, 4]

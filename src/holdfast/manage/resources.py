@@ -28,7 +28,7 @@ TICK_S = 0.25
 MAX_NODES = 10_000
 FORGOTTEN_S = 600.0
 """A node that has been lost for so long, and has no replica, is shown no more."""
-TURNS_S, TURNS = 1.0, 20.0
+TURNS_S, TURNS = 5.0, 20.0
 """How often a node may register again, per second and at once: each time everybody who waits for room looks again."""
 
 GATHER_S = 0.02

@@ -73,7 +73,9 @@ def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(set
     asyncio.run(play())
 
 
-def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too_many(settings):
+def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too_many(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.manage.api.TURNS_S", 0.0)
+
     async def play():
         async with running(settings) as control:
             await control.orchestrator.recovered.wait()
