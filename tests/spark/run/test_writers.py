@@ -1,6 +1,7 @@
 """Writers that come with holdfast, and one of a user's own behind a sink of two replicas, on real rows."""
 
 import json
+import time
 
 from holdfast import console
 from holdfast.manage.protocol import Assigned
@@ -10,6 +11,8 @@ from holdfast.run.history import Event
 from holdfast.run.job import RunningJob
 from holdfast.run.layout import layout_of
 from holdfast.trace import write_market
+
+LIMIT_S = 60.0
 
 APPLICATION = """
 import json
@@ -67,9 +70,11 @@ def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_
     sinks = [start("out")[0], start("out", 1)[0]]
     assert sinks[0].step() and sinks[1].step()
     sinks[1] = start("out", 1)[0]
-    while not all(sink.finished for sink in sinks):
+    ends = time.monotonic() + LIMIT_S
+    while not all(sink.finished for sink in sinks) and time.monotonic() < ends:
         for sink in sinks:
             sink.step()
+    assert all(sink.finished for sink in sinks)
     written = [json.loads(line) for line in (tmp_path / "written.jsonl").read_text().splitlines()]
     assert [epoch for epoch, *_ in written] == list(range(timeline.first, timeline.last + 1))
     assert {quality for _, quality, _ in written} == {"exact"}

@@ -9,6 +9,7 @@ from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.model.job import Contract, Reading, Task
 from holdfast.run.checkers import check_run, rows_left
 from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.head import Head
 from holdfast.run.history import Event
 from holdfast.run.inbox import Inbox
 from holdfast.run.loop import Killed
@@ -16,6 +17,7 @@ from holdfast.run.outbox import Outbox
 from holdfast.run.output import read_output
 from holdfast.run.sink import Sink
 from holdfast.run.timeline import Timeline
+from holdfast.run.trimmer import Trimmer
 from holdfast.run.writings import GIVEN_S
 
 SCHEMA = pa.schema({"seq": pa.int64()})
@@ -150,6 +152,26 @@ def test_notes_of_what_was_written_go_with_the_checkpoint_and_one_that_lags_stil
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
     assert list(stage.out.names("")) == []
     assert all(stage.holds().values())
+
+
+def test_a_replica_left_behind_a_trimmed_log_goes_on_behind_the_checkpoint_of_the_other(stage):
+    lags, leads = stage.sink(), stage.sink()
+    stage.absent(1)
+    lags.step()
+    stage.publish(1, 2)
+    settle(leads)
+    leads.save()
+    checkpoints = Checkpoints(stage.log)
+    checkpoints.save("a/0", Head(2))
+    Trimmer(stage.log, [Task(pe="a", makes=("a",)), TASK], checkpoints).trim("a", 0)
+    assert EpochLog(stage.log).oldest("a", 0) is None
+    stage.now_s += 2.0
+    settle(lags)
+    assert lags.clean.epoch == lags.live.epoch == 2
+    stage.publish(3)
+    settle(lags)
+    assert lags.finished
+    assert read_output(stage.out, "out")["seq"].to_pylist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("through", ["parquet", "writer"])
