@@ -22,6 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.client import ClientError, OrchestratorAway
 from holdfast.manage.cluster import Cluster
 from holdfast.manage.files import STATUS, Fail, Watched, ask_to_fail
+from holdfast.manage.hosts import living_host
 from holdfast.manage.injection import InjectionTest, InjectionTests
 from holdfast.manage.protocol import HostStatus
 from holdfast.manage.scripts import Script, job_on_every_node, script_for
@@ -95,6 +96,9 @@ class Campaign:
             for name in NODES:
                 cluster.start_node(name)
             cluster.wait_for_nodes(len(NODES))
+            cluster.wait_until(
+                lambda: all(living_host(cluster.node_work(name)) for name in NODES), limit_s=LIMIT_S, what="PE hosts"
+            )
             with self.beside(cluster) as tend:
                 for test in tests:
                     tend()
@@ -313,6 +317,7 @@ class _Trial:
                 if node["state"] in ("draining", "drained"):
                     self.cluster.client.drain(node["name"], drain=False)
             self.cluster.wait_for_nodes(len(NODES))
+            self._wait(lambda: len(self._pids()) == len(NODES), what="every PE host back")
         except HoldfastError as error:
             yield str(error)
 
@@ -344,5 +349,6 @@ class _Trial:
         return () if status is None else status.replicas
 
     def _pids(self) -> dict[str, int]:
-        found = {name: Watched(self.cluster.node_work(name) / STATUS, HostStatus).read() for name in NODES}
-        return {name: status.pid for name, status in found.items() if status is not None}
+        """The PE hosts that live."""
+        found = {name: living_host(self.cluster.node_work(name)) for name in NODES}
+        return {name: pid for name, pid in found.items() if pid is not None}
