@@ -116,6 +116,12 @@ def replicas_placed(placed: Sequence[Placed]) -> list[Change]:
     return [*map(Change, gone), Change(insert(placement), rows)] if rows else []
 
 
+def failures_forgotten(placed: Placed) -> list[Change]:
+    """The failures of an incarnation count no more; nothing where a later one has its place already."""
+    same = _is(placed) & (placement.c.incarnation == placed.incarnation)
+    return [Change(update(placement).where(same).values(failures=0))]
+
+
 def replicas_added(placed: Sequence[Placed]) -> list[Change]:
     """Replicas that had no place before."""
     return [Change(insert(placement), [each.row() for each in placed])] if placed else []

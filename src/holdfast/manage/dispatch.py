@@ -185,7 +185,7 @@ class Dispatch(Plugin):
             return
         self.orchestrator.replicas.move(replica, node)
         replica.incarnation, replica.state, replica.since_s = incarnation, "placed", self.orchestrator.time.now_s()
-        replica.error = replica.status = replica.ran_since_s = replica.due_s = None
+        replica.error = replica.status = replica.due_s = None
         self.touch({was, node})
         moved = f"moved from {was} to {node}" if node != was else f"started again on {node}"
         self.orchestrator.events.tell(

@@ -22,9 +22,8 @@ OVER = frozenset({"finished", "failed", "stopped", "abandoned"})
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """One replica. `since_s` is when the present state began, `ran_since_s` when this incarnation began to run; `failures` counts
-    those in a row; `due_s` is when it will be started again, where that is decided; `stopping` is the generation of its node's
-    assignment that no longer has it."""
+    """One replica. `since_s` is when the present state began; `failures` counts those in a row; `due_s` is when it will be started
+    again, where that is decided; `stopping` is the generation of its node's assignment that no longer has it."""
 
     job: int
     pe: str
@@ -38,7 +37,6 @@ class Replica:
     since_s: float = 0.0
     error: str | None = None
     failures: int = 0
-    ran_since_s: float | None = None
     due_s: float | None = None
     stopping: int | None = None
     status: ReplicaStatus | None = None
@@ -92,8 +90,6 @@ class Replica:
             state, error = "failed", error or "its node stopped it"
         elif self.stopping is not None and state in ("failed", "finished", "lost"):
             state = "stopped"  # it was to end, and it has
-        if state in ("running", "idle") and self.ran_since_s is None:
-            self.ran_since_s = at_s
         self.state, self.since_s, self.error = state, at_s, error  # type: ignore[assignment]  # the protocol's states, but for 'lost'
         return True
 

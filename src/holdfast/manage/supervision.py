@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from holdfast.manage.archive import replicas_placed
+from holdfast.manage.archive import failures_forgotten, replicas_placed
 from holdfast.manage.dispatch import living_beside
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide, leaves_dead
@@ -38,6 +38,8 @@ class Supervision(Plugin):
         else:
             self._dead.discard(replica.key)
             replica.due_s = None  # it came back by itself
+            if replica.failures and replica.state in STARTED:
+                self._prove(replica)
         self.orchestrator.events.tell(
             "replica",
             f"{replica.state}: {replica.error}" if replica.error else replica.state,
@@ -124,12 +126,21 @@ class Supervision(Plugin):
         return left and any(peer.state in STARTED for peer in peers)
 
     def _count_failure(self, replica: Replica) -> None:
-        ran_since_s = replica.ran_since_s
-        if ran_since_s is not None and self.orchestrator.time.now_s() - ran_since_s >= STEADY_S:
-            replica.failures = 0
         replica.failures += 1
         changed = self.orchestrator.replicas.demote(replica)
         self.orchestrator.dispatch.touch({peer.node for peer in changed})
+
+    def _prove(self, replica: Replica) -> None:
+        """Forget a replica's failures when it has run for long enough; the next orchestrator must not count them either."""
+        incarnation, failures = replica.incarnation, replica.failures
+
+        def proven() -> None:
+            same = self.orchestrator.replicas.get(replica.key) is replica and replica.state in STARTED
+            if same and (replica.incarnation, replica.failures) == (incarnation, failures) and not self.orchestrator.stopping:
+                replica.failures = 0
+                self.orchestrator.spawn(self.orchestrator.persistence.database.write(failures_forgotten(replica.placed())))
+
+        asyncio.get_running_loop().call_later(STEADY_S, proven)
 
     def _see_to_dead(self, job: LiveJob) -> list[Replica]:
         """Decide about dead replicas; those that are given up by that."""

@@ -725,3 +725,30 @@ def test_a_supervisor_that_asks_again_while_the_database_is_away_is_heard_once(s
                 await control.until(lambda: _active(control, number, [False, True]))
 
     asyncio.run(play())
+
+
+def test_the_failures_of_a_replica_that_has_run_well_since_count_no_more_also_for_the_next_orchestrator(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.manage.supervision.STEADY_S", 0.3)
+
+    async def failures(control):
+        return [each.failures for each in await control.orchestrator.persistence.database.read(all_placed)]
+
+    async def forgotten(control):
+        return await failures(control) == [0]
+
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit(policy={"restart": "here", "backoff_s": 0.01, "give_up_after": 2})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                await control.until(lambda: _incarnation(control, number, 2))
+                await control.until(lambda: forgotten(control))
+        async with running(settings) as control:
+            n1.control = control
+            n1.has[f"{number}:x/0.0"]["state"] = "failed"
+            async with alive(n1):
+                await control.until(lambda: _incarnation(control, number, 3))
+
+    asyncio.run(play())
