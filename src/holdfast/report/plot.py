@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 WIDTH, HEIGHT = 5.2, 3.0
+SHORT = 36  # letters of a name that fits beside another
 INK, FAINT = "#010203", "#040506"
 SERIES = ("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06")
 """Colours that stand for the page's own: replaced by style variables when the plot is written."""
@@ -78,18 +79,21 @@ def line_plot(
     lines: Sequence[tuple[str, Sequence[float], Sequence[float]]], *, x: str, y: str, title: str = "", level: float | None = 1.0
 ) -> str:
     """Lines with markers, one per name, and a faint level to compare them with."""
+    names = [_in_lines(name) for name, _, _ in lines]
+    columns = 2 if all(len(name) <= SHORT for name in names) else 1
 
     def draw(axes: Axes) -> None:
         if level is not None:
             axes.axhline(level, color=FAINT, linewidth=1)
-        for number, (name, xs, ys) in enumerate(lines):
+        for number, (name, (_, xs, ys)) in enumerate(zip(names, lines, strict=True)):
             style = LINES[number // len(SERIES) % len(LINES)]
             axes.plot(xs, ys, marker="o", linestyle=style, color=SERIES[number % len(SERIES)], label=name)
         axes.set(xlabel=x, ylabel=y, title=title)
         if len(lines) > 1:
-            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=2)  # below, where no line passes
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.22), ncols=columns)  # below, where no line passes
 
-    return drawn(draw, label=title or f"{y} against {x}", height=HEIGHT + 0.25 * len(lines))
+    rows = sum(name.count("\n") + 1 for name in names)
+    return drawn(draw, label=title or f"{y} against {x}", height=HEIGHT + 0.25 * rows)
 
 
 def _inline(svg: str, label: str) -> str:
