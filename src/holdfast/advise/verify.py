@@ -18,7 +18,7 @@ from holdfast.model.load import load_app
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.run.checkers import Verdict, check_run
 from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import Ran, new_folder, run_job
+from holdfast.run.experiment import new_folder, run_job
 from holdfast.run.history import Event
 from holdfast.run.layout import layout_of
 from holdfast.run.output import Which, written_by
@@ -136,7 +136,7 @@ def targets_of(graph: Graph, operators: Iterable[str]) -> dict[str, tuple[str, .
 
 def verify(
     application: Path, trace: Path, plan: Path, work: Path, *, stated: Mapping[str, Stated], sink: str, score: Score | None
-) -> tuple[Verified, Job, Ran]:
+) -> Verified:
     """Run a trace with a plan on two local nodes and kill the PE of every operator and source in `stated`, one after the other."""
     app = load_app(application)
     targets = targets_of(app.graph(), stated)
@@ -163,7 +163,7 @@ def verify(
     read = _Reader(Store(job.out), sink, score)
     kills = kills_of(ran.events, targets, stated, opened_s=ran.timeline.opened_s, quality=read.quality)
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
-    return Verified(kills, tuple(check_run(ran.events, ran.timeline, sinks=sinks))), job, ran
+    return Verified(kills, tuple(check_run(ran.events, ran.timeline, sinks=sinks)))
 
 
 def kills_of(

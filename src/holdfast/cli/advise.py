@@ -222,8 +222,7 @@ def _verified(
     work = out / "verify"
     trace = _write_beginning(frames, work / "trace", kills=len(targets_of(app.graph(), stated)), epoch_s=app.epoch_s)
     say("running the application with real kills ...")
-    found, _, _ = verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
-    return found
+    return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
 
 
 def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:
