@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from holdfast.execute.analysis import analyse
 from holdfast.execute.cut import Span
-from holdfast.execute.pe import Pe, kept_by
+from holdfast.execute.jobs import kept_by
+from holdfast.execute.pe import Pe
 from holdfast.execute.session import open_session
 from holdfast.model.load import load_app
 from holdfast.trace import write_market

@@ -13,7 +13,8 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.execute.compare import Difference, first_difference
 from holdfast.execute.cut import Span
-from holdfast.execute.pe import Pe, collect_together
+from holdfast.execute.pe import Pe
+from holdfast.execute.together import collect_together
 from holdfast.model import Graph, Keep, LastRows, Operator
 
 EVERYTHING = 1 << 40

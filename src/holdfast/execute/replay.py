@@ -19,8 +19,9 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.call import SPARK_ERRORS, first_line, running
 from holdfast.execute.cut import Cut, Span, join_spans, spans_of, with_epochs
 from holdfast.execute.law import rows_of
-from holdfast.execute.pe import Pe, collect_together
+from holdfast.execute.pe import Pe
 from holdfast.execute.schema import arrow_schema, quoted
+from holdfast.execute.together import collect_together
 from holdfast.model import App, Graph, LastEpochs
 
 READ_ROWS = 200_000

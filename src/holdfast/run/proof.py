@@ -10,8 +10,8 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.execute.compare import Difference, first_difference
 from holdfast.execute.cut import ByTime, with_epochs
-from holdfast.execute.pe import collect_together
 from holdfast.execute.schema import arrow_schema
+from holdfast.execute.together import collect_together
 from holdfast.log import Store
 from holdfast.model import App
 from holdfast.run.checkers import Verdict

@@ -12,8 +12,9 @@ from holdfast.execute.analysis import analyse
 from holdfast.execute.batch import run_batch
 from holdfast.execute.cut import Span
 from holdfast.execute.law import rows_of
-from holdfast.execute.pe import Pe, collect_together
+from holdfast.execute.pe import Pe
 from holdfast.execute.schema import to_frame
+from holdfast.execute.together import collect_together
 from holdfast.model import App, Graph
 
 Tables = dict[str, pa.Table]

@@ -12,8 +12,10 @@ from holdfast.execute.analysis import analyse, state_of
 from holdfast.execute.batch import run_batch
 from holdfast.execute.call import running
 from holdfast.execute.cut import Span
-from holdfast.execute.pe import Pe, collect_together, kept_by
+from holdfast.execute.jobs import kept_by
+from holdfast.execute.pe import Pe
 from holdfast.execute.schema import to_frame
+from holdfast.execute.together import collect_together
 from holdfast.model import App, last_epochs, last_rows, state_table
 
 SCHEMA = pa.schema([("seq", pa.int64()), ("k", pa.int32()), ("x", pa.float64()), ("epoch", pa.int64())])

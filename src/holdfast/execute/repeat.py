@@ -1,0 +1,89 @@
+"""Whether a plan gives, run again, what a plan built anew would give."""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+from uuid import uuid4
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
+
+RECOMPUTED = {
+    "AggregateInPandas",
+    "ArrowAggregatePython",
+    "ArrowEvalPython",
+    "ArrowEvalPythonUDTF",
+    "ArrowWindowPython",
+    "BatchEvalPython",
+    "BatchEvalPythonUDTF",
+    "CartesianProduct",
+    "Coalesce",
+    "CollectLimit",
+    "Expand",
+    "Filter",
+    "FlatMapCoGroupsInArrow",
+    "FlatMapCoGroupsInPandas",
+    "FlatMapGroupsInArrow",
+    "FlatMapGroupsInPandas",
+    "Generate",
+    "GlobalAndLocalLimit",
+    "GlobalLimit",
+    "HashAggregate",
+    "LocalLimit",
+    "LocalTableScan",
+    "MapInArrow",
+    "MapInPandas",
+    "ObjectHashAggregate",
+    "Project",
+    "RDDScan",
+    "Sort",
+    "SortAggregate",
+    "SortMergeJoin",
+    "TakeOrderedAndProject",
+    "Union",
+    "Window",
+    "WindowGroupLimit",
+    "WindowInPandas",
+}
+"""Spark's operators that compute all they give from what they read, each time. An exchange, a broadcast, a cache and a subquery
+hold on to what they made the first time."""
+
+
+class Watch:
+    """Tells whether this thread ran jobs within it: a plan that was built meanwhile may hang on the rows of that moment."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context, self._tag = context, f"holdfast-{uuid4().hex}"
+
+    def __enter__(self) -> None:
+        self._context.addJobTag(self._tag)
+
+    def __exit__(self, *error: object) -> None:
+        self._context.removeJobTag(self._tag)
+
+    def saw_jobs(self) -> bool:
+        jvm: Any = self._context._jsc.sc()
+        jvm.listenerBus().waitUntilEmpty()
+        return len(jvm.statusTracker().getJobIdsForTag(self._tag)) > 0
+
+
+def repeatable(frame: DataFrame, leaves: Collection[int]) -> bool:
+    """Whether a frame depends on nothing but the rows of its leaves, named by their RDDs, whenever it is evaluated."""
+    context = frame.sparkSession.sparkContext
+    execution: Any = frame._jdf.queryExecution()
+    clock = context._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()  # type: ignore[union-attr]  # py4j
+    if not execution.analyzed().deterministic() or execution.analyzed().containsPattern(clock):
+        return False
+    plan = execution.executedPlan()
+    return plan.subqueriesAll().isEmpty() and all(_recomputed(node, leaves) for node in _nodes(plan))
+
+
+def _recomputed(node: Any, leaves: Collection[int]) -> bool:
+    kind = node.getClass().getSimpleName().removesuffix("Exec")
+    return kind in RECOMPUTED and (kind != "RDDScan" or node.rdd().id() in leaves)
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for place in range(children.size()):
+        yield from _nodes(children.apply(place))
