@@ -17,8 +17,8 @@ from holdfast.predict.study import Recording
 from holdfast.trace.servers import write_servers
 from holdfast.trace.weather import ATTRIBUTES, write_weather
 
+EPOCH = pd.Timedelta(seconds=5)  # of examples/datacenter_monitor.py
 SMOOTHED = 6  # readings that examples/datacenter_monitor.py smooths over
-MINUTE = 12  # its epochs of 5 s in a minute
 WEATHER = {
     "pressure": ("pressure", "PRES"),
     "rainfall": ("rainfall", "precip", "RAIN"),
@@ -53,7 +53,8 @@ def generated_servers(seed: int, *, epochs: int, servers: int = 200) -> tuple[Re
         path = Path(folder) / "servers.parquet"
         write_servers(path, events=(epochs + 2) * servers, seed=seed, servers=servers)
         frame = pq.read_table(path).to_pandas()
-    frame["epoch"] = ((frame.time - frame.time.min()).dt.total_seconds() // 5.0).astype(int)
+    number = (frame.time - pd.Timestamp(0, tz=frame.time.dt.tz)) // EPOCH  # counted from 1970, as the application's are
+    frame["epoch"] = number - number.min()
     metrics = ("cpu", "memory", "disk", "network", "requests", "errors")
     raw = _recording("servers, generated", frame, "server", metrics, epochs=epochs)
     return raw, _racks(frame, epochs)
@@ -94,7 +95,10 @@ def read_weather(path: Path, *, epochs: int) -> Recording:
             f"'{path}' is no weather that is understood: wanted a column of stations ({' or '.join(STATIONS)}), one of times "
             f"({' or '.join(TIMES)}) and an attribute ({', '.join(WEATHER)}), got: {', '.join(map(str, frame.columns))}"
         )
-    frame = frame.rename(columns={**attributes, station: "station"}).sort_values([moment, "station"], kind="stable")
+    frame = frame.rename(columns={**attributes, station: "station"}).dropna(subset=[moment, "station"])
+    frame = frame.sort_values([moment, "station"], kind="stable")
+    for name in attributes.values():
+        frame[name] = _numbers(frame[name], path)
     frame["epoch"] = frame[moment].rank(method="dense").astype(int) - 1
     frame["seq"] = np.arange(1, len(frame) + 1)
     return _recording(f"weather, {path.name}", frame, "station", tuple(attributes.values()), epochs=epochs)
@@ -112,7 +116,8 @@ def read_servers(folder: Path, *, epochs: int) -> list[Recording]:
         if "value" not in frame.columns:
             raise TraceError(f"'{path}' is no series: wanted a column 'value', got: {', '.join(map(str, frame.columns))}")
         metric = next((name for word, name in METRICS.items() if word in path.stem.lower()), "other")
-        series = pd.DataFrame({"epoch": np.arange(len(frame)), "series": path.stem, metric: frame["value"].astype(float)})
+        values = _numbers(frame["value"], path)
+        series = pd.DataFrame({"epoch": np.arange(len(frame)), "series": path.stem, metric: values})
         groups.setdefault(metric, []).append(series)
     if not groups:
         raise TraceError(f"'{folder}' holds no servers: wanted a folder of CSV files with columns timestamp and value")
@@ -129,6 +134,14 @@ def _read(path: Path) -> Any:
         return pd.read_csv(path, low_memory=False)
     except (OSError, ValueError) as error:
         raise TraceError(f"'{path}' cannot be read as CSV: {error}") from error
+
+
+def _numbers(column: Any, path: Path) -> Any:
+    """A column as numbers; what is no number is missing, as such files write it in many ways. Raises TraceError where none is."""
+    numbers = pd.to_numeric(column, errors="coerce").astype(float)
+    if len(numbers) and numbers.isna().all():
+        raise TraceError(f"'{path}': column '{column.name}' has no number in it; its first value is {column.iloc[0]!r}")
+    return numbers
 
 
 def _recording(name: str, frame: Any, key: str, attributes: tuple[str, ...], *, epochs: int) -> Recording:

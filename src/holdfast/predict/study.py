@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from holdfast.errors import TraceError
 from holdfast.predict.columns import columns_of
 from holdfast.predict.predictor import Predictor
 from holdfast.predict.rows import numbers_of, ordered
@@ -54,7 +55,15 @@ def study(
     settings: Settings | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
-    """Let every algorithm alone, and all of them hot-swapped, predict each epoch `ahead` epochs before it comes."""
+    """Let every algorithm alone, and all of them hot-swapped, predict each epoch `ahead` epochs before it comes.
+
+    Raises TraceError where the recording is too short to predict anything.
+    """
+    if len(recording.epochs) <= warm + ahead:
+        raise TraceError(
+            f"recording '{recording.name}' has {len(recording.epochs)} epochs; to learn from {warm} and predict {ahead} ahead, "
+            f"at least {warm + ahead + 1} are needed"
+        )
     columns = columns_of(recording.epochs[0].schema, recording.keys, stream=recording.name)
     crews = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
     stand_ins = {name: StandIn(columns, crew, settings=settings) for name, crew in crews.items()}
