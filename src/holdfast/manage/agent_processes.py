@@ -7,22 +7,31 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.manage.controller import Supervision
+from holdfast.manage.controller import HUNG_GRACE_S, Supervision
 from holdfast.manage.hosts import HostProcess
 from holdfast.manage.protocol import AgentStatus, AssignedAgent, Assignment
 
 FOLDER = "agents"
 GRACE_S = 5.0
+HUNG_S = 30.0
+"""After how much silence an agent is killed and started again: an algorithm of anyone's may never return."""
 
 
 class AgentProcesses:
     """Made equal to the assignment again and again. The death of one touches neither the PEs nor the other agents."""
 
     def __init__(
-        self, work: Path, command: Sequence[str], *, node: str, log: Callable[[str], None], monotonic: Callable[[], float]
+        self,
+        work: Path,
+        command: Sequence[str],
+        *,
+        node: str,
+        log: Callable[[str], None],
+        monotonic: Callable[[], float],
+        hung_after_s: float = HUNG_S,
     ) -> None:
         self._work, self._command, self._node = work / FOLDER, tuple(command), node
-        self._log, self._now = log, monotonic
+        self._log, self._now, self._hung_after_s = log, monotonic, hung_after_s
         self._agents: dict[str, _Agent] = {}
         self._assignment = Assignment()
         self._ending: set[asyncio.Task[None]] = set()
@@ -35,12 +44,17 @@ class AgentProcesses:
                 self._agents[assigned.key].process.assign(self._share(assigned))
 
     def look(self) -> None:
-        """Start what is missing, start again what has died, and stop what is no longer wanted."""
+        """Start what is missing, start again what has died or hangs, and stop what is no longer wanted."""
         wanted = {assigned.key: assigned for assigned in self._assignment.agents}
         for key, assigned in wanted.items():
             if key not in self._agents:
                 self._agents[key] = self._new(_folder(assigned))
-            self._agents[key].look(self._share(assigned), now_s=self._now(), log=self._log)
+            agent = self._agents[key]
+            agent.look(self._share(assigned), now_s=self._now(), log=self._log)
+            silent_s = agent.silent_s(self._now())
+            if silent_s > self._hung_after_s and not agent.is_ending:
+                self._log(f"the prediction agent of {assigned.task} was silent for {silent_s:.0f} s and is killed")
+                agent.ending = self._end(agent.process, grace_s=HUNG_GRACE_S)
         for key in [key for key in self._agents if key not in wanted]:
             self._end(self._agents.pop(key).process)
 
@@ -74,10 +88,11 @@ class AgentProcesses:
         jobs = {number: settings for number, settings in self._assignment.jobs.items() if number == assigned.job}
         return self._assignment.model_copy(update={"replicas": (), "agents": (assigned,), "jobs": jobs})
 
-    def _end(self, process: HostProcess) -> None:
-        task = asyncio.create_task(process.stop(GRACE_S))
+    def _end(self, process: HostProcess, *, grace_s: float = GRACE_S) -> asyncio.Task[None]:
+        task = asyncio.create_task(process.stop(grace_s))
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
+        return task
 
 
 class _Agent:
@@ -85,13 +100,14 @@ class _Agent:
 
     def __init__(self, process: HostProcess) -> None:
         self.process = process
+        self.ending: asyncio.Task[None] | None = None
         self._supervision = Supervision()
         self._starts = 0
 
     def look(self, share: Assignment, *, now_s: float, log: Callable[[str], None]) -> None:
         alive = self.process.alive()
         self._supervision.saw(self.process.status(), now_s)
-        if alive:
+        if alive or self.is_ending:
             self.process.clean()
             return
         if self._supervision.died(now_s):
@@ -100,6 +116,14 @@ class _Agent:
             self.process.start(share)
             self._supervision.started()
             self._starts += 1
+
+    @property
+    def is_ending(self) -> bool:
+        return self.ending is not None and not self.ending.done()
+
+    def silent_s(self, now_s: float) -> float:
+        """Seconds since it last beat; 0 while it does not run."""
+        return self._supervision.silent_s(now_s)
 
     def status(self, told: AssignedAgent) -> AgentStatus:
         return AgentStatus(

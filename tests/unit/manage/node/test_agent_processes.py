@@ -36,9 +36,9 @@ def play(tmp_path):
     def run(story):
         made = []
 
-        def make():
+        def make(**more):
             command = (sys.executable, "-c", AGENT)
-            made.append(AgentProcesses(tmp_path, command, node="n1", log=lambda text: None, monotonic=time.monotonic))
+            made.append(AgentProcesses(tmp_path, command, node="n1", log=lambda text: None, monotonic=time.monotonic, **more))
             return made[-1]
 
         async def scene():
@@ -84,6 +84,18 @@ def test_each_agent_is_a_process_that_sees_its_own_job_and_one_that_dies_is_star
         await until(agents, lambda: pids(tmp_path).get("1-a%2F0") not in (None, before["1-a%2F0"]))
         assert pids(tmp_path)["1-b%2F0"] == before["1-b%2F0"]
         assert [status.starts for status in agents.statuses()] == [2, 1]
+
+    play(story)
+
+
+def test_an_agent_that_hangs_is_killed_and_started_again(play, tmp_path):
+    async def story(make):
+        agents = make(hung_after_s=1.0)
+        agents.assign(assignment("a/0"))
+        await until(agents, lambda: heard(agents, "a/0"))
+        (hung,) = pids(tmp_path).values()
+        os.kill(hung, signal.SIGSTOP)
+        await until(agents, lambda: pids(tmp_path).get("1-a%2F0") not in (None, hung) and heard(agents, "a/0"))
 
     play(story)
 
