@@ -100,13 +100,21 @@ class SparkSupervisor:
 
     @staticmethod
     def _take_over(watched: _Watched, view: JobView, handed_over: set[str]) -> list[Decision]:
-        """Start anew, elsewhere, what an agent has covered for as long as it may; once per incarnation, where policy allows it."""
+        """Start anew, elsewhere, what an agent has covered for as long as it may; once per incarnation, where policy allows it.
+
+        A new incarnation is given as long as the agent gave the one before: until it has committed something, the agent goes on
+        saying that it has handed over.
+        """
         decisions: list[Decision] = []
         if view.job.policy.restart not in ("elsewhere", "missing"):
             return decisions
+        timeline = watched.stand_in.timeline
         for replica in view.replicas:
             stuck = replica.task in handed_over and replica.active and replica.state == "running"
             if stuck and watched.moved.get(replica.key) != replica.incarnation:
+                most_epochs = view.job.contract_of(replica.task.rpartition("/")[0]).predicting.most_epochs
+                if view.now_s - replica.since_s < most_epochs * timeline.epoch_s / timeline.speed:
+                    continue
                 watched.moved[replica.key] = replica.incarnation
                 why = f"{replica.task} was covered for by prediction as long as its contract allows, and is not back"
                 decisions.append(Move(replica.key, replica.node, why=why))

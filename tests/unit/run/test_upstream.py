@@ -16,9 +16,10 @@ TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0)
 TASKS = (Task(pe="src", kind="source", makes=("src",)), Task(pe="a", reads=(Reading(stream="src"),), makes=("a",), replicas=2))
 
 
-def replica(number, *, active, live=None, state="running"):
-    status = ReplicaStatus(key="a/0", incarnation=1, state="running", live=live) if live is not None else None
-    return ReplicaView(f"1:a/0.{number}", "a/0", number, f"n{number + 1}", 1, number, active, state, 0.0, None, None, status)
+def replica(number, *, active, live=None, state="running", incarnation=1, since_s=0.0):
+    status = ReplicaStatus(key="a/0", incarnation=incarnation, state="running", live=live) if live is not None else None
+    key, node = f"1:a/0.{number}", f"n{number + 1}"
+    return ReplicaView(key, "a/0", number, node, incarnation, number, active, state, since_s, None, None, status)
 
 
 @pytest.fixture
@@ -72,10 +73,10 @@ def test_a_task_without_another_replica_is_waited_for(store):
     assert one.look([replica(0, active=True)], 200.0) == []
 
 
-def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0):
+def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0, **more):
     contract = Contract(protection="prediction", deadline_s=1.0, tentative_after_s=tentative_after_s)
     job = Job(job="j", application="app.py", log=str(tmp_path), contract=contract, policy=Policy(restart=policy))
-    replicas = (replica(0, active=True, live=1),)
+    replicas = (replica(0, active=True, live=1, **more),)
     layout = Layout(application="j", tasks=TASKS)
     return JobView(1, job, layout, "running", {}, replicas, frozenset(), now_s, {"a/0": {"state": state}})
 
@@ -89,6 +90,18 @@ def test_what_prediction_has_covered_for_too_long_is_moved_once_and_only_where_p
     assert isinstance(move, Move) and (move.key, move.node) == ("1:a/0.0", "n1")
     assert supervisor._look(view(store, tmp_path, state="handed over")) == []
     assert SparkSupervisor()._look(view(store, tmp_path, state="handed over", policy="never")) == []
+
+
+def test_a_replica_that_was_moved_is_given_as_long_as_the_agent_gave_the_one_before(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    supervisor = SparkSupervisor()
+    assert len(supervisor._look(view(store, tmp_path, state="handed over"))) == 1
+    again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
+    assert supervisor._look(view(store, tmp_path, now_s=206.0, **again)) == []
+    assert supervisor._look(view(store, tmp_path, now_s=234.0, **again)) == []
+    (move,) = supervisor._look(view(store, tmp_path, now_s=236.0, **again))
+    assert isinstance(move, Move)
 
 
 def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_without_a_dead_pe(tmp_path):
