@@ -48,7 +48,11 @@ def chosen_settings(text: str | None, *, full: bool) -> list[str]:
 def late_runs(
     out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int
 ) -> "list[LateRun]":
-    """Run what is not kept in `out` yet, and return all that is kept there of these cells."""
+    """Run the cells that are not kept whole in `out` yet, and return what is kept there of these cells.
+
+    Settings are compared, so all of a cell run one after the other on one cluster: a cell that was interrupted is run again. Runs
+    of another length, epoch or seed are left aside.
+    """
     from holdfast.run.late_study import FOR_S, WARM_S, run_cell
 
     if not 0.2 <= epoch_s <= 5:
@@ -57,16 +61,15 @@ def late_runs(
         raise HoldfastError(f"--seconds wants at least {WARM_S + 2 * FOR_S:g}: one stall after warming up, got {seconds:g}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
     out.mkdir(parents=True, exist_ok=True)
-    had = _kept(out)
+    had = _kept(out, epoch_s=epoch_s, seconds=seconds, seed=seed)
     for cell in cells:
-        missing = [name for name in settings if not any(run.cell == cell and run.setting == name for run in had)]
-        if not missing:
+        if all((cell, name) in had for name in settings):
             continue
-        say(f"{cell.name}: {', '.join(missing)}, {seconds:g} s each ...")
+        say(f"{cell.name}: {', '.join(settings)}, {seconds:g} s each ...")
         with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
             run_cell(
                 cell,
-                missing,
+                settings,
                 example=_example(),
                 work=Path(work),
                 epoch_s=epoch_s,
@@ -74,20 +77,30 @@ def late_runs(
                 seed=seed,
                 done=lambda run: _keep(out, run),
             )
-    return [run for run in _kept(out) if run.cell in cells]
+    return [run for run in _kept(out, epoch_s=epoch_s, seconds=seconds, seed=seed).values() if run.cell in cells]
 
 
 def _keep(out: Path, run: "LateRun") -> None:
     say(f"  {run.setting}: {run.average_s:.2f} s on average, {run.worst_s:.2f} s at most")
     with (out / KEPT).open("a") as file:
-        file.write(json.dumps(run.document()) + "\n")
+        file.write("\n" + json.dumps(run.document()) + "\n")  # a line that a kill cut short ends here
 
 
-def _kept(out: Path) -> "list[LateRun]":
+def _kept(out: Path, *, epoch_s: float, seconds: float, seed: int) -> "dict[tuple[Cell, str], LateRun]":
+    """The last run of each cell and setting that was asked for in the same words. What a kill cut short is left out."""
     from holdfast.run.late_study import LateRun
 
     path = out / KEPT
-    return [LateRun.of(json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
+    found: dict[tuple[Cell, str], LateRun] = {}
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            document = json.loads(line)
+        except ValueError:
+            continue
+        run = LateRun.of(document)
+        if (run.epoch_s, run.seconds, run.seed) == (epoch_s, seconds, seed):
+            found[run.cell, run.setting] = run
+    return found
 
 
 def _example() -> Path:

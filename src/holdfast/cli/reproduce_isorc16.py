@@ -37,8 +37,8 @@ def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> N
     """Table 2, Figures 2 and 3: accuracy and time of algorithms. Table 4, Figures 6 to 9: late PEs in real runs on Spark.
 
     Algorithms predict generated weather, servers and racks of the datacenter monitor, and recorded ones where given by path. Real
-    runs let PEs of the datacenter monitor stall, without protection, with upstream backup and with prediction; each is kept in
-    the folder when it is done, so an interrupted command goes on where it was.
+    runs let PEs of the datacenter monitor stall, without protection, with upstream backup and with prediction; runs are kept
+    in the folder, so an interrupted command goes on with the cell that it was at: what is compared runs on one cluster.
 
     \b
     Example:

@@ -6,7 +6,7 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -88,7 +88,8 @@ class Usage:
 @dataclass(frozen=True)
 class LateRun:
     """One setting in one cell. `latencies_s` is per epoch from its close to its first output, from the first stall on; `rows_s` the
-    rows that left in each second of the run; `by_column` the accuracy of predictions, by 'stream.column'."""
+    rows that left in each second of the run; `by_column` the accuracy of predictions, by 'stream.column'. `seconds` and `seed` are
+    what the run was asked for; None: kept by an earlier version, which did not say."""
 
     cell: Cell
     setting: str
@@ -104,6 +105,8 @@ class LateRun:
     usage: Usage = field(default_factory=Usage)
     load: float = 0.0
     by_column: Mapping[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    seed: int | None = None
 
     @property
     def average_s(self) -> float:
@@ -180,6 +183,7 @@ def run_cell(
                 schedule=Schedule(seed=seed, stalls=stalls),
             )
             run = _measured(cell, setting, ran, epoch_s=epoch_s, cluster=cluster, before=before)
+            run = replace(run, seconds=seconds, seed=seed)
             made.append(run)
             done(run)
     return made

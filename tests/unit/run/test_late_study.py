@@ -1,14 +1,17 @@
 """ISORC'16's real runs, without running them: the application they run, what is kept of them, and what is found."""
 
 import json
+import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from holdfast.cli.isorc16_runs import late_runs
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
 from holdfast.report.late_runs import late_parts, scaled
+from holdfast.run import late_study
 from holdfast.run.late_findings import late_findings
 from holdfast.run.late_study import Cell, LateRun, Usage, fused_application
 
@@ -61,6 +64,49 @@ def test_other_numbers_of_pes_and_other_applications_are_refused(tmp_path):
 def test_a_run_is_kept_as_json_and_read_again():
     made = run("prediction", [1.0, 2.5])
     assert LateRun.of(json.loads(json.dumps(made.document()))) == made
+
+
+class Runs:
+    """Stands for real runs: notes which settings were asked for, and is killed at one of them."""
+
+    def __init__(self):
+        self.asked, self.killed_at = [], None
+
+    def run_cell(self, cell, settings, *, done, epoch_s, seconds, seed, **_):
+        for setting in settings:
+            if setting == self.killed_at:
+                raise KeyboardInterrupt
+            self.asked.append(setting)
+            done(replace(run(setting, [1.0], fault=cell.fault), epoch_s=epoch_s, seconds=seconds, seed=seed))
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    made = Runs()
+    monkeypatch.setattr(late_study, "run_cell", made.run_cell)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    return made
+
+
+def test_kept_runs_are_not_run_again_unless_they_were_of_another_length_epoch_or_seed(tmp_path, ran):
+    cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
+    for seconds, seed in ((75.0, 1), (75.0, 1), (60.0, 1), (60.0, 2)):
+        found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=seconds, seed=seed)
+        assert [(each.setting, each.seconds, each.seed) for each in found] == [(name, seconds, seed) for name in names]
+    assert ran.asked == names * 3
+
+
+def test_a_cell_that_was_interrupted_runs_again_so_that_what_is_compared_ran_on_one_cluster(tmp_path, ran):
+    cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
+    ran.killed_at = "prediction"
+    with pytest.raises(KeyboardInterrupt):
+        late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"cell": {"pes"')
+    ran.killed_at = None
+    found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    assert ran.asked == ["upstream", "upstream", "prediction"]
+    assert [each.setting for each in found] == names
 
 
 def test_findings_are_true_where_prediction_is_in_time():
