@@ -26,8 +26,8 @@ LOOK_S = 0.5
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Change a parameter (deadline_s, lead_s, most_epochs, short, least_outputs, train_every), or the algorithms: "
-    "algorithms=stride,nearest-neighbours or algorithms={'nearest-neighbours': {'k': 8}} as JSON.",
+    help="Change a parameter (deadline_s, lead_s, most_epochs, short, least_outputs, train_every, measure), or the algorithms: "
+    'algorithms=stride,nearest-neighbours, or with their parameters as JSON: \'algorithms={"nearest-neighbours": {"k": 8}}\'.',
 )
 @click.option("--watch", is_flag=True, help="Show them until interrupted.")
 @json_option
@@ -54,7 +54,12 @@ def agents(
     orders = read_orders(settings)
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         if orders:
-            for each in task or [agent["task"] for agent in client.agents(job)]:
+            wanted = list(task) or [agent["task"] for agent in client.agents(job)]
+            if not wanted:
+                raise HoldfastError(
+                    f"job {job} has no prediction agents to change; protection: prediction in its contract gives it some"
+                )
+            for each in wanted:
                 client.change_agent(job, each, orders)
         found = _chosen(client.agents(job), task, job)
         if as_json:
@@ -73,6 +78,8 @@ def read_orders(settings: tuple[str, ...]) -> dict[str, Any]:
 
     >>> read_orders(("deadline_s=2", "algorithms=stride,last-outcome", "short=abstain"))
     {'deadline_s': 2, 'algorithms': {'stride': {}, 'last-outcome': {}}, 'short': 'abstain'}
+    >>> read_orders(('algorithms={"nearest-neighbours": {"k": 8}}',))
+    {'algorithms': {'nearest-neighbours': {'k': 8}}}
     """
     orders: dict[str, Any] = {}
     for text in settings:
@@ -81,7 +88,11 @@ def read_orders(settings: tuple[str, ...]) -> dict[str, Any]:
             raise HoldfastError(f"--set: wanted NAME=VALUE such as deadline_s=2, got '{text}'")
         try:
             orders[name] = json.loads(value)
-        except ValueError:
+        except ValueError as error:
+            if value.lstrip().startswith("{"):
+                raise HoldfastError(
+                    f"--set {name}: '{value}' is no JSON ({error}); names and texts stand in double quotes"
+                ) from error
             orders[name] = {each.strip(): {} for each in value.split(",")} if name == "algorithms" else value
     return orders
 

@@ -1,0 +1,125 @@
+"""holdfast agents: what is shown of agents, and what is asked of the orchestrator to change them."""
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.agents import agents
+from holdfast.errors import HoldfastError
+
+AGENT = {
+    "task": "racks/0",
+    "node": "n2",
+    "alive": True,
+    "error": None,
+    "about": {
+        "state": "predicting",
+        "deadline_s": 1.0,
+        "usual_s": 0.25,
+        "made": 40,
+        "misses": 3,
+        "predicted": 3,
+        "corrected": 2,
+        "streams": {"racks": {"accuracy": 0.875, "last_used": {"stride": 4, "last-outcome": 9}}},
+    },
+}
+
+
+class Orchestrator(HTTPServer):
+    """Answers as one would, and remembers what it was asked to change."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.has, self.changed = [AGENT], []
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self._answer(200, {"agents": self.server.has})
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        self.server.changed.append((self.path, self.headers["authorization"], body))
+        self._answer(202, AGENT)
+
+    def log_message(self, *_):
+        pass
+
+    def _answer(self, status, document):
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+
+@pytest.fixture
+def orchestrator():
+    with Orchestrator() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def ask(orchestrator, tmp_path):
+    """Run the command against the orchestrator."""
+    token = tmp_path / "user.token"
+    token.write_text("secret")
+
+    def run(*words):
+        where = ["--orchestrator", f"http://127.0.0.1:{orchestrator.server_port}", "--token-file", str(token)]
+        return CliRunner().invoke(agents, ["3", *where, *words], env={"COLUMNS": "200"})
+
+    return run
+
+
+def test_each_agent_is_a_line(ask):
+    said = ask().output
+    assert "racks/0" in said
+    assert "predicting" in said
+    assert "88%" in said
+    assert "last-outcome 9, stride 4" in said
+
+
+def test_all_that_is_known_is_one_json_document(ask):
+    assert json.loads(ask("--json").stdout) == {"agents": [AGENT]}
+
+
+def test_a_change_is_sent_with_the_token_to_every_agent_or_to_those_named(ask, orchestrator):
+    changed = ask("--set", 'algorithms={"nearest-neighbours": {"k": 8}}', "--set", "deadline_s=2")
+    assert changed.exit_code == 0, changed.output
+    orders = {"algorithms": {"nearest-neighbours": {"k": 8}}, "deadline_s": 2}
+    assert orchestrator.changed == [("/v1/jobs/3/agents/racks/0", "Bearer secret", {"orders": orders})]
+
+
+def test_what_the_help_shows_can_be_given():
+    said = " ".join(CliRunner().invoke(agents, ["--help"], terminal_width=1000).output.split())
+    assert """'algorithms={"nearest-neighbours": {"k": 8}}'""" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--set", "deadline_s"], "--set: wanted NAME=VALUE such as deadline_s=2, got 'deadline_s'"),
+        (["--set", "algorithms={'stride': {}}"], "--set algorithms: .* is no JSON .*; names and texts stand in double quotes"),
+        (["--task", "heat/0"], "job 3 has no prediction agent for task 'heat/0'; its agents watch: racks/0"),
+    ],
+)
+def test_what_cannot_be_is_told(ask, words, said):
+    failed = ask(*words)
+    assert isinstance(failed.exception, HoldfastError)
+    with pytest.raises(HoldfastError, match=said):
+        raise failed.exception
+
+
+def test_there_is_nothing_to_change_where_no_agents_are(ask, orchestrator):
+    orchestrator.has = []
+    assert "no prediction agents" in ask().output
+    failed = ask("--set", "deadline_s=2")
+    assert "job 3 has no prediction agents to change" in str(failed.exception)
