@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from holdfast.predict.stand_in import StandIn
 
 EPOCHS, KEYS = 60, 3
 """Enough for every algorithm to train, to forecast near and far, and to be judged."""
+TURN_S = 120.0
+"""How long another's turn is waited for: whoever has it may have been stopped, and a PE waits to be watched."""
+LOOK_S = 0.1
 
 
 def rehearse() -> None:
@@ -54,7 +58,7 @@ def _rows(epoch: int) -> pa.Table:
 
 @contextlib.contextmanager
 def _in_turn() -> Iterator[None]:
-    """Wait until no other process of this user is here; where no lock can be had, go on without one."""
+    """Wait until no other process of this user is here; where no lock can be had, or not in time, go on without one."""
     path = Path(tempfile.gettempdir()) / f"holdfast-rehearsal-{os.getuid()}.lock"
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -62,8 +66,22 @@ def _in_turn() -> Iterator[None]:
         yield
         return
     try:
-        with contextlib.suppress(OSError):
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        if os.fstat(lock).st_uid == os.getuid():  # another user's file may be held for ever
+            _take(lock, until_s=time.monotonic() + TURN_S)
         yield
     finally:
         os.close(lock)
+
+
+def _take(lock: int, *, until_s: float) -> None:
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until_s:
+                return
+            time.sleep(LOOK_S)
+        except OSError:
+            return
+        else:
+            return

@@ -1,8 +1,14 @@
 """Tests of the rehearsal: in a process of its own, since this one has compiled what tests before needed."""
 
+import fcntl
 import os
 import subprocess
 import sys
+import tempfile
+
+import pytest
+
+from holdfast.predict import rehearsal
 
 PROGRAM = """
 import sys
@@ -47,3 +53,17 @@ def test_nothing_is_left_to_compile_after_the_rehearsal():
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=os.environ, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "{}"
+
+
+@pytest.mark.parametrize("owner", ["own", "another's"])
+def test_a_turn_that_never_ends_is_not_waited_for(tmp_path, monkeypatch, owner):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    if owner == "own":
+        monkeypatch.setattr(rehearsal, "TURN_S", 0.05)
+    else:
+        user = os.getuid()
+        monkeypatch.setattr(os, "getuid", lambda: user + 1)
+    with (tmp_path / f"holdfast-rehearsal-{os.getuid()}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with rehearsal._in_turn():
+            pass
