@@ -13,6 +13,7 @@ from holdfast.predict.cover import Cover
 
 RECENT = 20  # outputs of its own over which a PE's usual time is taken
 ENOUGH = 5  # of them before it is known
+ASKED_EVERY = 4  # predicted epochs in a row after which one is left to the PE for as long as it usually takes
 
 
 @dataclass(frozen=True, order=True)
@@ -31,10 +32,15 @@ class Monitor:
     """Commit times of a PE's inputs and output per epoch, held against the contract (ISORC'16, section IV-B).
 
     The clock of an epoch starts when the last of its inputs is committed. A commit may be told more than once; the first counts.
-    A first late epoch is waited for until shortly before its deadline. From then on, until the PE is back (section IV-B: the
-    prediction goes on until it recovers), each is waited for only as long as the PE usually takes: were it back, it would be there.
     A stream is committed in the order of its epochs, so an output settles its epoch and all before it, and memory follows what
     is under way.
+
+    A first late epoch is waited for until shortly before its deadline. From then on the PE is away, and prediction goes on until
+    it recovers (section IV-B): it would first correct what was predicted in its stead, so while it has corrected nothing an epoch
+    is predicted as soon as its inputs are there. One in ASKED_EVERY is left to it for as long as it usually takes: where what it
+    reads was predicted too, it can correct nothing, and shows only by an output that it is back. A PE that has begun to correct is
+    back but behind, and is waited for as long as it usually takes until nothing predicted is open or an epoch comes from itself.
+    Where late output is dropped, a PE that was started anew corrects nothing: every epoch is left to it for as long as usual.
     """
 
     def __init__(self, cover: Cover, inputs: Iterable[str]) -> None:
@@ -44,6 +50,7 @@ class Monitor:
         self._began: dict[int, dict[str, float]] = {}
         self._settled = -1
         self._own_s: deque[float] = deque(maxlen=RECENT)
+        self._owed: int | None = None
         self.made = 0
         self.misses = 0
         self.predicted_in_a_row = 0
@@ -61,6 +68,8 @@ class Monitor:
         if epoch <= self._settled:
             if not predicted:
                 self.predicted_in_a_row = 0  # late, but the PE is back
+                if self._owed is not None and epoch >= self._owed:  # corrections come in the order of their epochs
+                    self._owed = None
             return
         began = self._start(epoch)
         if began is not None:
@@ -69,7 +78,12 @@ class Monitor:
                 self._own_s.append(at_s - began)
         self.made += 1
         self.misses += predicted or (began is not None and at_s - began > self.cover.due_s)
-        self.predicted_in_a_row = self.predicted_in_a_row + 1 if predicted else 0
+        if predicted:
+            self.predicted_in_a_row += 1
+            self._owed = epoch
+        else:
+            self.predicted_in_a_row = 0
+            self._owed = None
         self._settled = epoch
         self._began = {later: times for later, times in self._began.items() if later > epoch}
 
@@ -84,7 +98,9 @@ class Monitor:
         return tuple(sorted(due))
 
     def next_s(self) -> float | None:
-        """When there is something to predict unless an output comes first; None while nothing is under way."""
+        """When there is something to predict unless an output comes first; None while there will be nothing."""
+        if self.hand_over:
+            return None
         return min((began + self._waits_s for _, began in self._pending()), default=None)
 
     @property
@@ -95,9 +111,18 @@ class Monitor:
     @property
     def _waits_s(self) -> float:
         """How long after its last input an epoch is waited for."""
-        before_s = self.cover.due_s - self.cover.lead_s
-        usual_s = self.usual_s if self.predicted_in_a_row else None
-        return before_s if usual_s is None else min(before_s, usual_s)
+        before_s, usual_s = self.cover.due_s - self.cover.lead_s, self.usual_s
+        corrects = self.cover.late == "correct"
+        if usual_s is None or not (self.behind if corrects else self.predicted_in_a_row):
+            return before_s
+        if corrects and self.predicted_in_a_row % ASKED_EVERY:
+            return 0.0
+        return min(before_s, usual_s)
+
+    @property
+    def behind(self) -> bool:
+        """Whether something was predicted that the PE has neither corrected nor left behind with an output of its own."""
+        return self._owed is not None
 
     @property
     def hand_over(self) -> bool:

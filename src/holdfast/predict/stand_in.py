@@ -94,6 +94,11 @@ class StandIn:
         )
         self._start_over()
 
+    def change(self, settings: Settings) -> None:
+        """Go on with these settings; how deep the cache is, what counts as accurate and whom it forgets stay as they were."""
+        self.settings = settings
+        self._near.measure = self._far.measure = settings.measure
+
     def observe(self, epoch: int, rows: pa.Table) -> None:
         """Take in an exact epoch. Epochs ascend; one that never came may be left out. Raises HoldfastError otherwise."""
         if self.epoch is not None and epoch <= self.epoch:

@@ -10,7 +10,7 @@ from holdfast.predict.stand_in import StandIn
 
 
 def view(stand_in: StandIn) -> dict[str, Any]:
-    """The stand-in as one JSON document. Reads only; costs the same whatever was observed."""
+    """The stand-in as one JSON document. Reads only; its cost grows with the keys, not with the epochs that were observed."""
     near, far = stand_in.ranks
     return {
         "epoch": stand_in.epoch,
@@ -20,6 +20,7 @@ def view(stand_in: StandIn) -> dict[str, Any]:
         "predictions": stand_in.predictions,
         "last_used": dict(sorted(stand_in.last_used.items())),
         "learn_s": stand_in.learn_s,
+        "measure": stand_in.settings.measure,
         "algorithms": [
             _algorithm(stand_in, standing, near=near, far=far, number=number) for number, standing in enumerate(stand_in.standings)
         ],

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
 
 import pyarrow as pa
 
+from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Record, Store
 from holdfast.model.job import Contract
 from holdfast.predict import Prediction, StandIn, columns_of, view
 from holdfast.predict.builder import Done
 from holdfast.run.agent_scores import Scores
 from holdfast.run.agent_terms import predictors_of, settings_of
-from holdfast.run.rows import read_rows
+from holdfast.run.rows import rows_behind
+
+RANKING_S = 0.5
+"""How long a new agent takes at most to rank its algorithms, epoch by epoch, on what the log still has."""
 
 
 class WatchedStream:
@@ -35,9 +40,11 @@ class WatchedStream:
     def learn(self, *, until: int, exact: int) -> list[Record]:
         """Take in every exact epoch before `until` that is new, and return those records, oldest first.
 
-        An epoch that is not exact is waited for, unless a later one, up to `exact`, already is: then it will never be.
+        An epoch that is not exact is waited for, unless a later one, up to `exact`, already is: then it will never be. What a new
+        agent finds in the log is learned epoch by epoch: of algorithms that were never tried, none can be told from another.
         """
         taken: list[Record] = []
+        ranks_until_s = time.monotonic() + RANKING_S if self.stand_in is None else 0.0
         while self.learned + 1 < until:
             record = self._log.final(self.name, self._task, epoch=self.learned + 1)
             if record is None and self.learned + 1 >= exact:
@@ -46,6 +53,8 @@ class WatchedStream:
             if record is not None:
                 taken.append(record)
                 self._take(record)
+                if self.stand_in is not None and time.monotonic() < ranks_until_s:
+                    self.stand_in.learn()
         self._go_on_learning()
         return taken
 
@@ -58,16 +67,18 @@ class WatchedStream:
         if self.stand_in is None:
             need = self._contract.predicting.least_outputs
             return Prediction(epoch, None, {}, 0, f"no output was observed yet; a prediction needs {need} per key", 0.0)
-        found = self.stand_in.predict(epoch, time_left_s, seqs=seqs)
-        if found.rows is not None and self.scores is not None:
-            self.scores.predicted(epoch, found.rows)
-        return found
+        return self.stand_in.predict(epoch, time_left_s, seqs=seqs)
+
+    def committed(self, prediction: Prediction) -> None:
+        """Remember a prediction that stands in the log, to be judged when the truth comes."""
+        if prediction.rows is not None and self.scores is not None:
+            self.scores.predicted(prediction.epoch, prediction.rows)
 
     def change(self, contract: Contract) -> None:
         """Go on under another contract."""
         self._contract = contract
         if self.stand_in is not None:
-            self.stand_in.settings = settings_of(contract)
+            self.stand_in.change(settings_of(contract))
             self.stand_in.use(predictors_of(contract))
 
     def view(self) -> dict[str, Any]:
@@ -94,10 +105,12 @@ class WatchedStream:
 
     def _rows(self, record: Record) -> pa.Table | None:
         """The rows of a record; None where there is nothing to learn from: no rows before the columns are known."""
-        if record.files:
-            if any(self._store.read(file) is None for file in record.files):
-                return None  # trimmed meanwhile: all its readers are past it
-            return pa.concat_tables([read_rows(self._store, file) for file in record.files])
+        try:
+            found = rows_behind(self._store, record)
+        except TrimmedError:
+            return None  # all its readers are past it
+        if found:
+            return pa.concat_tables(found)
         return None if self.stand_in is None else self.stand_in.columns.schema.empty_table()
 
     def _go_on_learning(self) -> None:

@@ -25,6 +25,7 @@ class Orders(Part):
     short: str | None = None
     least_outputs: int | None = None
     train_every: int | None = None
+    measure: str | None = None
 
     def applied_to(self, contract: Contract) -> Contract:
         """The contract as it is with the change."""
@@ -43,7 +44,13 @@ def cover_of(contract: Contract, epoch_s: float) -> Cover:
 def settings_of(contract: Contract) -> Settings:
     """How the stand-in learns. Raises ProblemsError."""
     terms = contract.predicting
-    return Settings(depth=terms.depth, train_every=terms.train_every, least_outputs=terms.least_outputs, short=terms.short)
+    return Settings(
+        depth=terms.depth,
+        train_every=terms.train_every,
+        measure=terms.measure,
+        least_outputs=terms.least_outputs,
+        short=terms.short,
+    )
 
 
 def predictors_of(contract: Contract) -> tuple[Predictor, ...]:

@@ -11,14 +11,19 @@ from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.model.job import Contract, Reading, Task
 from holdfast.predict import Monitor, Overdue
+from holdfast.predict.monitor import RECENT
 from holdfast.run.agent_stream import WatchedStream
 from holdfast.run.agent_terms import cover_of
 from holdfast.run.outbox import Outbox
 from holdfast.run.timeline import Timeline
 
 POLL_S = 0.05
+AWAY_POLL_S = 0.02
+"""How often an agent looks whose PE is away: it waits for inputs then, as the PE would."""
 SEEK_S = 2.0
 """How often an agent that sees nothing new looks whether the log was trimmed past it."""
+OWN = (Quality.EXACT, Quality.TENTATIVE)
+"""Of these qualities is what a task made itself."""
 
 
 class PredictionAgent:
@@ -52,7 +57,7 @@ class PredictionAgent:
         self.problem: str | None = None
         self.why = ""
         self.predicted = self.corrected = self.abstained = 0
-        self._abstained_at = -1
+        self._abstained: tuple[int, ...] = ()
         self._exact = -1
         self._open: set[int] = set()
         self._seqs: dict[int, tuple[int, int]] = {}
@@ -83,13 +88,12 @@ class PredictionAgent:
                 self.problem = str(error)  # its columns cannot be predicted: no epoch will change that
         if self._next == before:
             self._seek()
-        due_s = self.monitor.next_s()
-        return POLL_S if due_s is None else min(POLL_S, max(0.005, due_s - self._clock()))
+        return self._pause_s()
 
     def change(self, contract: Contract) -> None:
         """Go on under another contract; what was learned stays where its algorithm does."""
         self.monitor.cover = cover_of(contract, self._epoch_s)
-        self.contract = contract
+        self.contract, self._abstained = contract, ()
         for stream in self.streams:
             stream.change(contract)
 
@@ -114,23 +118,48 @@ class PredictionAgent:
             "streams": streams,
         }
 
+    def _pause_s(self) -> float:
+        """Until when nothing can be due. What is overdue still, nothing could be said about: it is looked at no more often."""
+        away = self.problem is None and self.monitor.behind and not self.monitor.hand_over
+        poll_s = AWAY_POLL_S if away else POLL_S
+        due_s = None if self.problem is not None else self.monitor.next_s()
+        left_s = poll_s if due_s is None else due_s - self._clock()
+        return poll_s if left_s <= 0 else min(poll_s, max(0.005, left_s))
+
     @property
     def _epoch_s(self) -> float:
         return self.timeline.epoch_s / self.timeline.speed
 
     def _begin(self) -> int:
-        """The first epoch without an output; what is left in the log before it is learned from."""
-        heads = []
+        """Where to begin: as many epochs before the task's last own one as tell how long it usually takes, and go on from there.
+
+        An agent before this one may have died in the midst of standing in: what it predicted counts towards the most in a row.
+        """
+        own, oldest = [], []
         for stream in self.streams:
-            oldest = self._log.oldest(stream.name, self.task.task)
-            after = self.timeline.first - 1 if oldest is None else oldest - 1
-            head = self._log.head(stream.name, self.task.task, after=after)
-            stream.skip_to(max(after + 1, head + 1 - self.contract.predicting.depth))
-            heads.append(head)
-        begins = min(heads) + 1
+            oldest.append(self._oldest(self._log, stream.name, self.task.task))
+            head = self._log.head(stream.name, self.task.task, after=oldest[-1] - 1)
+            own.append(self._last_own(stream.name, head))
+            stream.skip_to(max(oldest[-1], own[-1] + 1 - self.contract.predicting.depth))
+        begins = max(*oldest, min(own) + 1 - RECENT)
         for each in self._inputs:
-            each.next = begins
+            each.next = max(begins, self._oldest(each.log, each.stream, each.number))
         return begins
+
+    def _oldest(self, log: EpochLog, stream: str, task: int) -> int:
+        """The oldest epoch of a stream that is left; the first of all where there is none yet."""
+        found = log.oldest(stream, task)
+        return self.timeline.first if found is None else found
+
+    def _last_own(self, stream: str, head: int) -> int:
+        """The last epoch up to the head that is not a stand-in's alone, at most so far back as predictions may go on."""
+        epoch = head
+        while head - epoch < self.contract.predicting.most_epochs:
+            first = self._log.first(stream, self.task.task, epoch=epoch)
+            if first is None or first.quality in OWN or self._log.final(stream, self.task.task, epoch=epoch) is not None:
+                break
+            epoch -= 1
+        return epoch
 
     def _see_inputs(self) -> None:
         for each in self._inputs:
@@ -145,16 +174,28 @@ class PredictionAgent:
             records = [self._log.first(stream.name, self.task.task, epoch=self._next) for stream in self.streams]
             found = [record for record in records if record is not None]
             if len(found) < len(records):
-                return
-            own = all(record.quality in (Quality.EXACT, Quality.TENTATIVE) for record in found)
+                break
+            own = all(record.quality in OWN for record in found)
             self.monitor.output_committed(self._next, at_s=max(record.committed_s for record in found), predicted=not own)
             if all(record.quality is Quality.EXACT for record in found):
                 self._exact = self._next
             if not own:
-                self._open.add(self._next)
                 self.predicted += any(record.producer == self._outbox.producer for record in found)  # not one that came too late
+                self._await_correction(self._next)
             self._seqs.pop(self._next, None)
             self._next += 1
+        for each in self._inputs:
+            each.next = max(each.next, self._next)  # what went in before is of no account any more, and may have been trimmed
+
+    def _await_correction(self, epoch: int) -> None:
+        """Remember an epoch that the task did not make in time, unless it has made good on it already."""
+        finals = [self._log.final(stream.name, self.task.task, epoch=epoch) for stream in self.streams]
+        made = [record for record in finals if record is not None]
+        if len(made) < len(finals):
+            self._open.add(epoch)
+            return
+        self.corrected += 1
+        self.monitor.output_committed(epoch, at_s=max(record.committed_s for record in made))
 
     def _learn(self) -> None:
         for stream in self.streams:
@@ -174,6 +215,9 @@ class PredictionAgent:
 
     def _commit(self, late: Overdue) -> bool:
         """Commit an epoch of every stream as predicted; False where nothing can be said about one of them."""
+        known = (late.epoch, *(stream.learned for stream in self.streams))
+        if known == self._abstained:
+            return False  # nothing was learned since: there is still nothing to say
         made = []
         for stream in self.streams:
             prediction = stream.predict(
@@ -181,8 +225,8 @@ class PredictionAgent:
             )
             self.why = prediction.why
             if prediction.rows is None:
-                if self._abstained_at < late.epoch:
-                    self._abstained_at = late.epoch
+                before, self._abstained = self._abstained, known
+                if before[:1] != known[:1]:
                     self.abstained += 1
                     self._outbox.tell("abstained", {"task": self.task.name, "epoch": late.epoch, "why": prediction.why})
                 return False
@@ -190,7 +234,9 @@ class PredictionAgent:
         for stream, prediction in made:
             lineage = tuple(f"{name}: {count} values" for name, count in sorted(prediction.used.items()))
             assert prediction.rows is not None
-            self._outbox.publish(stream.name, late.epoch, rows=prediction.rows, quality=Quality.PREDICTED, lineage=lineage)
+            record = self._outbox.publish(stream.name, late.epoch, rows=prediction.rows, quality=Quality.PREDICTED, lineage=lineage)
+            if record is not None and record.producer == self._outbox.producer:  # not where the task was faster after all
+                stream.committed(prediction)
         return True
 
     def _seek(self) -> None:
@@ -214,12 +260,12 @@ class _Input:
 
     def __init__(self, reading: Reading, log: EpochLog, number: int) -> None:
         self.label = f"{reading.stream}/{number}"
-        self._stream, self._number, self._log = reading.stream, number, log
+        self.stream, self.number, self.log = reading.stream, number, log
         self.next = 0
 
     def look(self) -> Record | None:
         """The next record, once."""
-        record = self._log.first(self._stream, self._number, epoch=self.next)
+        record = self.log.first(self.stream, self.number, epoch=self.next)
         if record is not None:
             self.next += 1
         return record

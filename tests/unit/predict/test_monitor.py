@@ -126,21 +126,77 @@ def test_all_problems_of_a_contract_come_at_once():
         Cover(deadline_s=None, epoch_s=1.0, most_epochs=0, late="x")
 
 
-def test_after_a_first_predicted_epoch_the_next_is_waited_for_as_long_as_the_pe_usually_takes():
-    watch = monitor()
+def known(cover=COVER):
+    """A monitor that has seen eight epochs go in every second and come out 0.3 s later."""
+    watch = monitor(cover)
     for epoch in range(8):
         fed(watch, epoch, 10.0 + epoch)
         watch.output_committed(epoch, at_s=10.3 + epoch)
     assert watch.usual_s == pytest.approx(0.3)
+    return watch
+
+
+def missed(watch, epochs):
+    for epoch in epochs:
+        fed(watch, epoch, 10.0 + epoch)
+        watch.output_committed(epoch, at_s=10.0 + epoch, predicted=True)
+
+
+def test_the_first_late_epoch_is_given_its_whole_deadline_and_while_the_pe_is_away_the_next_are_predicted_at_once():
+    watch = known()
     fed(watch, 8, 18.0)
     assert watch.next_s() == pytest.approx(19.5)
     watch.output_committed(8, at_s=19.5, predicted=True)
-    fed(watch, 9, 19.0)
-    assert watch.next_s() == pytest.approx(19.3)
-    (late,) = watch.overdue(19.4)
-    assert late.due_s == pytest.approx(21.0)
-    watch.output_committed(8, at_s=19.45)
-    assert watch.next_s() == pytest.approx(20.5)
+    fed(watch, 9, 19.6)
+    assert watch.next_s() == pytest.approx(19.6)
+    (late,) = watch.overdue(19.6)
+    assert late.due_s == pytest.approx(21.6)
+
+
+def test_every_fourth_epoch_is_left_to_a_pe_that_is_away_for_as_long_as_it_usually_takes():
+    watch, waits = known(Cover(deadline_s=2.0, epoch_s=1.0, lead_s=0.5)), []
+    for epoch in range(8, 18):
+        fed(watch, epoch, 10.0 + epoch)
+        waits.append(watch.next_s() - 10.0 - epoch)
+        watch.output_committed(epoch, at_s=watch.next_s(), predicted=True)
+    assert waits == pytest.approx([1.5, 0.0, 0.0, 0.0, 0.3, 0.0, 0.0, 0.0, 0.3, 0.0])
+
+
+def test_a_pe_that_corrects_is_back_but_waited_for_no_longer_than_usual_until_it_has_corrected_all():
+    watch = known()
+    missed(watch, [8, 9])
+    watch.output_committed(8, at_s=20.0)
+    assert watch.behind
+    fed(watch, 10, 20.0)
+    assert watch.next_s() == pytest.approx(20.3)
+    watch.output_committed(9, at_s=20.1)
+    assert not watch.behind
+    assert watch.next_s() == pytest.approx(21.5)
+
+
+def test_a_pe_that_makes_an_epoch_itself_is_back_whatever_it_cannot_correct_yet():
+    watch = known()
+    missed(watch, [8, 9])
+    fed(watch, 10, 20.0)
+    watch.output_committed(10, at_s=20.2)
+    fed(watch, 11, 21.0)
+    assert watch.next_s() == pytest.approx(22.5)
+
+
+def test_where_late_output_is_dropped_every_epoch_is_left_to_the_pe_for_as_long_as_it_usually_takes():
+    watch = known(Cover(deadline_s=2.0, epoch_s=1.0, lead_s=0.5, late="drop"))
+    for epoch in range(8, 14):
+        fed(watch, epoch, 10.0 + epoch)
+        assert watch.next_s() == pytest.approx(10.0 + epoch + (1.5 if epoch == 8 else 0.3))
+        watch.output_committed(epoch, at_s=watch.next_s(), predicted=True)
+
+
+def test_nothing_is_due_after_the_hand_over():
+    watch = known()
+    missed(watch, [8, 9, 10])
+    fed(watch, 11, 21.0)
+    assert watch.hand_over
+    assert watch.next_s() is None
 
 
 def test_a_pe_that_has_shown_too_little_is_given_its_whole_deadline_every_time():

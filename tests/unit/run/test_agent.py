@@ -12,7 +12,7 @@ from holdfast.log import EpochLog, Quality, Store
 from holdfast.model.document import check_document
 from holdfast.model.job import Contract, Job, Predicting, Reading, Task
 from holdfast.run.agent_terms import check_orders, check_protection
-from holdfast.run.agent_watch import PredictionAgent
+from holdfast.run.agent_watch import POLL_S, PredictionAgent
 from holdfast.run.outbox import Outbox
 from holdfast.run.rows import read_rows
 from holdfast.run.timeline import Timeline
@@ -104,17 +104,28 @@ def test_a_late_epoch_is_committed_as_predicted_shortly_before_its_deadline():
     assert record.committed_s <= TIMELINE.closes_s(13) + 1.0
 
 
-def test_after_a_first_miss_the_pe_is_waited_for_only_as_long_as_it_usually_takes():
+def test_while_the_pe_is_away_the_next_epoch_is_predicted_as_soon_as_its_input_is_there():
     world = World()
     world.run(range(1, 13))
     world.run([13], makes=False)
     world.now_s = TIMELINE.closes_s(14)
     world.feed(14)
     world.agent.step()
-    assert world.first(14) is None
-    world.now_s += 0.25
-    world.agent.step()
     assert world.first(14) == "predicted"
+
+
+def test_a_pe_that_can_correct_nothing_since_its_input_is_predicted_shows_by_a_tentative_epoch_that_it_is_back():
+    world = World()
+    world.run(range(1, 13))
+    world.run(range(13, 17), makes=False)
+    world.now_s = TIMELINE.closes_s(17)
+    world.feed(17)
+    world.agent.step()
+    assert world.first(17) is None
+    world.now_s += 0.1
+    world.make(17, Quality.TENTATIVE)
+    world.agent.step()
+    assert (world.first(17), world.agent.state) == ("tentative", "watching")
 
 
 def test_a_pe_that_is_back_is_given_its_whole_deadline_again_and_its_late_epochs_are_learned():
@@ -183,6 +194,102 @@ def test_an_agent_that_was_killed_learns_again_from_what_the_log_still_has():
     assert world.agent.streams[0].stand_in.turns == 19
 
 
+def test_an_agent_that_was_killed_ranks_its_algorithms_on_what_the_log_still_has():
+    world = World()
+    for epoch in range(1, 31):
+        world.now_s = TIMELINE.closes_s(epoch)
+        world.feed(epoch)
+        rising = pa.table({"seq": [100 * epoch + 30], "epoch": [epoch], "rack": ["r1"], "cpu": [10.0 * epoch]})
+        world.commit("racks", epoch, rising)
+    world.agent = world.new_agent()
+    world.run([31], makes=False)
+    record = world.log.first("racks", 0, epoch=31)
+    assert read_rows(world.store, record.files[0])["cpu"].to_pylist() == pytest.approx([310.0])
+
+
+def test_what_an_agent_predicted_before_it_was_killed_counts_towards_the_most_in_a_row():
+    world = World(most_epochs=4)
+    world.run(range(1, 13))
+    world.run(range(13, 16), makes=False)
+    world.agent = world.new_agent()
+    world.agent.step()
+    assert world.agent.state == "predicting"
+    world.run(range(16, 19), makes=False)
+    assert [world.first(epoch) for epoch in range(16, 19)] == ["predicted", None, None]
+    assert world.agent.state == "handed over"
+    for epoch in range(13, 19):
+        world.make(epoch)
+    world.agent.step()
+    assert (world.agent.state, world.agent.corrected) == ("watching", 4)
+
+
+def test_an_agent_that_was_killed_knows_how_long_the_pe_usually_takes():
+    world = World()
+    world.run(range(1, 13))
+    world.agent = world.new_agent()
+    world.agent.step()
+    assert world.agent.monitor.usual_s == pytest.approx(0.2)
+
+
+def test_what_was_predicted_and_corrected_before_an_agent_looked_ends_the_row():
+    world = World(most_epochs=3)
+    world.run(range(1, 13))
+    world.run([13, 14], makes=False)
+    for epoch in (13, 14):
+        world.make(epoch)
+    world.run([15], makes=False)
+    world.agent = world.new_agent()
+    world.agent.step()
+    assert world.agent.monitor.predicted_in_a_row == 1
+
+
+def test_an_agent_that_slept_while_the_pe_s_input_was_trimmed_sees_later_input():
+    world = World()
+    world.run(range(1, 4))
+    for epoch in range(4, 30):
+        world.now_s = TIMELINE.closes_s(epoch)
+        world.feed(epoch)
+        world.make(epoch)
+    world.log.trim("src", 0, after=0, until=25)
+    world.agent.step()
+    world.run([30], makes=False)
+    assert world.first(30) == "predicted"
+
+
+def test_an_agent_that_can_say_nothing_or_has_handed_over_looks_no_more_often_than_else():
+    world = World(short="abstain", least_outputs=8)
+    world.run([1, 2, 3])
+    world.run([4], makes=False)
+    made = world.agent.streams[0].stand_in
+    made.predict = None  # nothing was learned, so it is not asked again
+    assert world.agent.step() == POLL_S
+    world = World(most_epochs=1)
+    world.run(range(1, 13))
+    world.run([13, 14], makes=False)
+    assert world.agent.state == "handed over"
+    assert world.agent.step() == POLL_S
+
+
+def test_a_prediction_that_came_too_late_is_not_judged():
+    world = World()
+    world.run(range(1, 13))
+    world.now_s = TIMELINE.closes_s(13)
+    world.feed(13)
+    world.agent.step()
+    predict = world.agent.streams[0].predict
+
+    def slow(epoch, **more):
+        world.make(epoch)  # while the agent predicts
+        return predict(epoch, **more)
+
+    world.agent.streams[0].predict = slow
+    world.now_s += 0.9
+    world.agent.step()
+    world.agent.step()
+    assert (world.first(13), world.agent.streams[0].learned) == ("exact", 13)
+    assert (world.agent.predicted, world.agent.streams[0].view()["scored_epochs"]) == (0, 0)
+
+
 def test_tentative_output_is_the_pe_s_own_and_is_not_learned_from():
     world = World()
     world.run(range(1, 13))
@@ -231,6 +338,18 @@ def test_algorithms_are_changed_while_it_runs_and_only_installed_ones():
         check_orders({"algorithms": {"oracle": {}}}, world.contract, epoch_s=1.0)
     with pytest.raises(HoldfastError, match=r"deadline of 0\.5 s is below the epoch length of 1 s"):
         check_orders({"deadline_s": 0.5}, world.contract, epoch_s=1.0)
+
+
+def test_what_counts_as_accurate_is_the_contract_s_and_can_be_changed_while_it_runs():
+    world = World(measure="mae")
+    world.run(range(1, 13))
+    stand_in = world.agent.streams[0].stand_in
+    assert {rank.measure for rank in stand_in.ranks} == {"mae"}
+    world.agent.change(check_orders({"measure": "rmse"}, world.contract, epoch_s=1.0).applied_to(world.contract))
+    assert {rank.measure for rank in stand_in.ranks} == {"rmse"}
+    assert world.agent.view()["streams"]["racks"]["measure"] == "rmse"
+    with pytest.raises(HoldfastError, match="measure wants one of within, mae, rmse, mse, got 'luck'"):
+        check_orders({"measure": "luck"}, world.contract, epoch_s=1.0)
 
 
 def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_laid_out():
