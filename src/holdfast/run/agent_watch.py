@@ -61,6 +61,7 @@ class PredictionAgent:
         self._exact = -1
         self._open: set[int] = set()
         self._seqs: dict[int, tuple[int, int]] = {}
+        self._last_seq: int | None = None
         self._sought_s = 0.0
         self._next = self._begin()
 
@@ -182,7 +183,8 @@ class PredictionAgent:
             if not own:
                 self.predicted += any(record.producer == self._outbox.producer for record in found)  # not one that came too late
                 self._await_correction(self._next)
-            self._seqs.pop(self._next, None)
+            if self._next in self._seqs:
+                self._last_seq = self._seqs.pop(self._next)[1]
             self._next += 1
         for each in self._inputs:
             each.next = max(each.next, self._next)  # what went in before is of no account any more, and may have been trimmed
@@ -218,11 +220,12 @@ class PredictionAgent:
         known = (late.epoch, *(stream.learned for stream in self.streams))
         if known == self._abstained:
             return False  # nothing was learned since: there is still nothing to say
-        made = []
+        made, seqs = [], self._seqs.get(late.epoch)
+        if seqs is None and self._last_seq is not None:
+            seqs = self._last_seq, self._last_seq  # nothing went in: what is predicted may not reach into the next epoch's seqs
         for stream in self.streams:
-            prediction = stream.predict(
-                late.epoch, time_left_s=late.left_s(self._clock()) or self.monitor.cover.lead_s, seqs=self._seqs.get(late.epoch)
-            )
+            left_s = late.left_s(self._clock()) or self.monitor.cover.lead_s
+            prediction = stream.predict(late.epoch, time_left_s=left_s, seqs=seqs)
             self.why = prediction.why
             if prediction.rows is None:
                 before, self._abstained = self._abstained, known

@@ -1,5 +1,6 @@
 """How far each stream of a job has come, found again cheaply at every look; and since when a task could have gone on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from holdfast.log import EpochLog
@@ -10,10 +11,11 @@ from holdfast.run.timeline import Timeline
 @dataclass
 class Heads:
     """The last epochs of streams. A look-up starts at what was seen last, or at what was trimmed where that is further on: whoever
-    looks may have slept for as long as it takes to trim."""
+    looks may have slept for as long as it takes to trim. `others` are the logs of the jobs that are read, by name."""
 
     log: EpochLog
     timeline: Timeline
+    others: Mapping[str, EpochLog] = field(default_factory=dict)
     _heads: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def of(self, stream: str, task: int) -> int:
@@ -33,8 +35,9 @@ class Heads:
             return self.timeline.closes_s(epoch)
         times: list[float] = []
         for reading in task.reads:
+            log = self.log if reading.job is None else self.others.get(reading.job)
             for number in reading.tasks:
-                record = self.log.first(reading.stream, number, epoch=epoch) if reading.job is None else None
+                record = log.first(reading.stream, number, epoch=epoch) if log is not None else None
                 if record is None:
                     return None
                 times.append(record.committed_s)

@@ -1,6 +1,6 @@
 """Going on without a dead producer (PPA section V-B): its epochs are committed as absent, and consumers work with what there is."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.log import EpochLog, Quality, Record, Store
@@ -27,10 +27,11 @@ class StandIn:
     tasks: Sequence[Task]
     store: Store
     timeline: Timeline
+    others: Mapping[str, EpochLog] = field(default_factory=dict)
     _down_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._heads = Heads(EpochLog(self.store), self.timeline)
+        self._heads = Heads(EpochLog(self.store), self.timeline, self.others)
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float, *, handed_over: Collection[str] = ()) -> list[Note]:
         """Commit what is due, in the order in which streams flow, and tell when it begins and ends."""

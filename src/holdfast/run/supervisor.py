@@ -130,22 +130,22 @@ class SparkSupervisor:
         tasks = view.layout.tasks
         sources = {task.pe: sum(t.pe == task.pe for t in tasks) for task in tasks if task.kind == "source"}
         strategy = read_document(view.job.strategy, Strategy) if view.job.strategy else None
+        others = {name: EpochLog(Store(log)) for name, log in remembered(store, {}).items()}
         made = _Watched(
-            StandIn(view.job, tasks, store, timeline),
-            UpstreamBackup(view.job, tasks, store, timeline),
+            StandIn(view.job, tasks, store, timeline, others),
+            UpstreamBackup(view.job, tasks, store, timeline, others),
             RateMonitor(Heads(EpochLog(store), timeline), sources),
             HungReplicas(view.job.policy, tasks, EpochLog(store), timeline),
             Controller(strategy, tasks) if strategy is not None else None,
-            _adaptor(view, store, timeline) if view.job.adapt is not None else None,
+            _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,
         )
         self._watched[view.id] = made
         return made
 
 
-def _adaptor(view: JobView, store: Store, timeline: Timeline) -> Adaptor:
+def _adaptor(view: JobView, store: Store, timeline: Timeline, others: Mapping[str, EpochLog]) -> Adaptor:
     assert view.job.adapt is not None
     topology = check_document(view.layout.settings["topology"], Topology, thing=f"topology of job {view.id}")
     given = tuple(view.layout.settings["planned"])
-    others = {name: EpochLog(Store(log)) for name, log in remembered(store, {}).items()}
     rates = TaskRates(EpochLog(store), timeline, view.layout.tasks, others)
     return Adaptor(view.job.adapt, topology, given, view.layout.tasks, rates, store)

@@ -3,7 +3,7 @@
 The log keeps what was sent, so to re-route is to wake a replica: it starts from the newest checkpoint and replays what is open.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.log import EpochLog, Store
@@ -22,10 +22,11 @@ class UpstreamBackup:
     tasks: Sequence[Task]
     store: Store
     timeline: Timeline
+    others: Mapping[str, EpochLog] = field(default_factory=dict)
     _rerouted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._heads = Heads(EpochLog(self.store), self.timeline)
+        self._heads = Heads(EpochLog(self.store), self.timeline, self.others)
         self._protected = [t for t in self.tasks if t.kind == "operators" and self._contract(t).protection == "upstream"]
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Decision]:

@@ -270,6 +270,17 @@ def test_an_agent_that_can_say_nothing_or_has_handed_over_looks_no_more_often_th
     assert world.agent.step() == POLL_S
 
 
+def test_what_is_predicted_where_nothing_went_in_does_not_reach_into_the_next_epoch_s_seqs():
+    world = World()
+    world.run(range(1, 13))
+    world.now_s = TIMELINE.closes_s(13)
+    world.commit("src", 13, pa.table({"seq": pa.array([], pa.int64())}))
+    world.agent.step()
+    world.now_s += 0.9
+    world.agent.step()
+    assert world.log.first("racks", 0, epoch=13).last_seq == 1300  # the last that went in before
+
+
 def test_a_prediction_that_came_too_late_is_not_judged():
     world = World()
     world.run(range(1, 13))

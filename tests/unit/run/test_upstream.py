@@ -8,6 +8,7 @@ from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.manage.protocol import ReplicaStatus
 from holdfast.manage.supervisors import Activate, JobView, Move, Note, ReplicaView
 from holdfast.model.job import Contract, Job, Layout, Policy, Reading, Task
+from holdfast.run.joining import remembered
 from holdfast.run.supervisor import SparkSupervisor
 from holdfast.run.timeline import Timeline, agree
 from holdfast.run.upstream import UpstreamBackup
@@ -65,6 +66,19 @@ def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_a
     note, activate = one.look(back, 107.0)
     assert note.text == "a/0 is back on n1"
     assert activate.replicas == (0,)
+
+
+def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_path):
+    own, theirs = Store(tmp_path / "own"), Store(tmp_path / "theirs")
+    agree(own, TIMELINE)
+    remembered(own, {"feed": str(tmp_path / "theirs")})
+    commit(theirs, "src", 1, at_s=101.0)
+    task = TASKS[1].model_copy(update={"reads": (Reading(stream="src", job="feed", name="src"),)})
+    contract = Contract(protection="upstream", reroute_after_s=3.0)
+    job = Job(job="j", application="app.py", log=str(tmp_path / "own"), contract=contract)
+    replicas = (replica(0, active=True, live=0), replica(1, active=False, state="idle"))
+    seen = JobView(1, job, Layout(application="j", tasks=(task,)), "running", {}, replicas, frozenset(), 105.0)
+    assert activated(SparkSupervisor()._look(seen)) == [(0, 1)]
 
 
 def test_a_task_without_another_replica_is_waited_for(store):
