@@ -82,7 +82,7 @@ def run_pe(tables: list[pa.Table]) -> tuple[list[pa.Table], float]:
 
 
 def stand_in_for(tables: list[pa.Table]) -> dict[str, float]:
-    """Mean CPU seconds an epoch of observing and learning, and of predicting; the median prediction by the clock, and the longest."""
+    """Mean CPU seconds of an epoch to observe and learn, and to predict; the median prediction by the clock, and the longest."""
     stand_in = StandIn(columns_of(tables[0].schema, ["server"], stream="smooth_cpu"))
     learned, predicted, clock = [], [], []
     for epoch, table in enumerate(tables):
