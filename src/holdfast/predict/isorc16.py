@@ -176,7 +176,7 @@ def _about_racks(study: Study) -> Finding:
     swapped = study.accuracy[HOT_SWAP]
     mean = float(np.mean(list(swapped.values())))
     return Finding(
-        "hot-swap is more accurate than the paper's system on every server metric",
+        "hot-swap is more accurate than the paper's system on every metric of the monitored racks",
         f"{ACCURACY[0]:.0%} to {ACCURACY[1]:.0%}",
         f"{mean:.1%} on average: " + ", ".join(f"{name} {share:.1%}" for name, share in swapped.items()),
         min(swapped.values()) > ACCURACY[1],

@@ -49,7 +49,7 @@ def test_findings_hold_where_the_numbers_are_as_in_the_paper():
         ({"ks": (1.0, 0.5, 3.0)}, "nearest neighbours take longer with k"),
         (
             {"racks": outcome(("cpu", "memory", "network"), hot_swap_at_network=0.74)},
-            "hot-swap is more accurate than the paper's system on every server metric",
+            "hot-swap is more accurate than the paper's system on every metric of the monitored racks",
         ),
         (
             {"racks": outcome(("cpu",), swap=0.87)},
