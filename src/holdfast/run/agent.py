@@ -5,6 +5,7 @@ Its node controller speaks to it as to a PE host: by files in its work folder, e
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -52,7 +53,8 @@ class AgentProcess:
         self.stopping = threading.Event()
 
     def run(self) -> None:
-        """Watch until told to stop. A log that cannot be read is tried again; what is wrong with the contract is told."""
+        """Watch until told to stop. A log that cannot be read is tried again; what is wrong with the contract is told, and so is a
+        step that fails for any other reason: what is next may well be watched."""
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
         rehearse()
         with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as learner:
@@ -62,9 +64,15 @@ class AgentProcess:
                     self._error = None
                 except HoldfastError as error:
                     self._error, pause_s = str(error), AGAIN_S
+                except Exception as error:
+                    said, pause_s = f"{type(error).__name__}: {error}", AGAIN_S
+                    if said != self._error:
+                        logging.getLogger("holdfast").exception("a step of the agent failed")
+                    self._error = said
                 self.stopping.wait(pause_s)
             learner.shutdown(wait=False, cancel_futures=True)
         self._write_status()
+        self._history.close()
 
     def _step(self, learner: ThreadPoolExecutor) -> float:
         assignment = self._file.read()
