@@ -49,7 +49,7 @@ class AgentProcess:
         self._refused: str | None = None
         self._error: str | None = None
         self._process = psutil.Process()
-        self._lock = threading.Lock()
+        self._lock, self._writing = threading.Lock(), threading.Lock()
         self.stopping = threading.Event()
 
     def run(self) -> None:
@@ -123,15 +123,23 @@ class AgentProcess:
 
     def _beat(self) -> None:
         while not self.stopping.is_set():
-            self._write_status()
+            try:
+                self._write_status()
+            except OSError as error:  # a full disk: silent for a while, but not for good
+                print(f"the agent's status cannot be written: {error}", file=sys.stderr)
             time.sleep(BEAT_S)
 
     def _write_status(self) -> None:
+        """Say how it goes. One at a time: both threads would write the same file."""
+        with self._writing:
+            write_status(self._work, self._status())
+
+    def _status(self) -> HostStatus:
         with self._lock:
             about = self._agent.view() if self._agent is not None else {"state": "waiting"}
         with self._process.oneshot():
             cpu, memory = self._process.cpu_times(), self._process.memory_info()
-            status = HostStatus(
+            return HostStatus(
                 pid=os.getpid(),
                 started_s=self._started_s,
                 beat_s=time.time(),
@@ -142,7 +150,6 @@ class AgentProcess:
                 threads=self._process.num_threads(),
                 about={**about, "node": self._node, "revision": self._revision, "refused": self._refused},
             )
-        write_status(self._work, status)
 
 
 def main() -> None:

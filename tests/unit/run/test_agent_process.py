@@ -36,3 +36,20 @@ def test_its_last_words_are_kept(tmp_path, monkeypatch):
     status = Watched(tmp_path / STATUS, HostStatus).read()
     assert (status.about["state"], status.about["node"], status.ready) == ("waiting", "n1", False)
     assert status.beat_s >= before
+
+
+def test_a_status_that_cannot_be_written_ends_no_beat(tmp_path, monkeypatch, capsys):
+    process, written = AgentProcess(tmp_path, "n1"), []
+
+    def write(work, status):
+        written.append(status)
+        if len(written) == 1:
+            raise OSError(28, "No space left on device")
+        process.stopping.set()
+
+    monkeypatch.setattr(agent, "write_status", write)
+    monkeypatch.setattr(agent, "BEAT_S", 0.001)
+    process._beat()
+    process._history.close()
+    assert len(written) == 2
+    assert "the agent's status cannot be written: [Errno 28] No space left on device" in capsys.readouterr().err
