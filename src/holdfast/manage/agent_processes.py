@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from holdfast.manage.controller import HUNG_GRACE_S, Supervision
+from holdfast.manage.controller import HUNG_GRACE_S
+from holdfast.manage.host_health import HostHealth
 from holdfast.manage.hosts import HostProcess
 from holdfast.manage.protocol import AgentStatus, AssignedAgent, Assignment
 
@@ -101,20 +102,20 @@ class _Agent:
     def __init__(self, process: HostProcess) -> None:
         self.process = process
         self.ending: asyncio.Task[None] | None = None
-        self._supervision = Supervision()
+        self._health = HostHealth()
         self._starts = 0
 
     def look(self, share: Assignment, *, now_s: float, log: Callable[[str], None]) -> None:
         alive = self.process.alive()
-        self._supervision.saw(self.process.status(), now_s)
+        self._health.saw(self.process.status(), now_s)
         if alive or self.is_ending:
             self.process.clean()
             return
-        if self._supervision.died(now_s):
-            log(f"a prediction agent ended ({self.process.death()}); starting it again in {self._supervision.wait_s:g} s")
-        if now_s >= self._supervision.start_at:
+        if self._health.died(now_s):
+            log(f"a prediction agent ended ({self.process.death()}); starting it again in {self._health.wait_s:g} s")
+        if now_s >= self._health.start_at:
             self.process.start(share)
-            self._supervision.started()
+            self._health.started()
             self._starts += 1
 
     @property
@@ -123,7 +124,7 @@ class _Agent:
 
     def silent_s(self, now_s: float) -> float:
         """Seconds since it last beat; 0 while it does not run."""
-        return self._supervision.silent_s(now_s)
+        return self._health.silent_s(now_s)
 
     def status(self, told: AssignedAgent) -> AgentStatus:
         return AgentStatus(

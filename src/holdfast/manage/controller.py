@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.changes import bereaved, order, runnable, seen
+from holdfast.manage.host_health import HostHealth
 from holdfast.manage.hosts import Host
 from holdfast.manage.link import Busy, Link, LinkError, Outdated, Refused, Superseded
-from holdfast.manage.protocol import Assignment, Beat, HostStatus, Registration, ReplicaStatus
+from holdfast.manage.protocol import Assignment, Beat, Registration, ReplicaStatus
 from holdfast.manage.reports import Change, Reports
 
 if TYPE_CHECKING:
@@ -27,16 +28,10 @@ if TYPE_CHECKING:
 REPORTS_A_BEAT = 500
 RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.1, 3.0, 0.1
 """The orchestrator is tried again after a tenth of the time that it has been away, so one that is back soon is found soon."""
-HOST_RETRY_S, HOST_RETRY_MAX_S = 0.5, 30.0
-PROVEN_S = 60.0
-"""A PE host that was ready for so long has shown that it can run here: its next death is the first again."""
 UNREADY_DEATHS = 3
 """So many deaths in a row before a host was ready, and what waits for it is reported as failed."""
-STALL_S = 10.0
 HUNG_S = 60.0
 """A PE host that was silent for so long is killed and started again: its beat waits for no work, so it is no busy one."""
-AWAKE_S = 1.0
-"""Looks at the host that are further apart mean that we were held up ourselves: the rest of the pause is nobody's silence."""
 GRACE_S = 10.0
 HUNG_GRACE_S = 1.0
 FAREWELL_S = 3.0
@@ -76,7 +71,7 @@ class Controller:
         self._news = asyncio.Event()
         self._term = 0
         self._every_s = 1.0
-        self._supervision = Supervision()
+        self._health = HostHealth()
         self._away: str | None = None
 
     @property
@@ -86,7 +81,7 @@ class Controller:
     @property
     def stalled_s(self) -> float:
         """For how long the PE host has not beaten, where that is longer than a busy machine explains; else 0."""
-        return self._supervision.stalled_s(self._now())
+        return self._health.stalled_s(self._now())
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until told to stop; then end the PE host, and say what became of its replicas if the orchestrator listens."""
@@ -134,10 +129,10 @@ class Controller:
         """Record what changed in the PE host, and start it where there is none."""
         alive = self.host.alive()  # before its status: what a dead host says is the last that it will say
         status = self.host.status()
-        self._supervision.saw(status, self._now())
+        self._health.saw(status, self._now())
         if status is not None:
             await self._record(seen(self.reports.known, self.assignment, status))
-        silent_s, hung = self._supervision.silent_s(self._now()), None
+        silent_s, hung = self._health.silent_s(self._now()), None
         if alive and silent_s > self._hung_after_s:
             hung = f"the PE host was silent for {silent_s:.0f} s and was killed"
             await self.host.stop(HUNG_GRACE_S)
@@ -145,15 +140,15 @@ class Controller:
         if alive:
             self.host.clean()
             return
-        died = self._supervision.died(self._now())
+        died = self._health.died(self._now())
         cause = hung or (self.host.death() if died else "the PE host was gone when its node came back")
         if died:
-            self._log(f"{cause}; starting it again in {self._supervision.wait_s:g} s")
-        unready = self._supervision.unready_deaths >= UNREADY_DEATHS or bool(status and status.error)
+            self._log(f"{cause}; starting it again in {self._health.wait_s:g} s")
+        unready = self._health.unready_deaths >= UNREADY_DEATHS or bool(status and status.error)
         await self._record(bereaved(self.reports.known, self.assignment, cause=cause, unready=unready))
-        if self._now() >= self._supervision.start_at:
+        if self._now() >= self._health.start_at:
             self.host.start(runnable(self.assignment, self.reports.known))
-            self._supervision.started()
+            self._health.started()
 
     async def _record(self, changes: Iterable[Change]) -> None:
         found = list(changes)
@@ -286,56 +281,6 @@ class Controller:
             self.host.assign(runnable(assignment, self.reports.known))
             if self.agents is not None:
                 self.agents.assign(assignment)
-
-
-class Supervision:
-    """How the PE host has been doing: when it may be started again, and since when it has been silent."""
-
-    def __init__(self) -> None:
-        self.start_at = 0.0
-        self.wait_s = 0.0
-        self.unready_deaths = 0
-        self._running = False
-        self._ready_since: float | None = None
-        self._beat_s: float | None = None
-        self._heard_at = 0.0
-        self._looked_at = 0.0
-
-    def saw(self, status: HostStatus | None, now_s: float) -> None:
-        """Note what the host says, and how long we ourselves took to look again."""
-        pause_s, self._looked_at = now_s - self._looked_at, now_s
-        if status is None or status.beat_s == self._beat_s:
-            self._heard_at += max(0.0, pause_s - AWAKE_S)
-            return
-        self._beat_s, self._heard_at = status.beat_s, now_s
-        self._running = True
-        if status.ready and self._ready_since is None:
-            self._ready_since = now_s
-
-    def silent_s(self, now_s: float) -> float:
-        """Seconds since the host last beat, less those in which we did not look ourselves."""
-        if not self._running or self._beat_s is None:
-            return 0.0
-        return min(now_s, self._looked_at + AWAKE_S) - self._heard_at
-
-    def stalled_s(self, now_s: float) -> float:
-        """Seconds of silence, where they are more than a busy machine explains; else 0."""
-        silent_s = self.silent_s(now_s)
-        return silent_s if silent_s > STALL_S else 0.0
-
-    def started(self) -> None:
-        self._running, self._ready_since, self._beat_s = True, None, None
-
-    def died(self, now_s: float) -> bool:
-        """Note that no host lives: whether that is news, and when the next may start."""
-        if not self._running:
-            return False
-        proven = self._ready_since is not None and now_s - self._ready_since >= PROVEN_S
-        self.unready_deaths = self.unready_deaths + 1 if self._ready_since is None else 0
-        self.wait_s = HOST_RETRY_S if proven or not self.wait_s else min(2 * self.wait_s, HOST_RETRY_MAX_S)
-        self.start_at = now_s + self.wait_s
-        self._running, self._ready_since = False, None
-        return True
 
 
 async def _wait(stop: asyncio.Event) -> None:

@@ -1,6 +1,6 @@
 """When a PE host is started again, and when its silence is a stall."""
 
-from holdfast.manage.controller import HOST_RETRY_MAX_S, STALL_S, Supervision
+from holdfast.manage.host_health import HOST_RETRY_MAX_S, STALL_S, HostHealth
 from holdfast.manage.protocol import HostStatus
 
 
@@ -9,7 +9,7 @@ def beat(at_s: float, *, ready: bool = True) -> HostStatus:
 
 
 def test_deaths_in_a_row_wait_longer_each_time_up_to_a_bound():
-    watched, waits = Supervision(), []
+    watched, waits = HostHealth(), []
     for now_s in range(0, 1000, 100):
         watched.started()
         assert watched.died(now_s)
@@ -21,7 +21,7 @@ def test_deaths_in_a_row_wait_longer_each_time_up_to_a_bound():
 
 
 def test_a_death_is_news_once():
-    watched = Supervision()
+    watched = HostHealth()
     watched.started()
     assert watched.died(1.0)
     assert not watched.died(2.0)
@@ -29,7 +29,7 @@ def test_a_death_is_news_once():
 
 
 def test_a_host_that_ran_well_for_long_starts_anew_without_a_record():
-    watched = Supervision()
+    watched = HostHealth()
     for now_s in (0.0, 10.0):
         watched.started()
         watched.died(now_s)
@@ -40,7 +40,7 @@ def test_a_host_that_ran_well_for_long_starts_anew_without_a_record():
 
 
 def test_silence_is_a_stall_only_when_it_is_long():
-    watched = Supervision()
+    watched = HostHealth()
     watched.started()
     for tick in range(100):
         watched.saw(beat(1), 100.0 + tick / 10)
@@ -53,7 +53,7 @@ def test_silence_is_a_stall_only_when_it_is_long():
 
 
 def test_a_controller_that_was_asleep_itself_blames_nobody():
-    watched = Supervision()
+    watched = HostHealth()
     watched.started()
     watched.saw(beat(1), 100.0)
     watched.saw(beat(1), 160.0)
@@ -64,7 +64,7 @@ def test_a_controller_that_was_asleep_itself_blames_nobody():
 
 
 def test_a_host_that_has_not_spoken_yet_is_not_stalled():
-    watched = Supervision()
+    watched = HostHealth()
     watched.started()
     watched.saw(None, 100.0)
     assert watched.stalled_s(500.0) == 0
