@@ -181,13 +181,15 @@ class Registered(Part):
 class Beat(Said):
     """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing.
 
-    `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0.
+    `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0. `unhosted`:
+    while no PE host lives, the generation of the assignment that the node has; what that leaves out does not run there.
     """
 
     term: int
     controller: str = ""
     reports: tuple[Report, ...] = ()
     host: HostStatus | None = None
+    unhosted: int | None = None
     stalled_s: float = 0.0
     agents: tuple[AgentStatus, ...] = ()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -181,6 +182,8 @@ class Resources(Plugin):
         if beat.host is not None:
             node.host = beat.host
             self._take_status(node, beat.host)
+        elif beat.unhosted is not None:
+            self._take_stopped(node, beat.unhosted, has=frozenset())
         return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=self.every_s)
 
     async def assignment(self, name: str, *, controller: str, term: int, generation: int, wait_s: float) -> Assignment | None:
@@ -280,10 +283,13 @@ class Resources(Plugin):
                 replica.status = status
                 if current:
                     self._observe(node, status.key, status.state, status.incarnation, status.error)
-        if not current:
-            return
+        if current:
+            self._take_stopped(node, host.generation, has=has)
+
+    def _take_stopped(self, node: Node, generation: int, *, has: Collection[str]) -> None:
+        """What a node no longer has, now that it has carried out an assignment of this generation, was stopped."""
         for replica in self.orchestrator.replicas.at(node.name):
-            if replica.stopping is not None and replica.stopping <= host.generation and replica.key not in has:
+            if replica.stopping is not None and replica.stopping <= generation and replica.key not in has:
                 self._observe(node, replica.key, "stopped", replica.incarnation, None)
 
     def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:

@@ -90,3 +90,26 @@ def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too
             assert (answer.status_code, "there are 10000 nodes already" in answer.text) == (422, True)
 
     asyncio.run(play())
+
+
+def test_a_job_is_canceled_also_where_its_node_came_back_with_a_new_folder_and_no_pe_host_starts(settings):
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+            await control.call("POST", f"/v1/jobs/{number}/cancel")
+            await control.reaches(number, "canceling")
+        async with running(settings) as control:
+            new = PlayedNode(control, "n1", controller="another")
+            await new.register()
+            await control.orchestrator.recovered.wait()
+            await new.fetch()
+            await new.beat(host=None, unhosted=new.generation - 1)
+            assert (await control.job(number))["state"] == "canceling", "an assignment from before says nothing"
+            assert (await new.beat(host=None, unhosted=new.generation)).status_code == 200
+            await control.reaches(number, "canceled")
+            assert control.orchestrator.resources.nodes["n1"].state == "up", "it was not by its being lost"
+
+    asyncio.run(play())

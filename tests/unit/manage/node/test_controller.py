@@ -258,3 +258,38 @@ def test_a_node_that_is_stopped_soon_after_a_recovery_still_says_what_became_of_
 
     bench.play(story)
     assert (B.key, 1, "failed") in bench.told()
+
+
+class Unable(InnerHost):
+    """A host that never starts."""
+
+    def start(self, assignment):
+        pass
+
+    def assign(self, assignment):
+        pass
+
+    async def changed(self):
+        await asyncio.sleep(0.01)
+
+
+def test_a_node_whose_host_cannot_start_says_which_assignment_nothing_runs_of(bench):
+    async def story(bench):
+        bench.orchestrator.assign()
+        await bench.until(lambda: any(beat.unhosted == 1 for beat in bench.orchestrator.beats))
+        bench.orchestrator.replaced()
+        await bench.until(lambda: bench.orchestrator.beats[-1].term == 2 and bench.orchestrator.beats[-1].unhosted == 1)
+
+    bench.play(story, host=Unable(lambda assigned: None))
+    assert all(beat.host is None for beat in bench.orchestrator.beats)
+
+
+def test_a_node_whose_host_lives_leaves_it_to_that_to_say_what_it_has(bench):
+    async def story(bench):
+        await bench.until(bench.host.alive)
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        assert bench.orchestrator.beats[-1].host is not None
+        assert bench.orchestrator.beats[-1].unhosted is None
+
+    bench.play(story)
