@@ -33,7 +33,7 @@ def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_co
     at = ("--orchestrator", cluster.folder)
     document = tmp_path / "job.yaml"
     document.write_text(JOB)
-    assert cluster.client.health()["nodes"] == 0
+    assert cluster.client.status()["nodes"] == 0
     assert holdfast("nodes", *at).stdout == "no nodes; start one with 'holdfast node'\n"
     done = holdfast("submit", document, *at, "--wait", 20)
     assert done.returncode == 1

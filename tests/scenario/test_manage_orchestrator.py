@@ -71,7 +71,7 @@ def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(quick):
         time.sleep(1.5)  # the fault itself: three times as long as a node may be silent
     finally:
         os.kill(pid, signal.SIGCONT)
-    quick.wait_until(lambda: quick.client.health()["nodes"] == 2, limit_s=30)
+    quick.wait_until(lambda: quick.client.status()["nodes"] == 2, limit_s=30)
     assert not [event["text"] for event in quick.client.events(after=after)["events"] if "lost" in event["text"]]
     assert set(quick.starts().values()) == {1}
 
@@ -87,7 +87,7 @@ def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
         submitting.join(1.0)
         assert submitting.is_alive(), "no answer before the job is written"
         with find_client(str(quick.folder)) as other:
-            assert other.health()["replica_states"] == {"running": 4}
+            assert other.status()["replica_states"] == {"running": 4}
     finally:
         process.rlimit(psutil.RLIMIT_FSIZE, before)
         submitting.join(60)
@@ -99,11 +99,11 @@ def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
 def test_an_orchestrator_that_is_replaced_while_it_sleeps_ends_by_itself_when_it_wakes(tmp_path):
     with Cluster(tmp_path / "one") as old, Cluster(tmp_path / "two") as new:
         old.start_orchestrator()
-        assert old.client.health()["term"] == 1
+        assert old.client.status()["term"] == 1
         os.kill(old.pid("orchestrator"), signal.SIGSTOP)
         database = f"sqlite:///{tmp_path / 'one' / 'orchestrator' / 'jobs.db'}"
         new.start_orchestrator("--database", database)
-        assert new.client.health()["term"] == 2
+        assert new.client.status()["term"] == 2
         os.kill(old.pid("orchestrator"), signal.SIGCONT)
         new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
         assert old.exit_code("orchestrator") == 2

@@ -81,7 +81,7 @@ def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_i
         cluster.kill_orchestrator()
         cluster.start_orchestrator()
         cluster.wait_until(lambda: client.health()["state"] == "serving", limit_s=60)
-        assert client.health()["term"] == 2
+        assert client.status()["term"] == 2
         client.wait_for(first, ("running",), limit_s=60)
         assert set(cluster.starts().values()) == {1}
         server.stop()
@@ -123,10 +123,10 @@ def test_the_later_of_two_orchestrators_on_one_server_is_the_only_one(server, tm
     database = server.database("rivals")
     with Cluster(tmp_path / "one", serve_options=("--database", database)) as old:
         old.start_orchestrator()
-        assert old.client.health()["term"] == 1
+        assert old.client.status()["term"] == 1
         with Cluster(tmp_path / "two", serve_options=("--database", database)) as new:
             new.start_orchestrator()
-            assert new.client.health()["term"] == 2
+            assert new.client.status()["term"] == 2
             new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
             assert "another orchestrator has taken over" in old.said("orchestrator")
 

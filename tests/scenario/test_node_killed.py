@@ -172,7 +172,7 @@ def test_an_orchestrator_with_a_parent_is_back_by_itself_and_ends_when_told(tmp_
         before = cluster.starts()
         revive(cluster, 1)
         cluster.kill_revived_orchestrator()
-        assert cluster.client.health()["term"] == 3, "a call while there is no orchestrator is answered by the next"
+        assert cluster.client.status()["term"] == 3, "a call while there is no orchestrator is answered by the next"
         assert cluster.starts() == before
         assert "the orchestrator was killed by SIGKILL; starting it again in 0 s" in cluster.said("orchestrator")
         os.kill(cluster.pid("orchestrator"), signal.SIGTERM)

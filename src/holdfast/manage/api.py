@@ -111,6 +111,7 @@ class Api(Plugin):
         )
         return [
             Call("GET", "/v1/health", "Whether the orchestrator serves", self.health, token="none", tag="control"),
+            Call("GET", "/v1/status", "Which orchestrator this is, and how much it has", self.status, tag="control"),
             Call(
                 "POST", "/v1/jobs", "Submit a job", self.submit, body=Job, strict=True, answer=Submitted, status=201,
                 statuses=(409, 422, 503),
@@ -161,19 +162,26 @@ class Api(Plugin):
         return [each for each in self.orchestrator.plugins.values() if isinstance(each, Serving)]
 
     async def health(self, asked: Asked) -> Answer:
+        """What anybody may know: nothing of what runs here, or how much of it."""
+        return Answer({"state": self._state()})
+
+    async def status(self, asked: Asked) -> Answer:
         orchestrator = self.orchestrator
         return Answer(
             {
-                "state": "recovering" if orchestrator.recovering else "serving",
+                "state": self._state(),
                 "term": orchestrator.term,
+                "version": _version(),
                 "jobs": len(orchestrator.jobs),
                 "nodes": sum(node.state == "up" for node in orchestrator.resources.nodes.values()),
                 "replicas": len(orchestrator.replicas),
                 "replica_states": dict(Counter(replica.state for replica in orchestrator.replicas)),
                 "recovery_s": orchestrator.recovery.took_s,
-                "version": _version(),
             }
         )
+
+    def _state(self) -> str:
+        return "recovering" if self.orchestrator.recovering else "serving"
 
     async def submit(self, asked: Asked) -> Answer:
         try:
@@ -335,7 +343,7 @@ class Api(Plugin):
             raise Refusal(503, str(error), headers={"Retry-After": "2"}) from None
 
 
-@cache  # read from a file, and asked for with every sign of health
+@cache  # read from a file, and asked for again and again
 def _version() -> str:
     return metadata.version("holdfast")
 

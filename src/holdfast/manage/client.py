@@ -115,7 +115,12 @@ class Client:
         return self._call("POST", "/v1/faults", json=dict(fault))
 
     def health(self) -> dict[str, Any]:
+        """Whether it serves; anybody may ask that."""
         return self._call("GET", "/v1/health")
+
+    def status(self) -> dict[str, Any]:
+        """Which orchestrator it is, and how many jobs, nodes and replicas it has, the latter by their states."""
+        return self._call("GET", "/v1/status")
 
     def wait_for(
         self, job: int, states: Collection[str], *, limit_s: float, seen: Callable[[dict[str, Any]], None] | None = None

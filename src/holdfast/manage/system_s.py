@@ -178,13 +178,13 @@ def recover(cluster: Cluster, jobs: int) -> tuple[float, float]:
 def revive(cluster: Cluster, jobs: int) -> float:
     """Kill the orchestrator under its parent: seconds until another one knows every job and PE to run."""
     client = cluster.client
-    term = client.health()["term"]
+    term = client.status()["term"]
     began = time.monotonic()
     cluster.kill_revived_orchestrator()
 
     def back() -> bool:
-        health = client.health()
-        return bool(health["term"] > term and health["state"] == "serving" and len(running(client)) >= jobs)
+        status = client.status()
+        return bool(status["term"] > term and status["state"] == "serving" and len(running(client)) >= jobs)
 
     cluster.wait_until(back, limit_s=LIMIT_S, what="recovery")
     revive_s = time.monotonic() - began
@@ -205,7 +205,7 @@ def running(client: Client) -> list[dict[str, Any]]:
 
 def unsettled(client: Client) -> int:
     """How many PEs do not run, as far as the orchestrator knows."""
-    states: dict[str, int] = client.health()["replica_states"]
+    states: dict[str, int] = client.status()["replica_states"]
     return sum(states.values()) - states.get("running", 0)
 
 
