@@ -44,7 +44,7 @@ def bind(work: Path, listening: Listening) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             bound.bind((listening.host, port))
-            bound.listen(1024)
+            bound.listen(4096)
             bound.set_inheritable(False)
             return bound
         except OSError as error:
