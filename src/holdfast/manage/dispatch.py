@@ -10,6 +10,7 @@ from holdfast.manage.archive import Placed
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import Assignment
 from holdfast.manage.replicas import DEAD, LIVING, Replica
+from holdfast.model.job import NO_NEED
 
 if TYPE_CHECKING:
     from holdfast.manage.life import Command
@@ -47,12 +48,14 @@ class Dispatch(Plugin):
         added = []
         for placed in plan:
             pe, _, task = placed.task.rpartition("/")
+            owner = self.orchestrator.supervision.known(placed.job)
             replica = Replica(
                 placed.job,
                 pe,
                 int(task),
                 placed.replica,
                 placed.node,
+                NO_NEED if owner is None else owner.document.need_of(placed.task),
                 incarnation=placed.incarnation,
                 rank=placed.replica,
                 active=placed.active,

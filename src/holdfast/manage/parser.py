@@ -44,6 +44,10 @@ def light_layout(job: Job) -> Layout:
                 problems.append(f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {known}")
             elif stream in makers:
                 waits[name].add(makers[stream])
+    problems += [
+        f"'replicas' names PE '{name}', which does not exist; PEs are: {', '.join(sorted(pes))}"
+        for name in sorted(set(job.replicas) - set(pes))
+    ]
     order, cycle = in_order(waits)
     if cycle:
         problems.append(f"the PEs {', '.join(cycle)} read one another's streams in a circle")
@@ -65,6 +69,17 @@ def _light_task(name: str, pe: LightPe, *, replicas: int) -> Task:
     return Task(pe=name, kind="light", reads=tuple(readings), makes=pe.makes, replicas=replicas, shared=pe.shared)
 
 
+def check_needs(job: Job, layout: Layout) -> None:
+    """Raise HoldfastError where a job says what something needs that it does not have, or that is another job's to say."""
+    own = [task for task in layout.tasks if task.shared is None]
+    names = {task.name for task in own} | {task.pe for task in own}
+    if unknown := sorted(set(job.needs) - names):
+        raise HoldfastError(
+            f"job '{job.job}' says what {', '.join(repr(name) for name in unknown)} needs; "
+            f"PEs and tasks of its own are: {', '.join(sorted(names))}"
+        )
+
+
 class Parser(Plugin):
     """Parses jobs, at most a few applications at a time."""
 
@@ -78,13 +93,16 @@ class Parser(Plugin):
         """Find the job's layout; on to `parsed`."""
         if job.document.pes is not None:
             job.layout = light_layout(job.document)
+            check_needs(job.document, job.layout)
             self.orchestrator.post(job, "parsed", since=job.life.moves)
             return
         self.orchestrator.begin_work(job, command.name, self._parse_application(job, job.life.moves))
 
     async def _parse_application(self, job: LiveJob, moves: int) -> None:
         async with self._turn:
-            job.layout = await run_parser(job.document)
+            layout = await run_parser(job.document)
+        check_needs(job.document, layout)
+        job.layout = layout
         self.orchestrator.post(job, "parsed", since=moves)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.errors import HoldfastError
-from holdfast.model.job import Layout, Task
+from holdfast.model.job import NO_NEED, Layout, Need, Task
 
 RACK = "rack"
 """The label that names a node's correlated failure domain."""
+ROUNDING = 1e-6
+"""Shares of a node that add up to all of it may do so in the last digits only."""
 
 
 class NoCapacity(HoldfastError):
@@ -19,14 +21,26 @@ class NoCapacity(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A node that can take replicas: how many it holds, how many it can hold."""
+    """A node that can take replicas: how many slots it has for them, how much memory, and what those that it holds need.
+
+    A replica takes a slot; one that needs cores takes as many as its share of the node's cores is of its slots.
+    """
 
     name: str
     host: str
     rack: str
     cores: float
     slots: int
-    used: int = 0
+    memory_mib: float
+    holds: tuple[Need, ...] = ()
+
+    def slots_of(self, need: Need) -> float:
+        """How many of its slots a replica takes.
+
+        >>> Room("n1", "light", "", cores=4, slots=128, memory_mib=1024).slots_of(Need(cores=0.5))
+        16.0
+        """
+        return max(1.0, need.cores * self.slots / self.cores)
 
 
 @dataclass(slots=True)
@@ -34,29 +48,36 @@ class _Rooms:
     """Nodes of one kind by how full they are, the emptiest first; ties by name."""
 
     rooms: dict[str, Room]
-    used: dict[str, int]
+    used: dict[str, float] = field(default_factory=dict)
+    used_mib: dict[str, float] = field(default_factory=dict)
     heap: list[tuple[float, str]] = field(default_factory=list)
 
     @classmethod
     def of(cls, rooms: Iterable[Room]) -> _Rooms:
-        made = cls({room.name: room for room in rooms}, {})
-        made.used = {room.name: room.used for room in made.rooms.values()}
-        made.heap = [(made.fill(name), name) for name in made.rooms]
+        made = cls({room.name: room for room in rooms})
+        for name, room in made.rooms.items():
+            needy = [need for need in room.holds if need.cores]
+            made.used[name] = len(room.holds) - len(needy) + sum(map(room.slots_of, needy))
+            made.used_mib[name] = sum(need.memory_mib for need in room.holds)
+            made.heap.append((made.fill(name), name))
         heapq.heapify(made.heap)
         return made
 
     def fill(self, name: str) -> float:
         return self.used[name] / self.rooms[name].cores
 
-    def take(self, name: str) -> None:
-        self.used[name] += 1
+    def take(self, name: str, need: Need) -> None:
+        self.used[name] += self.rooms[name].slots_of(need)
+        self.used_mib[name] += need.memory_mib
         heapq.heappush(self.heap, (self.fill(name), name))
 
-    def free(self, name: str) -> bool:
-        return self.used[name] < self.rooms[name].slots
+    def fits(self, name: str, need: Need) -> bool:
+        room = self.rooms[name]
+        memory = not need.memory_mib or self.used_mib[name] + need.memory_mib <= room.memory_mib
+        return memory and self.used[name] + room.slots_of(need) <= room.slots + ROUNDING
 
-    def best(self, *, not_on: set[str], not_in: set[str]) -> str | None:
-        """The emptiest node that is none of `not_on`, in a rack that is none of `not_in` where there is one."""
+    def best(self, need: Need, *, not_on: set[str], not_in: set[str]) -> str | None:
+        """The emptiest node with room that is none of `not_on`, in a rack that is none of `not_in` where there is one."""
         skipped: list[tuple[float, str]] = []
         second: str | None = None
         first: str | None = None
@@ -66,7 +87,7 @@ class _Rooms:
             if fill != self.fill(name):
                 continue  # an entry from before it was taken again
             skipped.append(entry)
-            if name in not_on or not self.free(name):
+            if name in not_on or not self.fits(name, need):
                 continue
             if self.rooms[name].rack in not_in:
                 second = second or name
@@ -77,48 +98,58 @@ class _Rooms:
         return first or second
 
 
-def place(layout: Layout, rooms: Sequence[Room], *, host: str) -> dict[str, tuple[str, ...]]:
-    """Per task the nodes of its replicas, in the order of the replicas. Raises NoCapacity.
+def place(
+    layout: Layout, rooms: Sequence[Room], *, host: str, need_of: Callable[[str], Need] = lambda task: NO_NEED
+) -> dict[str, tuple[str, ...]]:
+    """Per task the nodes of its replicas, in the order of the replicas. `need_of` is what a replica takes, by its task's name.
+
+    Raises NoCapacity.
 
     Shared tasks are another job's to place. Where the layout names hosts, those decide: a name of a node is that node, any
     other names get nodes of their own, one each.
     """
     fitting = _Rooms.of(room for room in rooms if room.host == host)
     tasks = [task for task in layout.tasks if task.shared is None]
-    _check_enough(tasks, fitting, host=host)
+    _check_enough(tasks, fitting, host=host, need_of=need_of)
     hosts = _hosts(layout, fitting)
     placed: dict[str, tuple[str, ...]] = {}
     for task in tasks:
+        need = need_of(task.name)
         named = [hosts[name] for name in layout.hosts.get(task.name, ())[: task.replicas]]
         for name in named:
-            fitting.take(name)
-        placed[task.name] = (*named, *_place_task(task, fitting, has=named))
+            if not fitting.fits(name, need):
+                raise NoCapacity(
+                    f"no room for task '{task.name}' on {name}, where its strategy wants it: it needs {need} "
+                    f"({_told(fitting, name)}); cancel a job there, or plan anew"
+                )
+            fitting.take(name, need)
+        placed[task.name] = (*named, *_place_task(task, need, fitting, has=named))
     return placed
 
 
-def place_one(rooms: Sequence[Room], *, host: str, not_on: set[str], beside: set[str]) -> str | None:
+def place_one(rooms: Sequence[Room], need: Need = NO_NEED, *, host: str, not_on: set[str], beside: set[str]) -> str | None:
     """A node for one more replica: none of `not_on`, and preferably not in the racks of the nodes `beside`."""
     fitting = _Rooms.of(room for room in rooms if room.host == host)
     racks = {fitting.rooms[name].rack for name in beside if name in fitting.rooms and fitting.rooms[name].rack}
-    return fitting.best(not_on=not_on, not_in=racks)
+    return fitting.best(need, not_on=not_on, not_in=racks)
 
 
-def _place_task(task: Task, rooms: _Rooms, *, has: Sequence[str]) -> list[str]:
+def _place_task(task: Task, need: Need, rooms: _Rooms, *, has: Sequence[str]) -> list[str]:
     on = list(has)
     while len(on) < task.replicas:
         racks = {rooms.rooms[name].rack for name in on if rooms.rooms[name].rack}
-        name = rooms.best(not_on=set(on), not_in=racks)
+        name = rooms.best(need, not_on=set(on), not_in=racks)
         if name is None:
             raise NoCapacity(
-                f"no room for replica {len(on)} of task '{task.name}': the nodes that have none of it are full "
-                f"({_told(rooms)}); start another node, or cancel a job"
+                f"no room for replica {len(on)} of task '{task.name}': it needs {need}, and no node that has none of it yet has "
+                f"that free ({_told(rooms)}); start another node, or cancel a job"
             )
-        rooms.take(name)
+        rooms.take(name, need)
         on.append(name)
     return on[len(has) :]
 
 
-def _check_enough(tasks: Sequence[Task], rooms: _Rooms, *, host: str) -> None:
+def _check_enough(tasks: Sequence[Task], rooms: _Rooms, *, host: str, need_of: Callable[[str], Need]) -> None:
     """Raise NoCapacity for what can be seen before anything is placed, all of it at once."""
     missing = []
     most = max(tasks, key=lambda task: task.replicas, default=None)
@@ -128,9 +159,15 @@ def _check_enough(tasks: Sequence[Task], rooms: _Rooms, *, host: str) -> None:
             f"of kind '{host}' {'is' if len(rooms.rooms) == 1 else 'are'} up"
         )
     wants = sum(task.replicas for task in tasks)
-    free = sum(room.slots - room.used for room in rooms.rooms.values())
+    free = sum(max(0, int(room.slots - rooms.used[name] + ROUNDING)) for name, room in rooms.rooms.items())
     if wants > free:
-        missing.append(f"{wants} replicas want a place and {max(0, free)} are free ({_told(rooms)})")
+        missing.append(f"{wants} replicas want a place and {free} are free ({_told(rooms)})")
+    for task in tasks:
+        need = need_of(task.name)
+        fitting = sum(rooms.fits(name, need) for name in rooms.rooms) if need != NO_NEED else task.replicas
+        if fitting < task.replicas:
+            on = "a node" if task.replicas == 1 else f"each of {task.replicas} nodes"
+            missing.append(f"task '{task.name}' needs {need} on {on}, and {fitting or 'none'} have that free ({_told(rooms)})")
     if missing:
         raise NoCapacity(f"no capacity: {'; '.join(missing)}; start more nodes ('holdfast node'), or cancel a job")
 
@@ -148,6 +185,13 @@ def _hosts(layout: Layout, rooms: _Rooms) -> Mapping[str, str]:
     return {**{name: name for name in names if name in rooms.rooms}, **dict(zip(strangers, left, strict=False))}
 
 
-def _told(rooms: _Rooms) -> str:
-    told = [f"{name} {rooms.used[name]} of {room.slots}" for name, room in sorted(rooms.rooms.items())]
+def _told(rooms: _Rooms, *names: str) -> str:
+    """How full nodes are: these, or all."""
+    told = [f"{name} {_full(rooms, name)}" for name in sorted(names or rooms.rooms)]
     return ", ".join(told[:5]) + (f" and {len(told) - 5} more" if len(told) > 5 else "") if told else "no node is up"
+
+
+def _full(rooms: _Rooms, name: str) -> str:
+    room, used_mib = rooms.rooms[name], rooms.used_mib[name]
+    memory = f" and {used_mib:.0f} of {room.memory_mib:.0f} MiB" if used_mib else ""
+    return f"{rooms.used[name]:.3g} of {room.slots}{memory}"

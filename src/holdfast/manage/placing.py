@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.archive import Placed
 from holdfast.manage.placement import NoCapacity, Room, place, place_one
 from holdfast.manage.plugins import Plugin
+from holdfast.model.job import Need
 
 if TYPE_CHECKING:
     from holdfast.manage.life import Command
@@ -22,8 +23,8 @@ class Placing(Plugin):
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self._promised: dict[int, Counter[str]] = {}
-        self._held: Counter[str] = Counter()
+        self._promised: dict[int, list[tuple[str, Need]]] = {}
+        self._held: defaultdict[str, list[Need]] = defaultdict(list)
 
     async def place(self, job: LiveJob, command: Command) -> None:
         """Find a node for every replica of the job; on to `optim`."""
@@ -52,19 +53,21 @@ class Placing(Plugin):
     def _place(self, job: LiveJob) -> None:
         assert job.layout is not None
         self.forget(job.id)
-        found = place(job.layout, self.rooms(), host=job.document.host)
+        found = place(job.layout, self.rooms(), host=job.document.host, need_of=job.document.need_of)
         job.plan = [Placed(job.id, task, replica, node) for task, on in found.items() for replica, node in enumerate(on)]
-        self._promised[job.id] = Counter(placed.node for placed in job.plan)
-        self._held.update(self._promised[job.id])
+        self._promised[job.id] = [(placed.node, job.document.need_of(placed.task)) for placed in job.plan]
+        for node, need in self._promised[job.id]:
+            self._held[node].append(need)
 
     def forget(self, job: int) -> None:
         """A job's replicas have their places now, or need none any more."""
-        self._held.subtract(self._promised.pop(job, {}))
+        for node, need in self._promised.pop(job, ()):
+            self._held[node].remove(need)
 
     def another(self, replica: Replica, *, host: str) -> str | None:
         """A node for a replica that cannot stay where it is."""
         beside = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
-        return place_one(self.rooms(), host=host, not_on=beside | {replica.node}, beside=beside)
+        return place_one(self.rooms(), replica.need, host=host, not_on=beside | {replica.node}, beside=beside)
 
     def rooms(self) -> list[Room]:
         """The nodes that can take replicas, with what they hold and have been promised."""
@@ -75,7 +78,8 @@ class Placing(Plugin):
                 node.rack,
                 node.offer.cores,
                 node.slots,
-                self.orchestrator.replicas.load(node.name) + self._held[node.name],
+                node.offer.memory_bytes / 2**20,
+                (*self.orchestrator.replicas.needs_at(node.name), *self._held.get(node.name, ())),
             )
             for node in self.orchestrator.resources.nodes.values()
             if node.takes_replicas

@@ -8,6 +8,7 @@ from typing import Literal
 
 from holdfast.manage.archive import Placed
 from holdfast.manage.protocol import Assigned, ReplicaStatus
+from holdfast.model.job import NO_NEED, Need
 
 Doing = Literal["placed", "starting", "running", "idle", "finished", "failed", "lost", "stopped", "abandoned"]
 """What a replica does, as the orchestrator sees it. `placed`: assigned, and its node has not said more. `lost`: its node is silent.
@@ -23,13 +24,15 @@ OVER = frozenset({"finished", "failed", "stopped", "abandoned"})
 @dataclass(slots=True, eq=False)
 class Replica:
     """One replica. `since_s` is when the present state began; `failures` counts those in a row; `due_s` is when it will be started
-    again, where that is decided; `stopping` is the generation of its node's assignment that no longer has it."""
+    again, where that is decided; `stopping` is the generation of its node's assignment that no longer has it; `need` is what it
+    takes of its node."""
 
     job: int
     pe: str
     task: int
     replica: int
     node: str
+    need: Need = NO_NEED
     incarnation: int = 1
     rank: int = 0
     active: bool = True
@@ -53,6 +56,11 @@ class Replica:
     def wanted(self) -> bool:
         """Whether its node should have it."""
         return self.stopping is None and self.state not in ("stopped", "abandoned")
+
+    @property
+    def holds_room(self) -> bool:
+        """Whether it takes room on its node, or will again: a failed one may be started there anew."""
+        return self.state not in ("finished", "stopped", "abandoned")
 
     def assigned(self) -> Assigned:
         return Assigned(
@@ -140,9 +148,9 @@ class Replicas:
         """The replicas whose place is on a node."""
         return list(self._at.get(node, {}).values())
 
-    def load(self, node: str) -> int:
-        """How many replicas have their place on a node."""
-        return len(self._at.get(node, ()))
+    def needs_at(self, node: str) -> list[Need]:
+        """What the replicas that hold room on a node need, each."""
+        return [replica.need for replica in self._at.get(node, {}).values() if replica.holds_room]
 
     def nodes(self) -> list[str]:
         return sorted(self._at)

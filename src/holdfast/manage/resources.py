@@ -119,6 +119,7 @@ class Resources(Plugin):
         self._up = 0
         self._waking = WakingTime(orchestrator.time.monotonic_s())
         self._news = asyncio.Event()
+        self._room_was_made = False
 
     @property
     def every_s(self) -> float:
@@ -213,7 +214,15 @@ class Resources(Plugin):
             return
 
     def room_was_made(self) -> None:
-        self._tell_changed()
+        """Have everybody who waits for room look again, once for all that is made within a moment."""
+        if not self._room_was_made:
+            self._room_was_made = True
+            asyncio.get_running_loop().call_later(GATHER_S, self._tell_room)
+
+    def _tell_room(self) -> None:
+        self._room_was_made = False
+        if not self.orchestrator.stopping:
+            self._tell_changed()
 
     async def drain(self, node: Node, draining: bool) -> None:
         """Take every replica off a node and give it no new ones; or give it some again."""
@@ -306,7 +315,7 @@ class Resources(Plugin):
 
     def _is_needed(self, node: Node) -> bool:
         """Whether something is still to be said of a lost node: replicas have their place there, or it is to stay empty."""
-        return node.draining or self.orchestrator.replicas.load(node.name) > 0
+        return node.draining or bool(self.orchestrator.replicas.at(node.name))
 
     def _slots(self, offer: Registration) -> int:
         label = offer.labels.get(SLOTS)

@@ -40,6 +40,8 @@ class Supervision(Plugin):
             replica.due_s = None  # it came back by itself
             if replica.failures and replica.state in STARTED:
                 self._prove(replica)
+            if not replica.holds_room:
+                self.orchestrator.resources.room_was_made()
         self.orchestrator.events.tell(
             "replica",
             f"{replica.state}: {replica.error}" if replica.error else replica.state,
@@ -185,6 +187,7 @@ class Supervision(Plugin):
     def _give_up(self, job: LiveJob, replica: Replica, why: str, *, cancel: bool, alone: bool) -> None:
         replica.state = "abandoned"
         self.orchestrator.dispatch.touch([replica.node])
+        self.orchestrator.resources.room_was_made()
         cause = f"{replica.task_name} replica {replica.replica} is given up: {why}; last: {replica.error or 'no reason given'}"
         self.orchestrator.events.tell("decision", cause, job=job.id, node=replica.node, replica=replica.key)
         if cancel:

@@ -131,6 +131,24 @@ class Adapting(Part):
         yield from between(0, 1, (*place, "move_worth"), self.move_worth)
 
 
+class Need(Part):
+    """What a replica takes of its node: as many `cores`, and as much memory. 0: it is not known, and counts as any replica does."""
+
+    cores: float = 0.0
+    memory_mib: float = 0.0
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(0, (*place, "cores"), self.cores)
+        yield from at_least(0, (*place, "memory_mib"), self.memory_mib)
+
+    def __str__(self) -> str:
+        said = [f"{self.cores:g} cores"] if self.cores else []
+        return " and ".join([*said, f"{self.memory_mib:g} MiB"] if self.memory_mib else said) or "a place"
+
+
+NO_NEED = Need()
+
+
 class LightPe(Part):
     """A PE without Spark, written out in the job itself: it beats and counts, and stands for a real one at scale.
 
@@ -151,7 +169,7 @@ class Job(Document):
     `type` names the state machine of its life, `host` the kind of PE host that runs it. `streams` lets a source of the
     application be a stream of another job: source name to `job:stream`. `replicas` is per PE (or PE/task) the number of
     replicas; a `plan` or a `strategy` (paths) says it otherwise. `adapt` lets the plan follow the rates while the job runs.
-    `contracts` replaces the contract for single PEs.
+    `needs` is per PE (or PE/task) what each of its replicas takes of a node. `contracts` replaces the contract for single PEs.
     """
 
     job: str
@@ -167,6 +185,7 @@ class Job(Document):
     strategy: str | None = None
     adapt: Adapting | None = None
     replicas: dict[str, int] = Field(default_factory=dict)
+    needs: dict[str, Need] = Field(default_factory=dict)
     contract: Contract = Field(default_factory=Contract)
     contracts: dict[str, Contract] = Field(default_factory=dict)
     policy: Policy = Field(default_factory=Policy)
@@ -191,6 +210,8 @@ class Job(Document):
         yield from self.policy.mistakes(("policy",))
         for name, count in self.replicas.items():
             yield from at_least(1, ("replicas", name), count)
+        for name, need in self.needs.items():
+            yield from need.mistakes(("needs", name))
         for name, pe in (self.pes or {}).items():
             if not NAME.fullmatch(name):
                 yield wanted(("pes", name), "a name of letters, digits, '_', '.', '-' (at most 100)", name)
@@ -211,6 +232,10 @@ class Job(Document):
     def contract_of(self, pe: str) -> Contract:
         """The contract of one PE."""
         return self.contracts.get(pe, self.contract)
+
+    def need_of(self, task: str) -> Need:
+        """What each replica of a task takes of its node."""
+        return self.needs.get(task) or self.needs.get(task.rpartition("/")[0]) or NO_NEED
 
 
 class Reading(Part):

@@ -29,14 +29,13 @@ def refusals(settings, calls):
 
 def test_who_has_no_token_learns_that_it_serves_and_nothing_of_what_runs(settings):
     async def play():
-        async with running(settings) as control:
-            async with alive(PlayedNode(control, "n1")):
-                await control.reaches(await control.submit(), "running")
-                assert (await control.http.get("/v1/health")).json() == {"state": "serving"}
-                assert (await control.http.get("/v1/status")).status_code == 401
-                assert (await control.call("GET", "/v1/status", token="node")).status_code == 403
-                told = (await control.call("GET", "/v1/status")).json()
-                assert (told["term"], told["jobs"], told["nodes"], told["replica_states"]) == (1, 1, 1, {"running": 1})
+        async with running(settings) as control, alive(PlayedNode(control, "n1")):
+            await control.reaches(await control.submit(), "running")
+            assert (await control.http.get("/v1/health")).json() == {"state": "serving"}
+            assert (await control.http.get("/v1/status")).status_code == 401
+            assert (await control.call("GET", "/v1/status", token="node")).status_code == 403
+            told = (await control.call("GET", "/v1/status")).json()
+            assert (told["term"], told["jobs"], told["nodes"], told["replica_states"]) == (1, 1, 1, {"running": 1})
 
     asyncio.run(play())
 

@@ -1,0 +1,78 @@
+"""Room on nodes as jobs come and go: what is known of their needs counts, and who has finished holds none."""
+
+import asyncio
+from dataclasses import replace
+
+from .conftest import PlayedNode, alive, running
+
+WAITING = {"capacity_wait_s": 30.0}
+
+
+def test_what_a_job_needs_is_held_for_it_also_by_the_next_orchestrator(settings):
+    async def play():
+        needs = {"x": {"cores": 3, "memory_mib": 700}}
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1", memory_bytes=2**30)
+            async with alive(n1):
+                first = await control.submit("a", needs=needs)
+                await control.reaches(first, "running")
+                assert (
+                    "needs 3 cores and 700 MiB on a node, and none have that free (n1 96 of 128 and 700 of 1024 MiB)"
+                    in (await control.reaches(await control.submit("b", needs=needs), "failed"))["reason"]
+                )
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                await control.orchestrator.recovered.wait()
+                fitting = await control.submit("c", needs={"x": {"cores": 1, "memory_mib": 324}})
+                await control.reaches(fitting, "running")
+                told = (await control.reaches(await control.submit("d", needs={"x": {"memory_mib": 1}}), "failed"))["reason"]
+                assert "needs 1 MiB" in told and "n1 128 of 128 and 1024 of 1024 MiB" in told
+
+    asyncio.run(play())
+
+
+def test_a_need_of_something_that_is_not_there_is_told(settings):
+    async def play():
+        async with running(settings) as control:
+            told = (await control.reaches(await control.submit(needs={"y": {"cores": 1}, "x/0": {"cores": 1}}), "failed"))["reason"]
+            assert told == "job 'a' says what 'y' needs; PEs and tasks of its own are: x, x/0"
+            wrong = {"job": "b", "host": "light", "pes": {"x": {}}, "needs": {"x": {"cores": -1, "memory_mib": -2}}}
+            answer = await control.call("POST", "/v1/jobs", json=wrong)
+            assert answer.status_code == 422
+            assert "needs.x.cores: wanted" in answer.json()["error"] and "needs.x.memory_mib: wanted" in answer.json()["error"]
+            told = (await control.reaches(await control.submit("c", replicas={"z": 2}), "failed"))["reason"]
+            assert "'replicas' names PE 'z', which does not exist; PEs are: x" in told
+
+    asyncio.run(play())
+
+
+def test_a_replica_that_has_finished_makes_room_for_a_job_that_waits(settings):
+    async def play():
+        async with running(replace(settings, **WAITING)) as control:
+            n1 = PlayedNode(control, "n1", labels={"replicas": "2"})
+            async with alive(n1):
+                first = await control.submit("a", type="finite", pes={"x": {}, "y": {}})
+                await control.reaches(first, "running")
+                second = await control.submit("b")
+                await control.reaches(second, "optimizing")
+                n1.report(f"{first}:x/0.0", "finished")
+                await control.reaches(second, "running")
+                assert (await control.job(first))["state"] == "running"
+
+    asyncio.run(play())
+
+
+def test_a_replica_that_was_given_up_makes_room(settings):
+    async def play():
+        async with running(replace(settings, **WAITING)) as control:
+            n1 = PlayedNode(control, "n1", labels={"replicas": "2"})
+            async with alive(n1):
+                first = await control.submit("a", pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
+                await control.reaches(first, "running")
+                second = await control.submit("b")
+                await control.reaches(second, "optimizing")
+                n1.report(f"{first}:x/0.0", "failed", "broken")
+                await control.reaches(second, "running")
+
+    asyncio.run(play())
