@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from .conditions import nodes
 from .conftest import PlayedNode, alive, running
 
 LIGHT = {"host": "light", "pes": {"x": {}}}
@@ -176,5 +177,27 @@ def test_a_node_whose_numbers_are_none_is_refused_and_what_is_shown_of_all_stays
             shown = (await control.call("GET", "/v1/nodes")).text
             (node,) = json.loads(shown, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["nodes"]
             assert node["host_status"]["about"] == {"accuracy": [None]}
+
+    asyncio.run(play())
+
+
+def test_a_node_that_floods_or_talks_nonsense_hurts_nobody_else(settings):
+    async def play():
+        async with running(settings) as control:
+            good, bad = nodes(control, "good", "bad")
+            async with alive(good):
+                number = await control.submit("a")
+                await control.reaches(number, "running")
+                await bad.register()
+                for nonsense in (b"\xff{]", b"[]", b"null", b'{"term": "x"}', b'{"term": 1, "reports": 7}', b"9" * 1000):
+                    answer = await control.call("POST", "/v1/nodes/bad/beat", token="node", content=nonsense)
+                    assert answer.status_code == 422
+                lies = [{"number": 1, "at_s": 0, "key": f"{number}:x/0.0", "incarnation": 1, "state": "failed"}]
+                assert (await bad.beat(reports=lies)).status_code == 200
+                flood = [control.call("POST", "/v1/nodes/bad/beat", token="node", content=b"[]") for _ in range(300)]
+                assert {answer.status_code for answer in await asyncio.gather(*flood)} <= {422, 429}
+                story = await control.job(number)
+                assert story["tasks"][0]["replicas"][0]["state"] == "running"
+                assert control.orchestrator.resources.nodes["good"].state == "up"
 
     asyncio.run(play())

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.manage.resources import FORGOTTEN_S, MAX_NODES, TURNS, WakingTime, beat_every_s
 
+from .conditions import has, is_drained, is_empty, nodes
 from .conftest import PlayedNode, alive, running
 
 
@@ -21,8 +22,8 @@ def test_waking_time_passes_at_most_twice_as_fast_as_ticks_were_meant_to(late):
 
 
 def test_so_many_nodes_beat_at_most_a_hundred_times_a_second_together():
-    for nodes in (1, 50, 90, 1000, 5000):
-        assert nodes / beat_every_s(nodes, least_s=0.5) <= 100
+    for count in (1, 50, 90, 1000, 5000):
+        assert count / beat_every_s(count, least_s=0.5) <= 100
 
 
 def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_first_is_lost(settings):
@@ -111,5 +112,43 @@ def test_a_job_is_canceled_also_where_its_node_came_back_with_a_new_folder_and_n
             assert (await new.beat(host=None, unhosted=new.generation)).status_code == 200
             await control.reaches(number, "canceled")
             assert control.orchestrator.resources.nodes["n1"].state == "up", "it was not by its being lost"
+
+    asyncio.run(play())
+
+
+def test_a_drained_node_is_emptied_and_stays_so_after_a_restart(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes={"x": {}, "y": {}})
+                await control.reaches(number, "running")
+                assert (await control.call("POST", "/v1/nodes/n1/drain", json={})).status_code == 202
+                await control.until(lambda: is_empty(n1))
+                await control.until(lambda: has(n2, 2))
+        async with running(settings) as control:
+            n1.control = n2.control = control
+            async with alive(n1, n2):
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "drained", "n2": "up"}
+                wrong = await control.call("POST", "/v1/nodes/n9/drain", json={})
+                assert (wrong.status_code, wrong.json()["error"]) == (404, "node 'n9' does not exist; nodes are: n1, n2")
+
+    asyncio.run(play())
+
+
+def test_a_node_is_drained_when_only_dead_and_finished_replicas_have_their_place_there(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(
+                    pes={"x": {"replicas": 2}, "y": {"replicas": 2}, "z": {}}, policy={"restart": "never", "give_up_after": 1}
+                )
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0" if f"{number}:x/0.0" in n1.has else f"{number}:x/0.1", "failed", "boom")
+                n1.report(f"{number}:y/0.0" if f"{number}:y/0.0" in n1.has else f"{number}:y/0.1", "finished")
+                await control.call("POST", "/v1/nodes/n1/drain", json={})
+                await control.until(lambda: is_drained(control, "n1"))
 
     asyncio.run(play())

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from holdfast.manage.archive import all_placed
 
+from .conditions import has, is_empty, nodes, replica_is
 from .conftest import PlayedNode, alive, running
 
 SHARES = {"theirs": {"shared": "one:x"}}
@@ -102,3 +103,28 @@ async def _failed(control):
 async def _runs_anew(control):
     replica = control.orchestrator.replicas.get("1:x/0.0")
     return (replica.incarnation, replica.state) == (2, "running")
+
+
+def test_a_shared_pe_outlives_its_own_job_and_a_crash_after_that(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                one = await control.submit("one", pes={"x": {"makes": ["s"]}, "z": {}})
+                two = await control.submit("two", pes={"mine": {"reads": ["one:s"]}, "theirs": {"shared": "one:x"}})
+                await control.reaches(two, "running")
+                await control.call("POST", f"/v1/jobs/{one}/cancel")
+                await control.reaches(one, "canceled")
+                await control.until(lambda: has(n1, 2))
+                assert set(n1.has) == {f"{one}:x/0.0", f"{two}:mine/0.0"}
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                await control.until(lambda: replica_is(control, two, 0, "running"))
+                assert set(n1.has) == {f"{one}:x/0.0", f"{two}:mine/0.0"}
+                assert len(n1.starts) == 3
+                await control.call("POST", f"/v1/jobs/{two}/cancel")
+                await control.reaches(two, "canceled")
+                await control.until(lambda: is_empty(n1))
+
+    asyncio.run(play())
