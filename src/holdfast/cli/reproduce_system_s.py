@@ -141,7 +141,8 @@ def _show(document: dict[str, Any]) -> None:
         )
     click.echo("")
     for finding in document["findings"]:
-        click.echo(f"  {'holds' if finding['holds'] else 'FAILS'}  {finding['text']}: {finding['figures']}")
+        paper = f" (the paper: {finding['paper']})" if finding["paper"] else ""
+        click.echo(f"  {'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['ours']}{paper}")
 
 
 def _s(seconds: float | None) -> str:
