@@ -20,7 +20,9 @@ from holdfast.cli.shared import say
 @click.option("--key", type=click.Path(path_type=Path, exists=True, dir_okay=False), help="The certificate's key.")
 @click.option("--machine", "machines", multiple=True, type=click.Path(path_type=Path), help="A further state machine, in TOML.")
 @click.option("--applications", type=click.Path(path_type=Path, file_okay=False, exists=True),
-              help="Take applications from under this folder only.")  # fmt: skip
+              help="Take applications, plans, strategies and column mappings from under this folder only.")  # fmt: skip
+@click.option("--data", multiple=True, metavar="DIR|URL",
+              help="Let jobs have traces, logs and output under this only; again for more.")  # fmt: skip
 @click.option(
     "--beat", "beat_s", default=0.5, show_default=True, type=click.FloatRange(0.05), help="Seconds between a node's beats."
 )
@@ -51,6 +53,7 @@ def serve(
     key: Path | None,
     machines: tuple[Path, ...],
     applications: Path | None,
+    data: tuple[str, ...],
     beat_s: float,
     lost_after_s: float,
     recovery_wait_s: float,
@@ -80,6 +83,7 @@ def serve(
     def run() -> None:
         import asyncio
 
+        from holdfast.manage.places import Bounds
         from holdfast.manage.serving import serve
         from holdfast.manage.settings import Settings
 
@@ -92,7 +96,7 @@ def serve(
             capacity_wait_s=capacity_wait_s,
             replicas_per_core=replicas_per_core,
             machines=machines,
-            applications=applications,
+            bounds=Bounds(applications, data),
             plugins=named,
             faults=faults,
             inject=tests,

@@ -20,6 +20,7 @@ from holdfast.manage.events import Events
 from holdfast.manage.life import WRITE, Command, Event, IllegalTransition, Life, begin, is_stale, step
 from holdfast.manage.livejob import LiveJob
 from holdfast.manage.machine import Machine, read_machine, shipped_machines
+from holdfast.manage.places import located
 from holdfast.manage.plugins import ActionMethod, plugin_class, plugin_names
 from holdfast.manage.replicas import Replicas
 from holdfast.manage.settings import Settings
@@ -146,7 +147,8 @@ class Orchestrator:
     async def submit(self, document: Job) -> int:
         """Take a job: its number, once it cannot be lost any more. Raises Conflict, or HoldfastError for what cannot run here."""
         self._check_name(document.job)
-        check_job(document, types=self.machines, applications=self.settings.applications)
+        document = located(document)
+        check_job(document, types=self.machines, bounds=self.settings.bounds)
         number = self._next_job
         self._next_job += 1
         machine = self.machines[document.type]

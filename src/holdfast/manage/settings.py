@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from holdfast.manage.places import Bounds
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -22,7 +24,7 @@ class Settings:
     capacity_wait_s: float = 10.0
     replicas_per_core: float = 32.0
     machines: tuple[Path, ...] = ()
-    applications: Path | None = None
+    bounds: Bounds = field(default_factory=Bounds)
     plugins: Mapping[str, str] = field(default_factory=dict)
     faults: bool = False
     inject: tuple[Path, ...] = ()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.manage.places import Bounds, place_problems
 from holdfast.manage.protocol import SLOTS, Registration
 from holdfast.manage.replicas import Replica
 from holdfast.model.job import NAME, Job
@@ -24,22 +23,16 @@ class NotThere(HoldfastError):
     """A call about something that does not exist."""
 
 
-def check_job(document: Job, *, types: Collection[str], applications: Path | None) -> None:
-    """Raise HoldfastError for a job that cannot run here: of an unknown type, or with an application that cannot be read."""
-    whose = f"job '{document.job}'"
+def check_job(document: Job, *, types: Collection[str], bounds: Bounds) -> None:
+    """Raise ProblemsError with everything for which a job cannot run here: its type, its PEs, the places that it names."""
+    problems = []
     if document.type not in types:
-        raise HoldfastError(f"{whose}: there is no type '{document.type}'; types are: {', '.join(sorted(types))}")
+        problems.append(f"there is no type '{document.type}'; types are: {', '.join(sorted(types))}")
     if document.pes is not None and document.host != "light":
-        raise HoldfastError(f"{whose}: PEs that are written out run on a host of kind 'light', got '{document.host}'")
-    if document.application is None:
-        return
-    if "\0" in document.application:
-        raise HoldfastError(f"{whose}: application {document.application[:100]!r} is no path: it has a zero byte")
-    path = Path(document.application)
-    if applications is not None and not path.resolve().is_relative_to(applications.resolve()):
-        raise HoldfastError(f"{whose}: application '{path}' is not under '{applications}', where this orchestrator takes them from")
-    if not (os.path.isfile(path) and os.access(path, os.R_OK)):  # noqa: PTH113 - Path.is_file raises for a name that is too long
-        raise HoldfastError(f"{whose}: application '{path}' is no file that the orchestrator can read")
+        problems.append(f"PEs that are written out run on a host of kind 'light', got '{document.host}'")
+    problems += place_problems(document, bounds)
+    if problems:
+        raise ProblemsError(f"job '{document.job}'", problems)
 
 
 def offer_problems(offer: Registration) -> Iterator[str]:

@@ -3,8 +3,11 @@
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+
+from holdfast.manage.places import Bounds
 
 from .conditions import nodes
 from .conftest import PlayedNode, alive, running
@@ -60,9 +63,71 @@ def test_no_application_from_elsewhere_is_taken(settings, tmp_path, application,
     (tmp_path / "outside.py").write_text("")
     (apps / "link.py").symlink_to(tmp_path / "outside.py")
     content = json.dumps({"job": "x", "application": application.replace("{apps}", str(apps))})
-    ((status, text),) = refusals(replace(settings, applications=apps), [("POST", "/v1/jobs", "user", content)])
+    ((status, text),) = refusals(replace(settings, bounds=Bounds(apps)), [("POST", "/v1/jobs", "user", content)])
     assert status == 422
     assert words in text
+
+
+def test_plans_and_traces_from_elsewhere_and_logs_to_elsewhere_are_refused_all_at_once(settings, tmp_path):
+    apps, data = tmp_path / "apps", tmp_path / "data"
+    for folder in (apps, data):
+        folder.mkdir()
+    (apps / "app.py").write_text("")
+    (data / "away").symlink_to(tmp_path)
+    (apps / "circle").symlink_to(apps / "circle")
+    bounded = replace(settings, bounds=Bounds(apps, (str(data), "s3://bucket/jobs")))
+    named = {
+        "application": str(apps / "app.py"),
+        "plan": "/etc/passwd",
+        "feed": {"trace": f"{data}/../outside", "columns": str(tmp_path / "columns.yaml")},
+        "log": f"{data}/away/log",
+        "out": "s3://bucket/jobs-of-others",
+    }
+    strange = {"strategy": "a\0b", "feed": {"trace": f"{data}/{{a,/etc}}"}, "log": "log", "out": "file:///etc"}
+    jobs = (named, {**named, **strange, "plan": None}, {"application": str(apps / "circle" / "app.py")})
+    (_, first), (_, second), (status, third) = refusals(
+        bounded, [("POST", "/v1/jobs", "user", json.dumps({"job": "x", **job})) for job in jobs]
+    )
+    assert status == 422 and "is no file that the orchestrator can read" in third
+    for words in (
+        "plan '/etc/passwd' is not under",
+        f"trace '{tmp_path}/outside' is not under '{data}' or 's3://bucket/jobs'",
+        f"columns '{tmp_path}/columns.yaml' is not under '{apps}'",
+        f"log '{data}/away/log' is not under",
+        "out 's3://bucket/jobs-of-others' is not under",
+    ):
+        assert words in first
+    for words in (
+        "strategy 'a\\x00b' is no path",
+        "is not plain: where data is bounded, a path has no pattern",
+        f"log '{Path.cwd()}/log' is not under",
+        "out 'file:///etc' is not under",
+    ):
+        assert words in second
+
+
+def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators(settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.py").write_text("")
+    bounded = replace(settings, bounds=Bounds(tmp_path, (str(tmp_path / "data"), "s3://bucket/jobs")))
+    job = {
+        "job": "x",
+        "application": "app.py",
+        "feed": {"trace": "data/../data/rows"},
+        "log": "s3://bucket/jobs/x/log",
+        "out": "data",
+    }
+
+    async def play():
+        async with running(bounded) as control:
+            answer = await control.call("POST", "/v1/jobs", json=job)
+            assert answer.status_code == 201, answer.text
+            return (await control.job(answer.json()["id"]))["document"]
+
+    document = asyncio.run(play())
+    assert document["application"] == str(tmp_path / "app.py")
+    assert document["feed"]["trace"] == str(tmp_path / "data" / "rows")
+    assert (document["log"], document["out"]) == ("s3://bucket/jobs/x/log", str(tmp_path / "data"))
 
 
 @pytest.mark.parametrize("depth", [250, 980, 100_000])
