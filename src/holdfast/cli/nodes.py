@@ -35,9 +35,9 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
             print_json({"nodes": client.nodes()})
             return
         if not watch:
-            Console().print(table(client.nodes(), now_s=time.time()))
+            Console(markup=False).print(table(client.nodes(), now_s=time.time()))
             return
-        with Live(console=Console(), refresh_per_second=4) as live:
+        with Live(console=Console(markup=False), refresh_per_second=4) as live:
             after = 0
             while True:
                 try:

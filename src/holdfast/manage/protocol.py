@@ -21,6 +21,27 @@ State = Literal["starting", "running", "idle", "finished", "failed"]
 """What a replica does, as its PE host sees it. `failed`: it gave up, and says why."""
 
 
+MAX_REASON = 4000
+"""Characters that are kept of why something failed. It is sent again until it was heard, stored and shown: a stack trace of
+megabytes, or many long ones in one beat, would be refused for ever."""
+LARGEST = 2**53
+"""Whole numbers up to this are the same for everybody who reads JSON, and can be divided."""
+
+
+def _told(text: str) -> str:
+    """Words from a node as they may be shown: bounded, and without what moves a terminal's cursor.
+
+    >>> _told("no such \x1b[2Jfile\\n")
+    'no such \ufffd[2Jfile\\n'
+    """
+    short = text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]} ..."
+    return short if short.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in short)
+
+
+Reason = Annotated[str, AfterValidator(_told)]
+Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+
+
 class Said(Part):
     """What one side says to the other. Its numbers are numbers of JSON: one that is not spoils what is shown of all nodes."""
 
@@ -98,11 +119,11 @@ class ReplicaStatus(Said):
     """
 
     key: str
-    incarnation: int
+    incarnation: Whole
     state: State
-    error: str | None = None
-    live: int | None = None
-    clean: int | None = None
+    error: Reason | None = None
+    live: Whole | None = None
+    clean: Whole | None = None
     quality: str | None = None
     lag_s: float | None = None
     rows_s: float | None = None
@@ -116,18 +137,18 @@ class HostStatus(Said):
     `about` is what else there is to say of it, passed on unread.
     """
 
-    pid: int
+    pid: Whole
     started_s: float
     beat_s: float
     ready: bool = False
-    error: str | None = None
-    term: int = 0
-    generation: int = 0
+    error: Reason | None = None
+    term: Whole = 0
+    generation: Whole = 0
     replicas: tuple[ReplicaStatus, ...] = ()
     cpu_s: float = 0.0
-    memory_bytes: int = 0
-    threads: int = 0
-    files: int = 0
+    memory_bytes: Whole = 0
+    threads: Whole = 0
+    files: Whole = 0
     about: Unread = Field(default_factory=dict)
 
 
@@ -136,8 +157,8 @@ class AgentStatus(Said):
 
     key: str
     alive: bool
-    starts: int = 1
-    revision: int = 0
+    starts: Whole = 1
+    revision: Whole = 0
     orders: Unread = Field(default_factory=dict)
     status: HostStatus | None = None
 
@@ -145,12 +166,12 @@ class AgentStatus(Said):
 class Report(Said):
     """A change of a replica's state, kept by the node until the orchestrator has acknowledged it, in order of `number`."""
 
-    number: int
+    number: Whole
     at_s: float
     key: str
-    incarnation: int
+    incarnation: Whole
     state: State | Literal["stopped", "lost"]
-    error: str | None = None
+    error: Reason | None = None
 
 
 class Registration(Part):
@@ -185,11 +206,11 @@ class Beat(Said):
     while no PE host lives, the generation of the assignment that the node has; what that leaves out does not run there.
     """
 
-    term: int
+    term: Whole
     controller: str = ""
     reports: tuple[Report, ...] = ()
     host: HostStatus | None = None
-    unhosted: int | None = None
+    unhosted: Whole | None = None
     stalled_s: float = 0.0
     agents: tuple[AgentStatus, ...] = ()
 

@@ -17,14 +17,12 @@ from holdfast.manage.archive import node_draining
 from holdfast.manage.guard import Bucket
 from holdfast.manage.placement import RACK
 from holdfast.manage.plugins import Plugin
-from holdfast.manage.protocol import SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+from holdfast.manage.protocol import MAX_REASON, SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
 from holdfast.manage.submission import Conflict
 
 if TYPE_CHECKING:
     from holdfast.manage.replicas import Replica
 
-MAX_ERROR = 4000
-"""Characters that are kept of why a replica failed: a node may say what it likes, and it is stored and shown."""
 TICK_S = 0.25
 MAX_NODES = 10_000
 FORGOTTEN_S = 600.0
@@ -264,7 +262,7 @@ class Resources(Plugin):
         """Count a replica as failed that its node believes to run; what the node says of this incarnation later is old."""
         replica = self.orchestrator.replicas.get(key)
         if replica is not None and replica.observe(
-            "failed", incarnation=incarnation, error=why[:MAX_ERROR], at_s=self.orchestrator.time.now_s()
+            "failed", incarnation=incarnation, error=why[:MAX_REASON], at_s=self.orchestrator.time.now_s()
         ):
             self.orchestrator.supervision.replica_changed(replica)
 
@@ -304,8 +302,7 @@ class Resources(Plugin):
     def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:
         replica = self._of(node, key)
         now_s = self.orchestrator.time.now_s()
-        said = None if error is None else error[:MAX_ERROR]
-        if replica is not None and replica.observe(state, incarnation=incarnation, error=said, at_s=now_s):
+        if replica is not None and replica.observe(state, incarnation=incarnation, error=error, at_s=now_s):
             self.orchestrator.supervision.replica_changed(replica)
 
     def _of(self, node: Node, key: str) -> Replica | None:

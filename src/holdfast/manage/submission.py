@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.manage.places import Bounds, place_problems
-from holdfast.manage.protocol import SLOTS, Registration
+from holdfast.manage.protocol import LARGEST, SLOTS, Registration
 from holdfast.manage.replicas import Replica
 from holdfast.model.job import NAME, Job
 
@@ -41,12 +41,14 @@ def offer_problems(offer: Registration) -> Iterator[str]:
         yield "wanted a name of letters, digits, '_', '.', '-' (at most 100)"
     if not 0 < offer.cores <= MAX_CORES:
         yield f"wanted cores above 0 and up to {MAX_CORES}, got {offer.cores}"
-    if offer.memory_bytes < 0:
-        yield f"wanted memory of at least 0 bytes, got {offer.memory_bytes}"
+    if not 0 <= offer.memory_bytes <= LARGEST:
+        yield f"wanted memory of 0 to {LARGEST} bytes, got {str(offer.memory_bytes)[:30]}"
     if max(len(offer.host), len(offer.controller), len(offer.metrics or "")) > MAX_TEXT:
         yield f"wanted a controller, a kind of host and an address of metrics of at most {MAX_TEXT} characters each"
     if len(offer.labels) > MAX_LABELS or any(len(text) > MAX_TEXT for label in offer.labels.items() for text in label):
         yield f"wanted at most {MAX_LABELS} labels of at most {MAX_TEXT} characters"
+    if not all(text.isprintable() for label in offer.labels.items() for text in label):
+        yield "wanted labels of characters that can be printed"
     slots = offer.labels.get(SLOTS)
     if slots is not None and not (slots.isascii() and slots.isdecimal() and len(slots) <= 7):
         yield f"label '{SLOTS}': wanted a whole number below ten million, got '{slots[:60]}'"

@@ -1,15 +1,21 @@
 """Callers that mean harm, or do not know better: what they send is refused in words, and no job or node suffers."""
 
 import asyncio
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from holdfast.cli.nodes import table
+from holdfast.manage.calls import MAX_BODY_BYTES
+from holdfast.manage.controller import REPORTS_A_BEAT
 from holdfast.manage.places import Bounds
+from holdfast.manage.protocol import Beat, Report
 
-from .conditions import nodes
+from .conditions import nodes, told
 from .conftest import PlayedNode, alive, running
 
 LIGHT = {"host": "light", "pes": {"x": {}}}
@@ -159,7 +165,7 @@ def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
     for words in (
         "node '../n': wanted a name of letters",
         "wanted cores above 0 and up to 1000000, got nan",
-        "wanted memory of at least 0 bytes, got -1",
+        "wanted memory of 0 to 9007199254740992 bytes, got -1",
         "wanted a controller, a kind of host and an address of metrics of at most 1000 characters",
         "label 'replicas': wanted a whole number below ten million, got '²'",
     ):
@@ -167,6 +173,45 @@ def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
     assert "wanted a whole number below ten million, got '9999" in digits[1]
     assert labels == (422, "node 'n1': wanted at most 100 labels of at most 1000 characters")
     assert all_of_it[0] == digits[0] == 422
+
+
+def test_a_node_whose_numbers_or_words_nobody_can_show_is_refused_and_others_are_placed_and_listed(settings):
+    huge = "9" * 400
+    offers = (
+        f'{{"name": "bad", "cores": 1, "memory_bytes": {huge}, "host": "light"}}',
+        '{"name": "bad", "cores": 1, "memory_bytes": 1, "labels": {"rack": "\\u001b[2J"}}',
+    )
+
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1", labels={"rack": "[/r]"})
+            async with alive(n1):
+                answers = [(await control.call("POST", "/v1/nodes", token="node", content=offer)) for offer in offers]
+                assert [answer.status_code for answer in answers] == [422, 422]
+                assert "wanted memory of 0 to" in answers[0].text and "labels of characters that can be printed" in answers[1].text
+                host = f'{{"pid": 1, "started_s": 0, "beat_s": 0, "memory_bytes": {huge}}}'
+                beat = f'{{"term": {n1.term}, "host": {host}}}'
+                answer = await control.call("POST", "/v1/nodes/n1/beat", token="node", content=beat)
+                assert (answer.status_code, "host.memory_bytes" in answer.text) == (422, True)
+                number = await control.submit(needs={"x": {"memory_mib": 0}})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", error="\x1b[2Jcleared")
+                await control.until(lambda: told(control, "failed: \ufffd[2Jcleared"))
+                return (await control.call("GET", "/v1/nodes")).json()["nodes"]
+
+    listed = asyncio.run(play())
+    shown = Console(markup=False, width=200, file=io.StringIO())
+    shown.print(table(listed, now_s=0.0))
+    assert "rack=[/r]" in shown.file.getvalue()
+
+
+def test_as_many_reasons_as_a_beat_carries_fit_into_one_however_long_they_are():
+    reports = tuple(
+        Report(number=number, at_s=0, key=f"1:x/{number}.0", incarnation=1, state="failed", error="\u20ac" * 1_000_000)
+        for number in range(3)
+    )
+    beat = Beat(term=1, reports=reports * (REPORTS_A_BEAT // 3 + 1))
+    assert len(beat.model_dump_json().encode()) < MAX_BODY_BYTES
 
 
 def test_what_a_node_or_user_says_of_an_end_is_kept_within_bounds_and_fit_for_every_database(settings):
