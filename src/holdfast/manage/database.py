@@ -29,6 +29,16 @@ T = TypeVar("T")
 RETRY_S = (0.1, 0.2, 0.5, 1.0, 2.0)
 """Waits between attempts while the database is away; the last one is repeated."""
 
+PATIENCE = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 15_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+"""When a PostgreSQL server that says nothing counts as away, unless its URL says otherwise: after 10 s without a connection, 15 s
+(in milliseconds) without a sign that it got what was sent, 25 s without one that it is there."""
+
 PASSING = frozenset(
     {
         sqlite3.SQLITE_BUSY,
@@ -229,7 +239,9 @@ def _engine(url: URL) -> Engine:
             event.listen(engine, "connect", _set_up_sqlite)
             event.listen(engine, "begin", _begin_sqlite)
             return engine
-        return create_engine(url, pool_pre_ping=True, pool_size=3)
+        patience = {name: seconds for name, seconds in PATIENCE.items() if name not in url.query}
+        given = patience if url.get_backend_name() == "postgresql" else {}
+        return create_engine(url, pool_pre_ping=True, pool_size=3, connect_args=given)
     except (NoSuchModuleError, ModuleNotFoundError, ImportError) as error:
         raise MachineError(f"database '{url.drivername}' needs a driver: {error}; pip install 'holdfast[postgresql]'") from error
 

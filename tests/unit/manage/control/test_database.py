@@ -1,8 +1,10 @@
 """The database: one writer at a time, versions, waiting while it is away, and pages that stay small."""
 
 import asyncio
+import socket
 import sqlite3
 import threading
+import time
 from contextlib import closing
 from dataclasses import asdict
 
@@ -253,4 +255,36 @@ def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_t
         await writing
 
     asyncio.run(play())
+    database.close()
+
+
+def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr("holdfast.manage.database.PATIENCE", {"connect_timeout": 2}, raising=False)
+    told, ended = [], []
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", tell=told.append)
+
+        def waits():
+            with pytest.raises(DatabaseAway):
+                database.open()
+            ended.append(True)
+
+        waiting = threading.Thread(target=waits, daemon=True)
+        waiting.start()
+        ends_s = time.monotonic() + 10
+        while not told and time.monotonic() < ends_s:
+            time.sleep(0.02)
+        database._closing.set()
+    waiting.join(20)
+    assert ended
+    database.close()
+    assert "is away" in told[0] and "timeout" in told[0]
+
+
+def test_a_url_may_say_itself_how_long_a_server_is_waited_for():
+    pytest.importorskip("psycopg")
+    database = Database("postgresql://me@127.0.0.1:1/jobs?connect_timeout=3", tell=lambda text: None)
+    _, given = database._engine.dialect.create_connect_args(database.url)
+    assert given["connect_timeout"] == "3"
     database.close()
