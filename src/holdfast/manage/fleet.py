@@ -21,6 +21,7 @@ from pathlib import Path
 from holdfast.manage.controller import Controller, Node
 from holdfast.manage.light import STARTS, LightPes
 from holdfast.manage.link import Link, Place, place_at
+from holdfast.manage.listening import allow_connections
 from holdfast.manage.protocol import Assigned, Assignment, HostStatus
 from holdfast.manage.reports import Reports
 from holdfast.manage.wire import Wire
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, required=True)
     parser.add_argument("--work", type=Path, required=True)
     given = parser.parse_args()
+    allow_connections()
     asyncio.run(serve(given.nodes, given.orchestrator, token=given.token_file, work=given.work))
 
 

@@ -6,8 +6,10 @@ was killed need not try again and again.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,6 +54,13 @@ def bind(work: Path, listening: Listening) -> socket.socket:
             if port == wanted[-1]:
                 raise HoldfastError(f"cannot listen at {listening.host}:{port}: {error.strerror}; {_advice(error)}") from error
     raise AssertionError("the last port either served or raised")
+
+
+def allow_connections() -> None:
+    """Let this process have as many open files as it may: each node holds two connections, and the usual limit is a thousand."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # a system may have a limit of its own that it does not tell
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _advice(error: OSError) -> str:

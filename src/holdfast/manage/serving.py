@@ -15,7 +15,7 @@ import uvicorn
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.calls import Tokens
-from holdfast.manage.listening import ADDRESS, Listening, write_whole
+from holdfast.manage.listening import ADDRESS, Listening, allow_connections, write_whole
 from holdfast.manage.orchestrator import Orchestrator
 from holdfast.manage.settings import Settings
 
@@ -32,6 +32,7 @@ async def serve(
         orchestrator = Orchestrator(settings, say=say)
         gc.freeze()  # what is loaded stays: collecting it again and again would take a share of every busy second
         gc.enable()
+        allow_connections()
         try:
             await orchestrator.begin()
         except BaseException:

@@ -55,6 +55,21 @@ def test_who_calls_before_the_orchestrator_is_loaded_is_connected_and_need_not_c
         bound.close()
 
 
+LIMITED = """
+import resource
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, most), most))
+from holdfast.manage.listening import allow_connections
+allow_connections()
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == most)
+"""
+
+
+def test_an_orchestrator_takes_as_many_connections_as_the_system_allows_and_not_the_thousand_that_is_usual():
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "True\n"
+
+
 def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_touched(tmp_path):
     for name in ("key.pem", "certificate.pem"):
         (tmp_path / name).write_text("no certificate")
