@@ -203,6 +203,9 @@ class Job(Document):
                 yield Problem(("adapt",), "wanted a 'plan' to begin with, got none")
             yield from self.adapt.mistakes(("adapt",))
         yield from self._rivals()
+        for source, stream in self.streams.items():
+            if not all(stream.partition(":")):
+                yield wanted(("streams", source), "'job:stream'", stream)
         yield from above(0, ("feed", "speed"), self.feed.speed)
         yield from self.contract.mistakes(("contract",))
         for name, contract in self.contracts.items():
