@@ -15,7 +15,7 @@ from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import AgentStatus, AssignedAgent
 from holdfast.manage.replicas import LIVING
 from holdfast.manage.submission import NotThere
-from holdfast.manage.supervisors import EVERY_S, WATCHED
+from holdfast.manage.supervisors import EVERY_S
 from holdfast.model.document import Part
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def agent_line(agent: Agent) -> dict[str, Any]:
 
 def _protected(job: LiveJob) -> list[Task]:
     """The tasks of a job that want an agent."""
-    if job.layout is None or job.life.state not in WATCHED:
+    if job.layout is None or not job.watched:
         return []
     return [
         task

@@ -188,7 +188,8 @@ class Api(Plugin):
             number = await self._written(self.orchestrator.submit(asked.body))
         except Conflict as error:
             raise Refusal(409, str(error)) from None
-        return Answer({"id": number, "name": asked.body.job, "state": "submitted"}, status=201)
+        begins = self.orchestrator.machines[asked.body.type].begins
+        return Answer({"id": number, "name": asked.body.job, "state": begins}, status=201)
 
     async def jobs(self, asked: Asked) -> Answer:
         state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]

@@ -141,10 +141,15 @@ class Dispatch(Plugin):
         gone = self._only_used_by(job)
         for replica in gone:
             self.orchestrator.replicas.remove(replica)
+            self.orchestrator.supervision.forget(replica)
         self.touch({replica.node for replica in gone})
-        self._settings.pop(job, None)
+        self.forget(job)
         if gone:
             self.orchestrator.resources.room_was_made()
+
+    def forget(self, job: int) -> None:
+        """Nothing of a job is to be told to nodes any more."""
+        self._settings.pop(job, None)
 
     def touch(self, nodes: Iterable[str]) -> None:
         """The assignments of these nodes have changed."""

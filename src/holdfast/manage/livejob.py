@@ -54,6 +54,11 @@ class LiveJob:
         return "stopped" in self.transitions
 
     @property
+    def watched(self) -> bool:
+        """Whether its replicas have their places and are to go on: then it is shown to its supervisor, and has its agents."""
+        return "activate" in self.transitions
+
+    @property
     def transitions(self) -> Mapping[str, Transition]:
         """What can happen to it now."""
         return self.machine.states[self.life.state].transitions

@@ -176,7 +176,7 @@ class Orchestrator:
     def cancel(self, number: int, *, cause: str = "canceled by a user") -> Event | None:
         """Ask for a job to be canceled, before anything else that waits to happen to it. Raises NotThere, Conflict."""
         job = self.job(number)
-        if job.life.state == "canceling":
+        if job.leaving:
             return None
         if "cancel" not in job.transitions:
             raise Conflict(f"job {number} is {job.life.state} and cannot be canceled")
@@ -330,6 +330,7 @@ class Orchestrator:
     def _forget(self, job: LiveJob) -> None:
         """Let go of a job that has ended, whatever its machine's actions did about it."""
         self.placement.forget(job.id)
+        self.supervisors.forget(job.id)
         self.dataflow.job_is_gone(job.id)
         self.jobs.pop(job.id, None)
         if self.names.get(job.name) == job.id:
@@ -338,6 +339,7 @@ class Orchestrator:
             self.supervision.ended[job.id] = job  # its PEs that others share live on
         for owner in [owner for owner in self.supervision.ended if not self.replicas.of(owner)]:
             del self.supervision.ended[owner]
+            self.dispatch.forget(owner)
 
     def _check_name(self, name: str) -> None:
         if name in self.names:

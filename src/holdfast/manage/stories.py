@@ -35,7 +35,7 @@ def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
     """Everything about a job that has not ended."""
     graph = orchestrator.dataflow.graph
     tasks = []
-    if job.life.state not in ("submitted", "parsing") and job.layout is not None:
+    if job.layout is not None:
         for task in job.layout.tasks:
             owner, name = _owner(job, task)
             replicas = orchestrator.replicas.of(owner, [name])

@@ -54,13 +54,16 @@ class Supervision(Plugin):
             if user in self.orchestrator.jobs:
                 self.orchestrator.post_status(self.orchestrator.jobs[user])
 
+    def forget(self, replica: Replica) -> None:
+        """A replica is not there any more."""
+        self._dead.discard(replica.key)
+        self._said.pop(replica.key, None)
+
     def nodes_changed(self) -> None:
         """There may be room where there was none: weigh jobs that wait for it, and empty nodes that are drained."""
         for key in sorted(self._dead):
             replica = self.orchestrator.replicas.get(key)
-            if replica is None:
-                self._dead.discard(key)
-            elif replica.state in DEAD and replica.due_s is None:
+            if replica is not None and replica.state in DEAD and replica.due_s is None:
                 job = self.orchestrator.jobs.get(self.responsible(replica))
                 if job is not None:
                     self.orchestrator.post_status(job)

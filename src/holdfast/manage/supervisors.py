@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 GROUP = "holdfast.supervisors"
 EVERY_S = 0.25
-WATCHED = ("dispatching", "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class Supervisors(Plugin):
                 continue
             for job in list(self.orchestrator.jobs.values()):
                 supervisor = self._of(job.document.host)
-                if supervisor is not None and job.life.state in WATCHED and job.id not in self._busy:
+                if supervisor is not None and job.watched and job.id not in self._busy:
                     self._busy.add(job.id)
                     self.orchestrator.spawn(self._show(job, supervisor))
 
@@ -144,6 +143,10 @@ class Supervisors(Plugin):
                 self.orchestrator.events.tell("control", text, job=job.id)
         finally:
             self._busy.discard(job.id)
+
+    def forget(self, job: int) -> None:
+        """A job has ended."""
+        self._failed.pop(job, None)
 
     def view(self, job: LiveJob) -> JobView:
         """The job as it is now."""

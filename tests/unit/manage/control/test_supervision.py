@@ -1,7 +1,9 @@
 """Replicas that fail, come back, wake and idle: what policy and supervisors make of it."""
 
 import asyncio
+import re
 from dataclasses import replace
+from importlib.resources import files
 
 import pytest
 
@@ -123,5 +125,37 @@ def test_a_replica_that_policy_leaves_dead_keeps_no_job_from_running(settings, r
                 number = await control.submit(pes={"x": {"replicas": 2}}, policy={"restart": restart})
                 story = await control.reaches(number, "running")
                 assert sorted(replica["state"] for replica in story["tasks"][0]["replicas"]) == ["failed", "running"]
+
+    asyncio.run(play())
+
+
+def test_a_machine_may_call_its_states_as_it_likes(settings, tmp_path):
+    text = (files("holdfast.manage") / "machines" / "streaming.toml").read_text()
+    for name in ("streaming", "submitted", "dispatching", "running", "canceling"):
+        text = re.sub(rf"\b{name}\b", f"my{name}", text)
+    (tmp_path / "own.toml").write_text(text)
+
+    seen = set()
+
+    class Asking:
+        async def observe(self, view):
+            seen.add(view.state)
+            return [Activate("x/0", (1,), why="the supervisor says so")]
+
+    async def play():
+        async with running(replace(settings, machines=(tmp_path / "own.toml",))) as control:
+            control.orchestrator.supervisors.set("light", Asking())
+            async with alive(*nodes(control, "n1", "n2")):
+                job = {"job": "a", "type": "mystreaming", "host": "light", "pes": TWICE}
+                answer = (await control.call("POST", "/v1/jobs", json=job)).json()
+                assert answer["state"] == "mysubmitted"
+                number = answer["id"]
+                await control.reaches(number, "myrunning")
+                await control.until(lambda: are_active(control, number, [False, True]))
+                assert (await control.call("POST", f"/v1/jobs/{number}/cancel")).status_code == 202
+                again = await control.call("POST", f"/v1/jobs/{number}/cancel")
+                assert again.status_code == 202 or "it has ended" in again.text
+                await control.reaches(number, "canceled")
+        assert "myrunning" in seen <= {"mydispatching", "myrunning"}
 
     asyncio.run(play())
