@@ -95,7 +95,7 @@ class Dispatch(Plugin):
                 f"cannot leave {replica.node}: every other node of kind '{document.host}' is full or has another replica of "
                 "the same task; start one more"
             )
-            self.orchestrator.events.tell("decision", text, job=job.id, node=replica.node, replica=replica.key)
+            self.orchestrator.supervision.tell_once(job, replica, text)
             return
         await self._place_anew(replica, node, why=command.event.cause or "its node is drained")
 

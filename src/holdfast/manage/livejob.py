@@ -63,6 +63,10 @@ class LiveJob:
         """What can happen to it now."""
         return self.machine.states[self.life.state].transitions
 
+    def awaits(self, event: str, data: Mapping[str, Any]) -> bool:
+        """Whether this is to happen to it already: who asks for it again, while it must wait, need not be heard twice."""
+        return any(each.name == event and each.data == data for each in self.queue)
+
     def begin_work(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes long and belongs to the present state: leaving the state ends it."""
         task = asyncio.create_task(work)

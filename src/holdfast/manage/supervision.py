@@ -54,6 +54,12 @@ class Supervision(Plugin):
             if user in self.orchestrator.jobs:
                 self.orchestrator.post_status(self.orchestrator.jobs[user])
 
+    def tell_once(self, job: LiveJob, replica: Replica, text: str) -> None:
+        """Tell why a replica stays as it is: again only when that is for another reason, or something happened to it."""
+        if self._said.get(replica.key) != text:
+            self._said[replica.key] = text
+            self.orchestrator.events.tell("decision", text, job=job.id, node=replica.node, replica=replica.key)
+
     def forget(self, replica: Replica) -> None:
         """A replica is not there any more."""
         self._dead.discard(replica.key)
@@ -74,8 +80,9 @@ class Supervision(Plugin):
         """Ask for every replica of a node to be moved off it."""
         for replica in self.orchestrator.replicas.at(node):
             job = self.orchestrator.jobs.get(self.responsible(replica))
-            if job is not None and replica.wanted and replica.state in LIVING:
-                self.orchestrator.post(job, "move", data={"key": replica.key, "node": node}, cause=f"node {node} is drained")
+            data = {"key": replica.key, "node": node}
+            if job is not None and replica.wanted and replica.state in LIVING and not job.awaits("move", data):
+                self.orchestrator.post(job, "move", data=data, cause=f"node {node} is drained")
 
     async def weigh(self, job: LiveJob, command: Command) -> None:
         """See what is to be done about dead replicas, and whether the job has started, finished or stopped."""
@@ -183,9 +190,7 @@ class Supervision(Plugin):
             case Leave():
                 pass
             case Wait(why=why):
-                if self._said.get(replica.key) != why:
-                    self._said[replica.key] = why
-                    self.orchestrator.events.tell("decision", f"waits: {why}", job=job.id, replica=replica.key)
+                self.tell_once(job, replica, f"waits: {why}")
 
     def _give_up(self, job: LiveJob, replica: Replica, why: str, *, cancel: bool, alone: bool) -> None:
         replica.state = "abandoned"

@@ -190,10 +190,10 @@ class Supervisors(Plugin):
     def _carry_out(self, job: LiveJob, decision: Decision) -> None:
         match decision:
             case Activate(task=task, replicas=replicas, why=why):
-                if not _waits(job, "activate", {"active": {task: replicas}}):
+                if not job.awaits("activate", {"active": {task: replicas}}):
                     self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its supervisor asks for it")
             case Move(key=key, node=node, why=why):
-                if not _waits(job, "move", data := {"key": key, "node": node}):
+                if not job.awaits("move", data := {"key": key, "node": node}):
                     self.orchestrator.post(job, "move", data=data, cause=why)
             case Failed(key=key, incarnation=incarnation, why=why):
                 self.orchestrator.resources.fail(key, incarnation, why)
@@ -204,11 +204,6 @@ class Supervisors(Plugin):
         if host not in self._made:
             self._made[host] = _brought(host)
         return self._made[host]
-
-
-def _waits(job: LiveJob, name: str, data: Mapping[str, Any]) -> bool:
-    """Whether an event waits already: while the database is away a supervisor asks for the same again and again."""
-    return any(event.name == name and event.data == data for event in job.queue)
 
 
 def _brought(host: str) -> Supervisor | None:

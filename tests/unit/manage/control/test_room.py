@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 
+from .conditions import told
 from .conftest import PlayedNode, alive, running
 
 WAITING = {"capacity_wait_s": 30.0}
@@ -26,8 +27,8 @@ def test_what_a_job_needs_is_held_for_it_also_by_the_next_orchestrator(settings)
                 await control.orchestrator.recovered.wait()
                 fitting = await control.submit("c", needs={"x": {"cores": 1, "memory_mib": 324}})
                 await control.reaches(fitting, "running")
-                told = (await control.reaches(await control.submit("d", needs={"x": {"memory_mib": 1}}), "failed"))["reason"]
-                assert "needs 1 MiB" in told and "n1 128 of 128 and 1024 of 1024 MiB" in told
+                reason = (await control.reaches(await control.submit("d", needs={"x": {"memory_mib": 1}}), "failed"))["reason"]
+                assert "needs 1 MiB" in reason and "n1 128 of 128 and 1024 of 1024 MiB" in reason
 
     asyncio.run(play())
 
@@ -35,14 +36,16 @@ def test_what_a_job_needs_is_held_for_it_also_by_the_next_orchestrator(settings)
 def test_a_need_of_something_that_is_not_there_is_told(settings):
     async def play():
         async with running(settings) as control:
-            told = (await control.reaches(await control.submit(needs={"y": {"cores": 1}, "x/0": {"cores": 1}}), "failed"))["reason"]
-            assert told == "job 'a' says what 'y' needs; PEs and tasks of its own are: x, x/0"
+            reason = (await control.reaches(await control.submit(needs={"y": {"cores": 1}, "x/0": {"cores": 1}}), "failed"))[
+                "reason"
+            ]
+            assert reason == "job 'a' says what 'y' needs; PEs and tasks of its own are: x, x/0"
             wrong = {"job": "b", "host": "light", "pes": {"x": {}}, "needs": {"x": {"cores": -1, "memory_mib": -2}}}
             answer = await control.call("POST", "/v1/jobs", json=wrong)
             assert answer.status_code == 422
             assert "needs.x.cores: wanted" in answer.json()["error"] and "needs.x.memory_mib: wanted" in answer.json()["error"]
-            told = (await control.reaches(await control.submit("c", replicas={"z": 2}), "failed"))["reason"]
-            assert "'replicas' names PE 'z', which does not exist; PEs are: x" in told
+            reason = (await control.reaches(await control.submit("c", replicas={"z": 2}), "failed"))["reason"]
+            assert "'replicas' names PE 'z', which does not exist; PEs are: x" in reason
 
     asyncio.run(play())
 
@@ -76,3 +79,24 @@ def test_a_replica_that_was_given_up_makes_room(settings):
                 await control.reaches(second, "running")
 
     asyncio.run(play())
+
+
+def test_a_replica_that_cannot_leave_a_drained_node_is_told_of_once_however_often_room_is_made(settings):
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+                await control.call("POST", "/v1/nodes/n1/drain", json={"drain": True})
+                await control.until(lambda: told(control, "cannot leave n1"))
+                for _ in range(5):
+                    control.orchestrator.resources._tell_room()
+                    await control.until(lambda: _idle(control, number))
+                assert sum("cannot leave n1" in text for text in await control.events()) == 1
+
+    asyncio.run(play())
+
+
+async def _idle(control, number):
+    return not control.orchestrator.jobs[number].queue and control.orchestrator.jobs[number].worker.done()

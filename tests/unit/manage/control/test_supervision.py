@@ -152,10 +152,15 @@ def test_a_machine_may_call_its_states_as_it_likes(settings, tmp_path):
                 number = answer["id"]
                 await control.reaches(number, "myrunning")
                 await control.until(lambda: are_active(control, number, [False, True]))
+
+                async def shown():
+                    return "myrunning" in seen
+
+                await control.until(shown)
                 assert (await control.call("POST", f"/v1/jobs/{number}/cancel")).status_code == 202
                 again = await control.call("POST", f"/v1/jobs/{number}/cancel")
                 assert again.status_code == 202 or "it has ended" in again.text
                 await control.reaches(number, "canceled")
-        assert "myrunning" in seen <= {"mydispatching", "myrunning"}
+        assert seen <= {"mydispatching", "myrunning"}
 
     asyncio.run(play())
