@@ -250,14 +250,14 @@ class Controller:
     async def _beat(self) -> tuple[float, bool]:
         """Beat once: how long until the next, and whether there is more to say at once."""
         reports = self.reports.waiting(REPORTS_A_BEAT)
-        alive, newest = self.host.alive(), self.assignment
+        newest = self.assignment
         agents = () if self.agents is None else self.agents.statuses()
         beat = Beat(
             term=self._term,
             controller=self.reports.owner,
             reports=reports,
-            host=self.host.status() if alive else None,
-            unhosted=newest.generation if not alive and newest.term == self._term else None,
+            host=self.host.status() if self.host.alive() else None,
+            unhosted=newest.generation if newest.term == self._term and not self.host.has_begun() else None,
             stalled_s=self.stalled_s,
             agents=agents,
         )

@@ -61,6 +61,9 @@ class InnerHost:
         self._pes.said()
         self._news.set()
 
+    def has_begun(self) -> bool:
+        return self._alive
+
     def fail(self, keys: tuple[str, ...], error: str) -> None:
         """Let replicas fail."""
         self._pes.fail(keys, error, time.monotonic())

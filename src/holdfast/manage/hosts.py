@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -96,6 +97,9 @@ class Host(Protocol):
     def assign(self, assignment: Assignment) -> None:
         """Give it another assignment; returns at once."""
 
+    def has_begun(self) -> bool:
+        """Whether it may run anything of an assignment before the newest: not before it has, ready for the first, looked at one."""
+
     def death(self) -> str:
         """How it died, in words."""
 
@@ -112,8 +116,11 @@ class Host(Protocol):
 class HostProcess:
     """A PE host as a process in a session of its own, spoken to through files in the work folder."""
 
-    def __init__(self, work: Path, command: Sequence[str], *, log: Callable[[str], None]) -> None:
-        self.work, self.command, self._log = work, tuple(command), log
+    def __init__(
+        self, work: Path, command: Sequence[str], *, log: Callable[[str], None], clock: Callable[[], float] = time.time
+    ) -> None:
+        self.work, self.command, self._log, self._clock = work, tuple(command), log, clock
+        self._assigned_s = clock()
         self._status = Watched(work / STATUS, HostStatus)
         self._child: subprocess.Popen[bytes] | None = None
         self._told: str | None = None
@@ -141,7 +148,7 @@ class HostProcess:
             self._sweep()
             for name in (PID, STATUS):
                 (self.work / name).unlink(missing_ok=True)
-            write_assignment(self.work, assignment)
+            self.assign(assignment)
             with (self.work / LOG).open("ab") as log:
                 self._child = subprocess.Popen(
                     ["/bin/sh", "-c", NOTE_AND_BECOME, str(self.work / PID), *self.command],
@@ -154,6 +161,14 @@ class HostProcess:
 
     def assign(self, assignment: Assignment) -> None:
         write_assignment(self.work, assignment)
+        self._assigned_s = self._clock()
+
+    def has_begun(self) -> bool:
+        if not self.alive():
+            return False
+        status = self._status.read()
+        # what it said after the newest assignment was there for it, and not being ready, it said before it looked at any
+        return status is None or status.ready or bool(status.replicas) or status.beat_s <= self._assigned_s
 
     def death(self) -> str:
         code = self._child.poll() if self._child is not None else None

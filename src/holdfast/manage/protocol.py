@@ -203,7 +203,7 @@ class Beat(Said):
     """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing.
 
     `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0. `unhosted`:
-    while no PE host lives, the generation of the assignment that the node has; what that leaves out does not run there.
+    while no PE host has begun, the generation of the assignment that the node has; what that leaves out does not run there.
     """
 
     term: Whole

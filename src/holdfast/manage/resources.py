@@ -181,7 +181,7 @@ class Resources(Plugin):
         if beat.host is not None:
             node.host = beat.host
             self._take_status(node, beat.host)
-        elif beat.unhosted is not None:
+        if beat.unhosted is not None:
             self._take_stopped(node, beat.unhosted, has=frozenset())
         return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=self.every_s)
 

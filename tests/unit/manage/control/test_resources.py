@@ -2,6 +2,7 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,7 +94,8 @@ def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too
     asyncio.run(play())
 
 
-def test_a_job_is_canceled_also_where_its_node_came_back_with_a_new_folder_and_no_pe_host_starts(settings):
+@pytest.mark.parametrize("host", [None, {"pid": 1, "started_s": 0, "beat_s": 0}], ids=["dead", "not ready"])
+def test_a_job_is_canceled_also_where_its_node_came_back_with_a_new_folder_and_no_pe_host_starts(settings, host):
     async def play():
         async with running(settings) as control:
             n1 = PlayedNode(control, "n1")
@@ -107,9 +109,9 @@ def test_a_job_is_canceled_also_where_its_node_came_back_with_a_new_folder_and_n
             await new.register()
             await control.orchestrator.recovered.wait()
             await new.fetch()
-            await new.beat(host=None, unhosted=new.generation - 1)
+            await new.beat(host=host, unhosted=new.generation - 1)
             assert (await control.job(number))["state"] == "canceling", "an assignment from before says nothing"
-            assert (await new.beat(host=None, unhosted=new.generation)).status_code == 200
+            assert (await new.beat(host=host, unhosted=new.generation)).status_code == 200
             await control.reaches(number, "canceled")
             assert control.orchestrator.resources.nodes["n1"].state == "up", "it was not by its being lost"
 
