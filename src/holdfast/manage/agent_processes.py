@@ -115,7 +115,7 @@ class _Agent:
             log(f"a prediction agent ended ({self.process.death()}); starting it again in {self._health.wait_s:g} s")
         if now_s >= self._health.start_at:
             self.process.start(share)
-            self._health.started()
+            self._health.started(now_s)
             self._starts += 1
 
     @property

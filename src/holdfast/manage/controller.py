@@ -132,9 +132,9 @@ class Controller:
         self._health.saw(status, self._now())
         if status is not None:
             await self._record(seen(self.reports.known, self.assignment, status))
-        silent_s, hung = self._health.silent_s(self._now()), None
-        if alive and silent_s > self._hung_after_s:
-            hung = f"the PE host was silent for {silent_s:.0f} s and was killed"
+        hung = None
+        if alive and self._health.is_hung(self._now(), after_s=self._hung_after_s):
+            hung = f"the PE host was silent for {self._health.silent_s(self._now()):.0f} s and was killed"
             await self.host.stop(HUNG_GRACE_S)
             alive = self.host.alive()
         if alive:
@@ -148,7 +148,7 @@ class Controller:
         await self._record(bereaved(self.reports.known, self.assignment, cause=cause, unready=unready))
         if self._now() >= self._health.start_at:
             self.host.start(runnable(self.assignment, self.reports.known))
-            self._health.started()
+            self._health.started(self._now())
 
     async def _record(self, changes: Iterable[Change]) -> None:
         found = list(changes)

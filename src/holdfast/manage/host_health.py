@@ -8,6 +8,8 @@ HOST_RETRY_S, HOST_RETRY_MAX_S = 0.5, 30.0
 PROVEN_S = 60.0
 """A PE host that was ready for so long has shown that it can run here: its next death is the first again."""
 STALL_S = 10.0
+FIRST_WORD_S = 600.0
+"""A PE host may take so long until its first word: loading its code on a busy machine, or from a slow disk, is no silence."""
 AWAKE_S = 1.0
 """Looks at the host that are further apart mean that we were held up ourselves: the rest of the pause is nobody's silence."""
 
@@ -37,18 +39,21 @@ class HostHealth:
             self._ready_since = now_s
 
     def silent_s(self, now_s: float) -> float:
-        """Seconds since the host last beat, less those in which we did not look ourselves."""
-        if not self._running or self._beat_s is None:
-            return 0.0
-        return min(now_s, self._looked_at + AWAKE_S) - self._heard_at
+        """Seconds since the host last beat, or was started, less those in which we did not look ourselves."""
+        return min(now_s, self._looked_at + AWAKE_S) - self._heard_at if self._running else 0.0
+
+    def is_hung(self, now_s: float, *, after_s: float) -> bool:
+        """Whether it has been silent for longer than it may."""
+        return self.silent_s(now_s) > (after_s if self._beat_s is not None else max(after_s, FIRST_WORD_S))
 
     def stalled_s(self, now_s: float) -> float:
         """Seconds of silence, where they are more than a busy machine explains; else 0."""
         silent_s = self.silent_s(now_s)
-        return silent_s if silent_s > STALL_S else 0.0
+        return silent_s if silent_s > STALL_S and self._beat_s is not None else 0.0
 
-    def started(self) -> None:
+    def started(self, now_s: float) -> None:
         self._running, self._ready_since, self._beat_s = True, None, None
+        self._heard_at = self._looked_at = now_s
 
     def died(self, now_s: float) -> bool:
         """Note that no host lives: whether that is news, and when the next may start."""
