@@ -173,11 +173,13 @@ def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_kil
 
 @pytest.mark.long
 def test_an_application_on_spark_does_not_notice_that_the_orchestrator_is_killed_at_transitions():
-    command = ["inject", "--beside-spark", "--machine", "streaming", "--sample", "2", "--seed", "2", "--json"]
+    command = ["inject", "--beside-spark", "--sample", "4", "--seed", "6", "--json"]
     process = subprocess.run([*HOLDFAST, *command], capture_output=True, text=True, timeout=LIMIT_S)
     assert process.stdout, process.stderr[-3000:]
     document = json.loads(process.stdout)
     assert document["healed"], document["tests"]
+    assert {test["machine"] for test in document["tests"]} == {"streaming", "finite"}
+    assert {test["moment"] for test in document["tests"]} == {"before", "after", "done"}
     assert document["beside"]["problems"] == []
     assert document["beside"]["epochs"] >= 10
     assert process.returncode == 0
