@@ -16,8 +16,8 @@ from rich.table import Table
 from holdfast.cli.shared import json_option, print_json, progress_bar, say
 
 if TYPE_CHECKING:
-    from holdfast.manage.campaign import Verdict
     from holdfast.manage.injection import InjectionTest
+    from holdfast.manage.trial import Verdict
     from holdfast.run.beside import Beside
 
 TEST_S, ROUND_S = 6, 240

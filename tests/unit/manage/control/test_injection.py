@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.manage.campaign import DETACHES, TOUCHES_PES, Verdict
 from holdfast.manage.fault_library import LIBRARY, Strike, crash_controller
 from holdfast.manage.hosts import living_controller
 from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject
 from holdfast.manage.machine import shipped_machines
 from holdfast.manage.plugins import shipped_actions
 from holdfast.manage.scripts import NoScript, script_for
+from holdfast.manage.trial import DETACHES, TOUCHES_PES, Verdict
 from holdfast.model.document import document_text, parse_document
 
 from .conftest import PlayedNode, alive, running
