@@ -7,18 +7,17 @@ transition.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from uuid import uuid4
 
 from holdfast.errors import HoldfastError, MachineError
-from holdfast.manage.files import Fail, ask_to_fail
+from holdfast.manage.files import Fail, ask_to_fail, leave_order
 from holdfast.manage.plugins import brought
 
 if TYPE_CHECKING:
@@ -151,15 +150,11 @@ async def crash_node(strike: Strike) -> None:
 
 
 def _order(strike: Strike, **order: Any) -> None:
-    """Leave an order in the folder that a Spark PE host obeys: see `holdfast.run.host`."""
+    """Have a Spark PE host do something to the replica that is struck."""
     if strike.host_kind() == "light":
         raise HoldfastError(f"a light PE cannot be told to {order['kind']}; strike a PE on Spark, or the PE host")
-    folder = strike.host_work() / "faults"
-    folder.mkdir(parents=True, exist_ok=True)
-    name = uuid4().hex
-    text = json.dumps({"target": strike.replica().key.split(":", 1)[1], **order})
-    (folder / f".{name}.tmp").write_text(text)
-    (folder / f".{name}.tmp").replace(folder / f"{name}.json")
+    target = strike.replica().key.split(":", 1)[1]
+    leave_order([strike.host_work()], {"target": target, **order}, at_s=time.time())
 
 
 async def crash_host(strike: Strike) -> None:

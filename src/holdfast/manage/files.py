@@ -1,16 +1,19 @@
 """The files through which a node controller and its PE host speak, so that either can be killed and find the other again.
 
 In the node's work folder: `assignment.json` (an Assignment, written by the controller), `host.json` (a HostStatus, written by the
-host), `fail.json` (a Fail, written by whoever injects a fault, and taken away by the host), `host.pid`, `host.log`. All are
-replaced whole: a reader sees the old or the new, never a half. Whoever lives holds a lock, on `host.lock` and `node.lock`; the
-latter has the controller's process number in it.
+host), `fail.json` (a Fail, written by whoever injects a fault, and taken away by the host; for hosts on Spark, orders in the folder
+`faults`), `host.pid`, `host.log`. All are replaced whole: a reader sees the old or the new, never a half. Whoever lives holds a
+lock, on `host.lock` and `node.lock`; the latter has the controller's process number in it.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+from uuid import uuid4
 
 from pydantic import BaseModel, ValidationError
 
@@ -20,6 +23,7 @@ from holdfast.model.document import Part
 ASSIGNMENT = "assignment.json"
 STATUS = "host.json"
 FAIL = "fail.json"
+ORDERS = "faults"
 PID = "host.pid"
 LOG = "host.log"
 LOCK = "host.lock"
@@ -48,6 +52,20 @@ def write_assignment(work: Path, assignment: Assignment) -> None:
 
 def write_status(work: Path, status: HostStatus) -> None:
     replace_file(work / STATUS, status.model_dump_json(exclude_defaults=True))
+
+
+def leave_order(works: Iterable[Path], order: Mapping[str, Any], *, at_s: float) -> str:
+    """Leave an order for replicas in the folders of Spark PE hosts, which obey those that have one: see `holdfast.run.host`.
+
+    `order` has a `kind` (crash, stall, slow), a `target` and what the kind needs. `at_s` is now: one that is not obeyed soon is
+    obeyed never. Returns the order's name.
+    """
+    name = uuid4().hex
+    for work in works:
+        folder = work / ORDERS
+        folder.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / f"{name}.json", json.dumps({"order": name, "at_s": at_s, **order}))
+    return name
 
 
 def ask_to_fail(work: Path, fail: Fail) -> None:

@@ -1,7 +1,6 @@
 """Bringing about what a fault schedule says, on the processes of a local cluster."""
 
 import errno
-import json
 import os
 import shutil
 import signal
@@ -12,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from uuid import uuid4
 
 from holdfast.errors import HoldfastError
+from holdfast.manage.files import leave_order
 from holdfast.model.job import Task
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.run.cluster import LocalCluster
@@ -176,22 +175,8 @@ class Chaos:
 
     def _tell_hosts(self, fault: ScheduledFault, target: str) -> str:
         """Faults of single replicas: every PE host is told, those that have one obey and say so. Returns the order's name."""
-        name = uuid4().hex
-        order = {
-            "order": name,
-            "at_s": self._clock(),
-            "kind": fault.kind,
-            "target": target,
-            "for_s": fault.for_s,
-            "by_s": fault.by_s,
-        }
-        for node in self._cluster.names:
-            folder = self._cluster.node_work(node) / "faults"
-            folder.mkdir(parents=True, exist_ok=True)
-            temporary = folder / f".{name}.tmp"
-            temporary.write_text(json.dumps(order))
-            temporary.replace(folder / f"{name}.json")
-        return name
+        order = {"kind": fault.kind, "target": target, "for_s": fault.for_s, "by_s": fault.by_s}
+        return leave_order(map(self._cluster.node_work, self._cluster.names), order, at_s=self._clock())
 
 
 HOG = (sys.executable, "-c", "while True: pass")
