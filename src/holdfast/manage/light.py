@@ -13,8 +13,10 @@ A light replica lives for the `lives_s` of its PE in the job's settings (`{"pes"
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -166,6 +168,8 @@ class LightHost:
                 if self.work.exists():
                     raise
                 return
+            except OSError as error:  # a full disk, say: what could not be told is told with the next beat
+                self._complain(error)
             self.stop.wait(TICK_S)
 
     def _tick(self, now_s: float) -> None:
@@ -181,6 +185,10 @@ class LightHost:
             write_status(self.work, self._status(now_s))
             self._pes.said()
             self._beat_at = now_s + BEAT_S
+
+    def _complain(self, error: OSError) -> None:
+        with contextlib.suppress(OSError):
+            print(f"cannot say how it goes: {error}; trying again", file=sys.stderr, flush=True)
 
     def _note_start(self, replica: Assigned) -> None:
         with (self.work / STARTS).open("a") as file:

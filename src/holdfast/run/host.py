@@ -4,6 +4,7 @@ Its node controller says in a file what should run here; the host says in anothe
 process can be killed at any moment and find the other again.
 """
 
+import errno
 import json
 import logging
 import os
@@ -12,6 +13,8 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -74,7 +77,7 @@ class Host:
             sys.exit(2)
         if self._spark.sparkContext.uiWebUrl is not None:
             self._about = {"spark_ui": self._spark.sparkContext.uiWebUrl}
-        self._history.tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready", **self._about})
+        self._tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready", **self._about})
         while not self.stopping.wait(TICK_S):
             self._follow()
             self._obey_faults()
@@ -132,7 +135,7 @@ class Host:
         cancel = self._spark.sparkContext.cancelJobGroup
         self._loops[assigned.key] = Loop(assigned, job.worker, ranked=job.ranked, cancel=lambda: cancel(group))
         self._refused.pop(assigned.key, None)
-        self._history.tell("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})
+        self._tell("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})
 
     def _job(self, number: int) -> RunningJob:
         if number not in self._jobs:
@@ -142,7 +145,7 @@ class Host:
                 number,
                 self._assignment.jobs[number],
                 node=self._node,
-                tell=self._history.tell,
+                tell=self._tell,
                 scratch=self._work / "scratch",
             )
         return self._jobs[number]
@@ -162,7 +165,7 @@ class Host:
                 there = loop.state not in ("failed", "finished")
                 if not there or fault["target"] not in (name, name.rsplit(".", 1)[0], loop.assigned.pe):
                     continue
-                self._history.tell("struck", {"order": fault["order"], "replica": loop.assigned.key, "node": self._node})
+                self._tell("struck", {"order": fault["order"], "replica": loop.assigned.key, "node": self._node})
                 if fault["kind"] == "crash":
                     loop.kill()
                 elif fault["kind"] == "stall":
@@ -178,7 +181,7 @@ class Host:
             status = self._write_status()
             if beat % USAGE_BEATS == 0:
                 used = {"cpu_s": round(status.cpu_s, 2), "memory_bytes": status.memory_bytes}
-                self._history.tell("usage", {"node": self._node, "pid": status.pid, **used})
+                self._tell("usage", {"node": self._node, "pid": status.pid, **used})
             time.sleep(BEAT_S)
 
     def _write_status(self) -> HostStatus:
@@ -202,11 +205,27 @@ class Host:
             files=int(_total(family, lambda p: p.num_fds())),
             about=self._about,
         )
-        with self._written:
+        with self._written, _outliving_a_full_disk():
             temporary = self._work / ".host.json.tmp"
             temporary.write_text(status.model_dump_json())
             temporary.replace(self._work / "host.json")
         return status
+
+    def _tell(self, kind: str, about: dict[str, Any]) -> None:
+        with _outliving_a_full_disk():
+            self._history.tell(kind, about)
+
+
+@contextmanager
+def _outliving_a_full_disk() -> Iterator[None]:
+    """Go on where something cannot be written now: it is said again with the next beat, and no PE must die for it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        with suppress(OSError):
+            print(f"cannot say how it goes: {error}; trying again", file=sys.stderr, flush=True)
 
 
 def _total(family: list[psutil.Process], of: Any) -> float:

@@ -1,12 +1,19 @@
 """Fault schedules on a stand-in for a cluster: what is done to whom, in which order, and what is undone again."""
 
+import asyncio
+import errno
 import json
+import os
+import threading
 import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.protocol import Assigned
+from holdfast.manage.fault_library import crash_pe, stall_pe
+from holdfast.manage.protocol import Assigned, HostStatus
 from holdfast.model.job import Task
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.run.chaos import Chaos, check_targets
@@ -202,6 +209,44 @@ def test_an_order_that_lay_before_a_dead_host_is_not_obeyed_when_it_is_back(tmp_
     found[1]._obey_faults()
     assert (loop.done, told(cluster, "struck")) == ([], [])
     assert not path.exists()
+
+
+def test_what_an_orchestrator_orders_of_a_replica_is_obeyed_too_and_costs_the_host_nothing(tmp_path):
+    cluster = Cluster(tmp_path)
+    found, loop = hosts(cluster)
+    strike = SimpleNamespace(
+        host_kind=lambda: "spark",
+        host_work=lambda: cluster.node_work("n2"),
+        replica=lambda: SimpleNamespace(key=loop.assigned.key),
+        seconds=lambda name, default: default,
+    )
+    for fault in (crash_pe, stall_pe):
+        asyncio.run(fault(strike))
+        found[1]._obey_faults()
+    assert loop.done == ["kill", "stall 5"]
+
+
+def test_a_host_beats_on_after_a_full_disk(tmp_path, monkeypatch):
+    host, write, refused = Host(tmp_path, "n1"), Path.write_text, []
+
+    def full(path, *arguments, **options):
+        if path.name == ".host.json.tmp" and len(refused) < 3:
+            refused.append(path)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "write_text", full)
+    monkeypatch.setattr("holdfast.run.host.BEAT_S", 0.01)
+    beating = threading.Thread(target=host._beat, daemon=True)
+    beating.start()
+    ends_s = time.monotonic() + LIMIT_S
+    while not (tmp_path / "host.json").exists() and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    host.stopping.set()
+    beating.join(LIMIT_S)
+    host._history.close()
+    assert len(refused) == 3
+    assert HostStatus.model_validate_json((tmp_path / "host.json").read_text()).pid == os.getpid()
 
 
 def check(cluster, *faults, log="log"):

@@ -1,6 +1,9 @@
 """Light PEs in time."""
 
-from holdfast.manage.light import LightPes
+import threading
+
+from holdfast.manage.files import STATUS, write_assignment, write_status
+from holdfast.manage.light import STARTS, LightHost, LightPes
 from holdfast.manage.protocol import Assigned, Assignment
 
 A = Assigned(job=1, pe="a", task=0, replica=0)
@@ -78,3 +81,25 @@ def test_the_next_change_is_known_in_advance():
     assert first is not None
     light.advance(first)
     assert light.due_s() == first + 3
+
+
+def test_a_host_outlives_a_full_disk_and_then_says_all_there_is(tmp_path, monkeypatch):
+    host, refused = LightHost(tmp_path), []
+    write_assignment(tmp_path, Assignment(term=1, generation=1, replicas=(A,)))
+
+    def full(work, status):
+        if len(refused) < 3:
+            refused.append(status)
+            raise OSError(28, "No space left on device")
+        write_status(work, status)
+        if status.replicas and status.replicas[0].state == "running":
+            host.stop.set()
+
+    monkeypatch.setattr("holdfast.manage.light.write_status", full)
+    ending = threading.Timer(20, host.stop.set)
+    ending.start()
+    host.run()
+    ending.cancel()
+    assert len(refused) == 3
+    assert "running" in (tmp_path / STATUS).read_text()
+    assert len((tmp_path / STARTS).read_text().splitlines()) == 1
