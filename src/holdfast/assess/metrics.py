@@ -16,6 +16,8 @@ Floats = npt.NDArray[np.float64]
 ALPHA = 0.05
 THRESHOLD = 0.03
 PERCENTILE = 0.90
+ROUNDING = 1e-12
+"""Quality scores closer than this are one: what the order of a floating-point sum moves is less."""
 
 
 @dataclass(frozen=True)
@@ -56,18 +58,26 @@ def correlation(outages: Sequence[float] | Floats, quality: Sequence[float] | Fl
     """Spearman's rank correlation of outages and quality scores, ties by their mean rank.
 
     Zero where it is undefined: fewer than two points, one outage only, or a quality that never changes. Points without a
-    quality (nan) are left out.
+    quality (nan) are left out. Qualities that are equal up to rounding are ties: the order of a sum ranks nothing.
 
     >>> correlation([1, 2, 4, 8], [0.9, 0.7, 0.4, 0.0])
     -1.0
     """
     x, y = np.asarray(outages, np.float64), np.asarray(quality, np.float64)
     there = ~np.isnan(y)
-    x, y = stats.rankdata(x[there]), stats.rankdata(y[there])
+    x, y = stats.rankdata(x[there]), stats.rankdata(_levels(y[there]))
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
     x, y = x - x.mean(), y - y.mean()
     return float(np.clip((x @ y) / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
+
+
+def _levels(values: Floats) -> Floats:
+    """For each value the smallest of those that follow each other without a gap wider than rounding makes."""
+    ordered = np.sort(values)
+    apart = np.diff(ordered, prepend=-np.inf) > ROUNDING * np.maximum(np.abs(ordered), 1.0)
+    levels: Floats = ordered[apart][np.searchsorted(ordered[apart], values, side="right") - 1]
+    return levels
 
 
 def outage_impact(outages: Sequence[float] | Floats, quality: Sequence[Sequence[float]] | Floats) -> float:
@@ -100,11 +110,11 @@ def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float
     deviation = float(np.std(means, ddof=1))
     everything = np.concatenate(groups)
     scale = max(float(np.abs(everything).max()), 1e-300)
-    if np.ptp(everything) <= 1e-12 * max(scale, 1.0):
-        return Dependency(0.0 if deviation < 1e-12 else deviation, True, 1.0)
+    if np.ptp(everything) <= ROUNDING * max(scale, 1.0):
+        return Dependency(0.0 if deviation < ROUNDING else deviation, True, 1.0)
     within = sum(float(((group - group.mean()) ** 2).sum()) for group in groups)
     freedom = len(everything) - len(groups)
-    if freedom == 0 or within <= (1e-12 * scale) ** 2 * len(everything):
+    if freedom == 0 or within <= (ROUNDING * scale) ** 2 * len(everything):
         return Dependency(deviation, False, 0.0)
     between = sum(len(group) * float((group.mean() - everything.mean()) ** 2) for group in groups)
     ratio = (between / (len(groups) - 1)) / (within / freedom)

@@ -23,11 +23,12 @@ class Outcome:
         return float(self.differences[part].sum())
 
     def applied(self, golden: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The parts of the faulty run."""
+        """The parts of the faulty run. A section without a score that has one under the fault counted as zero before."""
         faulty = {}
         for part, values in golden.items():
-            changed = values.copy()
-            changed[self.sections] += self.differences[part]
+            changed, apart = values.copy(), self.differences[part]
+            at = self.sections[apart != 0.0]  # where nothing differs, what has no rows goes on having none
+            changed[at] = np.nan_to_num(changed[at]) + apart[apart != 0.0]
             faulty[part] = changed
         return faulty
 

@@ -37,7 +37,14 @@ def test_correlation_is_zero_where_there_is_nothing_to_correlate(quality):
     assert metrics.correlation(list(range(len(quality))), quality) == 0.0
 
 
-@given(st.lists(st.tuples(numbers, numbers), min_size=3, max_size=20))
+def test_correlation_takes_what_only_rounding_tells_apart_for_ties():
+    rounded = [1.0, 1.0 - 2e-16, 1.0 + 4e-16, 1.0 + 6e-16]
+    assert metrics.correlation([1, 2, 3, 4], rounded) == 0.0
+    assert metrics.correlation([1, 2, 3, 4], [0.0, 3e-17, -1e-17, 0.5]) == metrics.correlation([1, 2, 3, 4], [0.0, 0.0, 0.0, 0.5])
+    assert metrics.correlation([1, 2, 3, 4], [1.0, 1.0 + 1e-9, 1.0 + 2e-9, 1.0 + 3e-9]) == 1.0
+
+
+@given(st.lists(st.tuples(numbers, numbers.map(lambda number: round(number, 6))), min_size=3, max_size=20))
 def test_correlation_agrees_with_scipy(points):
     x, y = zip(*points, strict=True)
     if len(set(x)) > 1 and len(set(y)) > 1:
