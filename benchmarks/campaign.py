@@ -23,7 +23,7 @@ from holdfast.assess.case import Case
 from holdfast.assess.golden import run_golden
 from holdfast.assess.results import Results
 from holdfast.assess.runner import Runner
-from holdfast.assess.score import own_score
+from holdfast.assess.score import own_scores
 from holdfast.assess.setting import Setting
 from holdfast.assess.slow import run_slow
 from holdfast.assess.target import choose_targets
@@ -74,7 +74,7 @@ def parsed() -> argparse.Namespace:
 def prepared(spark, trace, *, repetitions):
     """Bargain Discovery on the trace, and the paper's campaign for it."""
     app = load_app(APPLICATION)
-    setting = Setting(spark, app, open_trace(spark, app.graph(), str(trace)), scores=[own_score(app)], jitter=8, section=5000)
+    setting = Setting(spark, app, open_trace(spark, app.graph(), str(trace)), scores=own_scores(app)[:1], jitter=8, section=5000)
     rows = len(setting.rows.seq)
     campaign = Campaign(
         subject={"application": app.name},

@@ -89,10 +89,11 @@ class Places:
     tempo: Tempo
     _merged: dict[tuple[str, ...], Ints] = field(default_factory=dict, compare=False, repr=False)
 
-    def tempo_of(self, graph: Graph, case: Case) -> Tempo:
-        """The rate at which a case's streams flow: the sources' own, scaled by how many of their tuples come to flow there."""
-        share = len(self._struck(graph, case)) / len(self.source)
-        return Tempo(self.tempo.average * share, self.tempo.peak * share)
+    def tempo_of(self, graph: Graph, case: Case, *, sources: Tempo | None = None) -> Tempo:
+        """The rate at which a case's streams flow: that of the sources (measured unless it is given), scaled by how many of their
+        tuples come to flow there."""
+        share, tempo = len(self._struck(graph, case)) / len(self.source), sources or self.tempo
+        return Tempo(tempo.average * share, tempo.peak * share)
 
     def count(self, graph: Graph, case: Case) -> int:
         """How many tuples a case's streams have."""
@@ -102,6 +103,10 @@ class Places:
         """The number of offsets, from 0 on, after which there are so many tuples left for a case to lose."""
         struck = self._struck(graph, case)
         return int(np.searchsorted(self.source, struck[-tuples], side="right")) if tuples <= len(struck) else 0
+
+    def last(self, offset: int, tuples: int) -> int:
+        """The last seq of so many source tuples from an offset on, or of the trace."""
+        return int(self.source[min(offset + tuples, len(self.source)) - 1])
 
     def strike(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
         """The first and the last seq that a fault concerns."""

@@ -32,12 +32,16 @@ class Facts(BaseModel):
     rates: dict[str, dict[str, float]]
     tuples: dict[str, dict[str, int]]
     firsts: dict[str, int]
+    lasts: dict[str, int] = {}
+    """The last seq that a fault at each offset affects, where the campaign says how many source tuples it does."""
     affected: dict[str, dict[str, list[dict[str, float]]]] | None
 
     def missing(self, campaign: Campaign) -> list[str]:
         """What a campaign asks for that is not here."""
         outages = [outage_name(outage_s, pace) for pace in campaign.paces for outage_s in campaign.outages_s]
         found = [f"firsts.{offset}" for offset in campaign.offsets if str(offset) not in self.firsts]
+        if campaign.affected is not None:
+            found += [f"lasts.{offset}" for offset in campaign.offsets if str(offset) not in self.lasts]
         for case in campaign.cases:
             found += [f"tuples.{case.name}.{o}" for o in outages if o not in self.tuples.get(case.name, {})]
             found += [f"rates.{case.name}"] if case.name not in self.rates else []

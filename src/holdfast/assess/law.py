@@ -1,21 +1,26 @@
 """The first law on a sample: what is measured by replay speaks of the running application only where it holds."""
 
+import numpy as np
 from pyspark.sql import functions as F
 
 from holdfast.assess.setting import Setting
 from holdfast.errors import ApplicationError
-from holdfast.execute.cut import ByTime, join_spans, spans_of, with_epochs
+from holdfast.execute.cut import ByBounds, join_spans, spans_of, with_epochs
 from holdfast.execute.law import broken_operators
 
-SAMPLE, CUTS = 2000, 4
-"""Source tuples of the sample, and into how many pieces it is cut."""
+SAMPLE, EPOCHS, CUTS = 2000, 8, 4
+"""Source tuples of the sample, into how many epochs it is cut, and in how many pieces these are run."""
 
 
 def require_law(setting: Setting) -> None:
-    """Raise ApplicationError if an operator's output on the beginning of the trace depends on how it is cut into epochs."""
-    until = int(setting.rows.seq[min(SAMPLE, len(setting.rows.seq)) - 1])
-    sample = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in setting.sources.items()}
-    sources = with_epochs(sample, ByTime(setting.app.epoch_s))
+    """Raise ApplicationError if an operator's output on the beginning of the trace depends on how it is cut into epochs.
+
+    The cut is by seq: however fast a trace is, its beginning has several epochs.
+    """
+    seqs = setting.rows.seq[:SAMPLE]
+    sample = {name: frame.where(F.col("seq") <= int(seqs[-1])).drop("epoch") for name, frame in setting.sources.items()}
+    ends = np.unique(np.linspace(0, len(seqs) - 1, EPOCHS + 1).astype(np.int64)[1:-1])
+    sources = with_epochs(sample, ByBounds(tuple(int(seq) for seq in seqs[ends])))
     spans = list(spans_of(sources))
     step = -(-len(spans) // CUTS)
     joined = [join_spans(spans[at : at + step]) for at in range(0, len(spans), step)]

@@ -21,6 +21,8 @@ from holdfast.assess.verify import disagreement
 from holdfast.errors import HoldfastError
 from holdfast.model.fault import Divergence, Reordering
 
+Rates = Mapping[frozenset[str], Tempo]
+"""The rates of what operators, by all their names, or a source take in together."""
 Way = Literal["auto", "fast", "slow"]
 HELD = 8
 """Golden runs in memory at a time, however many repetitions there are."""
@@ -56,9 +58,9 @@ class Runner:
         way: Way = "auto",
         verify: bool = True,
         rows: int = ROWS,
-        rates: Mapping[str, Tempo] | None = None,
+        rates: Rates | None = None,
     ) -> None:
-        """`rates` are those of operators and sources where they are known already; the others are measured on the trace."""
+        """`rates` are those of PEs and sources where they are known already; the others are measured on the trace."""
         self.setting, self.campaign = setting, campaign
         self._rates = dict(rates or {})
         self._batch_rows = rows
@@ -203,6 +205,7 @@ class Runner:
                 for case in campaign.cases
             },
             "firsts": {str(offset): int(self.places.source[offset]) for offset in campaign.offsets},
+            "lasts": {str(offset): self.places.last(offset, campaign.affected) for offset in campaign.offsets if campaign.affected},
             "affected": affected if known and any(affected.values()) else None,
         }
 
@@ -252,7 +255,7 @@ class Runner:
         return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
 
 
-def require_places(setting: Setting, campaign: Campaign, rates: Mapping[str, Tempo]) -> None:
+def require_places(setting: Setting, campaign: Campaign, rates: Rates) -> None:
     """Raise HoldfastError where the trace has no room for some trial, before any is run."""
     places = setting.places(
         campaign.cases, setting.stream_seqs({stream for case in campaign.cases for stream in setting.struck(case)})
@@ -275,10 +278,15 @@ def _require_fractions(setting: Setting, campaign: Campaign) -> None:
             )
 
 
-def tempo_of(setting: Setting, places: Places, case: Case, rates: Mapping[str, Tempo]) -> Tempo:
-    """The rate at which a case loses tuples: as given for a single operator, else as measured."""
-    given = rates.get(case.target[0]) if len(case.target) == 1 and case.side == "input" else None
-    return given or places.tempo_of(setting.graph, case)
+def tempo_of(setting: Setting, places: Places, case: Case, rates: Rates) -> Tempo:
+    """The rate at which a case loses tuples: as given for just these operators, else the sources' own, given or measured, scaled
+    by how many of their tuples come to flow there."""
+    if case.side == "input" and frozenset(case.target) in rates:
+        return rates[frozenset(case.target)]
+    given = [rates.get(frozenset({source.name})) for source in setting.graph.sources]
+    known = [tempo for tempo in given if tempo is not None]
+    together = Tempo(sum(tempo.average for tempo in known), sum(tempo.peak for tempo in known))
+    return places.tempo_of(setting.graph, case, sources=together if len(known) == len(given) else None)
 
 
 def _batched(

@@ -84,11 +84,11 @@ def score_of(sink: str, expression: str) -> OutputScore:
     return OutputScore(sink, text, (text,), "mean")
 
 
-def ready_made(app: App, kind: str) -> OutputScore:
-    """The application's own score turned into its sum, its mean, or the number of tuples (DEBS'11, section 6.4)."""
+def ready_made(app: App, kind: str, *, sink: str | None = None) -> OutputScore:
+    """The application's own score of a sink turned into its sum, its mean, or the number of tuples (DEBS'11, section 6.4)."""
     if kind not in READY_MADE:
         raise HoldfastError(f"there is no ready-made score '{kind}'; ready-made scores are: {', '.join(READY_MADE)}")
-    own = own_score(app)
+    own = own_scores(app, sink=sink)[0]
     if kind == "count":
         return score_of(own.sink, "count(*)")
     name, inside = _call(own.expression)
@@ -100,11 +100,21 @@ def ready_made(app: App, kind: str) -> OutputScore:
     return score_of(own.sink, f"{'sum' if kind == 'sum' else 'avg'}({inside})")
 
 
-def own_score(app: App) -> OutputScore:
-    """The score that the application declares, or the number of tuples at its first sink (DEBS'11, section 7)."""
-    if app.scores:
-        return score_of(app.scores[0].sink, app.scores[0].expression)
-    return score_of(app.graph().sinks[0].name, "count(*)")
+def own_scores(app: App, *, sink: str | None = None) -> list[OutputScore]:
+    """The scores that the application declares of a sink, or else the number of tuples there (DEBS'11, section 7).
+
+    The sink is that of its first score unless another is given, and its first one where it declares none.
+    """
+    first = app.scores[0].sink if app.scores else app.graph().sinks[0].name
+    wanted = sink or first
+    return [score_of(score.sink, score.expression) for score in app.scores if score.sink == wanted] or [
+        score_of(wanted, "count(*)")
+    ]
+
+
+def own_affected(app: App, sink: str) -> int | None:
+    """How many source tuples a fault affects, where the application says so of a score of this sink."""
+    return next((score.affected for score in app.scores if score.sink == sink and score.affected is not None), None)
 
 
 def parts_of(scores: Sequence[OutputScore]) -> tuple[str, ...]:

@@ -103,10 +103,9 @@ class Tally:
 
     def _stretch(self, case: str, offset: int) -> slice:
         """Elsewhere: the sections from the fault to the last that the longest outage changed, or as many tuples as were given."""
-        first = self._facts["firsts"][str(offset)]
-        begin = self._cut.of(first)
+        begin = self._cut.of(self._facts["firsts"][str(offset)])
         if self._campaign.affected is not None:
-            return slice(begin, self._cut.of(first + self._campaign.affected) + 1)
+            return slice(begin, self._cut.of(self._facts["lasts"][str(offset)]) + 1)
         return slice(begin, int(self._ends[self._grid.cases[case], self._grid.offsets[offset]]) + 1)
 
 

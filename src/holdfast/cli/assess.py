@@ -166,14 +166,14 @@ def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, 
     require_room(options["out"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])
-    rates = profiled_rates(options["profile_file"]) if options["profile_file"] else None
+    rates = profiled_rates(options["profile_file"], graph) if options["profile_file"] else None
     with spark_session(options["master"], options["memory"], name="holdfast assess") as spark:
         say(f"reading {trace} ...")
         with trace_rows(spark, graph, trace, columns=mapping) as frames:
             setting = Setting(spark, app, frames, scores=scores, jitter=options["jitter"], section=options["section"] or SECTION)
             subject = subject_of(setting, app_file, trace, mapping)
             if rates:
-                subject["rates"] = {name: [tempo.average, tempo.peak] for name, tempo in sorted(rates.items())}
+                subject["rates"] = {"+".join(sorted(names)): [tempo.average, tempo.peak] for names, tempo in rates.items()}
             campaign = campaign_of(setting, cases, subject, options, rates=rates)
             document = carry_out(
                 setting.sectioned(campaign.section),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.case import Case, Pace, Places, Tempo
     from holdfast.assess.results import Results
+    from holdfast.assess.runner import Rates
     from holdfast.assess.score import OutputScore
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import Choice, Target
@@ -41,34 +42,43 @@ def cases_of(targets: "Sequence[Target]", groups: "Sequence[Target]", *, failove
 
 
 def scores_of(app: "App", texts: Sequence[str], sink: str | None = None) -> "list[OutputScore]":
-    """The scores to go by: those asked for, ready-made ones by their name, or the application's own."""
-    from holdfast.assess.score import READY_MADE, own_score, ready_made, score_of
+    """The scores of a sink to go by: those asked for, ready-made ones by their name, or the application's own."""
+    from holdfast.assess.score import READY_MADE, own_scores, ready_made, score_of
 
-    own = own_score(app)
     if sink is not None and sink not in {node.name for node in app.graph().sinks}:
         known = ", ".join(node.name for node in app.graph().sinks)
         raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
-    if sink not in (None, own.sink) and not texts:
-        return [score_of(str(sink), "count(*)")]
-    return [
-        ready_made(app, text) if text in READY_MADE else score_of(sink or own.sink, text) for text in texts or (own.expression,)
-    ]
+    own = own_scores(app, sink=sink)
+    return [ready_made(app, text, sink=sink) if text in READY_MADE else score_of(own[0].sink, text) for text in texts] or own
 
 
-def profiled_rates(path: Path) -> "dict[str, Tempo]":
-    """The rates of operators and sources that a descriptor holds."""
+def profiled_rates(path: Path, graph: "Graph") -> "dict[frozenset[str], Tempo]":
+    """The rates of PEs, by all their operators, and of sources that a descriptor of this application holds.
+
+    A source flows as fast as into a PE that reads nothing else; its levels say less, since each is the highest rate that it
+    stands for.
+    """
     from holdfast.assess.case import Tempo
     from holdfast.model.descriptor import Descriptor
     from holdfast.model.document import read_document
 
     descriptor = read_document(path, Descriptor)
-    rates: dict[str, Tempo] = {}
-    for name, pe in descriptor.pes.items():
-        if pe.rate is not None:
-            rates |= {operator: Tempo(pe.rate.average, pe.rate.peak) for operator in pe.operators or (name,)}
+    rates: dict[frozenset[str], Tempo] = {}
     for name, source in descriptor.sources.items():
         average = sum(rate.rate * rate.probability for rate in source.rates)
-        rates[name] = Tempo(average, max(rate.rate for rate in source.rates))
+        rates[frozenset({name})] = Tempo(average, max(rate.rate for rate in source.rates))
+    for name, pe in sorted(descriptor.pes.items()):
+        if pe.rate is not None:
+            tempo = Tempo(pe.rate.average, pe.rate.peak)
+            rates[frozenset(pe.operators or (name,))] = tempo
+            if len(pe.inputs) == 1 and not pe.inputs.keys().isdisjoint(descriptor.sources):
+                rates[frozenset(pe.inputs)] = tempo
+    unknown = sorted({name for names in rates for name in names} - set(graph.order))
+    if unknown:
+        raise HoldfastError(
+            f"the profile '{path}' is of application '{descriptor.application}': it speaks of {', '.join(unknown)}, which this "
+            "application does not have; make one of it with: holdfast profile"
+        )
     return rates
 
 
@@ -111,10 +121,11 @@ def campaign_of(
     subject: dict[str, Any],
     options: Mapping[str, Any],
     *,
-    rates: "Mapping[str, Tempo] | None" = None,
+    rates: "Rates | None" = None,
 ) -> "Campaign":
     """The campaign that the options of `holdfast assess` ask for; what they leave open follows from the trace."""
     from holdfast.assess.campaign import PACES, Campaign
+    from holdfast.assess.score import own_affected
 
     repetitions, outages_s = options["repetitions"], tuple(options["outages"]) or fitting_outages(setting)
     paces = PACES if options["rate"] == "both" else (options["rate"],)
@@ -139,7 +150,7 @@ def campaign_of(
         percentile=options["percentile"],
         jitter=options["jitter"],
         seed=options["seed"],
-        affected=options["affected"],
+        affected=options["affected"] or own_affected(setting.app, setting.sink),
     )
 
 
@@ -158,7 +169,7 @@ def longest_loss(
     longest_s: float,
     *,
     paces: "Sequence[Pace]",
-    rates: "Mapping[str, Tempo]",
+    rates: "Rates",
 ) -> int:
     """How many tuples the longest outage takes from a case."""
     from holdfast.assess.runner import tempo_of
@@ -215,7 +226,7 @@ def carry_out(
     way: Any = "auto",
     check: bool = True,
     parallel: int = 2,
-    rates: "Mapping[str, Tempo] | None" = None,
+    rates: "Rates | None" = None,
 ) -> dict[str, Any]:
     """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values."""
     from holdfast.assess.law import require_law

@@ -102,9 +102,13 @@ class App:
         """
         self._nodes.append(Sink(name, _name(input), writer=writer, origin=_caller()))
 
-    def score(self, sink: str, expression: str) -> None:
-        """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'."""
-        self._scores.append(Score(sink, expression, origin=_caller()))
+    def score(self, sink: str, expression: str, *, affected: int | None = None) -> None:
+        """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'.
+
+        `affected` says over how many source tuples, from the fault on, quality is taken; without it, that is estimated from where
+        outputs can differ.
+        """
+        self._scores.append(Score(sink, expression, affected=affected, origin=_caller()))
 
     @property
     def scores(self) -> tuple[Score, ...]:
@@ -118,6 +122,12 @@ class App:
             f"the score at {score.origin} is of sink '{score.sink}', which does not exist; sinks are: {_list(sinks)}"
             for score in self._scores
             if score.sink not in sinks
+        ]
+        problems += [
+            f"the score at {score.origin} says that a fault affects {score.affected!r} source tuples; it must be a whole number of "
+            "at least 1, or left out"
+            for score in self._scores
+            if score.affected is not None and (type(score.affected) is not int or score.affected < 1)
         ]
         if not isinstance(self.epoch_s, int | float) or not self.epoch_s > 0:
             problems.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s!r}")

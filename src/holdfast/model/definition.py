@@ -75,10 +75,14 @@ class Sink:
 
 @dataclass(frozen=True)
 class Score:
-    """The output score function (DEBS'11, section 3): an aggregate SQL expression over a sink's rows."""
+    """The output score function (DEBS'11, section 3): an aggregate SQL expression over a sink's rows.
+
+    `affected` is how many source tuples, from the first that is lost, a fault affects; where it is None, that is estimated.
+    """
 
     sink: str
     expression: str
+    affected: int | None = None
     origin: Origin = Origin("?", 0)
 
 

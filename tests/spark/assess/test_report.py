@@ -74,7 +74,7 @@ def test_an_application_that_breaks_the_first_law_is_refused(spark):
         return rows.selectExpr("seq", "count(*) over (order by seq) as number")
 
     app.sink("out", numbered)
-    rows = spark.range(20).selectExpr("id as seq", "timestamp_seconds(id) as time")
+    rows = spark.range(20).selectExpr("id as seq", "timestamp_millis(id) as time")  # all of them in one epoch
     setting = Setting(spark, app, {"orders": rows}, scores=scores_of(app, ()), jitter=0, section=10)
     with pytest.raises(ApplicationError, match=r"operator 'numbered' .* breaks the first law"):
         require_law(setting)

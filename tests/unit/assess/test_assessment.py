@@ -106,8 +106,8 @@ def test_without_known_rows_the_affected_section_ends_with_the_last_that_changed
 
 
 def test_the_application_may_say_how_much_is_affected():
-    wide = campaign(affected=399)
-    first = assess(wide, facts(affected=None), golden(), outcomes(wide).items)[0]
+    wide = campaign(affected=400)
+    first = assess(wide, facts(affected=None, lasts={"1000": 1399, "1500": 1899}), golden(), outcomes(wide).items)[0]
     assert first.case("quiet").offsets[0].quality == (0.75, 0.5)
 
 

@@ -300,6 +300,14 @@ def test_a_difference_applied_to_golden_gives_the_faulty_run(golden, data):
     assert np.allclose(difference(other, one).applied(one)["n"], other["n"], atol=1e-6)
 
 
+def test_a_section_that_has_rows_only_under_the_fault_is_there_in_the_faulty_run():
+    golden = {"max(x)": np.array([np.nan, 4.0, np.nan]), "n": np.array([0.0, 2.0, 5.0])}
+    faulty = {"max(x)": np.array([7.0, np.nan, np.nan]), "n": np.array([1.0, 0.0, 6.0])}
+    applied = difference(faulty, golden).applied(golden)
+    assert np.array_equal(applied["max(x)"], [7.0, 0.0, np.nan], equal_nan=True)
+    assert applied["n"].tolist() == [1.0, 0.0, 6.0]
+
+
 def test_differences_of_the_last_digit_are_none():
     assert len(difference({"n": np.array([0.1 + 0.2])}, {"n": np.array([0.3])}).sections) == 0
 
@@ -317,6 +325,13 @@ def test_an_operators_rate_is_its_share_of_the_sources():
     graph, where = places()
     assert where.tempo_of(graph, Case(("alert",))) == Tempo(25.0, 100.0)
     assert where.tempo_of(graph, Case(("orders",))) == Tempo(100.0, 400.0)
+
+
+def test_how_far_a_fault_is_said_to_affect_counts_source_tuples_whatever_their_seqs():
+    gaps = Places(np.arange(0, 1000, 10), {}, Tempo(1.0, 1.0))
+    assert gaps.last(5, 1) == 50
+    assert gaps.last(5, 20) == 240
+    assert gaps.last(95, 20) == 990
 
 
 def test_an_outage_counts_the_targets_own_tuples_from_the_offset_on():

@@ -1,15 +1,17 @@
 """What `holdfast assess` makes of its options before and beside Spark."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.runner import tempo_of
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
-from holdfast.cli.assess_campaign import cases_of, fitting_outages, fitting_section, spread_offsets, with_tuples
+from holdfast.cli.assess_campaign import cases_of, fitting_outages, fitting_section, profiled_rates, spread_offsets, with_tuples
 from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
 from holdfast.errors import HoldfastError
 from holdfast.model import App
@@ -95,6 +97,36 @@ def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
 def test_a_section_is_the_papers_or_short_enough_for_the_longest_outage_to_fill_four(peak, step, section, capsys):
     assert fitting_section(OfTrace(1000, peak, step), 16.0) == section
     assert ("(--section says otherwise)" in capsys.readouterr().err) == (section not in (5000, 999 * 5000))
+
+
+PROFILE = """
+application: orders
+sources:
+  orders: {rates: [{name: low, rate: 90, probability: 0.5}, {name: high, rate: 200, probability: 0.5}]}
+pes:
+  front: {operators: [large, alert], inputs: {orders: {selectivity: 0.1, cost: 0.001}}, rate: {average: 100, peak: 200}}
+sinks: {out: {inputs: [front]}, shown: {inputs: [front]}}
+hosts: {host1: {cores: 1}}
+"""
+
+
+def test_a_profile_gives_each_operator_its_own_rate_and_not_that_of_the_pe_it_is_in(tmp_path):
+    (tmp_path / "orders.yaml").write_text(PROFILE)
+    graph, places = rare_alerts()
+    setting, rates = SimpleNamespace(graph=graph), profiled_rates(tmp_path / "orders.yaml", graph)
+
+    def tempo(*target, failover_s=None):
+        return tempo_of(setting, places, Case(target, failover_s), rates)
+
+    assert tempo("orders") == tempo("large") == tempo("large", "alert") == Tempo(100.0, 200.0)
+    assert tempo("alert") == tempo("large", failover_s=1.0) == Tempo(4.0, 8.0)  # of 100 orders 4 are large
+    assert tempo_of(setting, places, Case(("alert",)), {}) == Tempo(0.4, 0.8)
+
+
+def test_a_profile_of_another_application_is_refused(tmp_path):
+    (tmp_path / "orders.yaml").write_text(PROFILE.replace("large", "huge").replace("application: orders", "application: shop"))
+    with pytest.raises(HoldfastError, match=r"orders.yaml' is of application 'shop': it speaks of huge, which this application"):
+        profiled_rates(tmp_path / "orders.yaml", rare_alerts()[0])
 
 
 def test_a_folder_that_cannot_take_results_is_told_before_anything_is_read(tmp_path):

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.assess.score import own_score, part_value, parts_of, ready_made, score_of
-from holdfast.errors import HoldfastError
+from holdfast.assess.score import own_affected, own_scores, part_value, parts_of, ready_made, score_of
+from holdfast.cli.assess_campaign import scores_of
+from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.model import App
 
 
@@ -64,7 +65,38 @@ def test_sum_mean_and_count_are_ready_made_from_the_applications_score():
 
 
 def test_an_application_without_a_score_is_scored_by_its_number_of_tuples():
-    assert own_score(app_with(None)).expression == "count(*)"
+    assert own_scores(app_with(None))[0].expression == "count(*)"
+
+
+def test_a_score_is_of_the_sink_that_was_asked_for():
+    app = app_with("sum(amount)")
+    app.sink("rest", "orders")
+    app.sink("late", "orders")
+    app.score("rest", "avg(amount)")
+    app.score("rest", "count(amount)", affected=300)
+
+    def scored(*texts, sink):
+        return [(score.sink, score.expression) for score in scores_of(app, texts, sink)]
+
+    assert scored(sink=None) == [("out", "sum(amount)")]
+    assert scored(sink="rest") == [("rest", "avg(amount)"), ("rest", "count(amount)")]
+    assert scored(sink="late") == [("late", "count(*)")]
+    assert scored("count", "sum", "max(amount)", sink="rest") == [
+        ("rest", "count(*)"),
+        ("rest", "sum(amount)"),
+        ("rest", "max(amount)"),
+    ]
+    assert (own_affected(app, "out"), own_affected(app, "rest")) == (None, 300)
+    with pytest.raises(HoldfastError, match="application 'shop' has no sink 'lost'; sinks are: late, out, rest"):
+        scored(sink="lost")
+
+
+@pytest.mark.parametrize("affected", [0, 2.5, "many"])
+def test_a_score_says_how_many_tuples_a_fault_affects_or_nothing(affected):
+    app = app_with(None)
+    app.score("out", "count(*)", affected=affected)
+    with pytest.raises(ApplicationError, match=r"the score at .* says that a fault affects .* source tuples; it must be a whole"):
+        app.graph()
 
 
 def test_a_score_with_no_argument_to_take_over_says_so():
