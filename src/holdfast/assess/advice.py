@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from holdfast.assess.assessment import Assessment, CaseView
-from holdfast.assess.metrics import fitted_line
+from holdfast.assess.metrics import correlation, fitted_line
 
 CRITICAL = 1 / 3
 """An impact from this share of the largest on is critical, unless it is that of output missing while the operator is out."""
@@ -47,8 +47,13 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
             view.case, "nothing to protect", ("no section of the output left the threshold at any offset", *_too_long(view))
         )
     share = view.impact / most
-    at_once = view.recovery <= view.outage_sections
-    if at_once:
+    at_once = view.recovery <= view.outage_sections and view.lasting is None
+    if view.lasting is not None:
+        recovered = (
+            f"the output had not settled when the trace ended, {_sections(len(view.lasting.errors))} after the fault at offset "
+            f"{view.lasting.offset:,}"
+        )
+    elif at_once:
         recovered = f"the output is right again as soon as it is back (after {_sections(view.recovery)})"
     else:
         worst = ", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""
@@ -100,7 +105,8 @@ def _sections(count: int) -> str:
 def _about_outages(view: CaseView) -> str:
     worst = view.worst
     slope, _ = fitted_line(view.tuples, worst.quality)
-    if abs(view.outage_impact) >= MONOTONE:
+    grows = correlation(view.tuples, np.abs(np.array(worst.quality) - 1)) > 0
+    if abs(view.outage_impact) >= MONOTONE and grows:
         course = "falls" if slope < 0 else "rises above the truth"
         return f"the longer it is out the more quality {course} (correlation {view.outage_impact:.2f}), so a quicker restart pays"
     if view.changes_sign:

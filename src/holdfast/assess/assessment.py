@@ -2,17 +2,20 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from holdfast.assess import metrics
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.case import Pace
+from holdfast.assess.case import Pace, Trial
 from holdfast.assess.keyed import Floats
 from holdfast.assess.score import OutputScore, score_of
 from holdfast.assess.tally import Grid, Outcomes, Parts, Tally, sections_of, tallied
+
+ENDING = 0.05
+"""The share of the sections after a fault that is the end of the trace."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class OffsetView:
     errors: Floats
     recovery: int
     impact: float
+    lasting: bool = False
+    """Whether errors are as frequent when the trace ends as before: then there is no saying when they would."""
 
     @property
     def local_quality(self) -> Floats:
@@ -57,6 +62,11 @@ class CaseView:
     def worst(self) -> OffsetView:
         """The offset with the largest impact."""
         return max(self.offsets, key=lambda view: (view.impact, -view.offset))
+
+    @property
+    def lasting(self) -> OffsetView | None:
+        """The first offset whose errors had not ended when the trace did, which saw them for the longest; None where all had."""
+        return min((view for view in self.offsets if view.lasting), key=lambda view: view.offset, default=None)
 
     @property
     def turning(self) -> OffsetView | None:
@@ -90,6 +100,8 @@ class Assessment:
     golden: tuple[float, ...]
     spread: float
     spread_warning: bool
+    growth: tuple[tuple[float, OffsetView], ...] = ()
+    """Of the first score's most critical case, at its worst offset: every outage in seconds, and what it does there."""
 
     @property
     def ranking(self) -> tuple[CaseView, ...]:
@@ -100,15 +112,21 @@ class Assessment:
         return next(view for view in self.cases if view.case == name)
 
 
+def as_they_are(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
+    """The ranking without the cases that ask what a replica would change."""
+    return [view for view in assessment.ranking if campaign.case(view.case).failover_s is None]
+
+
 def assess(campaign: Campaign, facts: Mapping[str, Any], golden: Mapping[str, Any], outcomes: Outcomes) -> list[Assessment]:
     """The assessment of a finished campaign under each of its scores; HoldfastError while trials are missing."""
     runs = [{part: np.array(values, np.float64) for part, values in run.items()} for run in golden["runs"]]
     scores = [score_of(campaign.sink, text) for text in campaign.scores]
     grid, tallies = tallied(campaign, facts, runs, outcomes, scores=scores)
-    return [
-        _Assessor(campaign, facts, runs, grid=grid, tally=tally, score=score).assessment()
-        for score, tally in zip(scores, tallies, strict=True)
+    assessors = [
+        _Assessor(campaign, facts, runs, grid=grid, tally=tally, score=score) for score, tally in zip(scores, tallies, strict=True)
     ]
+    first, *others = [assessor.assessment() for assessor in assessors]
+    return [replace(first, growth=assessors[0].growth(first, outcomes)), *others]
 
 
 class _Assessor:
@@ -170,19 +188,41 @@ class _Assessor:
         quality = tuple(
             metrics.quality_score(self._tally.faulty(name, offset, at), golden) for at in range(len(self._grid.outages))
         )
+        return self._view(offset, quality, self._tally.local(name, offset))
+
+    def _view(self, offset: int, quality: tuple[float, ...], local: Floats) -> OffsetView:
+        """What an offset shows, given the mean local score under a fault there."""
         begin = self._cut.of(self._facts["firsts"][str(offset)])
-        local, wanted = self._tally.local(name, offset)[begin:], self._local_golden[begin:]
-        errors = metrics.local_errors(local, wanted)
+        wanted = self._local_golden[begin:]
+        errors = metrics.local_errors(local[begin:], wanted)
+        recovery = metrics.recovery_index(errors, **self._limits)
+        ending = errors[len(errors) - math.ceil(ENDING * len(errors)) :]
         return OffsetView(
             offset=offset,
             quality=quality,
-            local_faulty=local,
+            local_faulty=local[begin:],
             local_golden=wanted,
             begin=begin,
             errors=errors,
-            recovery=metrics.recovery_index(errors, **self._limits),
+            recovery=recovery,
             impact=metrics.squared_errors(errors, **self._limits),
+            lasting=recovery >= self._campaign.percentile * len(errors) and bool((ending > self._campaign.threshold).any()),
         )
+
+    def growth(self, assessment: Assessment, outcomes: Outcomes) -> tuple[tuple[float, OffsetView], ...]:
+        """What outages from the shortest to the longest do to the most critical case at its worst offset (Figure 11)."""
+        view = next(iter(as_they_are(self._campaign, assessment)), None)
+        if view is None:
+            return ()
+        worst, pace = view.worst, self._grid.outages[self._grid.longest[view.case]][1]
+        seen: set[Trial] = set()
+        sums = {outage_s: np.zeros(self._cut.count) for outage_s in sorted(self._campaign.outages_s)}
+        for trial, outcome in outcomes():
+            if (trial.case, trial.offset, trial.pace) == (view.case, worst.offset, pace) and trial not in seen:
+                seen.add(trial)
+                sums[trial.outage_s] += self._tally.faulty_local(trial, outcome)
+        means = {outage_s: total / self._campaign.repetitions for outage_s, total in sums.items()}
+        return tuple((outage_s, self._view(worst.offset, worst.quality, mean)) for outage_s, mean in means.items())
 
     def _qualities(self, name: str, offset: int, at: int) -> tuple[float, ...]:
         """QS_{i,k} of Eq. 4."""

@@ -76,6 +76,10 @@ class Tally:
             place = (trial.case, trial.offset)
             self._local[place] = self._local[place] + local if place in self._local else local
 
+    def faulty_local(self, trial: Trial, outcome: Outcome) -> Floats:
+        """LO_{i,k,t}: the local score of every section of one trial."""
+        return self._score.local(outcome.applied(self._golden[self._run(trial.repetition)]))
+
     def faulty(self, case: str, offset: int, at: int) -> Floats:
         """FO_{i,j,k}: the score of every repetition over the affected section."""
         scores: Floats = self._faulty[self._grid.cases[case], self._grid.offsets[offset], at]

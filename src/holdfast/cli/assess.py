@@ -217,10 +217,14 @@ def _say(document: dict[str, Any], out: Path) -> None:
     by_name = {case["case"]: case for case in score["cases"]}
     for name in score["ranking"]:
         case = by_name[name]
-        say(f"  {name}: I {case['impact']:,.2f}, R {case['recovery']}, C {case['outage_impact']:.2f}")
+        others = f" (and {', '.join(case['shared_by'])})" if case["shared_by"] else ""
+        say(f"  {name}{others}: I {case['impact']:,.2f}, R {case['recovery']}, C {case['outage_impact']:.2f}")
         say(click.wrap_text(case["advice"], width=120, initial_indent="    ", subsequent_indent="    "))
-    for failing, group, failover, impact, less, _, recovery, sooner, _ in score["what_if"]:
-        say(f"  if {failing} fails and {group} has a replica ({failover}): I {impact} to {less}, R {recovery} to {sooner}")
+    for each in score["what_if"]:
+        say(
+            f"  if {each['failing']} fails and {each['group']} has a replica ({each['failover_s']:g} s): I "
+            f"{each['impact_before']:,.2f} to {each['impact_after']:,.2f}, R {each['recovery_before']} to {each['recovery_after']}"
+        )
     if score["spread_warning"]:
         say(f"careful: golden runs differ by {score['spread']:.1%}")
     say(f"report: {out / 'report.html'}")

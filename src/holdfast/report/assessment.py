@@ -5,19 +5,16 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
-
 from holdfast.assess.advice import advise
-from holdfast.assess.assessment import Assessment, CaseView
+from holdfast.assess.assessment import Assessment, CaseView, as_they_are
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.metrics import fitted_line
 from holdfast.assess.target import Choice
+from holdfast.assess.what_if import what_ifs
+from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.page import cards, heading, page, paragraph, table
-from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot
 
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
 WHAT_IF = (
@@ -36,7 +33,7 @@ def assessment_document(
         "trials": campaign.size,
         "facts": {name: value for name, value in facts.items() if name != "affected"},
         "choices": [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices],
-        "scores": [_score_document(campaign, assessment) for assessment in assessments],
+        "scores": [_score_document(campaign, assessment, choices) for assessment in assessments],
     }
 
 
@@ -73,7 +70,7 @@ def assessment_page(
         paragraph(_summary(campaign, facts, first)),
         *([paragraph(_spread_warning(first, campaign))] if first.spread_warning else []),
         heading("Who needs protection"),
-        table(("rank", "operator", "advice"), _ranking_rows(campaign, first), words=("advice",), names=("operator",)),
+        table(("rank", "operator", "advice"), _ranking_rows(campaign, first, choices), words=("advice",), names=("operator",)),
         heading("The four metrics"),
         table(COLUMNS, [metric_row(view) for view in first.cases]),
         paragraph(
@@ -91,11 +88,12 @@ def assessment_page(
         cards([offset_plot(first)]),
         heading("Local quality after the longest outage"),
         cards([local_plot(view, campaign) for view in first.cases]),
+        *_growth(campaign, first),
         *_other_scores(campaign, assessments),
         heading("Which operators were tried"),
         table(("operator", "why"), [(c.name, str(c).partition(": ")[2]) for c in choices], words=("why",)),
         heading("How it was run"),
-        *(paragraph(line, note=True) for line in _how(campaign, facts)),
+        *(paragraph(line, note=True) for line in _how(campaign, facts, first)),
     ]
     return page(f"What losing an operator costs {name}", parts)
 
@@ -105,66 +103,32 @@ def metric_row(view: CaseView) -> tuple[str, ...]:
     return view.case, f"{view.outage_impact:.2f}", str(view.dependency), str(view.recovery), f"{view.impact:.2f}"
 
 
-def outage_plot(view: CaseView) -> str:
-    """Quality score against outage with its fitted line, at the offset of the largest impact (Figure 8)."""
-    worst = view.worst
-    slope, intercept = fitted_line(view.tuples, worst.quality)
-
-    def draw(axes: Axes) -> None:
-        ends = np.array([min(view.tuples), max(view.tuples)])
-        axes.axhline(1.0, color=FAINT, linewidth=1)
-        axes.plot(ends, slope * ends + intercept, color=SERIES[1], label=f"f(x) = {slope:.2e} x + {intercept:.2f}")
-        axes.plot(view.tuples, worst.quality, "o", color=SERIES[0])
-        axes.set(xlabel="outage (tuples)", ylabel="quality score", title=f"{view.case}, offset {worst.offset:,}")
-        axes.legend()
-
-    return drawn(draw, label=f"quality score of {view.case} against outage")
-
-
-def offset_plot(assessment: Assessment) -> str:
-    """Quality score of every case against offset, under the longest outage (Figure 9)."""
-    lines = []
-    for view in assessment.cases:
-        longest = int(np.argmax(view.tuples))
-        lines.append((view.case, [o.offset for o in view.offsets], [o.quality[longest] for o in view.offsets]))
-    return line_plot(lines, x="offset (source tuples)", y="quality score")
-
-
-def local_plot(view: CaseView, campaign: Campaign) -> str:
-    """Local quality score after the fault, with the recovery mark (Figures 10 and 11)."""
-    worst = view.worst
-    shown = min(len(worst.errors), max(20, int(worst.recovery * 1.4) + 5))
-    sections = np.arange(worst.begin, worst.begin + shown)
-    quality = worst.local_quality[:shown]
-
-    def draw(axes: Axes) -> None:
-        axes.axhspan(1 - campaign.threshold, 1 + campaign.threshold, color=FAINT, alpha=0.3, linewidth=0)
-        axes.axhline(1.0, color=FAINT, linewidth=1)
-        axes.plot(sections, quality, color=SERIES[0], marker="o" if shown <= 60 else "", markersize=3)
-        if worst.recovery:
-            at = worst.begin + worst.recovery - 1
-            axes.axvline(at, color=SERIES[1], linestyle="--")
-            axes.annotate(f" R = {worst.recovery}", (at, 0.98), xycoords=("data", "axes fraction"), va="top", color=INK)
-        axes.margins(y=0.15)  # room above the line for the mark's figure
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set(xlabel=f"section ({campaign.section:,} keys)", ylabel="local quality score")
-        axes.set_title(f"{view.case}, offset {worst.offset:,}: I = {worst.impact:.2f}")
-
-    return drawn(draw, label=f"local quality score after a fault of {view.case}")
+def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
+    if len(assessment.growth) < 2:
+        return []
+    name = as_they_are(campaign, assessment)[0].case
+    return [heading(f"How the damage of {name} grows with the outage"), cards(growth_plots(assessment, campaign))]
 
 
 def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
-    ranked = _as_they_are(campaign, assessment) or list(assessment.ranking)
+    ranked = as_they_are(campaign, assessment) or list(assessment.ranking)
     most, least = ranked[0], ranked[-1]
     replicas = sum(case.failover_s is not None for case in campaign.cases)
     into = _counted(len(campaign.cases) - replicas, "target") + (
         f" and {_counted(replicas, 'replicated group')}" if replicas else ""
     )
+    if not most.impact:
+        found = "No section of the output left the threshold"
+    elif most is least:
+        found = f"{most.case} has a quality impact of {most.impact:,.2f} and takes {_counted(most.recovery, 'section')} to recover"
+    else:
+        found = (
+            f"Losing {most.case} hurts most (quality impact {most.impact:,.2f}, {_counted(most.recovery, 'section')} to recover), "
+            f"losing {least.case} least ({least.impact:,.2f}, {least.recovery})"
+        )
     return (
         f"{campaign.size:,} injections of {campaign.fault['kind']} into {into} over "
-        f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. Losing {most.case} hurts most "
-        f"(quality impact {most.impact:.2f}, {_counted(most.recovery, 'section')} to recover), losing {least.case} least "
-        f"({least.impact:.2f}, {least.recovery})."
+        f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {found}."
     )
 
 
@@ -180,39 +144,36 @@ def _spread_warning(assessment: Assessment, campaign: Campaign) -> str:
     )
 
 
-def _ranking_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, str, str]]:
-    return [(str(rank), v.case, str(advise(assessment, v))) for rank, v in enumerate(_as_they_are(campaign, assessment), start=1)]
+def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, str, str]]:
+    rows = []
+    for rank, view in enumerate(as_they_are(campaign, assessment), start=1):
+        others = sharing(view, choices)
+        same = f" The same goes for {', '.join(others)}: losing what it reads is losing what {view.case} reads." if others else ""
+        rows.append((str(rank), view.case, str(advise(assessment, view)) + same))
+    return rows
 
 
-def _as_they_are(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
-    """The ranking without the cases that ask what a replica would change."""
-    return [view for view in assessment.ranking if campaign.case(view.case).failover_s is None]
+def sharing(view: CaseView, choices: Sequence[Choice]) -> list[str]:
+    """The operators that were not tried, because they behave like this one."""
+    return [choice.name for choice in choices if choice.like == view.case]
 
 
 def what_if_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, ...]]:
     """Every protected target, before and after (Figure 12)."""
-    rows: list[tuple[str, ...]] = []
-    for case in campaign.cases:
-        if case.failover_s is None:
-            continue
-        after = assessment.case(case.name)
-        for other in campaign.cases:
-            if other.failover_s is None and set(other.target) <= set(case.target):
-                before = assessment.case(other.name)
-                rows.append(
-                    (
-                        other.name,
-                        "+".join(case.target),
-                        f"{case.failover_s:g} s",
-                        f"{before.impact:.2f}",
-                        f"{after.impact:.2f}",
-                        _times(before.impact, after.impact),
-                        str(before.recovery),
-                        str(after.recovery),
-                        _times(before.recovery, after.recovery),
-                    )
-                )
-    return rows
+    return [
+        (
+            each.failing,
+            each.group,
+            f"{each.failover_s:g} s",
+            f"{each.impact_before:.2f}",
+            f"{each.impact_after:.2f}",
+            _times(each.impact_before, each.impact_after),
+            str(each.recovery_before),
+            str(each.recovery_after),
+            _times(each.recovery_before, each.recovery_after),
+        )
+        for each in what_ifs(campaign, assessment)
+    ]
 
 
 def _what_if(campaign: Campaign, assessment: Assessment) -> list[str]:
@@ -234,7 +195,7 @@ def _other_scores(campaign: Campaign, assessments: Sequence[Assessment]) -> list
     rows = [
         (
             assessment.score.expression,
-            " > ".join(view.case for view in _as_they_are(campaign, assessment)),
+            " > ".join(view.case for view in as_they_are(campaign, assessment)),
             f"{assessment.spread:.2%}",
         )
         for assessment in assessments
@@ -245,17 +206,25 @@ def _other_scores(campaign: Campaign, assessments: Sequence[Assessment]) -> list
     ]
 
 
-def _how(campaign: Campaign, facts: Mapping[str, Any]) -> list[str]:
+def spread_line(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
+    """How steady the score is without a fault (section 3)."""
+    if facts["deterministic"]:
+        return "Every run of this application gives the same output, so repetitions repeat it."
+    wandered = f"The arrival order of joined streams wandered by up to {campaign.jitter} tuples from run to run"
+    if len(assessment.golden) < 2:
+        return f"{wandered}; one golden run does not tell how far the score varies with it."
+    return (
+        f"{wandered}: over {len(assessment.golden)} golden runs {assessment.score.expression} varies by "
+        f"{assessment.spread:.2g} of its mean (standard deviation), where more than {campaign.threshold:g} would be warned about."
+    )
+
+
+def _how(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> list[str]:
     source = facts["source"]
     shared = (
         "Trials shared Spark jobs, each in a lane of its own; a sample of them was compared with runs of their own."
         if facts["why_slow"] is None
         else f"Every trial was a run of the whole trace, because {facts['why_slow']}."
-    )
-    order = (
-        "Every run of this application gives the same output, so repetitions repeat it."
-        if facts["deterministic"]
-        else f"The arrival order of joined streams wandered by up to {campaign.jitter} tuples from run to run."
     )
     return [
         f"Offsets (source tuples): {', '.join(f'{offset:,}' for offset in campaign.offsets)}. Outages (s): "
@@ -263,27 +232,29 @@ def _how(campaign: Campaign, facts: Mapping[str, Any]) -> list[str]:
         f"Repetitions: {campaign.repetitions}; golden runs: {campaign.golden_runs}.",
         f"The sources carry {source['average']:,.0f} tuples a second on average and {source['peak']:,.0f} at the peak.",
         shared,
-        order,
+        spread_line(campaign, facts, assessment),
         f"Campaign {campaign.identity}, seed {campaign.seed}.",
     ]
 
 
-def _score_document(campaign: Campaign, assessment: Assessment) -> dict[str, Any]:
+def _score_document(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> dict[str, Any]:
     return {
         "score": assessment.score.expression,
         "golden": list(assessment.golden),
         "spread": assessment.spread,
         "spread_warning": assessment.spread_warning,
-        "ranking": [view.case for view in _as_they_are(campaign, assessment)],
-        "what_if": [list(row) for row in what_if_rows(campaign, assessment)],
-        "cases": [_case_document(assessment, view) for view in assessment.cases],
+        "ranking": [view.case for view in as_they_are(campaign, assessment)],
+        "what_if": [asdict(each) for each in what_ifs(campaign, assessment)],
+        "growth": [{"seconds": s, "recovery": view.recovery, "impact": view.impact} for s, view in assessment.growth],
+        "cases": [_case_document(assessment, view, choices) for view in assessment.cases],
     }
 
 
-def _case_document(assessment: Assessment, view: CaseView) -> dict[str, Any]:
+def _case_document(assessment: Assessment, view: CaseView, choices: Sequence[Choice]) -> dict[str, Any]:
     advice = advise(assessment, view)
     return {
         "case": view.case,
+        "shared_by": sharing(view, choices),
         "outage_impact": view.outage_impact,
         "data_dependency": {
             "deviation": view.dependency.deviation,

@@ -15,7 +15,7 @@ from holdfast.errors import HoldfastError
 from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page, metric_row
 
 SECTIONS = 20
-CHOICES = (Choice("loud", ("it is a source",)), Choice("quiet", (), like="loud"))
+CHOICES = (Choice("loud", ("it is a source",)), Choice("quiet", ("it reads 2 streams",)), Choice("calm", (), like="loud"))
 
 
 def campaign(**changes):
@@ -163,6 +163,73 @@ def test_golden_runs_that_differ_too_much_are_warned_about():
     assert "the score varies by 6.7% between golden runs, more than the threshold of 3%" in page
 
 
+def test_the_page_says_how_steady_the_score_is_without_a_fault():
+    def said(about, runs):
+        return assessment_page(campaign(), about, assess(campaign(), about, {"runs": runs}, outcomes().items)[:1], CHOICES)
+
+    run = golden()["runs"][0]
+    other = {"sum(x)": [101.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
+    assert "over 2 golden runs sum(x) varies by 0.007 of its mean" in said(facts(), [run, other])
+    assert "one golden run does not tell how far the score varies" in said(facts(), [run])
+    assert "Every run of this application gives the same output" in said(facts(deterministic=True), [run])
+
+
+def test_the_most_critical_case_shows_how_its_damage_grows_with_the_outage():
+    twice = [*outcomes().items(), *outcomes().items()]
+    first, second = assess(campaign(), facts(), golden(), lambda: iter(twice))
+    assert [(outage_s, view.recovery, view.impact) for outage_s, view in first.growth] == [(1.0, 2, 4.5), (2.0, 4, 9.0)]
+    assert first.growth[-1][1].errors.tolist() == first.case("loud").worst.errors.tolist()
+    assert second.growth == ()
+    page = assessment_page(campaign(), facts(), [first], CHOICES)
+    assert "How the damage of loud grows with the outage" in page
+
+
+def test_advice_does_not_promise_an_end_of_errors_that_the_trace_did_not_see():
+    def lost(at):
+        found = outcomes()
+        for trial in found:
+            if trial.case == "loud" and trial.offset == at:
+                sections = np.arange(at // 100, SECTIONS)
+                found[trial] = Outcome(sections, {"sum(x)": np.full(len(sections), 150.0), "count(x)": np.zeros(len(sections))})
+        return assess(campaign(), facts(), golden(), found.items)[0]
+
+    for at, sections in ((1000, 10), (1500, 5)):
+        said = str(advise(lost(at), lost(at).case("loud")))
+        assert f"the output had not settled when the trace ended, {sections} sections after the fault at offset {at:,}" in said
+        assert "right again" not in said
+    recovered = assess(campaign(), facts(), golden(), outcomes().items)[0].case("loud")
+    assert recovered.lasting is None  # at offset 1,500 it is wrong in 4 of 5 sections, and the last one is right
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ((-100.0, -300.0), "the longer it is out the more quality falls (correlation -1.00), so a quicker restart pays"),
+        ((100.0, 300.0), "the longer it is out the more quality rises above the truth (correlation 1.00), so a quicker"),
+        ((-300.0, -100.0), "its damage does not simply follow the outage (correlation 1.00)"),
+        ((300.0, 100.0), "its damage does not simply follow the outage (correlation -1.00)"),
+    ],
+)
+def test_a_quicker_restart_pays_only_where_longer_outages_do_more_damage(sizes, said):
+    found = {
+        trial: Outcome(
+            np.array([trial.offset // 100]),
+            {"sum(x)": np.array([sizes[int(trial.outage_s) - 1]]), "count(x)": np.zeros(1)},
+        )
+        for trial in campaign().trials()
+    }
+    first = assess(campaign(), facts(), golden(), found.items)[0]
+    assert said in str(advise(first, first.case("quiet")))
+
+
+def test_the_summary_speaks_of_one_target_alone_and_of_no_damage_as_they_are():
+    alone = campaign(cases=(Case(("loud",)),))
+    first, second = assess(alone, facts(), golden(), outcomes(alone).items)
+    one, none = (assessment_page(alone, facts(), [each], CHOICES) for each in (first, second))
+    assert "scored by sum(x). loud has a quality impact of 9.00 and takes 4 sections to recover." in one
+    assert "scored by count(x). No section of the output left the threshold." in none
+
+
 def test_a_campaign_with_trials_missing_is_not_assessed():
     some = outcomes()
     some.popitem()
@@ -175,12 +242,22 @@ def test_json_csv_and_page_say_the_same():
     document = json.loads(assessment_json(assessment_document(campaign(), facts(), assessments, CHOICES)))
     assert document["scores"][0]["ranking"] == ["loud", "quiet"]
     assert document["scores"][0]["cases"][0]["impact"] == 9.0
-    assert document["scores"][0]["what_if"][0][:3] == ["loud", "loud+quiet", "1 s"]
+    assert document["scores"][0]["cases"][0]["shared_by"] == ["calm"]
+    assert document["scores"][0]["what_if"][0] == {
+        "failing": "loud",
+        "group": "loud+quiet",
+        "failover_s": 1.0,
+        "impact_before": 9.0,
+        "impact_after": pytest.approx(0.04),
+        "recovery_before": 4,
+        "recovery_after": 1,
+    }
     lines = assessment_csv(assessments).splitlines()
     assert len(lines) == 1 + 2 * 3 * 2 * 2
     assert lines[1] == "sum(x),loud,1000,1,peak,100,1.75,1.0,0.0,True,4,9.0"
     page = assessment_page(campaign(), facts(), assessments, CHOICES)
     assert "Losing loud hurts most (quality impact 9.00, 4 sections to recover)" in page
     assert "24 injections of loss into 2 targets and 1 replicated group over 2,000 source tuples" in page
-    assert page.count("<svg") == 3 + 1 + 3
+    assert page.count("<svg") == 3 + 1 + 3 + 2
     assert "behaves like loud" in page
+    assert "The same goes for calm: losing what it reads is losing what loud reads." in page

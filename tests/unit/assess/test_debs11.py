@@ -83,7 +83,7 @@ def test_scores_that_disagree_on_the_worst_operator_are_told(graph):
     other = replace(third, cases=tuple(replace(v, impact=99.0) if v.case == "vwap" else v for v in third.cases))
     failed = [finding for finding in findings([first, second, other], graph, "protected") if not finding.holds]
     assert [finding.name for finding in failed] == ["sum, mean and count as score rank operators alike"]
-    assert "count(*): vwap > " in failed[0].found
+    assert "count(*): vwap > " in failed[0].ours
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,24 @@ def test_an_offset_where_overestimation_turns_into_underestimation_is_shown_befo
     assert found["Source changes sign with the outage"].holds
     assert (
         "quality at offset 2, from the shortest outage to the longest: 1.100, 0.700"
-        in found["Source changes sign with the outage"].found
+        in found["Source changes sign with the outage"].ours
     )
+
+
+def test_what_is_said_of_the_paper_is_what_its_own_figures_give(graph):
+    found = {finding.name: finding for finding in findings(paper(), graph, "protected")}
+    same = [name for name, finding in found.items() if finding.paper == finding.ours]
+    assert same == [
+        "QuoteFilter's correlation is -1.00",
+        "QuoteFilter's data dependency is (0.00, accepted)",
+        "TradeFilter and VWAP correlate above 0.9 with the outage",
+        "VWAP recovers faster than Source",
+    ]
+    assert found["TradeFilter has the largest quality impact"].paper == (
+        "TradeFilter 48.70 > VWAP 30.87 > Source 21.23 > BargainIndex 7.89 > QuoteFilter 6.00"
+    )
+    assert found["Source and TradeFilter share the longest recovery time"].paper.startswith("Source 340, TradeFilter 340, VWAP 73")
+    assert "differ 8.1 times" in found["position in the graph does not predict criticality"].ours
 
 
 def test_the_table_has_the_papers_figures_beside_ours():
