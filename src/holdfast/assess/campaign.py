@@ -10,7 +10,7 @@ from typing import Any
 from holdfast.assess.case import Case, Pace, Trial
 from holdfast.assess.metrics import PERCENTILE, THRESHOLD
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.model.fault import KINDS, StreamFault, fault_of
+from holdfast.model.fault import StreamFault, fault_of
 
 OUTAGES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PACES: tuple[Pace, ...] = ("average", "peak")
@@ -21,7 +21,8 @@ class Campaign:
     """What is to be tried on one application and one trace.
 
     Offsets count source tuples; outages are seconds, which become tuples at each target's own average and peak rate. `subject`
-    says which application and trace this is about: outcomes of another subject do not belong here.
+    says which application and trace this is about: outcomes of another subject do not belong here. `fault` is what every trial
+    injects, without the target, offset and tuples that the trial adds.
     """
 
     subject: Mapping[str, Any]
@@ -63,8 +64,16 @@ class Campaign:
         problems += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]
         if self.affected is not None and self.affected < 1:
             problems.append(f"a fault affects at least 1 source tuple, got {self.affected}")
-        if self.fault.get("kind") not in KINDS:
-            problems.append(f"a fault is of an unknown kind '{self.fault.get('kind')}'; kinds are: {', '.join(sorted(KINDS))}")
+        try:
+            fault = fault_of({**self.fault, "target": ("any",), "offset": 0, "tuples": 1})
+        except HoldfastError as error:
+            problems.append(str(error))
+        else:
+            problems += [
+                f"the fault strikes the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
+                for case in self.cases
+                if case.failover_s is None and case.side != fault.side
+            ]
         for what, values in (
             ("target", tuple(case.name for case in self.cases)),
             ("offset", self.offsets),
@@ -116,7 +125,8 @@ class Campaign:
             what = f"has no '{missing[0]}'" if missing else f"has an unknown '{unknown[0]}'"
             raise HoldfastError(f"the campaign document {what}; it was written by another version")
         lists = {name: tuple(document[name]) for name in ("offsets", "outages_s", "paces", "scores")}
-        cases = tuple(Case(tuple(target), failover_s) for target, failover_s in document["cases"])
+        side = document["fault"].get("side", "input")
+        cases = tuple(Case(tuple(target), failover_s, side) for target, failover_s in document["cases"])
         return cls(**dict(document) | lists | {"cases": cases})
 
     @property

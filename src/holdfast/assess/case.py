@@ -29,10 +29,11 @@ def outage_name(outage_s: float, pace: Pace | None = None) -> str:
 @dataclass(frozen=True)
 class Case:
     """Who fails, and how long at most. A group with an active replica loses what it would have put out until the replica takes
-    over (DEBS'11, section 6.4); anything else loses its input until it is back."""
+    over (DEBS'11, section 6.4); anything else loses its input until it is back, or its output where `loses` says so."""
 
     target: Target
     failover_s: float | None = None
+    loses: Side = "input"
 
     def __post_init__(self) -> None:
         if self.failover_s is not None and not 0 < self.failover_s < math.inf:
@@ -40,7 +41,7 @@ class Case:
 
     @property
     def side(self) -> Side:
-        return "input" if self.failover_s is None else "output"
+        return self.loses if self.failover_s is None else "output"
 
     @property
     def name(self) -> str:

@@ -11,12 +11,14 @@ from holdfast.cli.assess_campaign import (
     campaign_of,
     carry_out,
     cases_of,
+    fault_named,
     profiled_rates,
     scores_of,
     subject_of,
     trace_rows,
 )
 from holdfast.cli.shared import columns_option, json_option, print_json, read_columns, say, spark_options, spark_session
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.assess.case import Case
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("app_file", metavar="APP", type=click.Path(path_type=Path))
-@click.option("--trace", required=True, help="The recorded trace: a file, or a folder with a file per source.")
+@click.option("--trace", help="The recorded trace: a file, or a folder with a file per source. Only --explain goes without.")
 @columns_option
 @click.option(
     "--out",
@@ -83,10 +85,17 @@ if TYPE_CHECKING:
 @click.option("--sink", help="The sink to score. [default: the application's scored sink]")
 @click.option(
     "--fault",
-    type=click.Choice(["loss", "duplication", "reordering", "divergence"]),
     default="loss",
     show_default=True,
-    help="What happens to the tuples.",
+    metavar="KIND[,NAME=VALUE]",
+    help="What happens to the tuples: loss, duplication (share), reordering (distance) or divergence (size, share).",
+)
+@click.option(
+    "--side",
+    type=click.Choice(["input", "output"]),
+    default="input",
+    show_default=True,
+    help="Where it happens: on the way into a target, or on the way out.",
 )
 @click.option(
     "--section",
@@ -144,11 +153,12 @@ def assess(**options: Any) -> None:
     Example:
       holdfast assess examples/bargain_discovery.py --trace market.parquet --out assessment
       holdfast assess APP --trace FILE --protect trade_filter,aggregator,vwap --failover 2
+      holdfast assess APP --trace FILE --fault divergence,size=0.2,share=0.5 --side output
     """
     _assess(**options)
 
 
-def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
+def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
     from holdfast.assess.results import require_room
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets, group_targets
@@ -159,10 +169,14 @@ def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, 
     choices = choose_targets(graph)
     named = group_targets(graph, [text.split(",") for text in (*options["targets"], *options["protected"])])
     targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
-    cases = cases_of(targets or [(c.name,) for c in choices if c.chosen], groups, failover_s=options["failover_s"])
+    fault = fault_named(options["fault"], side=options["side"])
+    chosen = targets or [(c.name,) for c in choices if c.chosen]
+    cases = cases_of(chosen, groups, failover_s=options["failover_s"], loses=options["side"])
     if explain:
-        _explain(graph, cases, choices, kind=options["fault"], as_json=as_json)
+        _explain(graph, cases, choices, fault=fault, as_json=as_json)
         return
+    if trace is None:
+        raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
     require_room(options["out"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])
@@ -191,14 +205,12 @@ def _assess(*, app_file: Path, trace: str, columns: Path | None, explain: bool, 
         _say(document, options["out"])
 
 
-def _explain(graph: "Graph", cases: "Sequence[Case]", choices: "Sequence[Choice]", *, kind: str, as_json: bool) -> None:
+def _explain(graph: "Graph", cases: "Sequence[Case]", choices: "Sequence[Choice]", *, fault: dict[str, Any], as_json: bool) -> None:
     """Show every injected graph, and why these operators."""
     from holdfast.assess.inject import explained, injected_nodes
     from holdfast.model.fault import fault_of
 
-    faults = {
-        case.name: fault_of({"kind": kind, "target": case.target, "offset": 0, "tuples": 1, "side": case.side}) for case in cases
-    }
+    faults = {case.name: fault_of({**fault, "target": case.target, "offset": 0, "tuples": 1, "side": case.side}) for case in cases}
     if as_json:
         graphs = [{"case": name, "nodes": injected_nodes(graph, fault)} for name, fault in faults.items()]
         why = [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices]

@@ -4,6 +4,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import Choice, Target
     from holdfast.model import App, Graph
+    from holdfast.model.fault import Side
 
 SECTION = 5000
 """Keys of a section (DEBS'11, section 6.3)."""
@@ -31,13 +33,42 @@ FILLED = 4
 """Sections that the longest outage fills at least: in fewer, what it does is lost among what it does not touch."""
 
 
-def cases_of(targets: "Sequence[Target]", groups: "Sequence[Target]", *, failover_s: float) -> "list[Case]":
+def fault_named(text: str, *, side: "Side" = "input") -> dict[str, Any]:
+    """The fault that every trial injects, from its kind and figures.
+
+    >>> fault_named("divergence,size=0.2", side="output")
+    {'kind': 'divergence', 'size': 0.2, 'side': 'output'}
+    """
+    from holdfast.model.fault import KINDS, StreamFault
+
+    kind, *figures = (word.strip() for word in text.split(","))
+    if kind not in KINDS:
+        raise HoldfastError(f"--fault: there is no fault '{kind}'; faults are: {', '.join(KINDS)}")
+    known = [field.name for field in fields(KINDS[kind]) if field.name not in {base.name for base in fields(StreamFault)}]
+    fault: dict[str, Any] = {"kind": kind}
+    for figure in figures:
+        name, _, value = figure.partition("=")
+        if name not in known:
+            has = f"its figures are: {', '.join(known)}" if known else "it has no figures"
+            raise HoldfastError(f"--fault: a {kind} has no '{name}'; {has}")
+        try:
+            fault[name] = int(value) if value.isdigit() else float(value)
+        except ValueError:
+            raise HoldfastError(f"--fault: the {name} of a {kind} is a number, got '{value}'") from None
+    return fault if side == "input" else fault | {"side": side}
+
+
+def cases_of(
+    targets: "Sequence[Target]", groups: "Sequence[Target]", *, failover_s: float, loses: "Side" = "input"
+) -> "list[Case]":
     """Every target as it is and every group with an active replica; a group that no target is part of also as it is, so that
     there is a before to its after."""
     from holdfast.assess.case import Case
 
-    cases = [Case(target) for target in targets]
-    cases += [Case(group) for group in dict.fromkeys(groups) if not any(set(target) <= set(group) for target in targets)]
+    cases = [Case(target, loses=loses) for target in targets]
+    cases += [
+        Case(group, loses=loses) for group in dict.fromkeys(groups) if not any(set(target) <= set(group) for target in targets)
+    ]
     return cases + [Case(group, failover_s) for group in groups]
 
 
@@ -144,7 +175,7 @@ def campaign_of(
         golden_runs=options["golden_runs"] or repetitions,
         scores=tuple(score.expression for score in setting.scores),
         sink=setting.sink,
-        fault={"kind": options["fault"]},
+        fault=fault_named(options["fault"], side=options.get("side", "input")),
         section=options["section"] or fitting_section(setting, longest_s),
         threshold=options["threshold"],
         percentile=options["percentile"],

@@ -114,6 +114,9 @@ def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessmen
     ranked = as_they_are(campaign, assessment) or list(assessment.ranking)
     most, least = ranked[0], ranked[-1]
     replicas = sum(case.failover_s is not None for case in campaign.cases)
+    place = "into" if campaign.fault.get("side", "input") == "input" else "on the way out of"
+    figures = ", ".join(f"{name} {value:g}" for name, value in campaign.fault.items() if name not in ("kind", "side"))
+    what = campaign.fault["kind"] + (f" ({figures})" if figures else "")
     into = _counted(len(campaign.cases) - replicas, "target") + (
         f" and {_counted(replicas, 'replicated group')}" if replicas else ""
     )
@@ -127,7 +130,7 @@ def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessmen
             f"losing {least.case} least ({least.impact:,.2f}, {least.recovery})"
         )
     return (
-        f"{campaign.size:,} injections of {campaign.fault['kind']} into {into} over "
+        f"{campaign.size:,} injections of {what} {place} {into} over "
         f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {found}."
     )
 

@@ -16,7 +16,7 @@ from holdfast.assess.files import write_whole
 from holdfast.assess.golden import load_golden
 from holdfast.assess.outcome import Outcome, difference
 from holdfast.assess.results import Results, read_campaign
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.model import App
 
 
@@ -99,6 +99,28 @@ def test_what_is_there_twice_or_beyond_all_bounds_is_refused():
     assert "a fault affects at least 1 source tuple, got 0" in said
     with pytest.raises(HoldfastError, match="a failover takes more than 0 seconds, got -1"):
         Case(("a",), -1.0)
+
+
+def test_a_campaign_of_faults_on_the_way_out_survives_json():
+    out = campaign(
+        cases=(Case(("a",), loses="output"), Case(("a", "b"), 2.0, "output")),
+        fault={"kind": "divergence", "size": 0.2, "side": "output"},
+    )
+    assert Campaign.of(json.loads(json.dumps(out.document()))) == out
+    assert out.fault_for(out.cases[0], offset=3, tuples=4).document() == {
+        "kind": "divergence",
+        "target": ["a"],
+        "offset": 3,
+        "tuples": 4,
+        "side": "output",
+        "seed": 1,
+        "size": 0.2,
+        "share": 1.0,
+    }
+    with pytest.raises(ProblemsError, match="the fault strikes the output of its targets, and the case 'a' loses its input"):
+        campaign(fault={"kind": "loss", "side": "output"})
+    with pytest.raises(ProblemsError, match="a duplication fault concerns a share of the tuples above 0 and up to 1, got 3"):
+        campaign(fault={"kind": "duplication", "share": 3})
 
 
 def test_a_protected_group_loses_its_output_for_as_long_as_failover_takes():

@@ -11,7 +11,15 @@ from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.runner import tempo_of
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
-from holdfast.cli.assess_campaign import cases_of, fitting_outages, fitting_section, profiled_rates, spread_offsets, with_tuples
+from holdfast.cli.assess_campaign import (
+    cases_of,
+    fault_named,
+    fitting_outages,
+    fitting_section,
+    profiled_rates,
+    spread_offsets,
+    with_tuples,
+)
 from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
 from holdfast.errors import HoldfastError
 from holdfast.model import App
@@ -41,7 +49,7 @@ def explain(tmp_path):
     (tmp_path / "app.py").write_text(APPLICATION)
 
     def run(*options):
-        return CliRunner().invoke(assess, [str(tmp_path / "app.py"), "--trace", "none", "--explain", *options])
+        return CliRunner().invoke(assess, [str(tmp_path / "app.py"), "--explain", *options])
 
     return run
 
@@ -144,6 +152,33 @@ def test_injected_graphs_are_shown_in_words(explain):
     assert shown.exit_code == 0
     assert "* duplication before large on orders  <-  orders" in shown.stdout
     assert "large: a target, because orders also feeds small" in shown.stdout
+
+
+def test_a_fault_may_strike_on_the_way_out_and_have_figures_of_its_own(explain):
+    shown = explain("--target", "large", "--fault", "divergence,size=0.2,share=0.5", "--side", "output")
+    assert "* divergence after large on large  <-  large" in shown.stdout
+    assert fault_named("reordering, distance=3") == {"kind": "reordering", "distance": 3}
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("crash", "there is no fault 'crash'; faults are: loss, duplication, reordering, divergence"),
+        ("loss,share=1", "a loss has no 'share'; it has no figures"),
+        ("divergence,target=2", "a divergence has no 'target'; its figures are: size, share"),
+        ("duplication,share=most", "the share of a duplication is a number, got 'most'"),
+        ("duplication,share=2", "concerns a share of the tuples above 0 and up to 1, got 2"),
+        ("reordering,distance=0.5", "a reordering fault moves tuples by at least 1, got 0.5"),
+    ],
+)
+def test_a_fault_that_makes_no_sense_is_refused(explain, fault, said):
+    assert said in str(explain("--fault", fault).exception)
+
+
+def test_a_trace_is_asked_for(tmp_path):
+    (tmp_path / "app.py").write_text(APPLICATION)
+    run = CliRunner().invoke(assess, [str(tmp_path / "app.py")])
+    assert "assess needs a recorded trace; give its file or folder with --trace" in str(run.exception)
 
 
 def test_injected_graphs_are_shown_as_one_json_document(explain):
