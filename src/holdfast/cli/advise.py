@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.advise_loop import SINGLE, Loop
-from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
+from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
+from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.shared import (
     columns_option,
     json_option,

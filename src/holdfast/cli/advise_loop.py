@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.assess_campaign import campaign_of, carry_out, fitting_outages
+from holdfast.cli.assess_campaign import campaign_of, carry_out
+from holdfast.cli.assess_fitting import fitting_outages
 from holdfast.cli.shared import say
 from holdfast.errors import HoldfastError
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.assess_campaign import (
-    SECTION,
     campaign_of,
     carry_out,
     cases_of,
@@ -17,6 +16,7 @@ from holdfast.cli.assess_campaign import (
     subject_of,
     trace_rows,
 )
+from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.shared import columns_option, json_option, print_json, read_columns, say, spark_options, spark_session
 from holdfast.errors import HoldfastError
 

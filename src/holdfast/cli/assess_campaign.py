@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, longest_loss, spread_offsets, with_tuples
 from holdfast.cli.assess_progress import shown
 from holdfast.cli.shared import opened_trace, say
 from holdfast.errors import HoldfastError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.case import Case, Pace, Places, Tempo
+    from holdfast.assess.case import Case, Tempo
     from holdfast.assess.results import Results
     from holdfast.assess.runner import Rates
     from holdfast.assess.score import OutputScore
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
     from holdfast.assess.target import Choice, Target
     from holdfast.model import App, Graph
     from holdfast.model.fault import Side
-
-SECTION = 5000
-"""Keys of a section (DEBS'11, section 6.3)."""
-MOST_S = 1e9
-"""An outage that no trace has room for, as long as one needs to be to find that out."""
-FILLED = 4
-"""Sections that the longest outage fills at least: in fewer, what it does is lost among what it does not touch."""
 
 
 def fault_named(text: str, *, side: "Side" = "input") -> dict[str, Any]:
@@ -160,6 +154,8 @@ def campaign_of(
 
     repetitions, outages_s = options["repetitions"], tuple(options["outages"]) or fitting_outages(setting)
     paces = PACES if options["rate"] == "both" else (options["rate"],)
+    if not options["targets"]:
+        cases = leading(setting.graph, cases, setting.sink)
     places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))
     if not options["targets"]:
         cases = with_tuples(setting.graph, cases, places)
@@ -183,69 +179,6 @@ def campaign_of(
         seed=options["seed"],
         affected=options["affected"] or own_affected(setting.app, setting.sink),
     )
-
-
-def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "list[Case]":
-    """The cases that have tuples to lose at all."""
-    idle = [case.name for case in cases if not places.count(graph, case)]
-    if idle:
-        say(f"left out, because nothing reaches them on this trace: {', '.join(idle)}")
-    return [case for case in cases if places.count(graph, case)]
-
-
-def longest_loss(
-    setting: "Setting",
-    places: "Places",
-    case: "Case",
-    longest_s: float,
-    *,
-    paces: "Sequence[Pace]",
-    rates: "Rates",
-) -> int:
-    """How many tuples the longest outage takes from a case."""
-    from holdfast.assess.runner import tempo_of
-
-    tempo = tempo_of(setting, places, case, rates)
-    return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)
-
-
-def fitting_outages(setting: "Setting") -> tuple[float, ...]:
-    """The paper's outages, without those that at the peak rate take more than half of the trace; the shortest in any case."""
-    from holdfast.assess.campaign import OUTAGES_S
-
-    half = len(setting.rows.seq) / 2
-    fitting = tuple(outage for outage in OUTAGES_S if outage * setting.rows.tempo.peak <= half) or OUTAGES_S[:1]
-    if fitting != OUTAGES_S:
-        left = ", ".join(f"{outage:g}" for outage in OUTAGES_S if outage not in fitting)
-        say(f"outages of {left} s are left out: at the peak rate they take more than half of the trace (--outage says otherwise)")
-    return fitting
-
-
-def fitting_section(setting: "Setting", longest_s: float) -> int:
-    """The paper's section, or the largest round one that the longest outage fills several of at the peak rate."""
-    seq = setting.rows.seq
-    apart = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
-    keys = setting.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
-    papers = SECTION * max(1, round(apart))  # the paper's keys have no gaps
-    if keys >= papers:
-        return papers
-    digits: int = 10 ** math.floor(math.log10(max(keys, 1.0)))
-    section = next(step * digits for step in (5, 2, 1) if step * digits <= max(keys, 1.0))
-    say(f"sections have {section:,} keys, so that the longest outage fills {FILLED} of them (--section says otherwise)")
-    return section
-
-
-def spread_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
-    """Five offsets spread over as much of the trace as leaves room for what every case loses; HoldfastError where none does."""
-    room = {case: places.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
-    short = [case for case, offsets in room.items() if not offsets]
-    if short:
-        raise HoldfastError(
-            f"the longest outage is longer than the trace: it takes {lost[short[0]]:,} tuples from {short[0].name}, which has "
-            f"{places.count(graph, short[0]):,}; give shorter outages with --outage, or a longer trace"
-        )
-    least = min(room.values(), default=0)
-    return tuple(sorted({int(least * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)}))
 
 
 def carry_out(

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.cli.advise_loop import Loop
-from holdfast.cli.assess_campaign import SECTION, scores_of, subject_of, trace_rows
+from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
+from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.run import run, run_in, tell_verdicts
 from holdfast.cli.shared import json_option, print_json, say, spark_session
 from holdfast.errors import HoldfastError

@@ -11,15 +11,8 @@ from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.runner import tempo_of
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
-from holdfast.cli.assess_campaign import (
-    cases_of,
-    fault_named,
-    fitting_outages,
-    fitting_section,
-    profiled_rates,
-    spread_offsets,
-    with_tuples,
-)
+from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
+from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, spread_offsets, with_tuples
 from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
 from holdfast.errors import HoldfastError
 from holdfast.model import App
@@ -96,6 +89,15 @@ def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
     assert "left out, because nothing reaches them on this trace: alert" in capsys.readouterr().err
     with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
         silent.strike(graph, Case(("alert",)), offset=5, tuples=1)
+
+
+def test_what_does_not_lead_to_the_scored_sink_is_left_out_unless_it_was_asked_for(capsys):
+    graph, _ = rare_alerts()
+    cases = [Case((name,)) for name in ("orders", "large", "alert")]
+    assert leading(graph, cases, "out") == cases[:2]
+    assert "do not lead to sink 'out', which is scored (--sink): alert" in capsys.readouterr().err
+    assert leading(graph, [*cases, Case(("large", "alert"), 2.0)], "shown") == [*cases, Case(("large", "alert"), 2.0)]
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
