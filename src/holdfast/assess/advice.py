@@ -28,14 +28,22 @@ class Advice:
     verdict: Verdict
     reasons: tuple[str, ...]
 
-    def __str__(self) -> str:
-        said = {
+    @property
+    def said(self) -> str:
+        """The verdict in words."""
+        return {
             "protect": "Protect it with a replica",
-            "candidate": "A candidate for partial fault tolerance: a restart is enough",
+            "candidate": "A candidate for partial fault tolerance, for which a restart is enough",
             "candidate with care": "A candidate for partial fault tolerance, with care",
             "nothing to protect": "Nothing to protect",
         }[self.verdict]
-        return f"{said}: {'; '.join(self.reasons)}."
+
+    @property
+    def because(self) -> str:
+        return "; ".join(self.reasons)
+
+    def __str__(self) -> str:
+        return f"{self.said}: {self.because}."
 
 
 def advise(assessment: Assessment, view: CaseView) -> Advice:

@@ -16,6 +16,7 @@ from holdfast.assess.what_if import what_ifs
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.page import cards, heading, page, paragraph, table
 
+RANKING = ("rank", "operator", "what to do", "because")
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
 WHAT_IF = (
     *("when it fails", "replicated group", "failover"),
@@ -70,7 +71,7 @@ def assessment_page(
         paragraph(_summary(campaign, facts, first)),
         *([paragraph(_spread_warning(first, campaign))] if first.spread_warning else []),
         heading("Who needs protection"),
-        table(("rank", "operator", "advice"), _ranking_rows(campaign, first, choices), words=("advice",), names=("operator",)),
+        table(RANKING, _ranking_rows(campaign, first, choices), words=("what to do", "because"), names=("operator",)),
         heading("The four metrics"),
         table(COLUMNS, [metric_row(view) for view in first.cases]),
         paragraph(
@@ -147,12 +148,12 @@ def _spread_warning(assessment: Assessment, campaign: Campaign) -> str:
     )
 
 
-def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, str, str]]:
+def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, ...]]:
     rows = []
     for rank, view in enumerate(as_they_are(campaign, assessment), start=1):
-        others = sharing(view, choices)
-        same = f" The same goes for {', '.join(others)}: losing what it reads is losing what {view.case} reads." if others else ""
-        rows.append((str(rank), view.case, str(advise(assessment, view)) + same))
+        advice, others = advise(assessment, view), sharing(view, choices)
+        same = f" The same goes for {', '.join(others)}, which behaves alike." if others else ""
+        rows.append((str(rank), view.case, f"{advice.said}.", f"{advice.because[:1].upper()}{advice.because[1:]}.{same}"))
     return rows
 
 

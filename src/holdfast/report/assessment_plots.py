@@ -59,7 +59,15 @@ def _local(worst: OffsetView, campaign: Campaign, *, name: str) -> str:
         if worst.recovery:
             at = worst.begin + worst.recovery - 1
             axes.axvline(at, color=SERIES[1], linestyle="--")
-            axes.annotate(f" R = {worst.recovery}", (at, 0.98), xycoords=("data", "axes fraction"), va="top", color=INK)
+            axes.annotate(
+                f"R = {worst.recovery}",
+                (at, 0.98),
+                (3, 0),  # points beside the line
+                xycoords=("data", "axes fraction"),
+                textcoords="offset points",
+                va="top",
+                color=INK,
+            )
         axes.margins(y=0.15)  # room above the line for the mark's figure
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=f"section ({campaign.section:,} keys)", ylabel="local quality score")

@@ -260,4 +260,5 @@ def test_json_csv_and_page_say_the_same():
     assert "24 injections of loss into 2 targets and 1 replicated group over 2,000 source tuples" in page
     assert page.count("<svg") == 3 + 1 + 3 + 2
     assert "behaves like loud" in page
-    assert "The same goes for calm: losing what it reads is losing what loud reads." in page
+    assert "The same goes for calm, which behaves alike." in page
+    assert page.count("Protect it with a replica.") == 1
