@@ -212,12 +212,12 @@ def _explain(graph: "Graph", cases: "Sequence[Case]", choices: "Sequence[Choice]
 
     faults = {case.name: fault_of({**fault, "target": case.target, "offset": 0, "tuples": 1, "side": case.side}) for case in cases}
     if as_json:
-        graphs = [{"case": name, "nodes": injected_nodes(graph, fault)} for name, fault in faults.items()]
+        graphs = [{"case": name, "nodes": injected_nodes(graph, each)} for name, each in faults.items()]
         why = [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices]
         print_json({"graphs": graphs, "choices": why})
         return
-    for name, fault in faults.items():
-        click.echo(f"{name}:\n{explained(graph, fault)}\n")
+    for name, each in faults.items():
+        click.echo(f"{name}:\n{explained(graph, each)}\n")
     for choice in choices:
         click.echo(str(choice))
 

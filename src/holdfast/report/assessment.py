@@ -149,7 +149,7 @@ def _spread_warning(assessment: Assessment, campaign: Campaign) -> str:
 
 
 def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for rank, view in enumerate(as_they_are(campaign, assessment), start=1):
         advice, others = advise(assessment, view), sharing(view, choices)
         same = f" The same goes for {', '.join(others)}, which behaves alike." if others else ""
