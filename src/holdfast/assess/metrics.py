@@ -94,7 +94,8 @@ def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float
 
     The standard deviation is the sample's, over the offsets' means; 0 for one offset. The test accepts where there is nothing
     to test (one offset, one repetition everywhere and equal means), where all scores are equal up to rounding, and rejects where
-    repetitions agree but offsets do not. With one repetition and different means it cannot test, and rejects.
+    repetitions agree but offsets do not. With one repetition and different means it cannot test, and rejects. Repetitions without
+    a quality (nan) are left out, and offsets that have none.
 
     >>> str(data_dependency([[0.0, 0.0], [0.0, 0.0]]))
     '(0.00, A)'

@@ -46,6 +46,8 @@ class Results:
                     f"another process is running a campaign in folder '{self.folder}'; wait until it ends, or give another folder"
                 )
             self._take(taken=self._begun())  # another process may have been here between opening and locking
+            for part in self.folder.rglob(".*.part"):  # what a process that was killed had half written
+                part.unlink()
             try:
                 yield
             except HoldfastError:

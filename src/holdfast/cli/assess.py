@@ -162,6 +162,7 @@ def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain:
     from holdfast.assess.results import require_room
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets, group_targets
+    from holdfast.execute.trace import require_there
     from holdfast.model.load import load_app
 
     app = load_app(app_file)
@@ -177,6 +178,7 @@ def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain:
         return
     if trace is None:
         raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
+    require_there(trace)
     require_room(options["out"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])

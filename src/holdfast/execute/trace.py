@@ -43,8 +43,7 @@ def open_trace(
     sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names. What is
     mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
-    if _is_local(path) and not _local(path).exists():
-        raise TraceError(_absent(path))
+    require_there(path)
     opened, mistakes = {}, []
     for source in graph.sources:
         try:
@@ -59,6 +58,12 @@ def open_trace(
     if len(opened) > 1:
         _require_one_order(opened, path)
     return opened
+
+
+def require_there(path: str) -> None:
+    """Raise TraceError for a trace on this machine that does not exist; asks no Spark."""
+    if _is_local(path) and not _local(path).exists():
+        raise TraceError(_absent(path))
 
 
 def _require_one_order(sources: Mapping[str, DataFrame], path: str) -> None:
@@ -95,8 +100,7 @@ def _absent(path: str) -> str:
 
 
 def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None, scratch: Path | None) -> DataFrame:
-    if _is_local(path) and not _local(path).exists():
-        raise TraceError(_absent(path))
+    require_there(path)
     try:
         frame = _reader(spark, path, typed=columns is not None)
         frame = _mapped(frame, source, columns) if columns else frame

@@ -146,6 +146,18 @@ def test_a_batch_that_was_being_written_when_the_process_died_counts_as_not_ther
     assert results.done() == set()
 
 
+def test_what_a_killed_process_had_half_written_is_removed_when_the_campaign_goes_on(tmp_path):
+    results = Results(tmp_path, campaign())
+    trial, *_ = campaign().trials()
+    results.add([(trial, outcome(1.0))])
+    for part in (tmp_path / ".facts.json.99.part", tmp_path / "outcomes" / ".000001.jsonl.99.part"):
+        part.write_text("half")
+    with results.locked():
+        pass
+    assert [path.name for path in tmp_path.rglob("*.part")] == []
+    assert results.done() == {trial}
+
+
 def test_a_folder_of_another_campaign_is_refused_with_what_differs(tmp_path):
     begun = Results(tmp_path, campaign())
     begun.add([(next(campaign().trials()), outcome(1.0))])

@@ -14,7 +14,7 @@ from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
 from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, spread_offsets, with_tuples
 from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, TraceError
 from holdfast.model import App
 
 APPLICATION = """
@@ -139,12 +139,20 @@ def test_a_profile_of_another_application_is_refused(tmp_path):
         profiled_rates(tmp_path / "orders.yaml", rare_alerts()[0])
 
 
+def test_a_trace_that_is_not_there_is_told_before_spark_is_started(tmp_path):
+    (tmp_path / "app.py").write_text(APPLICATION)
+    run = CliRunner().invoke(assess, [str(tmp_path / "app.py"), "--trace", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    assert isinstance(run.exception, TraceError) and "none' does not exist; make one with 'holdfast trace'" in str(run.exception)
+    assert run.stderr == ""
+
+
 def test_a_folder_that_cannot_take_results_is_told_before_anything_is_read(tmp_path):
     (tmp_path / "app.py").write_text(APPLICATION)
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.tex").write_text("one")
     for out, said in (("app.py", "is a file; results need a folder"), ("thesis", "holds something that is no campaign")):
-        run = CliRunner().invoke(assess, [str(tmp_path / "app.py"), "--trace", "none", "--out", str(tmp_path / out)])
+        there = str(tmp_path / "app.py")
+        run = CliRunner().invoke(assess, [there, "--trace", there, "--out", str(tmp_path / out)])
         assert isinstance(run.exception, HoldfastError) and said in str(run.exception)
         assert run.stderr == ""
 
