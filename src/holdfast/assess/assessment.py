@@ -65,8 +65,12 @@ class CaseView:
 
     @property
     def lasting(self) -> OffsetView | None:
-        """The first offset whose errors had not ended when the trace did, which saw them for the longest; None where all had."""
-        return min((view for view in self.offsets if view.lasting), key=lambda view: view.offset, default=None)
+        """The first offset whose errors had not ended when the trace did, which saw them for the longest; None where all had.
+
+        An offset after which the trace has room for the outage and no more says nothing about what follows it.
+        """
+        seen = [view for view in self.offsets if view.lasting and len(view.errors) > self.outage_sections]
+        return min(seen, key=lambda view: view.offset, default=None)
 
     @property
     def turning(self) -> OffsetView | None:

@@ -185,18 +185,19 @@ def test_the_most_critical_case_shows_how_its_damage_grows_with_the_outage():
 
 
 def test_advice_does_not_promise_an_end_of_errors_that_the_trace_did_not_see():
-    def lost(at):
+    def lost(at, peak=100.0):
         found = outcomes()
         for trial in found:
             if trial.case == "loud" and trial.offset == at:
                 sections = np.arange(at // 100, SECTIONS)
                 found[trial] = Outcome(sections, {"sum(x)": np.full(len(sections), 150.0), "count(x)": np.zeros(len(sections))})
-        return assess(campaign(), facts(), golden(), found.items)[0]
+        return assess(campaign(), facts(source={"tuples": 2000, "average": 50.0, "peak": peak}), golden(), found.items)[0]
 
     for at, sections in ((1000, 10), (1500, 5)):
         said = str(advise(lost(at), lost(at).case("loud")))
         assert f"the output had not settled when the trace ended, {sections} sections after the fault at offset {at:,}" in said
         assert "right again" not in said
+    assert lost(1000, peak=500.0).case("loud").lasting is None  # an outage that fills the rest of the trace
     recovered = assess(campaign(), facts(), golden(), outcomes().items)[0].case("loud")
     assert recovered.lasting is None  # at offset 1,500 it is wrong in 4 of 5 sections, and the last one is right
 
