@@ -2,15 +2,22 @@
 
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.cli.assess_campaign import carry_out, scores_of, subject_of, trace_rows
+from holdfast.cli.assess_fitting import longest_loss, spread_offsets
 from holdfast.cli.demo import example
 from holdfast.cli.shared import json_option, say, spark_options, spark_session
+
+if TYPE_CHECKING:
+    from holdfast.assess.case import Case, Places
+    from holdfast.assess.setting import Setting
+    from holdfast.model import Graph
 
 OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """0.5, 1.5, 2.5, 3.5 and 4.5 million of 5 million (section 6.2)."""
@@ -76,7 +83,7 @@ def debs11(
         campaign = Campaign(
             subject=subject_of(setting, app_file, str(path), None),
             cases=tuple(cases),
-            offsets=tuple(int(len(setting.rows.seq) * share) for share in OFFSETS),
+            offsets=_offsets(setting, cases),
             repetitions=repetitions,
             golden_runs=golden_runs or repetitions,
             scores=tuple(score.expression for score in setting.scores),
@@ -89,6 +96,23 @@ def debs11(
         click.echo(json.dumps(document, indent=2))
     else:
         _say(document, out)
+
+
+def papers_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
+    """The paper's offsets as shares of the trace; where that is too short for the longest outage at the last of them, as far apart
+    as it allows."""
+    wanted = tuple(int(len(places.source) * share) for share in OFFSETS)
+    if all(places.room(graph, case, tuples=tuples) > wanted[-1] for case, tuples in lost.items()):
+        return wanted
+    return spread_offsets(graph, places, lost)
+
+
+def _offsets(setting: "Setting", cases: "Sequence[Case]") -> tuple[int, ...]:
+    from holdfast.assess.campaign import OUTAGES_S, PACES
+
+    places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))
+    lost = {case: longest_loss(setting, places, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
+    return papers_offsets(setting.graph, places, lost)
 
 
 def _generated(out: Path, events: int, seed: int) -> Path:

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
+from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.debs11 import TABLE_2, findings, table_rows
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.score import score_of
+from holdfast.cli.reproduce_debs11 import papers_offsets
 from holdfast.model.load import load_app
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -133,6 +135,12 @@ def test_what_is_said_of_the_paper_is_what_its_own_figures_give(graph):
     )
     assert found["Source and TradeFilter share the longest recovery time"].paper.startswith("Source 340, TradeFilter 340, VWAP 73")
     assert "differ 8.1 times" in found["position in the graph does not predict criticality"].ours
+
+
+@pytest.mark.parametrize(("tuples", "offsets"), [(10, (10, 30, 50, 70, 90)), (11, (9, 27, 45, 62, 81)), (60, (4, 12, 20, 28, 36))])
+def test_offsets_are_the_papers_unless_the_trace_is_too_short_for_its_longest_outage(graph, tuples, offsets):
+    places = Places(np.arange(100), {"market": np.arange(100)}, Tempo(1.0, 1.0))
+    assert papers_offsets(graph, places, {Case(("market",)): tuples}) == offsets
 
 
 def test_the_table_has_the_papers_figures_beside_ours():
