@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "targets",
     multiple=True,
     metavar="NAME[,NAME]",
-    help="Whom to inject into, several names for a group. [default: chosen by the graph]",
+    help="Whom to inject into; several names, or a PE's, for a group. [default: chosen by the graph, and fused PEs]",
 )
 @click.option(
     "--offset",
@@ -159,6 +159,7 @@ def assess(**options: Any) -> None:
 
 
 def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
+    from holdfast.assess.group import fused_targets
     from holdfast.assess.results import require_room
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets, group_targets
@@ -171,8 +172,10 @@ def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain:
     named = group_targets(graph, [text.split(",") for text in (*options["targets"], *options["protected"])])
     targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
     fault = fault_named(options["fault"], side=options["side"])
-    chosen = targets or [(c.name,) for c in choices if c.chosen]
-    cases = cases_of(chosen, groups, failover_s=options["failover_s"], loses=options["side"])
+    alone = [(choice.name,) for choice in choices if choice.chosen]
+    fused = {} if targets else fused_targets(graph, alone, side=options["side"])
+    choices = (*choices, *fused.values())
+    cases = cases_of(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
     if explain:
         _explain(graph, cases, choices, fault=fault, as_json=as_json)
         return

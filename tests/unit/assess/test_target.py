@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.assess.group import fused_targets
 from holdfast.assess.target import choose_targets, group_target, group_targets, position
 from holdfast.errors import HoldfastError
 from holdfast.model import App, last_rows
@@ -61,6 +62,25 @@ def test_a_pe_is_a_group_of_its_operators():
     second = app.operator(inputs=first, pe="both", name="b")(lambda rows: rows)
     app.sink("out", second)
     assert group_target(app.graph(), ["both"]) == ("a", "b")
+
+
+def test_a_pe_whose_failure_no_target_shows_is_a_target_too():
+    app = App("fused")
+    source = app.source("s", "seq long, k string")
+    front = app.operator(inputs=source, pe="front", name="a")(lambda rows: rows)
+    kept = app.operator(inputs=front, keep=last_rows(1, by="k"), pe="front", name="b")(lambda rows: rows)
+    left = app.operator(inputs=kept, pe="back", name="c")(lambda rows: rows)
+    right = app.operator(inputs=kept, pe="back", name="d")(lambda rows: rows)
+    app.sink("out", left)
+    app.sink("rest", right)
+    graph = app.graph()
+    alone = [(name,) for name in chosen(graph)]
+    assert alone == [("s",), ("c",), ("d",)]
+    fused = fused_targets(graph, alone)  # what reaches the front is what the source sends
+    assert list(fused) == [("c", "d")]
+    assert str(fused["c", "d"]) == "c+d: a target, because they run in PE 'back' and fail together"
+    assert list(fused_targets(graph, [*alone, ("c", "d")])) == []
+    assert list(fused_targets(graph, alone, side="output")) == [("a", "b"), ("c", "d")]
 
 
 def test_an_unknown_target_is_named_with_those_that_exist(bargains):
