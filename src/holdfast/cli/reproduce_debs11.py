@@ -91,7 +91,8 @@ def debs11(
             seed=seed,
         )
         carry_out(setting, campaign, out / "campaign", choices=choices, check=False)
-    document = _written(out, app.graph(), time.monotonic() - began)
+    market = "a generated market" if trace is None else f"the market in {trace.name}"
+    document = _written(out, app.graph(), market, time.monotonic() - began)
     if as_json:
         click.echo(json.dumps(document, indent=2))
     else:
@@ -126,7 +127,7 @@ def _generated(out: Path, events: int, seed: int) -> Path:
     return path
 
 
-def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
+def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str, Any]:
     """Write debs11.html and debs11.json from the finished campaign."""
     from holdfast.assess.assessment import assess
     from holdfast.assess.case import Case
@@ -146,7 +147,7 @@ def _written(out: Path, graph: Any, seconds: float) -> dict[str, Any]:
     rows, what_if = table_rows(first), what_if_rows(campaign, first)
     parts = [
         paragraph(
-            f"Bargain Discovery over {facts['source']['tuples']:,} events of a generated market "
+            f"Bargain Discovery over {facts['source']['tuples']:,} events of {market} "
             f"({facts['source']['average']:,.0f} a second on average, {facts['source']['peak']:,.0f} at the peak); "
             f"{campaign.size:,} injections. The paper used a recorded market of December 2005, which is not public: sizes may "
             "differ, and what is to be compared is who stands above whom."
