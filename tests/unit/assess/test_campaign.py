@@ -293,6 +293,15 @@ def test_a_results_file_of_another_shape_is_named_with_what_is_wrong_and_what_to
     assert "remove it, and the same command finds it out again" in str(raised.value)
 
 
+def test_facts_say_how_far_a_fault_affects_where_the_campaign_says_how_many_tuples(tmp_path):
+    results = Results(tmp_path, campaign(affected=5))
+    results.write("facts", facts(lasts={"10": 14}))
+    with pytest.raises(HoldfastError, match=r"facts\.json' is damaged \(it has no lasts\.20\); remove it"):
+        results.read("facts")
+    results.write("facts", facts(lasts={"10": 14, "20": 24}))
+    assert results.read("facts")["lasts"]["20"] == 24
+
+
 def test_a_campaign_file_of_another_shape_is_named(tmp_path):
     (tmp_path / "campaign.json").write_text(json.dumps(campaign().document() | {"cases": [7]}))
     with pytest.raises(HoldfastError, match=r"campaign\.json' is damaged; give another folder"):
