@@ -6,7 +6,7 @@ from html import escape
 _STYLE = """
 :root{--ink:#1c2024;--faint:#9aa3ab;--paper:#fbfbf9;--card:#fff;--edge:#e3e5e3;--note:#59636b;--good:#1b7f4b;--bad:#b3261e;
 --s0:#2563a8;--s1:#c2571a;--s2:#2e8b57;--s3:#8e44ad;--s4:#b8860b;--s5:#5f6b73;
---exact:#0072b2;--tentative:#d98a00;--predicted:#b8579a;--absent:#c8401a}
+--exact:#0072b2;--tentative:#c47d00;--predicted:#b8579a;--absent:#c8401a}
 @media(prefers-color-scheme:dark){:root{--ink:#e7e9ea;--faint:#6d767d;--paper:#15181b;--card:#1d2125;--edge:#31373c;--note:#a3adb5;
 --good:#5fd39a;--bad:#ff8a80;--s0:#74b0f0;--s1:#f2a06a;--s2:#77d3a0;--s3:#cf9be6;--s4:#e6c35c;--s5:#a8b3bb;
 --exact:#4fb0ee;--tentative:#f0b429;--predicted:#e391c8;--absent:#ff7a50}}
@@ -25,6 +25,7 @@ th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600}
 .stacked td{display:inline-block;border:0;padding:0 1rem .2rem 0;white-space:normal;overflow-wrap:anywhere}
 .stacked td.words{display:block;min-width:0;padding-right:0}
 .stacked td:not(.words)::before{content:attr(data-column) ": ";color:var(--note)}}
+a{color:var(--s0)}:target{outline:2px solid var(--s0);outline-offset:.3rem;border-radius:.2rem}
 .good{color:var(--good)}.bad{color:var(--bad)}code{font-size:.9em}pre{overflow-x:auto;font-size:.85rem}
 """
 
@@ -37,6 +38,12 @@ def page(title: str, parts: Sequence[str]) -> str:
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><main><h1>{escape(title)}</h1>{''.join(parts)}"
         "</main></body></html>\n"
     )
+
+
+class Markup(str):
+    """A text that is HTML already, such as a link: it is put on the page as it is."""
+
+    __slots__ = ()
 
 
 def heading(text: str) -> str:
@@ -62,7 +69,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Seque
     body = "".join(
         "<tr>"
         + "".join(
-            f'<td{kinds.get(column, "")} data-column="{escape(column)}">{escape(cell)}</td>'
+            f'<td{kinds.get(column, "")} data-column="{escape(column)}">{_cell(cell)}</td>'
             for column, cell in zip(columns, row, strict=True)
         )
         + "</tr>"
@@ -70,6 +77,10 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Seque
     )
     stacked = " class=stacked" if words else ""
     return f'<div class="scroll"><table{stacked}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _cell(text: str) -> str:
+    return text if isinstance(text, Markup) else escape(text)
 
 
 def verdicts(rows: Sequence[tuple[str, bool | None, str]]) -> str:

@@ -14,14 +14,12 @@ from holdfast.manage.replicas import Replica
 from holdfast.manage.stories import job_line, node_line
 from holdfast.ui.consequences import ReplicaAt, TaskAt
 from holdfast.ui.picture import edges_of, picture_of
-from holdfast.ui.scene import ReplicaRow, Sample, TaskRow, epoch, sample_of, task_row
+from holdfast.ui.scene import SAMPLES, ReplicaRow, Sample, TaskRow, epoch, sample_of, task_row
 
 if TYPE_CHECKING:
     from holdfast.manage.livejob import LiveJob
     from holdfast.manage.orchestrator import Orchestrator
 
-SAMPLES = 900
-"""Samples kept per job: a quarter of an hour, one a second."""
 JOBS = 200
 RECENT_EVENTS = 500
 
@@ -63,7 +61,8 @@ class LiveScene:
     def jobs(self) -> list[dict[str, Any]]:
         jobs = self.orchestrator.jobs
         return [
-            {**job_line(jobs[number]), "application": _application(jobs[number])} for number in sorted(jobs, reverse=True)[:JOBS]
+            {**job_line(jobs[number]), "application": _application(jobs[number]), "quality": self._quality(number)}
+            for number in sorted(jobs, reverse=True)[:JOBS]
         ]
 
     def mark(self, job: int) -> Hashable:
@@ -178,6 +177,11 @@ class LiveScene:
             rows = self.tasks(number)
             watched.samples.append(sample_of(rows, at_s=now_s, first=watched.first, last=watched.last, cpu=dict(self._shares)))
             await asyncio.sleep(0)
+
+    def _quality(self, number: int) -> str | None:
+        """What the output of a job was worth when it was last looked at."""
+        watched = self._watched.get(number)
+        return watched.samples[-1].quality if watched is not None and watched.samples else None
 
     def _measure_cpu(self) -> None:
         """Cores used per node since its PE host last said."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -13,7 +14,7 @@ from holdfast.run.history import Event
 from holdfast.ui.consequences import COMING, LIVING, ReplicaAt, TaskAt
 from holdfast.ui.past import PastRun
 from holdfast.ui.picture import edges_of, picture_of
-from holdfast.ui.scene import TaskRow, epoch, sample_of
+from holdfast.ui.scene import SAMPLES, TaskRow, epoch, sample_of
 
 SAMPLE_S = 1.0
 
@@ -58,7 +59,7 @@ class Playback:
         self._usage: dict[str, Usage] = {}
         self._event = self._told = 0
         self._sampled_s = run.from_s
-        self._samples: list[list[Any]] = []
+        self._samples: deque[list[Any]] = deque(maxlen=SAMPLES)
         self._advance()
 
     def hello(self) -> dict[str, Any]:

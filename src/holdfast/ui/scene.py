@@ -9,6 +9,8 @@ from typing import Any, Protocol, TypeAlias
 from holdfast.ui.consequences import COMING, LIVING, TaskAt
 
 QUALITIES = ("exact", "tentative", "predicted", "absent")
+SAMPLES = 900
+"""Samples kept of a job: a quarter of an hour, one a second."""
 
 TaskRow: TypeAlias = tuple[Any, ...]
 """(state, quality, live epoch, clean epoch, lag_s, rows_s, latency_s, replicas); the replicas are rows of `ReplicaRow`."""
@@ -50,7 +52,7 @@ class Scene(Protocol):
         """The moment that the scene shows."""
 
     def jobs(self) -> list[dict[str, Any]]:
-        """The jobs, newest first."""
+        """The jobs, newest first; the `quality` of each is that of its output now, where that is known."""
 
     def mark(self, job: int) -> Hashable:
         """Changes whenever the job's picture does. None where there is no such job."""

@@ -57,6 +57,12 @@ def test_samples_cover_the_run_up_to_the_moment_shown(past):
     assert samples[-1][4] == 0.5
 
 
+def test_no_more_samples_are_kept_than_a_page_shows(past, monkeypatch):
+    monkeypatch.setattr("holdfast.ui.playback.SAMPLES", 5)
+    samples = at(read_run(past), 12.0).samples(7, 0.0)
+    assert [round(sample[0] - samples[-1][0]) for sample in samples] == [-4, -3, -2, -1, 0]
+
+
 def test_the_cpu_of_nodes_is_that_of_the_moment_shown(past):
     scene = at(read_run(past), 12.0)
     assert {node["name"]: (node["cpu"], node["memory_bytes"]) for node in scene.nodes()} == {

@@ -1,7 +1,7 @@
 // Lines over time, and the time line of faults: small canvases that share one axis, drawn when a sample comes.
 
 import { FONT, colours, onTheme, sharp } from "./theme.js";
-import { clock, count, seconds } from "./words.js";
+import { clock, count, say, seconds } from "./words.js";
 
 const LEFT = 4, RIGHT = 6, TOP = 6, BOTTOM = 17;
 
@@ -33,6 +33,15 @@ export class Charts {
     this.draw();
   }
 
+  // Point at the sample before or after the one that is pointed at.
+  step(by) {
+    const [from, to] = this.range();
+    const times = this.store.samples.map((row) => row[0]).filter((at) => at >= from && at <= to);
+    if (!times.length) return;
+    const at = this.hover === null ? times.length : times.findLastIndex((time) => time <= this.hover + 1e-3);
+    this.point(times[Math.max(0, Math.min(times.length - 1, at + by))]);
+  }
+
   draw() {
     for (const chart of this.list) chart.draw();
   }
@@ -50,9 +59,9 @@ class Base {
   constructor(charts, id) {
     Object.assign(this, { charts, store: charts.store, canvas: document.getElementById(`c-${id}`), value: document.getElementById(`v-${id}`) });
     this.seen = true;  // what is out of sight is not drawn
-    new IntersectionObserver(([entry]) => {
+    new IntersectionObserver((entries) => {
       const was = this.seen;
-      this.seen = entry.isIntersecting;
+      this.seen = entries[entries.length - 1].isIntersecting;
       if (this.seen && !was) this.draw();
     }).observe(this.canvas);
     this.canvas.addEventListener("pointermove", (event) => {
@@ -106,6 +115,14 @@ class Chart extends Base {
   constructor(charts, id, { unit, least, series }) {
     super(charts, id);
     Object.assign(this, { unit, least, series });
+    this.canvas.addEventListener("keydown", (event) => {
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      charts.step(step);
+      document.getElementById("time-said").textContent = this.value.textContent;
+    });
+    this.canvas.addEventListener("blur", () => charts.point(null));
   }
 
   draw() {
@@ -199,7 +216,7 @@ class Chart extends Base {
       text = known.some(([, value]) => value !== null) ? `${total.toFixed(2)} cores` : "–";
     } else if (this.canvas.id === "c-rate") text = known[0] ? `${this.unit(known[0][1])} → ${this.unit(known[1]?.[1] ?? null)} /s` : "–";
     else text = this.unit(known[0]?.[1] ?? null);
-    this.value.textContent = hover !== null && k >= 0 ? `${text} at ${clock(samples[k][0])}` : text;
+    say(this.value.id, hover !== null && k >= 0 ? `${text} at ${clock(samples[k][0])}` : text);
   }
 }
 
@@ -255,7 +272,7 @@ class Line extends Base {
     this.faults(frame);
     const down = this.store.open.size;
     const many = this.store.faults.length;
-    this.value.textContent = `${many} ${many === 1 ? "fault" : "faults"}, ${this.store.recovered} recovered${down ? `, ${down} down now` : ""}`;
+    say(this.value.id, `${many} ${many === 1 ? "fault" : "faults"}, ${this.store.recovered} recovered${down ? `, ${down} down now` : ""}`);
   }
 
   // The quality of the output as a band; what is not exact is lower, too.

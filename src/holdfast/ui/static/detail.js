@@ -1,6 +1,6 @@
 // The chosen task: how it is doing, where its replicas are, why they are there, and what would follow without them.
 
-import { DEAD, count, element, mark, seconds } from "./words.js";
+import { DEAD, count, element, fill, mark, seconds } from "./words.js";
 
 export class Detail {
   constructor(store, { whatIf, strike, show }) {
@@ -51,11 +51,7 @@ export class Detail {
     const key = JSON.stringify([this.index, row, this.foreseen.size]);
     if (key === this.parts) return undefined;
     this.parts = key;
-    const focused = document.activeElement?.dataset?.key;
-    const top = this.home.scrollTop;
-    this.home.replaceChildren(...this.about(task, row));
-    this.home.scrollTop = top;
-    if (focused) this.home.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    fill(this.home, this.about(task, row));
     return undefined;
   }
 
@@ -67,12 +63,12 @@ export class Detail {
   renderLoss() {
     const { loss, answer } = this.loss;
     this.parts = null;
-    this.home.replaceChildren(
+    fill(this.home, [
       element("h2", {}, `If ${loss} were lost now`),
       element("p", { class: "note" }, `${answer.struck.length} tasks struck: ${answer.goes_on.length} go on, ${answer.late.length} are late, ${answer.down.length} stop.`),
       saying(answer),
       element("p", {}, element("button", { type: "button", class: "link", onclick: () => this.show(-1) }, "Let go of this (Esc)")),
-    );
+    ]);
   }
 
   about(task, row) {
@@ -103,7 +99,7 @@ export class Detail {
         element("b", {}, node), element("span", { class: `state ${state}` }, state),
         element("span", { class: "note" }, `${role}${active ? "" : ", inactive"}${incarnation > 1 ? `, start ${incarnation}` : ""}`),
         element("span", { class: "grow" }),
-        element("button", { type: "button", class: "danger", "data-key": `kill ${key}`, disabled: !this.store.hello?.faults || DEAD.has(state), onclick: () => this.strike("crash-pe", { replica: key }) }, "kill")),
+        element("button", { type: "button", class: "danger", "aria-label": `Kill ${task.name} on ${node}`, "data-key": `kill ${key}`, disabled: !this.store.hello?.faults || DEAD.has(state), onclick: () => this.strike("crash-pe", { replica: key }) }, "kill")),
       element("p", { class: "note" }, [live === null ? null : `epoch ${live}`, lag ? `${seconds(lag)} behind` : null, failures ? `${failures} failures in a row` : null].filter(Boolean).join(" · ")),
       error ? element("p", { class: "wrong" }, error) : null,
       answer ? element("p", { class: "note" }, `Without it: ${brief(answer)}`) : null);

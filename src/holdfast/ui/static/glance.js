@@ -15,9 +15,10 @@ export function glance(store) {
   const lost = nodes.filter((node) => node.state === "lost").map((node) => node.name);
   say("nodes-note", lost.length ? `lost: ${lost.slice(0, 4).join(", ")}` : nodes.length ? "all beat" : "none has registered");
   const done = store.outages.filter((outage) => outage.to !== null && !outage.who.startsWith("node "));
-  big("recoveries-big", `${store.recovered}`, store.open.size ? ` · ${[...store.open.keys()].filter((who) => !who.startsWith("node ")).length} down` : "");
+  const down = [...store.open.keys()].filter((who) => !who.startsWith("node ")).length;
+  big("recoveries-big", `${store.recovered}`, down ? ` · ${down} down` : "");
   const last = done[done.length - 1];
-  say("recoveries-note", last ? `last: ${last.name} after ${seconds(last.to - last.from)}` : "nothing has failed");
+  say("recoveries-note", last ? `last: ${last.name} after ${seconds(last.to - last.from)}` : down ? "none has come back yet" : "nothing has failed");
 }
 
 function big(id, value, rest) {

@@ -38,17 +38,38 @@ export class Graph {
     this.arrange();
   }
 
+  // Give every task its place in the width there is. A view that the reader has chosen stays what it was, as far as it can.
   arrange() {
-    const picture = this.picture = this.store.picture;
+    const picture = this.store.picture, { view } = this;
+    const held = this.fitted || picture?.job !== this.picture?.job ? null : this.held();
+    this.picture = picture;
     this.sparks.length = 0;
     this.places = picture && this.width ? placesOf(picture, this.width) : null;
     if (this.places) {
       this.edgesOf = picture.tasks.map(() => []);
       this.places.edges.forEach((edge) => this.edgesOf[edge.from].push(edge));
       this.fit();
+      if (held && held.index < this.places.points.length) this.hold(held, view.scale);
     }
     this.whole = true;
     this.wake();
+  }
+
+  // The task that the reader looks at, chosen or in the middle, and where in the canvas it stands.
+  held() {
+    const { places, view, width, height } = this;
+    if (!places?.points.length) return null;
+    const shares = places.points.map(([x, y]) => [(x * view.scale + view.x) / width, (y * view.scale + view.y) / height]);
+    const off = ([x, y]) => Math.hypot(x - 0.5, y - 0.5);
+    const index = this.chosen >= 0 ? this.chosen : shares.reduce((best, share, k) => (off(share) < off(shares[best]) ? k : best), 0);
+    return { index, share: shares[index] };
+  }
+
+  hold({ index, share: [x, y] }, scale) {
+    const [px, py] = this.places.points[index];
+    this.view = { scale, x: x * this.width - px * scale, y: y * this.height - py * scale };
+    this.fitted = false;
+    if (!this.visible(px, py)) this.select(this.chosen);
   }
 
   fit() {
@@ -60,6 +81,7 @@ export class Graph {
     this.canvas.style.height = `${Math.round(height)}px`;
     this.height = Math.round(height);
     this.view = { scale, x: (width - places.width * scale) / 2, y: (height - places.height * scale) / 2 };
+    this.least = scale;
     this.fitted = true;
     this.whole = true;
     this.wake();
@@ -67,7 +89,7 @@ export class Graph {
 
   zoom(by, x = this.width / 2, y = this.height / 2) {
     const { view } = this;
-    const scale = Math.min(3, Math.max(0.15, view.scale * by));
+    const scale = Math.min(3, Math.max(Math.min(0.15, this.least), view.scale * by));
     view.x = x - ((x - view.x) * scale) / view.scale;
     view.y = y - ((y - view.y) * scale) / view.scale;
     view.scale = scale;
@@ -257,10 +279,10 @@ export class Graph {
     const { places, overlay } = this;
     const name = this.store.picture.tasks[index].name;
     let colour = null, label = "", dashed = false;
-    if (overlay?.down.has(name)) [colour, label] = [colours.absent, "stops"];
-    else if (overlay?.late.has(name)) [colour, label, dashed] = [colours.tentative, "late", true];
-    else if (overlay?.downstream.has(name)) [colour, label, dashed] = [colours.tentative, overlay.becomes, true];
-    else if (overlay?.goes.has(name)) [colour, label] = [colours.exact, "goes on"];
+    if (overlay?.down.has(name)) [colour, label] = [colours["absent-text"], "stops"];
+    else if (overlay?.late.has(name)) [colour, label, dashed] = [colours["tentative-text"], "late", true];
+    else if (overlay?.downstream.has(name)) [colour, label, dashed] = [colours[overlay.becomes === "predicted" ? "predicted-text" : "tentative-text"], overlay.becomes, true];
+    else if (overlay?.goes.has(name)) [colour, label] = [colours["exact-text"], "goes on"];
     if (colour) {
       context.strokeStyle = colour;
       context.lineWidth = 3;

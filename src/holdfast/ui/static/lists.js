@@ -1,8 +1,8 @@
 // Lists beside the graph: tasks (only the rows in sight are in the page), nodes, the plan, what happened.
 
-import { DEAD, MEANS, QUALITIES, bytes, clock, count, element, mark, seconds, taskOf } from "./words.js";
+import { DEAD, MEANS, QUALITIES, bytes, clock, count, element, fill, mark, seconds, taskOf } from "./words.js";
 
-const ROW = 36, SHOWN_EVENTS = 150, CHIPS = 24;
+const ROW = 36, SHOWN_EVENTS = 150, SHOWN_NODES = 100, SHOWN_JOBS = 60, CHIPS = 24;
 
 export class Tasks {
   constructor(store, { choose }) {
@@ -12,7 +12,7 @@ export class Tasks {
     this.chosen = -1;
     this.pool = new Map();
     this.order = [];
-    this.top = element("div", { class: "row top", role: "presentation" }, ...["task", "quality", "epoch", "lag", "rows/s", "nodes"].map((name, k) => element("span", { class: k > 1 && k < 5 ? "r" : "" }, name)));
+    this.top = element("div", { class: "row top", "aria-hidden": "true" }, ...["task", "quality", "epoch", "lag", "rows/s", "nodes"].map((name, k) => element("span", { class: k > 1 && k < 5 ? "r" : "" }, name)));
     this.space = element("div", {});
     this.home.append(this.top, this.space);
     this.home.addEventListener("scroll", () => this.render());
@@ -83,7 +83,8 @@ export class Tasks {
       else row.cells[k].textContent = text;
     });
     const top = `${(place + 1) * ROW}px`;
-    if (row.home.style.top !== top) row.home.style.top = top;
+    if (row.home.style.top !== top) row.home.style.top = top, row.home.setAttribute("aria-posinset", place + 1);
+    row.home.setAttribute("aria-setsize", this.order.length);
     row.home.classList.toggle("chosen", index === this.chosen);
     row.home.setAttribute("aria-selected", index === this.chosen);
     row.home.dataset.state = data?.[0] ?? "";
@@ -94,6 +95,7 @@ export class Nodes {
   constructor(store, { lose, choose }) {
     Object.assign(this, { store, lose, choose });
     this.home = document.getElementById("nodes");
+    this.rest = document.getElementById("nodes-rest");
     this.made = new Map();
   }
 
@@ -103,36 +105,60 @@ export class Nodes {
       if (!here.has(node)) here.set(node, []);
       here.get(node).push([index, number, state]);
     }));
-    const names = [...this.store.nodes.keys()].sort();
-    for (const [name, made] of this.made) if (!this.store.nodes.has(name)) made.home.remove(), this.made.delete(name);
-    names.forEach((name) => this.node(this.store.nodes.get(name), here.get(name) ?? []));
-    if (!names.length && !this.home.childElementCount) this.home.append(element("li", { class: "empty" }, "No node has registered: start one with holdfast node."));
-    else if (names.length) this.home.querySelector(".empty")?.remove();
+    const { nodes } = this.store;
+    const first = nodes.size > SHOWN_NODES ? (name) => nodes.get(name).state !== "lost" : () => false;  // of many, those that are lost come first
+    const names = [...nodes.keys()].sort((a, b) => first(a) - first(b) || (a < b ? -1 : 1)).slice(0, SHOWN_NODES);
+    const shown = new Set(names);
+    for (const [name, made] of this.made) if (!shown.has(name)) made.home.remove(), this.made.delete(name);
+    names.forEach((name, place) => this.node(nodes.get(name), here.get(name) ?? [], place));
+    this.rest.textContent = !names.length ? "No node has registered: start one with holdfast node." : nodes.size > names.length ? `and ${nodes.size - names.length} more` : "";
+    this.rest.hidden = !this.rest.textContent;
   }
 
-  node(node, replicas) {
-    const key = JSON.stringify([node, replicas]);
+  node(node, replicas, place) {
+    const { picture } = this.store;
+    const key = JSON.stringify([picture?.job, node, replicas]);
     let made = this.made.get(node.name);
-    if (made?.key === key) return;
-    if (!made) {
-      made = { home: element("li", { class: "node" }) };
-      this.made.set(node.name, made);
-      this.home.append(made.home);
-    }
+    if (!made) this.made.set(node.name, made = { home: element("li") });
+    if (this.home.children[place] !== made.home) this.home.insertBefore(made.home, this.home.children[place] ?? null);
+    if (made.key === key) return;
     made.key = key;
-    const focused = made.home.contains(document.activeElement) && document.activeElement.dataset.key;
     made.home.className = `node ${node.state}`;
     const meter = element("i");
     meter.style.width = `${Math.min(100, (100 * (node.cpu ?? 0)) / (node.cores || 1))}%`;
-    const rack = node.labels?.rack ? ` · rack ${node.labels.rack}` : "";
-    made.home.replaceChildren(
+    const said = [
+      node.cpu == null ? "CPU –" : `${node.cpu.toFixed(2)} ${node.cores ? `of ${count(node.cores)} ` : ""}cores`, bytes(node.memory_bytes),
+      node.labels?.rack ? `rack ${node.labels.rack}` : null, node.stalled_s ? `silent for ${seconds(node.stalled_s)}` : null,
+    ];
+    fill(made.home, [
       element("div", { class: "top" }, element("b", {}, node.name), element("span", { class: `state ${node.state}` }, node.state),
-        this.store.picture ? element("button", { type: "button", "data-key": "if", onclick: () => this.lose(node.name) }, "what if it were lost?") : null),
-      element("div", { class: "meter", title: "CPU" }, meter),
-      element("p", { class: "note" }, `${node.cpu == null ? "CPU –" : `${node.cpu.toFixed(2)} of ${count(node.cores)} cores`} · ${bytes(node.memory_bytes)}${rack}${node.stalled_s ? ` · silent for ${seconds(node.stalled_s)}` : ""}`),
-      element("div", { class: "chips" }, ...replicas.slice(0, CHIPS).map(([index, number, state]) => element("button", { type: "button", class: `chip ${state}`, title: state, "data-key": `${index}.${number}`, onclick: () => this.choose(index) }, this.store.picture.tasks[index]?.name ?? "")),
-        replicas.length > CHIPS ? element("span", { class: "note" }, `and ${replicas.length - CHIPS} more`) : null));
-    if (focused) made.home.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+        picture ? element("button", { type: "button", "aria-label": `What if ${node.name} were lost?`, onclick: () => this.lose(node.name) }, "what if it were lost?") : null),
+      element("div", { class: "meter", "aria-hidden": "true" }, meter),
+      element("p", { class: "note" }, said.filter(Boolean).join(" · ")),
+      element("div", { class: "chips" }, ...replicas.slice(0, CHIPS).map(([index, number, state]) => this.chip(picture.tasks[index]?.name ?? "", index, number, state)),
+        replicas.length > CHIPS ? element("span", { class: "note" }, `and ${replicas.length - CHIPS} more`) : null)]);
+  }
+
+  chip(name, index, number, state) {
+    return element("button", { type: "button", class: `chip ${state}`, title: state, "aria-label": `${name}, ${state}`, "data-key": `${index}.${number}`, onclick: () => this.choose(index) }, name);
+  }
+}
+
+// Every job with its state and what its output is worth now; there from the second job on.
+export class Jobs {
+  constructor(store, { follow }) {
+    Object.assign(this, { store, follow });
+    this.home = document.getElementById("jobs");
+  }
+
+  render() {
+    const { jobs, picture } = this.store;
+    document.getElementById("jobs-card").hidden = jobs.length < 2;
+    fill(this.home, [...jobs.slice(0, SHOWN_JOBS).map((job) => element("li", { "data-key": `${job.id}` },
+      element("button", { type: "button", class: "job", "aria-current": job.id === picture?.job ? "true" : null, onclick: () => this.follow(job.id) },
+        element("b", {}, job.name), element("span", { class: "note" }, `job ${job.id}`), element("span", { class: `state ${job.state}` }, job.state),
+        element("span", { class: job.quality ? `t-${job.quality}` : "note" }, mark(job.quality), job.quality ?? "no output yet")))),
+    jobs.length > SHOWN_JOBS ? element("li", { class: "note" }, `and ${jobs.length - SHOWN_JOBS} more, in the list above`) : null]);
   }
 }
 

@@ -5,24 +5,30 @@ import { Detail } from "./detail.js";
 import { Feed, WrongToken, ask } from "./feed.js";
 import { glance } from "./glance.js";
 import { Graph } from "./graph.js";
-import { Events, Nodes, Plan, Tasks, legend } from "./lists.js";
+import { tab } from "./keeping.js";
+import { Events, Jobs, Nodes, Plan, Tasks, legend } from "./lists.js";
 import { Player } from "./player.js";
 import { Store } from "./store.js";
 import { Strike } from "./strike.js";
 import { toggleTheme } from "./theme.js";
-import { element, say } from "./words.js";
+import { element, fill, say } from "./words.js";
 
 const LISTS_MS = 250, EVERY_S = 1 / 60, FOLLOW_S = 86400;
 const get = (id) => document.getElementById(id);
 const store = new Store();
-const fragment = new URLSearchParams(location.hash.slice(1));
-let job = Number(fragment.get("job") ?? 0);
-if (fragment.get("token")) sessionStorage.setItem("holdfast-token", fragment.get("token"));
-remember();
+let job = 0;
+takeAddress();
 
-const token = () => sessionStorage.getItem("holdfast-token") ?? "";
-const whatIf = (kind, name) => ask(`/v1/jobs/${store.picture.job}/consequences?${new URLSearchParams({ [kind]: name })}${player.moment()}`, token())
-  .catch((error) => (said(error.message), null));
+const token = () => tab.getItem("holdfast-token") ?? "";
+async function whatIf(kind, name) {
+  if (!store.picture) return null;
+  try {
+    return await ask(`/v1/jobs/${store.picture.job}/consequences?${new URLSearchParams({ [kind]: name })}${player.moment()}`, token());
+  } catch (error) {
+    said(error.message);
+    return null;
+  }
+}
 
 const graph = new Graph(get("graph"), store, { choose });
 const charts = new Charts(store);
@@ -31,6 +37,7 @@ const tasks = new Tasks(store, { choose });
 const nodes = new Nodes(store, { choose, lose: async (name) => imagine(name, await whatIf("node", name)) });
 const plan = new Plan(store, { choose });
 const events = new Events(store);
+const list = new Jobs(store, { follow });
 const player = new Player(store, { restart: () => { forget(); feed.start(); } });
 const strike = new Strike(store, {
   whatIf, said: (text) => said(`Struck: ${text}`),
@@ -85,25 +92,26 @@ function picture() {
   say("graph-title", shown ? shown.application ?? shown.name : "The application");
   get("graph-empty").hidden = !!shown;
   get("graph").hidden = !shown;
-  say("graph-empty", shown ? "" : store.jobs.length ? "This job has no tasks yet." : "No job runs here. Hand one in with holdfast submit, or start holdfast run.");
+  const away = job && !store.jobs.some((each) => each.id === job);
+  say("graph-empty", shown ? "" : away ? `Job ${job} does not run here; it has ended, or never was.` : store.jobs.length ? "This job has no tasks yet." : "No job runs here. Hand one in with holdfast submit, or start holdfast run.");
 }
 
 function jobs() {
   const select = get("job");
   const known = store.jobs.map((each) => [String(each.id), `${each.name} · job ${each.id}`]);
-  select.replaceChildren(...(known.length ? known : [["0", "no job"]]).map(([value, text]) => element("option", { value }, text)));
-  select.disabled = known.length < 1;
-  const shown = store.picture?.job ?? store.jobs[0]?.id;
-  if (shown) select.value = String(shown);
+  const shown = store.picture?.job ?? (job || store.jobs[0]?.id);
   const line = store.jobs.find((each) => each.id === shown);
-  get("job-state").hidden = !line;
+  if (shown && !line) known.unshift([String(shown), store.picture ? `${store.picture.name} · job ${shown}` : `job ${shown}`]);
+  fill(select, (known.length ? known : [["0", "no job"]]).map(([value, text]) => element("option", { value, "data-key": value }, text)));
+  select.disabled = known.length < 1;
+  if (shown) select.value = String(shown);
+  get("job-state").hidden = !line && !store.gone;
   if (line) say("job-state", line.state);
   if (store.gone) {
     const told = store.events.findLast((event) => event.kind === "job" && event.job === shown)?.text.split(":")[0].split(" -> ")[1];
-    get("job-state").hidden = false;
     say("job-state", told ?? "ended");
-    if (!line) select.prepend(element("option", { value: String(shown), selected: true }, `${store.picture.name} · job ${shown}`));
   }
+  list.render();
   if (!store.picture) picture();
   document.title = line ? `${line.name}: ${line.state} · holdfast` : "holdfast";
 }
@@ -146,15 +154,25 @@ function linked(state, text) {
   const pill = get("link");
   if (pill.dataset.state === state && !text) return;
   pill.dataset.state = state;
-  say("link-said", { live: "live", past: "playback", away: "away, trying again", token: "token needed" }[state]);
+  say("link-said", { connecting: "connecting", live: "live", past: "playback", away: "away, trying again", token: "token needed" }[state]);
   pill.title = text ?? "";
   if (state === "token") askToken(text);
 }
 
 function askToken(text) {
-  if (token()) get("token-wrong").textContent = text;
+  if (token()) say("token-wrong", text);
   if (!get("token-dialog").open) get("token-dialog").showModal();
   get("token").focus();
+}
+
+// Take what the address says: a token, which leaves it at once, and a job. Whether it said anything.
+function takeAddress() {
+  const address = new URLSearchParams(location.hash.slice(1));
+  if (!address.has("token") && !address.has("job")) return false;
+  if (address.get("token")) tab.setItem("holdfast-token", address.get("token"));
+  job = Number(address.get("job")) || 0;
+  remember();
+  return true;
 }
 
 function remember() {
@@ -178,24 +196,35 @@ function follow(number) {
 
 let hide = 0;
 function said(text) {
-  say("toast", text);
   get("toast").hidden = false;
+  say("toast", text);
   clearTimeout(hide);
-  hide = setTimeout(() => { get("toast").hidden = true; }, 4000);
+  hide = setTimeout(() => { get("toast").hidden = true; say("toast", ""); }, 4000);
 }
 
 get("token-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  sessionStorage.setItem("holdfast-token", get("token").value.trim());
+  tab.setItem("holdfast-token", get("token").value.trim());
   ask("/v1/feed?wait_s=0", token(), {}).then(() => {}, (error) => error).then((error) => {
     if (error instanceof WrongToken) return askToken(error.message);
     get("token").value = "";
-    get("token-wrong").textContent = "";
-    get("token-dialog").close();
+    tokenTaken();
     return feed.start();
   });
 });
+function tokenTaken() {
+  say("token-wrong", "");
+  linked("connecting");
+  get("token-dialog").close();
+}
 get("token-dialog").addEventListener("cancel", (event) => event.preventDefault());
+get("token-dialog").addEventListener("close", () => { if (get("link").dataset.state === "token") askToken(""); });  // a second Escape closes it all the same
+addEventListener("hashchange", () => {
+  if (!takeAddress()) return;
+  tokenTaken();
+  forget();
+  feed.start();
+});
 get("job").addEventListener("change", () => follow(Number(get("job").value)));
 get("theme").addEventListener("click", toggleTheme);
 get("help-open").addEventListener("click", () => get("help-dialog").showModal());
@@ -216,6 +245,7 @@ get("graph").addEventListener("keydown", (event) => {
 });
 
 const KEYS = {
+  __proto__: null,
   g: () => get("graph").focus(), f: () => { if (!get("fault-open").disabled) strike.open(); }, t: toggleTheme, "?": () => get("help-dialog").showModal(),
   "/": () => get("filter").focus(), "+": () => graph.zoom(1.25), "-": () => graph.zoom(0.8), 0: () => graph.fit(),
   "[": () => beside(1), "]": () => beside(-1), Escape: () => choose(-1),

@@ -48,7 +48,7 @@ export class Store {
     if (frame.hello) this.hello = frame.hello, this.dirty.add("hello");
     if (frame.jobs) this.jobs = frame.jobs, this.dirty.add("jobs");
     if (frame.nodes) this.takeNodes(frame.nodes);
-    if (frame.gone) this.gone = true, this.dirty.add("jobs");
+    if (frame.gone || (frame.hello && this.picture && !frame.picture)) this.gone = true, this.dirty.add("jobs");  // it went while nobody told us
     if (frame.picture) this.takePicture(frame.picture);
     if (frame.events) this.takeEvents(frame.events);
     if (frame.tasks) this.takeRows(frame.tasks);
@@ -73,7 +73,7 @@ export class Store {
     this.picture = picture;
     this.gone = false;
     this.samples = [];
-    this.dirty.add("picture").add("samples").add("tasks");
+    this.dirty.add("picture").add("samples").add("tasks").add("jobs");
   }
 
   takeRows(rows) {
@@ -146,7 +146,7 @@ export class Store {
   }
 
   takeSamples(samples) {
-    this.samples.push(...samples);
+    for (const sample of samples) this.samples.push(sample);
     if (this.samples.length > SAMPLES) this.samples.splice(0, this.samples.length - SAMPLES);
     this.dirty.add("samples");
   }

@@ -51,7 +51,9 @@ export class Strike {
 
   async changed() {
     const kind = this.kind();
-    for (const name of ["replica", "node", "for", "by"]) document.getElementById(`fault-${name}-row`).hidden = !kind.includes(name);
+    for (const name of ["replica", "node", "for", "by"]) {
+      document.getElementById(`fault-${name}-row`).hidden = this.field[name].disabled = !kind.includes(name);  // what cannot be seen must not be found wrong
+    }
     this.field.sure.checked = false;
     this.field.wrong.textContent = "";
     this.ready();

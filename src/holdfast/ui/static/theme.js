@@ -1,5 +1,7 @@
 // Light and dark: as the system has it, until the reader says otherwise. Colours are read once per change, for the canvases.
 
+import { browser } from "./keeping.js";
+
 const NAMES = ["ink", "soft", "faint", "card", "edge", "sunk", "accent", "exact", "tentative", "predicted", "absent", "none",
   "exact-text", "tentative-text", "predicted-text", "absent-text", "s0", "s1", "s2", "s3", "s4", "s5"];
 
@@ -8,7 +10,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 const listeners = new Set();
 
 function apply() {
-  const chosen = localStorage.getItem("holdfast-theme");
+  const chosen = browser.getItem("holdfast-theme");
   document.documentElement.dataset.theme = chosen ?? (system.matches ? "dark" : "light");
   const style = getComputedStyle(document.documentElement);
   for (const name of NAMES) colours[name] = style.getPropertyValue(`--${name}`).trim();
@@ -17,8 +19,8 @@ function apply() {
 
 export function toggleTheme() {
   const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  if (next === (system.matches ? "dark" : "light")) localStorage.removeItem("holdfast-theme");
-  else localStorage.setItem("holdfast-theme", next);
+  if (next === (system.matches ? "dark" : "light")) browser.removeItem("holdfast-theme");
+  else browser.setItem("holdfast-theme", next);
   apply();
 }
 

@@ -47,11 +47,36 @@ export function element(tag, attributes = {}, ...children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
     if (name === "class") made.className = value;
-    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name.startsWith("on")) made[name] = value;
     else made.setAttribute(name, value === true ? "" : value);
   }
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
+}
+
+// Makes what a home holds like these children and touches only what differs: a press on a button, a selection, the focus and
+// the place of whoever reads aloud outlive it.
+export function fill(home, children) {
+  const wanted = [...children].filter((child) => child !== null && child !== undefined).map((child) => (child instanceof Node ? child : new Text(child)));
+  wanted.forEach((made, k) => {
+    const had = home.childNodes[k];
+    if (!had) home.append(made);
+    else if (had.nodeName !== made.nodeName || had.dataset?.key !== made.dataset?.key) had.replaceWith(made);
+    else become(had, made);
+  });
+  while (home.childNodes.length > wanted.length) home.lastChild.remove();
+}
+
+function become(had, made) {
+  if (had.nodeType === Node.TEXT_NODE) {
+    if (had.data !== made.data) had.data = made.data;
+    return;
+  }
+  for (const { name } of [...had.attributes]) if (name !== "style" && !made.hasAttribute(name)) had.removeAttribute(name);
+  for (const { name, value } of made.attributes) if (name !== "style" && had.getAttribute(name) !== value) had.setAttribute(name, value);
+  if (had.style.cssText !== made.style.cssText) had.style.cssText = made.style.cssText;  // as an attribute it would be inline, which is forbidden
+  had.onclick = made.onclick;
+  fill(had, made.childNodes);
 }
 
 export const mark = (quality) => element("span", { class: `mark ${quality ?? "waiting"}`, "aria-hidden": "true" });

@@ -1,0 +1,217 @@
+"""Using the page while it changes: with a mouse, with keys, with a reader, with names that mean harm, and for long."""
+
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPT = runpy.run_path(str(Path(__file__).parent / "script.py"))
+first, node, row, sample = (SCRIPT[name] for name in ("first", "node", "row", "sample"))
+
+
+@pytest.fixture
+def script() -> Iterator:
+    made = SCRIPT["Script"]()
+    made.begins = first("in", "mean", "out")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def opened(visit, script):
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}") as page:
+        page.locator("#tasks [role=option]").nth(2).wait_for()
+        yield page
+
+
+def press(page, locator) -> None:
+    locator.scroll_into_view_if_needed()
+    box = locator.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+
+
+def test_a_press_outlives_the_updates_that_come_before_its_release(opened, script):
+    opened.locator("#task-1").click()
+    kill = opened.get_by_role("button", name="Kill mean/0 on n1")
+    press(opened, kill)
+    script.say(tasks={1: row(2)})
+    opened.locator("#detail dd", has_text="2").first.wait_for()
+    opened.mouse.up()
+    opened.locator("#fault-dialog[open]").wait_for()
+    assert opened.locator("#fault-replica").input_value() == "1:mean/0.0"
+    opened.keyboard.press("Escape")
+    press(opened, opened.locator(".node .chip", has_text="out/0"))
+    script.say(nodes={"changed": [node(cpu=1.25)], "names": ["n1"]})
+    opened.locator(".node", has_text="1.25 of 2 cores").wait_for()
+    opened.mouse.up()
+    opened.locator("#detail h2", has_text="out/0").wait_for()
+
+
+def test_what_a_reader_has_marked_and_what_has_the_focus_outlive_updates(opened, script):
+    script.say(tasks={1: row(1, error="no space left on device")})
+    opened.locator("#task-1").click()
+    opened.locator("#detail .wrong", has_text="no space left").wait_for()
+    opened.evaluate("() => getSelection().selectAllChildren(document.querySelector('#detail .wrong'))")
+    opened.locator("#detail").get_by_role("button", name="Close").focus()
+    script.say(tasks={1: row(2, error="no space left on device")})
+    opened.locator("#detail dd", has_text="2").first.wait_for()
+    assert opened.evaluate("() => getSelection().toString()") == "no space left on device"
+    assert opened.evaluate("() => document.activeElement.getAttribute('aria-label')") == "Close"
+
+
+def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
+    opened.keyboard.press("g")
+    for _ in range(4):
+        opened.keyboard.press("+")
+    before, width = opened.evaluate("() => [holdfast.graph.view.scale, holdfast.graph.width]")
+    opened.locator("#task-2").click()
+    opened.wait_for_function(f"() => holdfast.graph.width < {width}")
+    assert opened.evaluate("() => holdfast.graph.view.scale") == before
+    assert opened.evaluate("() => holdfast.graph.visible(...holdfast.graph.places.points[2])")
+    opened.keyboard.press("0")
+    assert opened.evaluate("() => holdfast.graph.fitted")
+
+
+def test_an_address_that_is_pasted_into_the_open_page_is_taken_and_its_token_hidden(opened, script):
+    opened.evaluate("() => { location.hash = '#token=another&job=1' }")
+    opened.wait_for_function("() => !location.hash.includes('token')")
+    opened.locator("#tasks [role=option]").nth(2).wait_for()
+    assert script.tokens[-1] == "another" and script.asked[-1] == "1"
+
+
+def test_a_job_that_went_while_the_page_was_away_is_no_longer_said_to_run(opened, script):
+    opened.locator("#job-state", has_text="running").wait_for()
+    script.begins = {"hello": {**script.begins["hello"], "term": 2}, "jobs": [], "at_s": 1010.0}
+    script.drop()
+    opened.locator("#job-state", has_text="ended").wait_for()
+    assert opened.locator("#job option:checked").inner_text() == "scripted · job 1"
+    script.begins = first("in", "mean", "out")
+    script.drop()
+    opened.locator("#job-state", has_text="running").wait_for()
+
+
+def test_a_job_that_is_not_there_is_told_and_not_taken_for_the_newest(visit, script):
+    script.begins = {name: value for name, value in script.begins.items() if name not in ("picture", "tasks", "samples")}
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}&job=99") as page:
+        page.locator("#graph-empty", has_text="Job 99 does not run here").wait_for()
+        assert page.locator("#job").input_value() == "99"
+
+
+def test_several_jobs_are_listed_with_their_states_and_what_their_output_is_worth(visit, script):
+    script.begins = first("in", "mean", "out", jobs=(2, 1))
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}") as page:
+        page.locator("#jobs .job").nth(1).wait_for()
+        assert page.locator("#jobs .job").all_inner_texts()[0].split("\n") == ["job-2", "job 2", "running", "tentative"]
+        assert page.locator("#jobs .job[aria-current=true]").inner_text().startswith("job-1")
+        page.locator("#jobs .job").first.click()
+        page.wait_for_function("() => location.hash === '#job=2'")
+        script.begins = first("in", "mean", "out")
+        script.drop()
+        page.locator("#jobs-card").wait_for(state="hidden")
+        assert script.asked[-1] == "2"
+
+
+def test_a_number_that_is_not_asked_for_cannot_be_wrong(opened, script):
+    opened.keyboard.press("f")
+    opened.select_option("#fault-kind", "stall-pe")
+    opened.fill("#fault-for", "0")
+    opened.select_option("#fault-kind", "crash-pe")
+    opened.locator("#fault-foreseen", has_text="Nothing that runs").wait_for()
+    opened.check("#fault-sure")
+    opened.click("#fault-strike")
+    opened.locator("#fault-dialog").wait_for(state="hidden")
+    assert script.struck == [{"fault": "crash-pe", "pe": "1:in/0.0", "settings": {}}]
+
+
+def test_a_token_is_asked_for_until_there_is_one(visit, script):
+    with visit(f"{script.url}#token=wrong", forgiven="401") as page:
+        page.locator("#token-wrong", has_text="that is not the user token").wait_for()
+        for _ in range(3):
+            page.keyboard.press("Escape")
+        page.locator("#token-dialog[open]").wait_for()
+        page.fill("#token", "right")
+        page.press("#token", "Enter")
+        page.locator("#tasks [role=option]").nth(2).wait_for()
+        assert page.locator("#token-dialog[open]").count() == 0
+
+
+def test_a_browser_that_keeps_nothing_shows_the_page_all_the_same(chromium, script):
+    context = chromium.new_context()
+    blocked = "{ get() { throw new DOMException('denied', 'SecurityError') } }"
+    for kind in ("localStorage", "sessionStorage"):
+        context.add_init_script(f"Object.defineProperty(window, '{kind}', {blocked})")
+    page = context.new_page()
+    page.goto(f"{script.url}#token={SCRIPT['TOKEN']}")
+    page.locator("#tasks [role=option]").nth(2).wait_for()
+    page.keyboard.press("t")
+    assert page.evaluate("() => document.documentElement.dataset.theme") == "dark"
+    context.close()
+
+
+def test_charts_are_read_with_the_arrow_keys(opened, script):
+    script.say(samples=[sample(1000.0), [1001.0, 0.1, 100.0, 90.0, 3.0, "exact", [1, 0, 0, 0], {}]], at_s=1001.0)
+    opened.locator("#v-latency", has_text="3.0 s").wait_for()
+    opened.locator("#c-latency").focus()
+    opened.keyboard.press("ArrowLeft")
+    opened.keyboard.press("ArrowLeft")
+    opened.locator("#time-said", has_text="0.2 s at").wait_for()
+    opened.keyboard.press("Tab")
+    opened.wait_for_function("() => document.getElementById('v-latency').textContent === '3.0 s'")
+
+
+def test_a_reader_is_told_what_changes_and_not_every_figure(opened, script):
+    live = "() => [...document.querySelectorAll('output, [aria-live], [role=status], [role=alert]')].map((each) => each.id)"
+    assert sorted(opened.evaluate(live)) == [
+        "fault-foreseen", "fault-wrong", "graph-said", "link", "out-quality", "time-said", "toast", "token-wrong",
+    ]  # fmt: skip
+    script.say(samples=[sample(1001.0, quality="tentative")])
+    opened.locator("#out-quality", has_text="tentative").wait_for()
+    options = opened.locator("#tasks [role=option]")
+    assert [options.nth(1).get_attribute(name) for name in ("aria-posinset", "aria-setsize")] == ["2", "3"]
+    assert opened.locator("h1").inner_text() == "holdfast"
+    unnamed = """() => [...document.querySelectorAll('button, select, input, canvas')].filter((each) =>
+        !(each.textContent.trim() || each.ariaLabel || each.labels?.length)).map((each) => each.outerHTML)"""
+    assert opened.evaluate(unnamed) == []
+
+
+def test_names_and_errors_are_shown_as_they_are_and_never_become_markup(opened, script):
+    harm = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+    shown = first("in", "mean", "out", jobs=(1, 2))
+    shown["picture"] |= {"application": harm, "name": harm}
+    for task in shown["picture"]["tasks"]:
+        task |= {"name": f"{harm}/0", "operators": [harm], "reads": [harm], "makes": [harm]}
+        task["reason"] = {"planned": True, "why": [harm], "quality_without": 0.1}
+    shown["picture"]["plan"] |= {"said": harm, "quality": 0.5, "next": {"why": harm}}
+    for job in shown["jobs"]:
+        job |= {"name": harm, "state": harm}
+    shown["nodes"] = {"changed": [{**node(harm), "labels": {"rack": harm}}], "names": [harm]}
+    shown["tasks"] = {k: row(1, node=harm, error=harm) for k in range(3)}
+    shown["events"] = [
+        {"number": 1, "at_s": 1.0, "kind": "fault", "text": harm, "job": 1, "node": harm, "replica": f"1:{harm}/0.0", "data": {}}
+    ]
+    script.begins = shown
+    script.drop()
+    opened.locator("#graph-title", has_text="<img").wait_for()
+    opened.locator("#task-1").click()
+    opened.locator("#detail .wrong", has_text="<script>").wait_for()
+    opened.keyboard.press("f")
+    opened.locator("#fault-dialog[open]").wait_for()
+    assert (
+        opened.evaluate("() => document.querySelectorAll('main img, main script, dialog img, header img:not(.logo)').length") == 0
+    )
+
+
+def test_whatever_comes_in_the_page_holds_no_more_of_it_than_it_says(opened, script):
+    sizes = """() => [holdfast.store.events.length, holdfast.store.samples.length, holdfast.store.outages.length,
+        holdfast.store.faults.length, document.getElementById('events').childElementCount, holdfast.store.newest]"""
+    for start in range(1, 4001, 500):
+        events = [
+            {"number": k, "at_s": 1000.0 + k, "kind": ("fault", "replica", "replica")[k % 3], "text": "failed", "job": 1,
+             "node": "n1", "replica": f"1:mean/0.{k // 3 % 3}", "data": {"state": ("", "failed", "running")[k % 3]}}
+            for k in range(start, start + 500)
+        ]  # fmt: skip
+        script.say(events=events, samples=[sample(1000.0 + k) for k in range(start, start + 500)], at_s=1000.0 + start)
+    opened.wait_for_function("() => holdfast.store.newest === 4000 && document.getElementById('events').childElementCount === 150")
+    assert opened.evaluate(sizes) == [1000, 900, 300, 200, 150, 4000]
