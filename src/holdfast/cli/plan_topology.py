@@ -11,7 +11,15 @@ from holdfast.cli.plan_output import unwritable, write_output, write_page
 from holdfast.errors import HoldfastError
 from holdfast.model.document import document_text
 from holdfast.model.topology import Topology
-from holdfast.plan.ppa import PLANNERS, Measure, internal_completeness, measured_criticality, output_fidelity
+from holdfast.plan.ppa import (
+    PLANNERS,
+    Measure,
+    internal_completeness,
+    measured_criticality,
+    output_fidelity,
+    planner_names,
+    planner_of,
+)
 from holdfast.plan.ppa.adapt import Adaptation, adapt
 from holdfast.plan.ppa.document import PlanDocument, plan_document, read_plan
 from holdfast.plan.ppa.explain import OBJECTIVES, next_unit, reasons
@@ -73,17 +81,12 @@ def _page(best: PlanDocument, measure: Measure, documents: list[PlanDocument]) -
 
 
 def _planners(name: str) -> list[Planner]:
-    if name == "all":
-        return list(PLANNERS.values())
-    if name not in PLANNERS:
-        raise HoldfastError(f"there is no planner '{name}' of topologies; planners are: {', '.join(PLANNERS)}, all")
-    return [PLANNERS[name]]
+    return [planner_of(each) for each in (planner_names() if name == "all" else [name])]
 
 
 def _compared(planner: Planner) -> list[Planner]:
     """What a planner is drawn beside: the paper's two."""
-    names = dict.fromkeys([planner.name, "structure-aware", "greedy"])
-    return [PLANNERS[name] for name in names]
+    return [planner, *(PLANNERS[name] for name in ("structure-aware", "greedy") if name != planner.name)]
 
 
 def _measure(topology: Topology, *, objective: str | None, ic: float | None, criticality: Path | None) -> Measure:

@@ -45,6 +45,19 @@ SPARK = {
 }
 
 
+def share_of_cluster(master: str, cores: int) -> dict[str, str]:
+    """Settings that keep a node to its own cores. YARN and Kubernetes know of no sum to keep to, only of executors.
+
+    >>> share_of_cluster("spark://head:7077", 4)
+    {'spark.cores.max': '4'}
+    >>> share_of_cluster("yarn", 4)["spark.executor.cores"]
+    '4'
+    """
+    if master.startswith(("yarn", "k8s://")):
+        return {"spark.executor.instances": "1", "spark.executor.cores": str(cores), "spark.dynamicAllocation.enabled": "false"}
+    return {"spark.cores.max": str(cores)}
+
+
 class Host:
     """What runs on this node, made equal to the assignment again and again."""
 
@@ -66,7 +79,7 @@ class Host:
 
     def run(self, master: str, memory: str, *, cores: int, ui: bool) -> None:
         """Start Spark and follow the assignment until told to stop. On a cluster a node takes no more than its own cores."""
-        settings = {**SPARK, "spark.cores.max": str(cores), "spark.executor.memory": memory}
+        settings = {**SPARK, **share_of_cluster(master, cores), "spark.executor.memory": memory}
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
         try:
             self._spark = open_session(master, name=f"holdfast {self._node}", memory=memory, ui=ui, settings=settings)

@@ -11,12 +11,9 @@ from holdfast.plan.ppa.greedy import Greedy
 from holdfast.plan.ppa.impact import CriticalityDocument, read_impact
 from holdfast.plan.ppa.mctree import count_trees, trees
 from holdfast.plan.ppa.planner import Plan, Planner
+from holdfast.plan.ppa.registry import PLANNERS, planner_names, planner_of
 from holdfast.plan.ppa.structure_aware import StructureAware
 from holdfast.plan.ppa.structured import Structured
-
-PLANNERS: dict[str, Planner] = {
-    planner.name: planner for planner in (Frontier(), StructureAware(), Structured(), Full(), Greedy(), Dynamic())
-}
 
 __all__ = [
     "PLANNERS",
@@ -35,6 +32,8 @@ __all__ = [
     "internal_completeness",
     "measured_criticality",
     "output_fidelity",
+    "planner_names",
+    "planner_of",
     "read_impact",
     "read_plan",
     "trees",

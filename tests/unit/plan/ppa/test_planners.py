@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from holdfast.errors import HoldfastError
 from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.ppa import (
-    PLANNERS,
     Dynamic,
     Frontier,
     Full,
@@ -21,6 +20,8 @@ from holdfast.plan.ppa import (
     internal_completeness,
     measured_criticality,
     output_fidelity,
+    planner_names,
+    planner_of,
 )
 from holdfast.plan.ppa.decomposition import decompose, segments
 from holdfast.plan.ppa.generator import Ranges, corpus, generate
@@ -59,14 +60,14 @@ def best_of_all_plans(m: Measure, budget: int) -> float:
     return float(m.values(matrix).max())
 
 
-@pytest.mark.parametrize("name", sorted(PLANNERS))
+@pytest.mark.parametrize("name", planner_names())
 class TestEveryPlanner:
     @settings(max_examples=40)
     @given(t=small, which=st.sampled_from(["of", "ic", "criticality"]), share=st.floats(0, 1))
     def test_keeps_to_its_budget_and_says_its_true_quality(self, name, t, which, share):
         m = measured(t, which)
         budget = round(share * len(t.tasks))
-        plan = PLANNERS[name].plan(m, budget)
+        plan = planner_of(name).plan(m, budget)
         assert len(plan.tasks) == len(set(plan.tasks)) <= budget == plan.budget
         assert plan.quality == pytest.approx(m.of(numbers_of(m, plan)), abs=1e-12)
         assert plan.quality <= plan.bound <= 1
@@ -77,14 +78,14 @@ class TestEveryPlanner:
     def test_depends_on_nothing_but_its_arguments(self, name, t, share):
         budget = round(share * len(t.tasks))
         again = Topology.model_validate_json(t.model_dump_json())
-        assert PLANNERS[name].plan(output_fidelity(t), budget) == PLANNERS[name].plan(output_fidelity(again), budget)
+        assert planner_of(name).plan(output_fidelity(t), budget) == planner_of(name).plan(output_fidelity(again), budget)
 
     @settings(max_examples=15)
     @given(t=small)
     def test_replicates_nothing_for_nothing_and_loses_nothing_with_everything(self, name, t):
         m = output_fidelity(t)
-        assert PLANNERS[name].plan(m, 0).tasks == ()
-        assert PLANNERS[name].plan(m, len(t.tasks)).quality == pytest.approx(1)
+        assert planner_of(name).plan(m, 0).tasks == ()
+        assert planner_of(name).plan(m, len(t.tasks)).quality == pytest.approx(1)
 
     def test_breaks_ties_by_name(self, name):
         t = Topology(
@@ -94,7 +95,7 @@ class TestEveryPlanner:
                 "b": TaskOperator(parallelism=12, inputs={"a": "one-to-one"}),
             },
         )
-        plan = PLANNERS[name].plan(output_fidelity(t), 2)
+        plan = planner_of(name).plan(output_fidelity(t), 2)
         assert plan.tasks in (("a/0", "b/0"), ("a/0", "a/1"))  # greedy knows no trees
         assert plan.tasks == ("a/0", "b/0") or name == "greedy"
 
@@ -105,7 +106,7 @@ class TestEveryPlanner:
             HoldfastError,
             match=f"budget {budget} does not fit topology 'three': it has 3 tasks.*give a budget from 0 to 3",
         ):
-            PLANNERS[name].plan(output_fidelity(t), budget)
+            planner_of(name).plan(output_fidelity(t), budget)
 
 
 @settings(max_examples=80)

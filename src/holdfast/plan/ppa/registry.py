@@ -1,0 +1,52 @@
+"""The planners there are: ours, and those of installed packages."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+
+from holdfast.errors import HoldfastError
+from holdfast.plan.ppa.dynamic import Dynamic
+from holdfast.plan.ppa.frontier import Frontier
+from holdfast.plan.ppa.full import Full
+from holdfast.plan.ppa.greedy import Greedy
+from holdfast.plan.ppa.planner import Planner
+from holdfast.plan.ppa.structure_aware import StructureAware
+from holdfast.plan.ppa.structured import Structured
+
+GROUP = "holdfast.planners"
+PLANNERS: dict[str, Planner] = {
+    planner.name: planner for planner in (Frontier(), StructureAware(), Structured(), Full(), Greedy(), Dynamic())
+}
+"""Our own, best first."""
+
+
+def planner_names() -> list[str]:
+    """Every planner: ours, best first, then those that packages give under the entry point `holdfast.planners`."""
+    return [*PLANNERS, *sorted(_brought())]
+
+
+def planner_of(name: str) -> Planner:
+    """The planner of a name; one of a package is imported when it is asked for, and ours cannot be replaced. Raises HoldfastError.
+
+    >>> planner_of("greedy").name
+    'greedy'
+    """
+    if name in PLANNERS:
+        return PLANNERS[name]
+    brought = _brought()
+    if name not in brought:
+        raise HoldfastError(f"there is no planner '{name}' of topologies; planners are: {', '.join(planner_names())}, all")
+    entry = brought[name]
+    try:
+        planner: Planner = entry.load()()
+        called = planner.name if callable(getattr(planner, "plan", None)) else None
+    except Exception as error:  # another package's module may raise anything
+        text = f"{type(error).__name__}: {error}"
+        raise HoldfastError(f"planner '{name}' cannot be made from '{entry.value}': {text}; mend its package") from error
+    if called != name:
+        raise HoldfastError(f"planner '{name}': wanted a method 'plan' and the name '{name}' at '{entry.value}', got {planner!r}")
+    return planner
+
+
+def _brought() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP) if entry.name not in PLANNERS}

@@ -1,0 +1,178 @@
+"""Guides that can be followed: the package of docs/extend.md, installed as it stands there, and every command that is shown."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import click
+import numpy as np
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.main import root
+from holdfast.cli.plan import QUESTIONS, plan
+from holdfast.errors import HoldfastError
+from holdfast.manage import plugins
+from holdfast.manage.fault_library import Strike, all_faults
+from holdfast.manage.injection import InjectionTests, check_tests
+from holdfast.manage.machine import shipped_machines
+from holdfast.manage.placement import Room
+from holdfast.manage.placing import Placing
+from holdfast.manage.supervisors import Supervisors
+from holdfast.model.document import read_document
+from holdfast.model.job import Job
+from holdfast.model.topology import TaskOperator, Topology
+from holdfast.plan.ppa import output_fidelity, planner_names, planner_of
+from holdfast.predict import installed, make
+
+GUIDE = Path(__file__).parents[2] / "docs" / "extend.md"
+CLUSTER = GUIDE.with_name("cluster.md")
+TOPOLOGY = (
+    "topology: clicks\noperators:\n  read: {parallelism: 4, rate: 1000, zipf: 1.0}\n  top: {parallelism: 1, inputs: {read: full}}\n"
+)
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n# (\S+)\n(.*?)```", GUIDE.read_text(), flags=re.DOTALL)
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """The package as pip would leave it: modules, and metadata with the entry points of its pyproject.toml."""
+    for place, code in blocks("python"):
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).write_text(code)
+    ((_, project),) = blocks("toml")
+    groups = tomllib.loads(project)["project"]["entry-points"]
+    metadata = tmp_path / "mypackage-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mypackage\nVersion: 1.0\n")
+    lines = [f"[{group}]\n" + "\n".join(f"{name} = {place}" for name, place in points.items()) for group, points in groups.items()]
+    (metadata / "entry_points.txt").write_text("\n\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins._all_brought.cache_clear()
+    yield groups
+    plugins._all_brought.cache_clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mypackage"]:
+        del sys.modules[name]
+
+
+def test_the_predictor_is_found_and_predicts(package):
+    assert "median" in installed()
+    median = make("median", last=3)
+    history = np.array([[np.nan, 1.0, 2.0, 900.0], [np.nan] * 4, [5.0, 1.0, 1.0, 1.0]])
+    answer = median.forecast(history, median.train(history), steps=2)
+    np.testing.assert_array_equal(answer, [[2.0, 2.0], [np.nan, np.nan], [1.0, 1.0]])
+
+
+def test_the_planner_is_found_by_name_and_among_all(package, tmp_path):
+    assert planner_names()[-1] == "busiest"
+    lanes = Topology(
+        topology="lanes",
+        operators={
+            "a": TaskOperator(parallelism=2, rates=(1.0, 3.0)),
+            "b": TaskOperator(parallelism=2, inputs={"a": "one-to-one"}),
+        },
+    )
+    assert planner_of("busiest").plan(output_fidelity(lanes), 1).tasks == ("a/1",)
+    topology = tmp_path / "topology.yaml"
+    topology.write_text(TOPOLOGY)
+    alone = CliRunner().invoke(plan, [str(topology), "--budget", "2", "--planner", "busiest"], catch_exceptions=False)
+    assert "2 of at most 2 replicas by busiest" in alone.output
+    beside = CliRunner().invoke(plan, [str(topology), "--budget", "2", "--planner", "all"], catch_exceptions=False)
+    assert [name for name in planner_names() if re.search(rf"^{name}\s", beside.output, flags=re.MULTILINE)] == planner_names()
+
+
+def test_a_planner_that_cannot_be_made_says_whose_it_is(package, tmp_path):
+    with pytest.raises(HoldfastError, match=r"there is no planner 'x' of topologies; planners are: frontier, .*, busiest, all"):
+        planner_of("x")
+    (tmp_path / "mypackage" / "planners.py").write_text("class Busiest:\n    name = 'idlest'\n    def plan(self): ...\n")
+    with pytest.raises(HoldfastError, match="planner 'busiest': wanted a method 'plan' and the name 'busiest' at 'mypackage"):
+        planner_of("busiest")
+    sys.modules.pop("mypackage.planners")
+    (tmp_path / "mypackage" / "planners.py").write_text("raise OSError('no licence')")
+    with pytest.raises(HoldfastError, match=r"cannot be made from 'mypackage.planners:Busiest': OSError: no licence; mend"):
+        planner_of("busiest")
+
+
+def test_the_fault_is_found_and_pauses_a_process(package, tmp_path):
+    (text,) = re.findall(r"    # tests.yaml, .*?\n((?:    .*\n)+)", GUIDE.read_text())
+    document = tmp_path / "tests.yaml"
+    document.write_text(text)
+    check_tests(read_document(document, InjectionTests).tests, shipped_machines(plugins.shipped_actions()), faults=all_faults())
+
+    class Here(Strike):
+        def controller(self):
+            return sleeper.pid
+
+    async def struck():
+        pausing = asyncio.create_task(all_faults()["pause-controller"](Here(None, settings={"for_s": 0.2})))
+        while psutil.Process(sleeper.pid).status() != psutil.STATUS_STOPPED:
+            await asyncio.sleep(0.01)
+        await pausing
+        while psutil.Process(sleeper.pid).status() == psutil.STATUS_STOPPED:
+            await asyncio.sleep(0.01)
+
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        try:
+            asyncio.run(asyncio.wait_for(struck(), timeout=30))
+        finally:
+            sleeper.kill()
+
+
+def test_the_plug_in_takes_the_place_of_ours_and_leaves_spot_nodes_out(package, monkeypatch):
+    rooms = [Room(name, "light", "", 1.0, 32) for name in ("n1", "n2")]
+    monkeypatch.setattr(Placing, "rooms", lambda self: rooms)
+    labels = {"n1": {"spot": "yes"}, "n2": {}}
+    nodes = {name: SimpleNamespace(offer=SimpleNamespace(labels=each)) for name, each in labels.items()}
+    made = plugins.plugin_class("placement")(SimpleNamespace(resources=SimpleNamespace(nodes=nodes)))
+    assert isinstance(made, Placing)
+    assert [room.name for room in made.rooms()] == ["n2"]
+
+
+def test_the_supervisor_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(package):
+    supervisor = Supervisors(None)._of("light")
+    replicas = [SimpleNamespace(task=task, state=state) for task, state in (("a/0", "failed"), ("a/0", "running"), ("b/0", "lost"))]
+    notes = asyncio.run(supervisor.observe(SimpleNamespace(replicas=replicas)))
+    assert [note.text for note in notes] == ["nobody runs b/0"]
+    assert asyncio.run(supervisor.observe(SimpleNamespace(replicas=replicas))) == []
+
+
+def test_the_job_of_the_cluster_guide_is_one(tmp_path):
+    (job,) = re.findall(r"\n    # job.yaml\n((?:    .*\n)+)", CLUSTER.read_text())
+    document = tmp_path / "job.yaml"
+    document.write_text(job)
+    assert read_document(document, Job).contract.tentative_after_s == 1
+
+
+def shown_commands():
+    """Every line of a guide that runs holdfast, by the guide's name: the words after it, without what a comment says."""
+    for guide in (GUIDE.parents[1] / "README.md", *sorted(GUIDE.parent.glob("*.md"))):
+        text = re.sub(r"\\\n\s*", "", guide.read_text())
+        for line in re.findall(r"^ {4,}(?:- )?(?:\w+=\S+ )*(?:ExecStart=\S+/|\S*bin/)?holdfast (.*)$", text, flags=re.MULTILINE):
+            parts = re.split(r"&& |; ", f"holdfast {line}".partition("  #")[0])
+            yield from ((guide.name, part.split()[1:]) for part in parts if part.startswith("holdfast "))
+
+
+@pytest.mark.parametrize(
+    ("guide", "words"), [pytest.param(*each, id=f"{each[0]}: {' '.join(each[1])}") for each in shown_commands()]
+)
+def test_a_command_that_a_guide_shows_is_there_with_its_options(guide, words):
+    command = root
+    while words and (deeper := _below(command, words[0])):
+        command, words = deeper, words[1:]
+    assert command is not root, words
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)} | {"--help"}
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def _below(command, word):
+    """The command that a word after another stands for, if it does."""
+    if isinstance(command, click.Group):
+        return command.get_command(click.Context(command), word)
+    return QUESTIONS.get(word) if command is plan else None
