@@ -1,14 +1,15 @@
 """The one page of an advice: what to protect, what it costs, what to expect; every figure leads to the trials behind it."""
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
+from matplotlib.axes import Axes
+
 from holdfast.advise.advice import Advice, Next
-from holdfast.advise.loss import Expected, Loss
+from holdfast.advise.loss import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
-from holdfast.report.page import heading, page, paragraph
+from holdfast.report.page import Markup, cards, heading, page, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 
 NAMES = {
@@ -17,23 +18,51 @@ NAMES = {
     "of": "output fidelity (PPA)",
     "ic": "internal completeness (LAAR)",
 }
+ALONE = "failing-alone"
+"""Where the page has what every operator costs when it fails alone: what is expected of one failure is the mean of these."""
+
+
+class _Trials:
+    """The trials behind an advice, each with a place on the page that figures lead to."""
+
+    def __init__(self, campaigns: Mapping[str, tuple[Campaign, Assessment]]) -> None:
+        self._campaigns = campaigns
+        views = [view for _, assessment in campaigns.values() for view in assessment.cases]
+        self._places = [(loss, f"trials-{number}") for number, loss in enumerate(losses_of([view])[view.case] for view in views)]
+
+    def figure(self, loss: Loss) -> Markup:
+        """A loss with its spread; it leads to the trials that it was computed from, where there were any."""
+        same = [place for known, place in self._places if known == loss]
+        near = [place for known, place in self._places if known.case == loss.case]
+        return _figure(loss.mean, *loss.spread, (same or near or [None])[0])
+
+    def parts(self) -> list[str]:
+        """Every campaign with what each of its trials gave."""
+        parts, places = [], iter(place for _, place in self._places)
+        for folder, (campaign, assessment) in self._campaigns.items():
+            parts.append(
+                f'<p>{campaign.size:,} trials, seed {campaign.seed}, in folder <a href="{escape(folder)}/report.html">'
+                f"<code>{escape(folder)}</code></a>; the score is <code>{escape(assessment.score.expression)}</code>.</p>"
+            )
+            parts += [_trials(campaign, view, next(places)) for view in assessment.cases]
+        return parts
 
 
 def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessment]], verified: Sequence[str] = ()) -> str:
     """The page. `campaigns` are the assessments behind it, by the folder that each lies in; `verified` what real kills showed."""
-    chosen, following = advice.chosen, advice.next_unit()
-    document = advice.document()
-    cost = document["cost"]
+    trials = _Trials(campaigns)
+    chosen = advice.chosen
+    cost = advice.document()["cost"]
     expected = (
-        f"When one operator fails, the output's expected quality impact falls from {_linked(advice.unprotected)} "
-        f"to {_linked(chosen.single)}: {advice.left:.1%} is left. When everything without a replica fails at once it is "
-        f"{_linked_loss(chosen.together)}."
+        f"When one operator fails, the output's expected quality impact falls from {_expected(advice.unprotected)} "
+        f"to {_expected(chosen.single)}: {advice.left:.1%} is left. When everything without a replica fails at once it is "
+        f"{trials.figure(chosen.together)}."
     )
     parts = [
         paragraph(f"Protect {_and(chosen.candidate.protected)}."),
         paragraph(
-            f"That is {cost['replicas']} replicas, {cost['cpu_s_per_s']:.3g} CPU seconds a second at average rates: "
-            f"{cost['share_of_full']:.0%} of what replicating everything takes."
+            f"That is {cost['replicas']} {'replica' if cost['replicas'] == 1 else 'replicas'}, {cost['cpu_s_per_s']:.3g} CPU "
+            f"seconds a second at average rates: {cost['share_of_full']:.0%} of what replicating everything takes."
         ),
         f"<p>{expected}</p>",
         paragraph(
@@ -42,76 +71,76 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
             f"Between arrival orders, drawn by seed, quality differed by at most {advice.by_seed:.2g} at any offset.",
             note=True,
         ),
-        _next(following),
+        _next(advice.next_unit(), trials),
         *(paragraph(text) for text in verified),
         heading("Why"),
-        _table(
-            ["operator", "impact when it fails alone", "replica", "why"],
-            [
-                [
-                    escape(name),
-                    _linked_loss(advice.single[name]),
-                    "yes" if name in chosen.candidate.protected else "",
-                    escape(advice.why[name]),
-                ]
-                for name in advice.ranking
-            ],
-            words=["why"],
+        table(
+            ("operator", "impact when it fails alone", "replica", "why"), _why(advice, trials), words=("why",), names=("replica",)
         ),
         heading("Other plans of the same budget"),
-        _table(
-            ["plan by", "protects", "one failure", "all others at once"],
-            [
-                [
-                    escape(NAMES[each.candidate.objective]) + (" (chosen)" if each is chosen else ""),
-                    escape(", ".join(each.candidate.protected)),
-                    _linked(each.single),
-                    _linked_loss(each.together),
-                ]
-                for each in advice.weighed
-            ],
-            words=["protects"],
+        table(("plan by", "protects", "one failure", "all others at once"), _plans(advice, trials), words=("protects",)),
+        cards([_plot(advice)]),
+        f'<h2 id="{ALONE}">When one fails</h2>',
+        paragraph(
+            "What the failure of each operator costs under each plan, with a replica or without. What is expected of one failure "
+            "is the mean over these: each is as likely as the other.",
+            note=True,
         ),
-        _plot(advice),
+        table(("operator", *(NAMES[each.candidate.objective] for each in advice.weighed)), _alone(advice, trials)),
         heading("The trials"),
+        *trials.parts(),
     ]
-    for folder, (campaign, assessment) in campaigns.items():
-        parts.append(
-            f'<p>{campaign.size:,} trials, seed {campaign.seed}, in folder <a href="{escape(folder)}/report.html">'
-            f"<code>{escape(folder)}</code></a>; the score is <code>{escape(assessment.score.expression)}</code>.</p>"
-        )
-        parts += [_trials(campaign, view) for view in assessment.cases]
     return page(f"What to protect in {advice.application}", parts)
 
 
-def _next(following: Next | None) -> str:
+def _next(following: Next | None, trials: _Trials) -> str:
     if following is None:
         return paragraph("Everything has a replica: there is nothing more to buy.")
     return (
         f"<p>The next replica should be of {escape(following.operator)}, whose failure would then cost "
-        f"{_linked_loss(following.after)}: {following.left:.1%} of the expected loss would be left.</p>"
+        f"{trials.figure(following.after)}: {following.left:.1%} of the expected loss would be left.</p>"
     )
 
 
-def _trials(campaign: Campaign, view: CaseView) -> str:
+def _why(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
+    held = advice.chosen.candidate.protected
+    return [
+        (name, trials.figure(advice.single[name]), "yes" if name in held else "no", advice.why[name]) for name in advice.ranking
+    ]
+
+
+def _plans(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
+    return [
+        (
+            NAMES[each.candidate.objective] + (" (chosen)" if each is advice.chosen else ""),
+            ", ".join(each.candidate.protected),
+            _expected(each.single),
+            trials.figure(each.together),
+        )
+        for each in advice.weighed
+    ]
+
+
+def _alone(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
+    """Per operator what its failure costs under each plan; the parts of what is expected stand in the order of names."""
+    parts = [dict(zip(sorted(advice.single), each.single.parts, strict=True)) for each in advice.weighed]
+    return [(name, *(trials.figure(losses[name]) for losses in parts)) for name in advice.ranking]
+
+
+def _trials(campaign: Campaign, view: CaseView, place: str) -> str:
     """What each offset gave: the impact, and the quality of every repetition."""
     (outage_s, pace) = view.outages[-1]
     rows = [
-        [
-            f"{offset.offset:,}",
-            f"{offset.impact:,.4g}",
-            f"{offset.recovery}",
-            escape(", ".join(f"{quality:.4g}" for quality in repeated)),
-        ]
+        (f"{offset.offset:,}", f"{offset.impact:,.4g}", f"{offset.recovery}", ", ".join(f"{quality:.4g}" for quality in repeated))
         for offset, repeated in zip(view.offsets, view.repeated, strict=True)
     ]
     caption = f"{view.case}: {view.tuples[-1]:,} tuples lost ({outage_s:g} s at the {pace} rate)"
-    table = _table(["offset", "impact", "sections until right", f"quality in {campaign.repetitions} repetitions"], rows)
-    return f'<h3 id="{_anchor(view.case)}">{escape(caption)}</h3>{table}'
+    columns = ("offset", "impact", "sections until right", f"quality in {campaign.repetitions} repetitions")
+    return f'<h3 id="{place}">{escape(caption)}</h3>{table(columns, rows)}'
 
 
 def _plot(advice: Advice) -> str:
-    def draw(axes):  # type: ignore[no-untyped-def]  # as drawn() calls it
+    def draw(axes: Axes) -> None:
         names = [each.candidate.objective for each in advice.weighed]
         for at, (label, values) in enumerate(
             (
@@ -124,37 +153,24 @@ def _plot(advice: Advice) -> str:
         axes.set_xticks([n + 0.2 for n in range(len(names))], names)
         axes.set_yscale("symlog")
         axes.set_ylabel("expected quality impact")
-        axes.legend()
+        axes.figure.legend(loc="outside lower center", ncols=3)
 
-    return f"<div class=card>{drawn(draw, label='Expected quality impact by plan')}</div>"
-
-
-def _linked(expected: Expected) -> str:
-    case = max(expected.parts, key=lambda loss: (loss.mean, loss.case)).case
-    return _figure(expected.mean, expected.least, expected.greatest, case)
+    return drawn(draw, label="Expected quality impact by plan")
 
 
-def _linked_loss(loss: Loss) -> str:
-    return _figure(loss.mean, *loss.spread, loss.case)
+def _expected(expected: Expected) -> Markup:
+    return _figure(expected.mean, expected.least, expected.greatest, ALONE)
 
 
-def _figure(mean: float, least: float, greatest: float, case: str) -> str:
-    return f'<a href="#{_anchor(case)}">{mean:,.4g}</a> ({least:,.4g} to {greatest:,.4g})'
-
-
-def _anchor(case: str) -> str:
-    return "trials-" + re.sub(r"[^A-Za-z0-9]+", "-", case).strip("-")
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, words: Sequence[str] = ()) -> str:
-    """A table of cells that are HTML already; the columns in `words` hold sentences."""
-    head = "".join(f"<th class=name>{escape(column)}</th>" for column in columns)
-    kinds = ["words" if column in words else "name" for column in columns]
-    body = "".join(
-        "<tr>" + "".join(f'<td class="{kind}">{cell}</td>' for kind, cell in zip(kinds, row, strict=True)) + "</tr>" for row in rows
-    )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+def _figure(mean: float, least: float, greatest: float, place: str | None) -> Markup:
+    shown = f"{mean:,.4g}" if place is None else f'<a href="#{place}">{mean:,.4g}</a>'
+    return Markup(f"{shown} ({least:,.4g} to {greatest:,.4g})")
 
 
 def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    """The names as a sentence has them.
+
+    >>> _and(["a", "b", "c"]), _and(["a"]), _and([])
+    ('a, b and c', 'a', 'nothing')
+    """
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part) or "nothing"
