@@ -13,7 +13,7 @@ from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.run import run, run_in, tell_verdicts
 from holdfast.cli.shared import json_option, print_json, say, spark_session
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.model.load import load_app
 
 if TYPE_CHECKING:
@@ -22,49 +22,76 @@ if TYPE_CHECKING:
 APPLICATION = "bargain_discovery.py"
 KILLED = "n2"
 PAST_S = 200
+LEAST_S = 20
 
 
 @click.command()
 @click.option("--seconds", default=40, show_default=True, help="Seconds of a generated market to run through.")
 @click.option("--budget", default=3, show_default=True, help="How many of the application's seven tasks may have a replica.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the generated market.")
+@click.option(
+    "--work", type=click.Path(path_type=Path, file_okay=False), help="Folder to keep it all in.  [default: a temporary one]"
+)
 @json_option
-def demo(seconds: int, budget: int, seed: int, as_json: bool) -> None:
+def demo(seconds: int, budget: int, seed: int, work: Path | None, as_json: bool) -> None:
     """Measure what matters in Bargain Discovery, replicate it, kill a node half-way, and prove that nothing was lost.
 
     \b
     Example:
       holdfast demo
+      holdfast demo --work demo && holdfast ui demo/run     and look at it again
     """
-    if seconds < 20:
-        raise HoldfastError(f"the demo needs at least 20 seconds of market to show a failure and its repair, got {seconds}")
-    from holdfast.trace import write_market
-
-    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as folder:
-        market, past, plan_path, faults = (
-            Path(folder) / name for name in ("market.parquet", "past.parquet", "plan.json", "faults.yaml")
-        )
-        say(f"1. generating {seconds} seconds of trades and quotes, and {PAST_S} seconds of the past to learn from ...")
-        write_market(market, events=500 * seconds, seed=seed)
-        write_market(past, events=500 * PAST_S, seed=seed + 1)
-        say("2. losing each operator's tuples for 4 seconds, one operator at a time, at five places of the past ...")
-        single, why = _measured(past, Path(folder) / "advice", seed=seed)
-        plan = _planned(plan_path, budget, single=single, why=why)
-        say("   what that does to the output (quality impact, the costliest first):")
-        for name in sorted(single, key=lambda each: (-single[each], each)):
-            replica = "replica" if f"{name}/0" in plan.tasks else "checkpoints"
-            say(f"     {name:14} {single[name]:>12,.2f}  {replica}")
-        faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
-        say(f"3. running on three nodes; {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
-        options = ["--trace", market, "--plan", plan_path, "--faults", faults, "--checkpoint-epochs", 5, "--tentative-after", 1]
-        arguments = run.make_context("run", [str(example()), *map(str, options)]).params
-        document = run_in(Path(folder) / "run", **{name: value for name, value in arguments.items() if name != "work"})
-    document["out"] = document["log"] = document["report"] = None
+    _check(seconds, budget)
+    with tempfile.TemporaryDirectory(prefix="holdfast-demo-") as temporary:
+        document, plan = _run(_folder(work) or Path(temporary), seconds=seconds, budget=budget, seed=seed)
+    if work is None:
+        document["out"] = document["log"] = document["report"] = None
     if as_json:
         print_json({**document, "plan": [replica.task for replica in plan.replicated]})
     elif document["state"] == "completed":
-        _tell(document)
+        _tell(document, work)
     check_ended_well(document)
+
+
+def _check(seconds: int, budget: int) -> None:
+    """Raise HoldfastError for what cannot be shown, before anything takes time."""
+    graph = load_app(example()).graph()
+    most = len(graph.sources) + len(graph.operators)
+    problems = []
+    if seconds < LEAST_S:
+        problems.append(f"--seconds: wanted at least {LEAST_S}, to show a failure and its repair, got {seconds}")
+    if not 1 <= budget <= most:
+        problems.append(f"--budget: wanted 1 to {most} replicas, got {budget}")
+    if problems:
+        raise ProblemsError("the demo", problems)
+
+
+def _folder(work: Path | None) -> Path | None:
+    from holdfast.run.experiment import new_folder
+
+    return None if work is None else new_folder(work)
+
+
+def _run(folder: Path, *, seconds: int, budget: int, seed: int) -> tuple[dict[str, Any], "PlanDocument"]:
+    """Measure, plan and run in a folder; what there is to say of the run, and the plan."""
+    from holdfast.trace import write_market
+
+    market, past, plan_path, faults = (folder / name for name in ("market.parquet", "past.parquet", "plan.json", "faults.yaml"))
+    say(f"1. generating {seconds} seconds of trades and quotes, and {PAST_S} seconds of the past to learn from ...")
+    write_market(market, events=500 * seconds, seed=seed)
+    write_market(past, events=500 * PAST_S, seed=seed + 1)
+    say("2. losing each operator's tuples for 4 seconds, one operator at a time, at five places of the past ...")
+    single, why = _measured(past, folder / "advice", seed=seed)
+    plan = _planned(plan_path, budget, single=single, why=why)
+    say("   what that does to the output (quality impact, the costliest first):")
+    for name in sorted(single, key=lambda each: (-single[each], each)):
+        replica = "replica" if f"{name}/0" in plan.tasks else "checkpoints"
+        say(f"     {name:14} {single[name]:>12,.2f}  {replica}")
+    faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
+    say(f"3. running on three nodes; {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
+    options = ["--trace", market, "--plan", plan_path, "--faults", faults, "--checkpoint-epochs", 5, "--tentative-after", 1]
+    arguments = run.make_context("run", [str(example()), *map(str, options)]).params
+    return run_in(folder / "run", **{name: value for name, value in arguments.items() if name != "work"}), plan
 
 
 def check_ended_well(document: dict[str, Any]) -> None:
@@ -102,8 +129,6 @@ def _planned(path: Path, budget: int, *, single: dict[str, float], why: dict[str
     from holdfast.model.document import write_document
     from holdfast.plan.ppa.document import PlanDocument, Replica
 
-    if not 1 <= budget <= len(single):
-        raise HoldfastError(f"--budget: wanted 1 to {len(single)} replicas, got {budget}")
     costliest = sorted(single, key=lambda name: (-single[name], name))[:budget]
     document = PlanDocument(
         topology=load_app(example()).name,
@@ -116,7 +141,7 @@ def _planned(path: Path, budget: int, *, single: dict[str, float], why: dict[str
     return document
 
 
-def _tell(document: dict[str, Any]) -> None:
+def _tell(document: dict[str, Any], work: Path | None) -> None:
     struck = document["faults"][0]["tasks"] if document["faults"] else []
     tentative = next(
         v["figures"].get("inexact", 0) for v in document["verdicts"] if v["name"] == "every tentative result corrected"
@@ -131,8 +156,14 @@ and were corrected.
     for each in document["recoveries"]:
         click.echo(f"  {each['task']} was where it had been {each['recovered_s'] - each['failed_s']:.1f} s after the kill")
     tell_verdicts(document)
-    click.echo("""
-Next:  holdfast init my-app       an application to start from
+    again = (
+        f"holdfast ui {work / 'run'}    the same run on the page, played back"
+        if work is not None
+        else "holdfast demo --work demo  the same again, kept for the page: holdfast ui demo/run plays it back"
+    )
+    click.echo(f"""
+Next:  {again}
+       holdfast init my-app       an application to start from
        holdfast advise --help     which of its operators deserve a replica, by injecting faults
        holdfast run --help        your own application, your own faults""")
 

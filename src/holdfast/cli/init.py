@@ -19,7 +19,7 @@ APPLICATION = '''"""{name}: which sensors are hotter than they lately were?
     holdfast check app.py --trace readings.csv      is anything wrong with it
     holdfast replay app.py --trace readings.csv     what it puts out
     holdfast advise app.py --trace readings.csv     which parts deserve a replica
-    holdfast run app.py --trace readings.csv        on local nodes, while parts of it are killed
+    holdfast run app.py --trace readings.csv        on local nodes; --faults kills parts of it meanwhile
 """
 
 from pyspark.sql import DataFrame, Window
@@ -75,14 +75,15 @@ def init(folder: Path, as_json: bool) -> None:
     Example:
       holdfast init hot-sensors
     """
-    if not NAME.fullmatch(folder.name):
-        raise HoldfastError(f"wanted a folder named by letters, digits, '_', '.', '-' (at most 100), got '{folder.name}'")
+    name = folder.resolve().name
+    if not NAME.fullmatch(name):
+        raise HoldfastError(f"wanted a folder named by letters, digits, '_', '.', '-' (at most 100), got '{name}'")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise HoldfastError(f"'{folder}' is there already and is not an empty folder; give another name")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "readings.csv").write_text(trace_text())
-        (folder / "app.py").write_text(APPLICATION.format(name=folder.name))
+        (folder / "app.py").write_text(APPLICATION.format(name=name))
     except OSError as error:
         raise HoldfastError(f"cannot write into '{folder}': {error.strerror}") from error
     if as_json:

@@ -21,6 +21,13 @@ def test_what_it_writes_is_an_application_with_a_trace(tmp_path):
     assert [int(row["seq"]) for row in rows] == list(range(1, len(rows) + 1))
 
 
+def test_the_folder_that_one_stands_in_will_do(tmp_path, monkeypatch):
+    (tmp_path / "hot-sensors").mkdir()
+    monkeypatch.chdir(tmp_path / "hot-sensors")
+    CliRunner().invoke(init, ["."], catch_exceptions=False)
+    assert load_app(tmp_path / "hot-sensors" / "app.py").name == "hot-sensors"
+
+
 def test_the_trace_is_the_same_every_time():
     assert trace_text() == trace_text()
 

@@ -120,6 +120,31 @@ def test_a_demo_whose_run_failed_says_why(monkeypatch):
         CliRunner().invoke(demonstration.demo, ["--seconds", "20"], catch_exceptions=False)
 
 
+def test_a_demo_that_cannot_be_shown_is_refused_before_anything_takes_time(monkeypatch):
+    monkeypatch.setattr(demonstration, "_measured", lambda *_, **__: pytest.fail("measured first"))
+    with pytest.raises(HoldfastError) as told_all:
+        CliRunner().invoke(demonstration.demo, ["--seconds", "5", "--budget", "8"], catch_exceptions=False)
+    assert str(told_all.value) == (
+        "the demo has 2 problems:\n  - --seconds: wanted at least 20, to show a failure and its repair, got 5\n"
+        "  - --budget: wanted 1 to 7 replicas, got 8"
+    )
+
+
+def test_a_demo_that_is_kept_says_how_to_look_at_it_again(monkeypatch, tmp_path):
+    operators = ("market", "trade_quote", "trade_filter", "quote_filter", "aggregator", "vwap", "bargain_index")
+    corrected = {"name": "every tentative result corrected", "holds": True, "said": "2 corrected", "figures": {"inexact": 2}}
+    ran = {"state": "completed", "reason": "", "verdicts": [corrected], "faults": [], "gap_s": {"bargains": 1.5}, "epochs": 20,
+           "rows": {"bargains": 7}, "recoveries": [], "report": "run.html"}  # fmt: skip
+    monkeypatch.setattr(demonstration, "PAST_S", 20)
+    monkeypatch.setattr(demonstration, "_measured", lambda *_, **__: (dict.fromkeys(operators, 1.0), dict.fromkeys(operators, "")))
+    monkeypatch.setattr(demonstration, "run_in", told(ran))
+    result = CliRunner().invoke(demonstration.demo, ["--seconds", "20", "--work", str(tmp_path / "kept")], catch_exceptions=False)
+    assert f"holdfast ui {tmp_path / 'kept' / 'run'}" in result.stdout
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"market.parquet", "past.parquet", "plan.json", "faults.yaml"}
+    with pytest.raises(HoldfastError, match="is not empty; give another --work"):
+        CliRunner().invoke(demonstration.demo, ["--work", str(tmp_path / "kept")], catch_exceptions=False)
+
+
 def test_a_demo_that_broke_a_verdict_names_it_and_one_that_is_unknown_breaks_nothing():
     with pytest.raises(HoldfastError, match="the run ended as completed; 3 epochs never left; please report it"):
         check_ended_well({"state": "completed", "reason": "", "verdicts": [{"holds": False, "said": "3 epochs never left"}]})
