@@ -1,12 +1,19 @@
-"""How the page bears a thousand PEs that change sixty times a second, in Debian's Chromium.
+"""How the page bears a thousand PEs that change sixty times a second, and an hour of that, in Debian's Chromium.
 
     python benchmarks/page.py --seconds 60
+    python benchmarks/page.py --hour
     python benchmarks/page.py --orchestrator --seconds 20
 
 The feed is synthetic: a server of its own sends every PE's row in every frame, which no orchestrator does (it sends what changed),
-and with every frame a sample and an event, so that an hour's worth of what a page keeps goes by in a minute. The page and its
-files are the real ones. Told are the times between animation frames, the browser's own list of long tasks, and the heap after a
-collection.
+and with every frame a sample and an event. The page and its files are the real ones. Told are the times between animation frames,
+the browser's own list of long tasks, and the heap after a collection.
+
+`--hour` is an hour of updates as fast as the page takes them: 216,000 frames, sixty for each second of the hour, in which every
+PE comes by once a second with its next epoch (an application whose epochs are a second long), the nodes' CPU and a sample once a
+second, and a failure with its recovery every five seconds, so that half-way every list is as long as it gets. Every ten minutes
+of the hour the connection ends and the page finds its way back, and a reader chooses tasks, asks what if, opens dialogs and changes
+the theme. At each of these points the heap, the DOM's nodes, the listeners and the memory of the browser's process for the page are
+told, after collections.
 """
 
 from __future__ import annotations
@@ -17,6 +24,7 @@ import json
 import random
 import shutil
 import socket
+import sys
 import tempfile
 import threading
 import time
@@ -30,7 +38,7 @@ import psutil
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
 from holdfast.manage.client import Client
@@ -116,10 +124,78 @@ class Feed:
         return f'data: {{"at_s":{at_s:.3f},"tasks":{{{rows}}},"samples":[{sample}],"events":[{json.dumps(event)}]}}\n\n'.encode()
 
 
+class Hour(Feed):
+    """An hour's frames with nothing between them but the page's own pace; each connection has ten minutes of it."""
+
+    frames, a_second, part = 3600 * 60, 60, 600 * 60
+
+    def __init__(self, pes: int, layers: int) -> None:
+        super().__init__(pes, 0.0, layers)
+        self._began_s = time.time()
+        self.measured = -1
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        yield b"data: " + json.dumps(self._first()).encode() + b"\n\n"
+        while self.measured < self.sent // self.part:  # a sign of life now and then, as a quiet orchestrator gives
+            yield b'data: {"at_s":%.3f}\n\n' % (self._began_s + self.sent / self.a_second)
+            await asyncio.sleep(1)
+        while self.sent < self.frames:
+            yield self._frame(self.sent)
+            self.sent += 1
+            if self.sent % self.part == 0:
+                return
+
+    def _first(self) -> dict[str, Any]:
+        return {
+            "hello": {"version": "synthetic", "term": 1, "faults": True, "past": None},
+            "at_s": self._began_s + self.sent / self.a_second,
+            "jobs": [{"id": 1, "name": "thousand", "state": "running", "quality": "exact"}],
+            "picture": self.picture,
+            "nodes": {"changed": self._nodes(self.sent), "names": [f"n{k:02}" for k in range(NODES)]},
+            "tasks": {k: self._row(k, self.sent) for k in range(self.pes)},
+        }
+
+    def _nodes(self, number: int) -> list[dict[str, Any]]:
+        same = {"state": "up", "cores": 8, "labels": {}, "memory_bytes": 1 << 30}
+        return [{"name": f"n{k:02}", "cpu": (number // 60 * 7 + k) % 100 / 25, **same} for k in range(NODES)]
+
+    def _row(self, pe: int, number: int) -> list[Any]:
+        epoch = number // self.a_second + 1
+        quality = ("tentative", "predicted", "absent")[(pe + epoch) % 3] if (pe * 31 + epoch) % 20 == 0 else "exact"
+        replicas = [[k, f"n{(pe + 7 * k) % NODES:02}", "running", k, True, 1, 0, None, epoch, 0.1] for k in (0, 1)]
+        return ["running", quality, epoch, epoch - (quality != "exact"), epoch % 7 / 10, 900 + (epoch + pe) % 100, 0.2, replicas]
+
+    def _frame(self, number: int) -> bytes:
+        at_s = round(self._began_s + number / self.a_second, 3)
+        frame: dict[str, Any] = {"at_s": at_s, "tasks": {k: self._row(k, number) for k in range(number % 60, self.pes, 60)}}
+        second, within = divmod(number, self.a_second)
+        if within == 0:
+            cpu = {f"n{k:02}": (second + k) % 100 / 25 for k in range(NODES)}
+            frame["samples"] = [
+                [at_s, second % 9 / 10, 900.0 * self.pes, 300.0 * self.pes, second % 5 / 9, "exact", [950, 20, 15, 15], cpu]
+            ]
+            frame["nodes"] = {"changed": self._nodes(number), "names": [f"n{k:02}" for k in range(NODES)]}
+            if second % 5 < 3:
+                kind, state = (("fault", "crash-pe"), ("replica", "failed"), ("replica", "running"))[second % 5]
+                frame["events"] = [
+                    {"number": second + 1, "at_s": at_s, "kind": kind, "text": state, "job": 1, "node": "n01",
+                     "replica": f"1:pe{second // 5 % self.pes:04}/0.0", "data": {"state": state} if kind == "replica" else {}}
+                ]  # fmt: skip
+        return b"data: " + json.dumps(frame, separators=(",", ":")).encode() + b"\n\n"
+
+
+async def nothing_lost(request: Request) -> JSONResponse:
+    """An answer to what if, of the usual size."""
+    lists: dict[str, list[str]] = {name: [] for name in ("struck", "goes_on", "late", "down", "downstream", "outputs", "untouched")}
+    return JSONResponse(
+        {**lists, "said": ["pe0001/0: replica 1 on n08 goes on within 0.5 s; nothing is lost."] * 5, "becomes": "waits"}
+    )
+
+
 def serve(feed: Feed) -> tuple[uvicorn.Server, str]:
     """The feed and the page's files on a free port, in a thread."""
     bound = socket.create_server(("127.0.0.1", 0))
-    app = Starlette(routes=[Route("/v1/feed", feed.answer), *page_routes()])
+    app = Starlette(routes=[Route("/v1/feed", feed.answer), Route("/v1/jobs/{id}/consequences", nothing_lost), *page_routes()])
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1))
     server.capture_signals = threading.Lock  # type: ignore[method-assign]  # a context that does nothing: signals are the main thread's
     threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[bound])), daemon=True).start()
@@ -131,6 +207,64 @@ def heap(session: Any) -> tuple[float, int]:
     session.send("HeapProfiler.collectGarbage")
     found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
     return found["JSHeapUsedSize"] / (1 << 20), int(found["Nodes"])
+
+
+def hour(*, pes: int, layers: int) -> dict[str, Any]:
+    """What the page holds at every tenth minute of an hour of updates."""
+    from playwright.sync_api import sync_playwright
+
+    feed = Hour(pes, layers)
+    server, url = serve(feed)
+    points = []
+    with sync_playwright() as driver:
+        path = shutil.which("chromium") or shutil.which("chromium-browser")
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--enable-precise-memory-info"])
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable")
+        page.goto(url)
+        began = time.monotonic()
+        for part in range(Hour.frames // Hour.part + 1):
+            page.wait_for_function(f"() => holdfast.store.rows[59]?.[2] >= {part * 600 + 1}", timeout=600_000)
+            use(page)
+            points.append({"minute": part * 10, "seconds": round(time.monotonic() - began, 1), **held(session)})
+            print(points[-1], file=sys.stderr)
+            feed.measured = part
+        frames = page.evaluate("() => holdfast.store.frames")
+        browser.close()
+    server.should_exit = True
+    return {"synthetic": True, "pes": pes, "updates": frames, "errors": wrong, "points": points}
+
+
+def use(page: Any) -> None:
+    """What a reader does now and then."""
+    page.evaluate("() => { document.getElementById('tasks').scrollTop = 0 }")
+    for task in range(10):
+        page.locator(f"#task-{task}").dispatch_event("click")
+        page.locator("#detail .said").wait_for()
+    page.locator(".node button").first.click()
+    page.wait_for_function("() => holdfast.graph.overlay")
+    page.keyboard.press("Escape")
+    for key in ("t", "t", "?", "Escape", "f", "Escape", "+", "-", "0"):
+        page.keyboard.press(key)
+    page.locator("[data-span='900']").click()
+    page.locator("[data-span='300']").click()
+
+
+def held(session: Any) -> dict[str, Any]:
+    """What the page holds after collections: heap and process in MiB, DOM nodes and listeners."""
+    for _ in range(3):
+        session.send("HeapProfiler.collectGarbage")
+    found = {each["name"]: each["value"] for each in session.send("Performance.getMetrics")["metrics"]}
+    pages = [each for each in psutil.Process().children(recursive=True) if "--type=renderer" in each.cmdline()]
+    return {
+        "heap_mib": round(found["JSHeapUsedSize"] / (1 << 20), 2),
+        "dom_nodes": int(found["Nodes"]),
+        "listeners": int(found["JSEventListeners"]),
+        "process_mib": round(max(each.memory_full_info().uss for each in pages) / (1 << 20)),
+    }
 
 
 def measure(*, pes: int, rate: float, seconds: float, layers: int, shot: str | None) -> dict[str, Any]:
@@ -227,10 +361,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--layers", type=int, default=10)
     parser.add_argument("--shot", help="where to put a picture of the page")
+    parser.add_argument("--hour", action="store_true", help="let an hour of updates go by, as fast as the page takes them")
     parser.add_argument("--orchestrator", action="store_true", help="measure what following costs a real orchestrator instead")
     given = parser.parse_args()
     if given.orchestrator:
         print(json.dumps(follow(pes=given.pes, seconds=given.seconds), indent=2))
+        return
+    if given.hour:
+        print(json.dumps(hour(pes=given.pes, layers=given.layers), indent=2))
         return
     result = measure(pes=given.pes, rate=given.rate, seconds=given.seconds, layers=given.layers, shot=given.shot)
     print(json.dumps(result, indent=2))

@@ -74,6 +74,46 @@ def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
     assert opened.evaluate("() => holdfast.graph.fitted")
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_task_that_is_chosen_by_hand_is_shown_wherever_the_reader_was(visit, script, width):
+    seen = """() => { const box = document.getElementById('detail').getBoundingClientRect();
+        return box.top >= 0 && box.top < innerHeight - 100 }"""
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=width, height=740, reduced_motion="reduce") as page:
+        page.locator("#task-2").click()
+        page.wait_for_function(seen)
+        assert page.locator("#detail h2").inner_text() == "out/0"
+
+
+def test_a_chosen_task_stays_chosen_over_a_connection_that_broke(opened, script):
+    opened.locator("#task-1").click()
+    opened.locator("#detail .said").wait_for()
+    script.begins = {**first("in", "mean", "out"), "tasks": {k: row(7) for k in range(3)}}
+    script.drop()
+    opened.locator("#detail dd", has_text="7").first.wait_for()
+    assert opened.locator("#detail h2").inner_text() == "mean/0"
+    assert opened.locator("#tasks [aria-selected=true]").inner_text().startswith("mean/0")
+    opened.keyboard.press("Escape")
+    script.begins = {**first("in", "mean", "out"), "tasks": {k: row(8) for k in range(3)}}
+    script.drop()
+    opened.locator("#task-0", has_text="8").wait_for()
+    assert opened.locator("#detail").is_hidden()
+
+
+def test_outages_whose_words_would_meet_stand_in_rows_of_their_own(opened):
+    """The words of a bar stand behind it, or before it where there is no room behind."""
+    rows = """(spans) => import('/ui/charts.js').then(({ pack }) =>
+        pack(spans.map(([begins, ends]) => ({ begins, ends }))).map(([, row]) => row))"""
+    assert opened.evaluate(rows, [[0, 100], [90, 300], [100, 150], [290, 400]]) == [0, 1, 0, 0]
+
+
+def test_figures_out_of_sight_are_told_as_well(visit, script):
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=390, height=500) as page:
+        page.locator("#v-line", has_text="0 faults, 0 recovered").wait_for(state="attached")
+        script.say(samples=[[1001.0, 4.0, 100.0, 90.0, 3.0, "exact", [1, 0, 0, 0], {"n1": 1.5}]], at_s=1001.0)
+        page.locator("#v-cpu", has_text="1.50 cores").wait_for(state="attached")
+        assert page.locator("#v-rate").inner_text() == "100 → 90 /s"
+
+
 def test_an_address_that_is_pasted_into_the_open_page_is_taken_and_its_token_hidden(opened, script):
     opened.evaluate("() => { location.hash = '#token=another&job=1' }")
     opened.wait_for_function("() => !location.hash.includes('token')")

@@ -13,8 +13,8 @@ export class Charts {
     this.list = [
       new Chart(this, "latency", { unit: seconds, least: 0.2, series: (s) => [["", "s0", s.map((r) => r[4])]] }),
       new Chart(this, "lag", { unit: seconds, least: 0.2, series: (s) => [["", "s1", s.map((r) => r[1])]] }),
-      new Chart(this, "rate", { unit: count, least: 9, series: (s) => [["in", "s0", s.map((r) => r[2])], ["out", "s2", s.map((r) => r[3])]] }),
-      new Chart(this, "cpu", { unit: (v) => (v === null ? "–" : v.toFixed(v < 10 ? 1 : 0)), least: 0.18, series: cpu }),
+      new Chart(this, "rate", { unit: count, least: 9, total: flow, series: (s) => [["in", "s0", s.map((r) => r[2])], ["out", "s2", s.map((r) => r[3])]] }),
+      new Chart(this, "cpu", { unit: (v) => `${Number(v.toFixed(2))}`, least: 0.18, total: cores, series: cpu }),
       new Line(this),
     ];
     onTheme(() => this.draw());
@@ -31,6 +31,11 @@ export class Charts {
   point(at) {
     this.hover = at;
     this.draw();
+  }
+
+  // The place of the sample that is nearest to what is pointed at, or -1.
+  nearest(samples) {
+    return samples.reduce((best, row, k) => (best < 0 || Math.abs(row[0] - this.hover) < Math.abs(samples[best][0] - this.hover) ? k : best), -1);
   }
 
   // Point at the sample before or after the one that is pointed at.
@@ -112,9 +117,9 @@ class Base {
 }
 
 class Chart extends Base {
-  constructor(charts, id, { unit, least, series }) {
+  constructor(charts, id, { unit, least, total, series }) {
     super(charts, id);
-    Object.assign(this, { unit, least, series });
+    Object.assign(this, { unit, least, total, series });
     this.canvas.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
       if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -126,6 +131,7 @@ class Chart extends Base {
   }
 
   draw() {
+    this.tell();
     const frame = this.begin();
     if (!frame) return;
     const { context, width, height, from, x } = frame;
@@ -159,7 +165,7 @@ class Chart extends Base {
       if (name && last !== undefined) ends.push([name, y(last), colours[colour]]);
     });
     label(context, ends, width - RIGHT - 2);
-    this.now(frame, samples, series, y);
+    if (this.charts.hover !== null) this.pointed(frame, samples, series, y);
   }
 
   line({ context, height, x }, samples, values, y, colour, filled) {
@@ -191,34 +197,36 @@ class Chart extends Base {
     close(before);
   }
 
-  now({ context, height, x }, samples, series, y) {
-    const hover = this.charts.hover;
-    let k = samples.length - 1;
-    if (hover !== null && k >= 0) {
-      k = samples.reduce((best, row, i) => (Math.abs(row[0] - hover) < Math.abs(samples[best][0] - hover) ? i : best), 0);
-      context.strokeStyle = colours.faint;
+  // A mark on every line at the sample that is pointed at.
+  pointed({ context, height, x }, samples, series, y) {
+    const k = this.charts.nearest(samples);
+    if (k < 0) return;
+    context.strokeStyle = colours.faint;
+    context.beginPath();
+    context.moveTo(x(samples[k][0]), 0);
+    context.lineTo(x(samples[k][0]), height - BOTTOM);
+    context.stroke();
+    for (const [, colour, values] of series) {
+      if (values[k] === null) continue;
+      context.fillStyle = colours[colour];
       context.beginPath();
-      context.moveTo(x(samples[k][0]), 0);
-      context.lineTo(x(samples[k][0]), height - BOTTOM);
-      context.stroke();
-      for (const [, colour, values] of series) {
-        if (values[k] === null) continue;
-        context.fillStyle = colours[colour];
-        context.beginPath();
-        context.arc(x(samples[k][0]), y(values[k]), 3.2, 0, 7);
-        context.fill();
-      }
+      context.arc(x(samples[k][0]), y(values[k]), 3.2, 0, 7);
+      context.fill();
     }
-    const known = series.map(([name, , values]) => [name, k >= 0 ? values[k] : null]);
-    let text;
-    if (this.canvas.id === "c-cpu") {
-      const total = known.reduce((sum, [, value]) => sum + (value ?? 0), 0);
-      text = known.some(([, value]) => value !== null) ? `${total.toFixed(2)} cores` : "–";
-    } else if (this.canvas.id === "c-rate") text = known[0] ? `${this.unit(known[0][1])} → ${this.unit(known[1]?.[1] ?? null)} /s` : "–";
-    else text = this.unit(known[0]?.[1] ?? null);
-    say(this.value.id, hover !== null && k >= 0 ? `${text} at ${clock(samples[k][0])}` : text);
+  }
+
+  // The figure of now, or of the moment that is pointed at; said whether the chart is in sight or not.
+  tell() {
+    const { samples } = this.store, { hover } = this.charts;
+    const row = samples[hover === null ? samples.length - 1 : this.charts.nearest(samples)];
+    const known = row ? this.series([row]).map(([, , [value]]) => value) : [];
+    const text = this.total ? this.total(known, this.unit) : this.unit(known[0] ?? null);
+    say(this.value.id, hover !== null && row ? `${text} at ${clock(row[0])}` : text);
   }
 }
+
+const cores = (known) => (known.some((value) => value !== null) ? `${known.reduce((sum, value) => sum + (value ?? 0), 0).toFixed(2)} cores` : "–");
+const flow = (known, unit) => (known.length ? `${unit(known[0])} → ${unit(known[1] ?? null)} /s` : "–");
 
 // Names at the ends of lines, moved apart where they would meet.
 function label(context, ends, right) {
@@ -244,6 +252,7 @@ class Line extends Base {
   }
 
   draw() {
+    this.tell();
     const frame = this.begin();
     if (!frame) return;
     const { context, width, height, from, to, x } = frame;
@@ -251,27 +260,32 @@ class Line extends Base {
     this.axis(frame);
     this.strikes(frame);
     const recent = this.store.outages.filter((outage) => (outage.to ?? to) >= from);
-    const lanes = pack(recent, to, (to - from) * (150 / width));
+    const bars = recent.map((outage) => {
+      const left = x(Math.max(from, outage.from)), right = Math.max(left + 4, x(outage.to ?? to));
+      const text = `${outage.name} ${outage.to ? `back after ${seconds(outage.to - outage.from)}` : "down"}`;
+      const wide = context.measureText(text).width, after = right + 6 + wide < width;
+      return { outage, left, right, text, after, begins: after ? left : left - wide - 12, ends: after ? right + wide + 18 : right + 6 };
+    });
     const room = Math.floor((height - BOTTOM - 42) / 17);
-    for (const [outage, lane] of lanes) {
+    for (const [bar, lane] of pack(bars)) {
       if (lane >= room) continue;
-      const top = 42 + lane * 17, left = x(Math.max(from, outage.from)), right = x(outage.to ?? to);
+      const top = 42 + lane * 17;
       context.fillStyle = colours.absent;
-      context.globalAlpha = outage.to ? 0.55 : 0.95;
+      context.globalAlpha = bar.outage.to ? 0.55 : 0.95;
       context.beginPath();
-      context.roundRect(left, top, Math.max(4, right - left), 12, 4);
+      context.roundRect(bar.left, top, bar.right - bar.left, 12, 4);
       context.fill();
       context.globalAlpha = 1;
       context.fillStyle = colours.ink;
-      const text = `${outage.name} ${outage.to ? `back after ${seconds(outage.to - outage.from)}` : "down"}`;
-      const fits = right + 6 + context.measureText(text).width < width;
-      context.textAlign = fits ? "left" : "right";
-      context.fillText(text, fits ? Math.max(left + 8, right + 5) : left - 5, top + 10);
+      context.textAlign = bar.after ? "left" : "right";
+      context.fillText(bar.text, bar.after ? bar.right + 5 : bar.left - 5, top + 10);
       context.textAlign = "left";
     }
     this.faults(frame);
-    const down = this.store.open.size;
-    const many = this.store.faults.length;
+  }
+
+  tell() {
+    const down = this.store.open.size, many = this.store.faults.length;
     say(this.value.id, `${many} ${many === 1 ? "fault" : "faults"}, ${this.store.recovered} recovered${down ? `, ${down} down now` : ""}`);
   }
 
@@ -310,13 +324,13 @@ class Line extends Base {
   }
 }
 
-// Outages in as few rows as fit, each with room for its words.
-function pack(outages, now, words) {
+// Bars in as few rows as fit, each with room for its words.
+export function pack(bars) {
   const ends = [];
-  return outages.map((outage) => {
-    let lane = ends.findIndex((end) => end <= outage.from);
+  return bars.map((bar) => {
+    let lane = ends.findIndex((end) => end <= bar.begins);
     if (lane < 0) lane = ends.length;
-    ends[lane] = (outage.to ?? now) + words;
-    return [outage, lane];
+    ends[lane] = bar.ends;
+    return [bar, lane];
   });
 }

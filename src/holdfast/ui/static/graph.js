@@ -10,8 +10,8 @@ const MOST_SPARKS = 300, SPARK_MS = 900;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
 export class Graph {
-  constructor(canvas, store, { choose }) {
-    Object.assign(this, { canvas, store, choose });
+  constructor(canvas, store, { choose, show }) {
+    Object.assign(this, { canvas, store, choose, show });
     this.under = document.createElement("canvas");
     this.view = { x: 0, y: 0, scale: 1 };
     this.sparks = [];
@@ -356,7 +356,7 @@ export class Graph {
       this.wake();
     });
     const end = (event) => {
-      if (from && !from.moved && event.type === "pointerup") this.choose(this.at(event.offsetX, event.offsetY));
+      if (from && !from.moved && event.type === "pointerup") this.show(this.at(event.offsetX, event.offsetY));
       from = null;
       canvas.classList.remove("drag");
     };

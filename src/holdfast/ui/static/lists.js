@@ -5,8 +5,8 @@ import { DEAD, MEANS, QUALITIES, bytes, clock, count, element, fill, mark, secon
 const ROW = 36, SHOWN_EVENTS = 150, SHOWN_NODES = 100, SHOWN_JOBS = 60, CHIPS = 24;
 
 export class Tasks {
-  constructor(store, { choose }) {
-    Object.assign(this, { store, choose });
+  constructor(store, { choose, show }) {
+    Object.assign(this, { store, choose, show });
     this.home = document.getElementById("tasks");
     this.filter = document.getElementById("filter");
     this.chosen = -1;
@@ -67,7 +67,7 @@ export class Tasks {
     let row = this.pool.get(index);
     if (!row) {
       const cells = ["", "", "r", "r", "r", ""].map((kind) => element("span", { class: kind }));
-      const home = element("div", { class: "row", role: "option", id: `task-${index}`, onclick: () => this.choose(index) }, ...cells);
+      const home = element("div", { class: "row", role: "option", id: `task-${index}`, onclick: () => this.show(index) }, ...cells);
       row = { home, cells, said: [] };
       this.pool.set(index, row);
       this.home.append(home);

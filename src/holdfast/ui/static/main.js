@@ -30,12 +30,12 @@ async function whatIf(kind, name) {
   }
 }
 
-const graph = new Graph(get("graph"), store, { choose });
+const graph = new Graph(get("graph"), store, { choose, show });
 const charts = new Charts(store);
 const detail = new Detail(store, { whatIf, strike: (...whom) => strike.open(...whom), show: choose });
-const tasks = new Tasks(store, { choose });
-const nodes = new Nodes(store, { choose, lose: async (name) => imagine(name, await whatIf("node", name)) });
-const plan = new Plan(store, { choose });
+const tasks = new Tasks(store, { choose, show });
+const nodes = new Nodes(store, { choose: show, lose: async (name) => imagine(name, await whatIf("node", name)) });
+const plan = new Plan(store, { choose: show });
 const events = new Events(store);
 const list = new Jobs(store, { follow });
 const player = new Player(store, { restart: () => { forget(); feed.start(); } });
@@ -79,15 +79,16 @@ function draw(at) {
   dirty.clear();
 }
 
+let held = null;  // the task that the reader has chosen: it stays so over a connection that broke, and over a seek
 function picture() {
   const shown = store.picture;
-  graph.chosen = -1;
+  const index = held && shown?.job === held.job ? store.taskIndex(held.name) : -1;
+  graph.chosen = tasks.chosen = index;
   graph.overlay = null;
   graph.update();
-  tasks.chosen = -1;
   tasks.picture();
   plan.picture();
-  detail.choose(-1);
+  detail.choose(index);
   events.rebuild();
   say("graph-title", shown ? shown.application ?? shown.name : "The application");
   get("graph-empty").hidden = !!shown;
@@ -126,6 +127,7 @@ function about() {
 
 // Show a task everywhere; -1 lets go.
 function choose(index) {
+  held = index < 0 ? null : { job: store.picture.job, name: store.picture.tasks[index].name };
   graph.overlay = null;
   graph.select(index);
   tasks.chosen = index;
@@ -134,6 +136,12 @@ function choose(index) {
   detail.choose(index);
   const task = store.picture?.tasks[index], row = store.rows[index];
   say("graph-said", task ? `${task.name}: ${row?.[1] ?? row?.[0] ?? "not known"}, epoch ${row?.[2] ?? "unknown"}, ${row?.[7].length ?? 0} replicas` : "");
+}
+
+// Choose a task and bring what is said of it into sight: it may stand above or, where it is narrow, below.
+function show(index) {
+  choose(index);
+  if (index >= 0) get("detail").scrollIntoView({ block: "nearest" });
 }
 
 function imagine(name, answer) {
@@ -146,7 +154,7 @@ function imagine(name, answer) {
   };
   graph.wake();
   detail.lose(name, answer);
-  get("graph").scrollIntoView({ block: "nearest" });
+  get("stage").scrollIntoView({ block: "nearest" });
 }
 
 function linked(state, text) {

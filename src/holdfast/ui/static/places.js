@@ -20,7 +20,8 @@ const TALL = 400;
 
 function cards(picture, width, down) {
   const [long, wide] = picture.size;
-  const along = down ? CARD.h + 40 : CARD.w + 42;
+  const gap = Math.max(22, Math.min(42, (width - 30 - (long + 1) * CARD.w) / Math.max(1, long)));  // where it is tight, words rather than room between them
+  const along = down ? CARD.h + 40 : CARD.w + gap;
   let across = down ? CARD.w + 12 : CARD.h + 24;
   if (!down && wide > 0) {  // a graph that is longer than wide uses the height that is left
     const scale = Math.min(1.1, width / (long * along + CARD.w + 30));

@@ -58,7 +58,7 @@ export class Strike {
     this.field.wrong.textContent = "";
     this.ready();
     const whom = this.whom();
-    document.getElementById("fault-sure-said").textContent = `I mean it: this strikes ${whom ?? "nobody"}, a real process.`;
+    document.getElementById("fault-sure-said").textContent = `I mean it: this strikes ${whom?.replace(/^\d+:/, "") ?? "nobody"}, a real process.`;
     const round = this.round = (this.round ?? 0) + 1;
     if (!whom) return this.field.foreseen.replaceChildren("There is nobody to strike.");
     if (kind[0] === "cut-node") {
