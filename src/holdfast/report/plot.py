@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullFormatter
 
 WIDTH, HEIGHT = 5.2, 3.0
 SHORT = 36  # letters of a name that fits beside another
@@ -59,6 +60,10 @@ def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, hei
         axes = figure.subplots()
         draw(axes)
         axes.set_title(_in_lines(axes.get_title()))
+        for axis in (axes.xaxis, axes.yaxis):
+            if axis.get_scale() in ("log", "symlog"):
+                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))  # by itself it writes formulas
+                axis.set_minor_formatter(NullFormatter())
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _inline(text.getvalue(), label)

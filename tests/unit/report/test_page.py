@@ -2,8 +2,10 @@
 
 import re
 
+import pytest
+
 from holdfast.report.page import cards, page, table, verdicts
-from holdfast.report.plot import line_plot
+from holdfast.report.plot import drawn, line_plot
 
 
 def test_a_page_asks_for_nothing_from_elsewhere():
@@ -30,6 +32,16 @@ def test_a_plot_takes_its_colours_from_the_page_and_says_what_it_shows():
     svg = line_plot([("a", [1, 2], [3, 4])], x="outage", y="quality", title="vwap")
     assert 'aria-label="vwap"' in svg and "var(--s0)" in svg and "var(--ink)" in svg
     assert "#0a0b0" not in svg
+
+
+@pytest.mark.parametrize("scale", ["log", "symlog"])
+def test_figures_on_an_axis_of_powers_are_written_as_figures(scale):
+    def draw(axes):
+        axes.plot([1, 2], [1, 20_000])
+        axes.set_yscale(scale)
+
+    svg = drawn(draw, label="powers")
+    assert "10,000" in svg and "mathdefault" not in svg
 
 
 def test_the_same_plot_is_the_same_text():
