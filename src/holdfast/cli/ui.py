@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli.orchestrators import orchestrator_options
 from holdfast.cli.shared import json_option, print_json, say
+from holdfast.errors import HoldfastError
 
 
 @click.command()
@@ -71,13 +72,13 @@ def _address(run: Path | None, orchestrator: str | None, token_file: Path | None
 
 
 def _runs(run: Path) -> bool:
-    """Whether the orchestrator of a run's folder answers."""
-    from holdfast.manage.client import OrchestratorAway, find_client
+    """Whether the orchestrator of a run's folder answers, and knows the folder's token: another may have its port by now."""
+    from holdfast.manage.client import find_client
 
     try:
         with find_client(str(run / "orchestrator")) as client:
-            client.health()
-    except OrchestratorAway:
+            client.jobs(limit=1)
+    except HoldfastError:
         return False
     return True
 
