@@ -80,6 +80,24 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Seque
     return f'<div class="scroll"><table{stacked}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
+def long_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    most: int,
+    where: str,
+    words: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> str:
+    """A table of at most so many rows, which says how many more there are and where they are to be found.
+
+    >>> long_table(("a",), [("1",), ("2",), ("3",)], most=2, where="in the plan").partition("</div>")[2]
+    '<p class="note">And 1 more, in the plan.</p>'
+    """
+    more = [paragraph(f"And {len(rows) - most:,} more, {where}.", note=True)] if len(rows) > most else []
+    return "".join([table(columns, rows[:most], words=words, names=names), *more])
+
+
 def _cell(text: str) -> str:
     return text if isinstance(text, Markup) else escape(text)
 

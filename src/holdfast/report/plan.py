@@ -10,7 +10,7 @@ from holdfast.plan.ppa.document import Changes, PlanDocument, Replica
 from holdfast.plan.ppa.explain import OBJECTIVES
 from holdfast.plan.ppa.fidelity import Measure
 from holdfast.plan.ppa.worth import Worth
-from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.page import cards, heading, long_table, page, paragraph, table
 from holdfast.report.plot import FAINT, INK, SERIES, drawn
 
 SHOWN = 120
@@ -142,8 +142,7 @@ def _reasons(plan: PlanDocument, worth: Worth) -> list[str]:
     ]
     columns = (*(("from budget",) if known else ()), "task", "left without it", "why")
     said = "In the order of choice: from which budget on the best plan has it." if known else "The costliest losses first."
-    more = [paragraph(f"And {len(rows) - SHOWN:,} more, in the plan.", note=True)] if len(rows) > SHOWN else []
-    return [paragraph(said, note=True), table(columns, rows[:SHOWN], words=("why",), names=("task",)), *more]
+    return [paragraph(said, note=True), long_table(columns, rows, most=SHOWN, where="in the plan", words=("why",), names=("task",))]
 
 
 def _operators(plan: PlanDocument, measure: Measure) -> str:
@@ -154,7 +153,8 @@ def _operators(plan: PlanDocument, measure: Measure) -> str:
         held = [task.rpartition("/")[2] for task in tasks if task in replicated]
         rate = float(topology.input_rates[span].sum())
         rows.append((name, str(len(tasks)), str(len(held)), _figure(rate), _listed(held)))
-    return table(("operator", "tasks", "with a replica", "tuples a second", "which"), rows[:SHOWN], names=("which",))
+    columns = ("operator", "tasks", "with a replica", "tuples a second", "which")
+    return long_table(columns, rows, most=SHOWN, where="in the topology", names=("which",))
 
 
 def _listed(numbers: Sequence[str], most: int = 12) -> str:

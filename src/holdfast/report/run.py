@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.job import Task
-from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+from holdfast.report.page import cards, heading, long_table, page, paragraph, table, verdicts
 from holdfast.report.run_plots import RunPlots
 from holdfast.run.checkers import Recovery, recoveries
 from holdfast.run.completeness import Completeness
@@ -28,8 +28,8 @@ MEANINGS = {
 BEFORE = "before"
 """The moment of what was decided while the job was being dispatched."""
 
-SHOWN = 80
-"""Rows of a table on the page; the history has all."""
+SHOWN, HISTORY = 80, "in the history"
+"""Rows of a table on the page, and who has all."""
 
 
 def run_page(
@@ -127,8 +127,9 @@ def _faults(events: Sequence[Event], tasks: Sequence[Task], found: Sequence[Stay
             )
             for number, event in enumerate(struck, 1)
         ]
-        parts.append(table(("no.", "at (s)", "for (s)", "fault", "struck"), rows[:SHOWN], words=("struck",), names=("fault",)))
-    columns = ("task", "failed at (s)", "noticed after (s)", "restarted after (s)", "caught up after (s)", "in all (s)")
+        columns = ("no.", "at (s)", "for (s)", "fault", "struck")
+        parts.append(long_table(columns, rows, most=SHOWN, where=HISTORY, words=("struck",), names=("fault",)))
+    steps = ("task", "failed at (s)", "noticed after (s)", "restarted after (s)", "caught up after (s)", "in all (s)")
     shown = [(each.failed_s, each.task, _recovery(each, zero_s)) for each in back]
     shown += _others(events, {each.task for each in back}, tasks, found, zero_s=zero_s)
     if shown:
@@ -136,8 +137,8 @@ def _faults(events: Sequence[Event], tasks: Sequence[Task], found: Sequence[Stay
             "Each step counts from the one before it: the failure, its being noticed, the new start. Sources and sinks keep no "
             "rows and have nothing to catch up with."
         )
-        told = [row for _, _, row in sorted(shown)][:SHOWN]
-        parts += [paragraph(said, note=True), table((*columns, "how"), told, names=("how",))]
+        told = [row for _, _, row in sorted(shown)]
+        parts += [paragraph(said, note=True), long_table((*steps, "how"), told, most=SHOWN, where=HISTORY, names=("how",))]
     return parts
 
 
@@ -180,12 +181,10 @@ def _places(found: Sequence[Stay], tasks: Sequence[Task], *, zero_s: float) -> l
         return ", ".join(_stay(stay, zero_s) for stay in found if stay.task == task and stay.node == node) or "-"
 
     rows = [(task.name, *(cell(task.name, node) for node in nodes)) for task in tasks]
-    shown = [paragraph(f"The first {SHOWN} of {len(rows)} tasks.", note=True)] if len(rows) > SHOWN else []
     return [
         heading("Replicas by node"),
         paragraph("A replica by its number; 0 is the primary. Times are those at which it came or went."),
-        table(("task", *nodes), rows[:SHOWN], names=nodes),
-        *shown,
+        long_table(("task", *nodes), rows, most=SHOWN, where=HISTORY, names=nodes),
     ]
 
 
@@ -198,11 +197,10 @@ def _stay(stay: Stay, zero_s: float) -> str:
 def _decisions(found: Sequence[Decided], *, zero_s: float) -> list[str]:
     if not found:
         return [heading("Decisions"), paragraph("The orchestrator had nothing to decide.")]
-    rows = [(_span(each, zero_s), _said(each), ", ".join(each.who) or "-") for each in found[:SHOWN]]
-    more = [paragraph(f"And {len(found) - SHOWN:,} more, in the history.", note=True)] if len(found) > SHOWN else []
+    rows = [(_span(each, zero_s), _said(each), ", ".join(each.who) or "-") for each in found]
     columns = ("at (s)", "what was done", "about")
     early = [paragraph("Before: while the job was dispatched.", note=True)] if any(row[0] == BEFORE for row in rows) else []
-    return [heading("Decisions"), *early, table(columns, rows, words=columns[1:]), *more]
+    return [heading("Decisions"), *early, long_table(columns, rows, most=SHOWN, where=HISTORY, words=columns[1:])]
 
 
 def _said(each: Decided) -> str:

@@ -8,11 +8,11 @@ from holdfast.plan.laar import Instance, Strategy
 from holdfast.plan.laar.completeness import cost, host_load
 from holdfast.plan.laar.instance import IC_TOLERANCE, Active
 from holdfast.plan.laar.strategy import Activation
-from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.page import cards, heading, long_table, page, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 
-SHOWN = 120
-"""Rows of a table on the page; the strategy's document has all."""
+SHOWN, STRATEGY = 120, "in the strategy"
+"""Rows of a table on the page, and who has all."""
 
 ACTIVE, IDLE = "●", "○"
 OUTCOMES = {
@@ -92,7 +92,7 @@ def _activation(strategy: Strategy) -> str:
         return "  ".join(f"{ACTIVE if j in one.active[pe] else IDLE} {host}" for j, host in enumerate(strategy.placement[pe]))
 
     rows = [(pe, *(cell(one, pe) for one in strategy.configurations)) for pe in strategy.placement]
-    return table(("PE", *heads.values()), rows[:SHOWN], names=tuple(heads.values()))
+    return long_table(("PE", *heads.values()), rows, most=SHOWN, where=STRATEGY, names=tuple(heads.values()))
 
 
 def _rates(rates: Mapping[str, float]) -> str:
@@ -105,15 +105,16 @@ def _load(instance: Instance, active: Active) -> str:
         (host, f"{instance.capacity[h]:,.4g}", *(f"{load[c, h] / instance.capacity[h]:.0%}" for c in range(len(load))))
         for h, host in enumerate(instance.hosts)
     ]
-    return table(("host", "CPU s per s", *(configuration.name for configuration in instance.configurations)), rows[:SHOWN])
+    columns = ("host", "CPU s per s", *(configuration.name for configuration in instance.configurations))
+    return long_table(columns, rows, most=SHOWN, where="in the descriptor")
 
 
 def _reasons(strategy: Strategy) -> list[str]:
     rows = [(pe, one.name, why) for one in strategy.configurations for pe, why in one.why.items()]
     if not rows:
         return [paragraph("The strategy gives no reasons.")]
-    more = [paragraph(f"And {len(rows) - SHOWN:,} more, in the strategy.", note=True)] if len(rows) > SHOWN else []
-    return [table(("PE", "configuration", "why"), rows[:SHOWN], words=("why",), names=("configuration",)), *more]
+    columns = ("PE", "configuration", "why")
+    return [long_table(columns, rows, most=SHOWN, where=STRATEGY, words=("why",), names=("configuration",))]
 
 
 def _compared(others: Sequence[Strategy]) -> str:

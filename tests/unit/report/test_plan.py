@@ -96,3 +96,14 @@ def test_a_budget_of_nothing_has_a_page_too():
 def test_the_page_needs_nothing_from_elsewhere_and_escapes_names(text):
     assert not re.search(r'(src|href)="(?!#)', text) and "<script" not in text
     assert "<title>A plan for lanes&lt;1&gt;</title>" in text and "lanes<1>" not in text
+
+
+def test_operators_that_are_left_out_are_said_to_be():
+    chain = {
+        f"o{k:03}": TaskOperator(parallelism=1, **({"inputs": {f"o{k - 1:03}": "one-to-one"}} if k else {"rate": 1.0}))
+        for k in range(130)
+    }
+    topology = Topology(topology="chain", operators=chain)
+    measure = output_fidelity(topology)
+    document = plan_document(PLANNERS["greedy"].plan(measure, 2), topology)
+    assert "And 10 more, in the topology." in plan_page(document, measure, worth=worth_of_budgets(measure, planned=2))

@@ -184,3 +184,13 @@ def test_a_run_without_faults_says_so():
         and "The orchestrator had nothing to decide." in text
         and "CPU of nodes" not in text
     )
+
+
+def test_what_is_left_out_of_a_long_table_is_said_to_be():
+    faults = [
+        Event(102.0 + k / 100, "run", "fault", {"what": f"crash pe vwap/0 ({k})", "tasks": ["vwap/0"], "for_s": None})
+        for k in range(99)
+    ]
+    events = sorted([*history(), *faults], key=lambda event: event.at_s)
+    text = run_page(DOCUMENT, events=events, tasks=TASKS, timeline=TIMELINE)
+    assert "And 20 more, in the history." in text
