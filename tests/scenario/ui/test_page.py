@@ -55,6 +55,7 @@ def test_a_killed_pe_is_seen_and_seen_to_come_back_without_reloading(visit, clus
     with visit(at(address)) as page:
         shown(page)
         page.evaluate("() => { window.same = true }")
+        page.wait_for_function("() => holdfast.store.jobs[0].quality === 'exact'")
         before = int(page.locator("#recoveries-big").inner_text().split()[0])
         cluster.client.inject({"fault": "crash-pe", "pe": "bargain_index/0"})
         text_of(page, "#events li", "fault crash-pe bargain_index/0")
