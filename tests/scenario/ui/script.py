@@ -4,6 +4,8 @@ import asyncio
 import json
 import socket
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -87,6 +89,16 @@ class Script:
 
     def drop(self) -> None:
         self._tell(None)
+
+    def following(self) -> int:
+        """How many connections there are."""
+        return len(self._pages)
+
+    def wait_until(self, holds: Callable[[], bool], *, limit_s: float = 30) -> None:
+        ends = time.monotonic() + limit_s
+        while not holds():
+            assert time.monotonic() < ends, "it did not come about"
+            time.sleep(0.02)
 
     def close(self) -> None:
         self.drop()

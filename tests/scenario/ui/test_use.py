@@ -74,6 +74,22 @@ def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
     assert opened.evaluate("() => holdfast.graph.fitted")
 
 
+def test_a_page_that_nobody_sees_lets_go_and_is_told_later_what_it_missed(opened, script):
+    hidden = """(now) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => now });
+        document.dispatchEvent(new Event('visibilitychange')) }"""
+    opened.clock.install()
+    opened.evaluate(hidden, True)
+    opened.clock.fast_forward(29_000)
+    assert script.following() == 1
+    opened.clock.fast_forward(2_000)
+    script.wait_until(lambda: script.following() == 0)
+    script.begins = {**first("in", "mean", "out"), "tasks": {k: row(9) for k in range(3)}}
+    opened.clock.resume()
+    opened.evaluate(hidden, False)
+    opened.locator("#task-0", has_text="9").wait_for()
+    assert script.following() == 1
+
+
 @pytest.mark.parametrize("width", [390, 1280])
 def test_a_task_that_is_chosen_by_hand_is_shown_wherever_the_reader_was(visit, script, width):
     seen = """() => { const box = document.getElementById('detail').getBoundingClientRect();

@@ -13,7 +13,7 @@ import { Strike } from "./strike.js";
 import { toggleTheme } from "./theme.js";
 import { element, fill, say } from "./words.js";
 
-const LISTS_MS = 250, EVERY_S = 1 / 60, FOLLOW_S = 86400;
+const LISTS_MS = 250, REST_MS = 30000, EVERY_S = 1 / 60, FOLLOW_S = 86400;
 const get = (id) => document.getElementById(id);
 const store = new Store();
 let job = 0;
@@ -271,7 +271,16 @@ document.addEventListener("keydown", (event) => {
 });
 
 setInterval(() => { if (!document.hidden && store.picture) charts.draw(), glance(store), player.show(); }, 1000);
-document.addEventListener("visibilitychange", () => { if (!document.hidden) wake(); });
+// A page that nobody sees lets its connection go after a while: a browser has few of them for all its tabs. What it missed it is told later.
+let rest = 0, rested = false;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(rest);
+  if (document.hidden && !store.hello?.past) rest = setTimeout(() => { rested = true; feed.stop(); }, REST_MS);
+  if (document.hidden) return;
+  if (rested) feed.start();
+  rested = false;
+  wake();
+});
 legend();
 if (token()) feed.start();
 else linked("token", "");
