@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
+import fcntl
 import json
+import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +22,7 @@ from holdfast.errors import HoldfastError
 
 SMALL: Mapping[str, Sequence[str]] = {
     "debs11": ("--events", "200000", "--repetitions", "2"),
-    "internet": ("--applications", "20", "--racks", "2"),
+    "internet": ("--applications", "20", "--racks", "4"),
     "isorc16": ("--epochs", "120", "--part", "algorithms"),
     "laar": ("--applications", "10", "--seconds", "2"),
     "laar-pipeline": ("--low", "8", "--high", "12", "--after", "8"),
@@ -29,8 +34,7 @@ SMALL: Mapping[str, Sequence[str]] = {
 }
 """What makes a command small enough to be tried in minutes."""
 
-ON_SPARK = ("debs11", "laar-search", "objectives", "ppa-plans")
-"""Commands that take --master."""
+DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 @click.command("all")
@@ -40,13 +44,15 @@ ON_SPARK = ("debs11", "laar-search", "objectives", "ppa-plans")
 @click.option("--only", help="Only these commands, by commas.")
 @click.option("--small", is_flag=True, help="Small sizes: minutes in place of hours, and findings that mean less.")
 @click.option("--master", help="A Spark master for the commands that can use one.")
-@click.option("--again", is_flag=True, help="Run commands anew whose results are there.")
+@click.option("--profile", type=click.Path(path_type=Path), help="Requests per minute, for the day of a data center.")
+@click.option("--again", is_flag=True, help="Begin anew, also with commands whose results or records are there.")
 @json_option
-def all_(out: Path, only: str | None, small: bool, master: str | None, again: bool, as_json: bool) -> None:
-    """Run every `holdfast reproduce` command and write one report: the paper's value, ours, and whether the finding held.
+def all_(out: Path, only: str | None, small: bool, master: str | None, profile: Path | None, again: bool, as_json: bool) -> None:
+    """Run every `holdfast reproduce` command and write one report: every table and figure, the paper's value, ours, and whether the
+    finding held.
 
-    Each command works in a folder of its own below --out and keeps what it has done; this command goes on with those that have not
-    ended. One that fails is named in the report and does not stop the others.
+    Each command works in a folder of its own below --out and keeps what it has done: the same call goes on where it was stopped,
+    with the commands that have not ended and where they were. One that fails is named in the report and does not stop the others.
 
     \b
     Example:
@@ -59,12 +65,14 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, again: bo
     unknown = sorted(set(names) - set(known))
     if unknown:
         raise HoldfastError(f"--only names '{unknown[0]}', which is no command; commands are: {', '.join(known)}")
-    results = {}
-    for name in names:
-        words = [*(SMALL.get(name, ()) if small else ()), *(("--master", master) if master and name in ON_SPARK else ())]
-        results[name] = _result(name, words, out, again=again)
-    document = {"small": small, "commands": results}
-    _write(out, document)
+    given = {"master": master, "profile": None if profile is None else str(profile)}
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the command under way is ended
+    results: dict[str, dict[str, Any]] = {}
+    with _alone(out):
+        for name in names:
+            words = [*(SMALL[name] if small else ()), *_own_words(name, given)]
+            results[name] = _result(name, words, out / (f"{name}-small" if small else name), again=again)
+            document = _written(out, results, small=small)
     if as_json:
         print_json(document)
     else:
@@ -73,79 +81,123 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, again: bo
             verdict = f"{held.count(True)} of {len(held)} findings hold" if held else "no findings to check"
             click.echo(f"{name:16} {result['error'] or verdict}")
     say(f"report: {out / 'all.html'}")
+    failed = [name for name, result in results.items() if result["error"]]
+    if failed:
+        raise HoldfastError(f"{len(failed)} of {len(results)} commands failed: {', '.join(failed)}; the same call runs them again")
 
 
-def _result(name: str, words: Sequence[str], out: Path, *, again: bool) -> dict[str, Any]:
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """Wait until nobody else works in the folder: another call, or the command that one which was killed had started."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / ".lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"waiting for another call that works in '{out}' to end ...")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _own_words(name: str, given: Mapping[str, str | None]) -> list[str]:
+    """The options that a command takes of those given, and its seed, so that its call says all."""
+    from holdfast.cli.main import reproduce
+
+    assert isinstance(reproduce, click.Group)
+    command = reproduce.get_command(click.get_current_context(), name)
+    assert command is not None
+    words: list[str] = []
+    for option in command.params:
+        value = given.get(option.name or "")
+        if option.name == "seed":
+            value = str(option.default)
+        if value is not None:
+            words += [option.opts[0], value]
+    return words
+
+
+def _result(name: str, words: Sequence[str], folder: Path, *, again: bool) -> dict[str, Any]:
     """The result of one command, run in a process of its own unless it is there for the same words."""
-    folder = out / name
-    kept = out / f"{name}.result.json"
+    from holdfast.assess.files import read_json, write_whole
+
+    kept = folder.with_name(f"{folder.name}.result.json")
     command = f"holdfast reproduce {' '.join([name, *words])}"
-    if kept.exists() and not again:
-        before: dict[str, Any] = json.loads(kept.read_text())
+    if again:
+        shutil.rmtree(folder, ignore_errors=True)
+    elif kept.exists():
+        before = read_json(kept)
         if before["command"] == command and not before["error"]:
             say(f"{name}: there already")
             return before
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{command} ...")
     began = time.monotonic()
-    made = subprocess.run(
-        [sys.executable, "-m", "holdfast.cli.main", "reproduce", name, *words, "--out", str(folder), "--json"],
-        stdout=subprocess.PIPE,
-        stderr=None,
-        text=True,
-    )
+    code, told = called([name, *words, "--out", str(folder), "--json"])
     found: dict[str, Any] = {}
     error = None
     try:
-        found = json.loads(made.stdout)
+        found = json.loads(told)
     except json.JSONDecodeError as problem:
         error = f"its answer is no JSON document: {problem}"
-    if made.returncode != 0 and not found.get("findings"):  # one that ends so for a finding that does not hold has told it
-        error = f"ended with exit code {made.returncode}; call it alone to see why: {command}"
+    if code != 0 and not found.get("findings"):  # one that ends so for a finding that does not hold has told it
+        error = f"ended with exit code {code}; call it alone to see why: {command}"
     result = {
         "command": command,
-        "seed": found.get("seed"),
+        "seed": words[words.index("--seed") + 1] if "--seed" in words else None,
         "seconds": round(time.monotonic() - began, 1),
         "error": error,
         "findings": [_plain(finding) for finding in found.get("findings", [])],
+        "folder": str(folder),
+        "document": found,
     }
-    kept.write_text(json.dumps(result, indent=2) + "\n")
+    write_whole(kept, json.dumps(result, indent=2) + "\n")
     return result
+
+
+def called(words: Sequence[str]) -> tuple[int, str]:
+    """Exit code and standard output of `holdfast reproduce` with these words; it is ended when this process ends."""
+    command = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli.main", "reproduce", *words],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+    )
+    try:
+        told, _ = command.communicate()
+    finally:
+        command.terminate()  # nothing, where it has ended
+        command.wait()
+    return command.returncode, told
+
+
+def _die_with_parent() -> None:
+    """Ask the system to end this process when its parent is killed: a command left alone would go on beside the next call's."""
+    ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGTERM)
 
 
 def _plain(finding: Mapping[str, Any]) -> dict[str, Any]:
     """A finding in the report's words, whatever its command calls them."""
+
+    def either(*names: str) -> str:
+        return next((str(finding[name]) for name in names if name in finding), "")
+
     return {
-        "name": finding["name"],
-        "paper": finding.get("paper", ""),
-        "ours": finding.get("ours", finding.get("found", "")),
+        "name": either("name", "text"),
+        "paper": either("paper"),
+        "ours": either("ours", "found", "figures"),
         "holds": finding["holds"],
     }
 
 
-def _write(out: Path, document: Mapping[str, Any]) -> None:
-    """Write all.html and all.json."""
+def _written(out: Path, results: Mapping[str, Mapping[str, Any]], *, small: bool) -> dict[str, Any]:
+    """Write all.html and all.json of what there is so far; the report in plain values."""
     from holdfast.assess.files import write_whole
     from holdfast.cli.main import REPRODUCE
-    from holdfast.report.page import heading, page, paragraph, verdicts
+    from holdfast.report.reproduction import reproduction_page
 
-    parts = []
-    if document["small"]:
-        parts.append(paragraph("Made with --small: sizes far below the papers', to see that everything runs."))
-    for name, result in document["commands"].items():
-        parts.append(heading(f"{name}: {REPRODUCE[name][1]}"))
-        seed = "" if result["seed"] is None else f", seed {result['seed']}"
-        parts.append(
-            paragraph(f"{result['command']}{seed}: {result['seconds']:g} s; tables and pictures are in {name}/.", note=True)
-        )
-        if result["error"]:
-            parts.append(paragraph(f"Failed: {result['error']}"))
-        if result["findings"]:
-            rows = [
-                (f["name"], f["holds"], f"{f['ours']}" + (f" (paper: {f['paper']})" if f["paper"] else ""))
-                for f in result["findings"]
-            ]
-            parts.append(verdicts(rows))
-    out.mkdir(parents=True, exist_ok=True)
+    told = {name: {key: value for key, value in result.items() if key != "document"} for name, result in results.items()}
+    document = {"small": small, "commands": told}
+    note = "Made with --small: sizes far below the papers', to see that everything runs." if small else ""
     write_whole(out / "all.json", json.dumps(document, indent=2))
-    write_whole(out / "all.html", page("The papers' evaluations, run again", parts))
+    write_whole(out / "all.html", reproduction_page(results, {name: REPRODUCE[name][1] for name in results}, note=note))
+    return document

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,27 +59,26 @@ def internet(
     import numpy as np
 
     from holdfast.simulate.internet import DAYS, Scale, generated_profile, read_profile
-    from holdfast.simulate.internet_day import Task, evaluate, yearly
+    from holdfast.simulate.internet_day import Plan, Task, evaluate, planned, yearly
     from holdfast.simulate.internet_plans import VARIANTS
-    from holdfast.simulate.records import Records, in_processes
+    from holdfast.simulate.records import Records
 
     scale = Scale(applications=applications, racks=racks, seed=seed)
     counts = read_profile(profile, day) if profile else generated_profile(np.random.default_rng(seed))
     source = f"{profile.name}, {day}" if profile else "generated"
-    kept = Records(out, {"applications": applications, "racks": racks, "seed": seed, "profile": source})
-    tasks = [Task(scale, kind, variant, tuple(counts)) for kind in DAYS for variant in VARIANTS]
-    missing = [task for task in tasks if task.key not in kept]
+    settings = {"applications": applications, "racks": racks, "seed": seed, "profile": source}
+    plans, kept = Records(out, settings, name="plans"), Records(out, settings)
+    shape = tuple(float(count) for count in counts)
+    with progress_bar("plans") as progress:
+        plans.fill(planned, {v: Plan(scale, v, shape) for v in VARIANTS}, workers=workers, progress=progress)
+    tasks = [Task(scale, kind, variant, shape, plans[variant]) for kind in DAYS for variant in VARIANTS]
     with progress_bar("days") as progress:
-        done = len(tasks) - len(missing)
-        progress(done, len(tasks))
-        for record in in_processes(evaluate, missing, workers=workers):
-            kept.add(record)
-            done += 1
-            progress(done, len(tasks))
+        kept.fill(evaluate, {task.key: task for task in tasks}, workers=workers, progress=progress)
     records = {task.key: kept[task.key] for task in tasks}
     named = f"--profile {profile.name} --day {day} " if profile else ""
     document = {
         "command": f"holdfast reproduce internet {named}--applications {applications} --racks {racks} --seed {seed}",
+        "seed": seed,
         "pes": applications * scale.pes,
         "hosts": scale.machines,
         "profile": source,
@@ -87,6 +86,7 @@ def internet(
             key: {name: record[name] for name in ("cpu_s", "lost", "waiting_s", "recoveries", "latency_s", "seconds", "rss_mib")}
             for key, record in records.items()
         },
+        "plans": {v: {name: plans[v][name] for name in ("seconds", "rss_mib")} for v in VARIANTS},
         "yearly": yearly(records, scale),
         "faults": {kind: records[f"{kind}/NR"]["faults"] for kind in DAYS},
     }
@@ -129,13 +129,27 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         table(HEAD, rows[1:]),
         paragraph(
             "Lost: tuples that PEs did not process, of those they would have; with checkpoints these are the ones that still wait "
-            "at midnight. Waiting: seconds in queues, on average. Latency: from noticing a failure to making it good.",
+            "ten minutes past midnight. Waiting: seconds in the queue of a PE, on average. Latency: from noticing a failure to "
+            "making it good.",
             note=True,
+        ),
+        heading("What failed"),
+        table(
+            ("day", "single machines", "racks", "from hour", "for hours"),
+            [(kind, *_struck(document["faults"][kind])) for kind in ("rack", "pdu")],
         ),
         heading("A year"),
         table(
             ("plan", "CPU seconds a day", "lost to racks (days of all tuples)", "lost to power units"),
             [(v, f"{y['cpu_s']:,.0f}", f"{y['rack_days']:.4f}", f"{y['pdu_days']:.4f}") for v, y in document["yearly"].items()],
+        ),
+        heading("What it took"),
+        table(
+            ("step", "seconds", "memory (MiB)"),
+            [
+                (step, f"{spent['seconds']:,.0f}", f"{spent['rss_mib']:,.0f}")
+                for step, spent in (*((f"planning {v}", p) for v, p in document["plans"].items()), *document["days"].items())
+            ],
         ),
         heading("Pictures"),
         cards(list(plots.values())),
@@ -148,6 +162,17 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         write_whole(out / f"{name}.svg", svg)
 
 
+def _struck(faults: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """A day's failures: single machines, the racks that went at once, and when and for how long these did."""
+    racks = faults[-1]
+    return (
+        str(len(faults) - 1),
+        ", ".join(name.removeprefix("rack=") for name in racks["target"]),
+        f"{racks['at_s'] / 3600:.1f}",
+        f"{racks['back_after_s'] / 3600:.1f}",
+    )
+
+
 def _output_plot(records: Mapping[str, Record], kind: str) -> str:
     from holdfast.report.plot import SERIES, drawn
 
@@ -155,7 +180,7 @@ def _output_plot(records: Mapping[str, Record], kind: str) -> str:
 
     def draw(axes: Axes) -> None:
         for n, (key, record) in enumerate((k, r) for k, r in records.items() if k.startswith(f"{kind}/")):
-            hours = [24 * at / len(record["output"]) for at in range(len(record["output"]))]
+            hours = [at * record["every_s"] / 3600 for at in range(len(record["output"]))]
             axes.plot(hours, [rate / 1000 for rate in record["output"]], color=SERIES[n], label=key.split("/")[1], linewidth=1)
         axes.set(xlabel="hour", ylabel="output (1,000 tuples a second)", title=f"Output: {title}")
         axes.legend()

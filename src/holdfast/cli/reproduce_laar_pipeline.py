@@ -50,7 +50,7 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
     found = findings(runs, load)
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
-        (out / "laar-pipeline.html").write_text(_report(runs, found, load))
+        (out / "laar-pipeline.html").write_text(_report(runs, found, load, sla))
     document = {"load": asdict(load), "runs": [asdict(run) for run in runs], "findings": [asdict(each) for each in found]}
     print_json(document) if as_json else _show(runs, found, load)
     if not all(each.holds for each in found):
@@ -66,14 +66,15 @@ def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
         click.echo(f"  {'holds ' if each.holds else 'BROKEN'} {each.name}: {each.ours} (paper: {each.paper})")
 
 
-def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> str:
+def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float) -> str:
     from holdfast.report.page import heading, page, paragraph, table
     from holdfast.report.plot import line_plot
 
     parts = [
         paragraph(
             f"Two PEs of 0.1 s a tuple, two replicas each on two one-core nodes; {load.low_s} s of 4 tuples/s, "
-            f"{load.high_s} s of 8, {load.after_s} s of 4 again."
+            f"{load.high_s} s of 8, {load.after_s} s of 4 again. Nothing is drawn, so there is no seed. Made by: "
+            f"holdfast reproduce laar-pipeline --low {load.low_s} --high {load.high_s} --after {load.after_s} --sla {sla:g}"
         ),
         table(
             ["finding", "paper", "here", "holds"],

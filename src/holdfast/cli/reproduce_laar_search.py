@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Generator
 from contextlib import closing
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from holdfast.plan.laar.study import (
     prunings,
     run_of,
 )
+from holdfast.plan.laar.study_findings import findings
 from holdfast.plan.laar.study_plot import draw
 from holdfast.plan.process import each
 
@@ -98,7 +100,7 @@ def laar_search(
                     kept.add(run)
                 progress(len(runs), len(tasks))
     runs.sort(key=lambda run: run.key)
-    document = _summary(runs, chosen)
+    document = {"seed": seed, **_summary(runs, chosen), "findings": [asdict(finding) for finding in findings(runs)]}
     if out:
         document["figures"] = [str(path) for path in draw(runs, out)]
         (out / "summary.json").write_text(json.dumps(document, indent=2) + "\n")
@@ -221,6 +223,9 @@ def _show(document: dict[str, Any]) -> None:
         echo(f"  {'rule':6} {'share':>7} {'height':>7}  the paper")
         for rule, found in rules.items():
             echo(f"  {rule:6} {found['share']:7.1%} {found['height']:7.1f}  {SAYS[rule]}")
+    echo("")
+    for finding in document["findings"]:
+        echo(f"{'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['ours']} (paper: {finding['paper']})")
 
 
 def _no_first(document: dict[str, Any], solver: str) -> str:

@@ -33,6 +33,8 @@ PARTS = ("simulated", "accuracy", "runs")
 )
 @click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Simulated failures of each kind.")
 @click.option("--events", type=click.IntRange(min=20_000), default=200_000, show_default=True, help="Rows of each trace on Spark.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to simulate in.")
+@click.option("--master", default="local[*]", show_default=True, help="Spark master for the accuracy; it must see --out.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -41,12 +43,12 @@ PARTS = ("simulated", "accuracy", "runs")
     help="Folder for records and report.",
 )
 @json_option
-def ppa(part: str, seed: int, repetitions: int, events: int, out: Path, as_json: bool) -> None:
+def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, master: str, out: Path, as_json: bool) -> None:
     """Figures 7 to 10, 12 and 13: how long recovery takes, what checkpoints cost, and what tentative output is worth.
 
     Simulated: the topology of Figure 6 at the paper's rates, on 30 nodes. On Spark: top pages and traffic incidents over generated
     traces with every task outside a plan failed; and three windowed PEs whose replicas are killed one at a time and all at once.
-    What has been done on Spark is kept in --out: the same command goes on where it was stopped.
+    What has been done is kept in --out: the same command goes on where it was stopped.
 
     \b
     Example:
@@ -60,8 +62,8 @@ def ppa(part: str, seed: int, repetitions: int, events: int, out: Path, as_json:
     }
     sections: list[str] = []
     steps = {
-        "simulated": lambda: _simulated(seed, repetitions),
-        "accuracy": lambda: _accuracy(seed, events, out),
+        "simulated": lambda: _simulated(seed, repetitions, out, workers=workers),
+        "accuracy": lambda: _accuracy(seed, events, out, master=master),
         "runs": lambda: _runs(out),
     }
     for name in PARTS if part == "all" else (part,):
@@ -81,16 +83,19 @@ def ppa(part: str, seed: int, repetitions: int, events: int, out: Path, as_json:
 Step = tuple[dict[str, Any], Sequence[Any], list[str]]
 
 
-def _simulated(seed: int, repetitions: int) -> Step:
+def _simulated(seed: int, repetitions: int, out: Path, *, workers: int) -> Step:
     """Section VI-A at the paper's scale."""
-    from holdfast.simulate.ppa_study import findings, study
+    from holdfast.simulate.ppa_study import cells, findings, measured, study
+    from holdfast.simulate.records import Records
 
-    say(f"about {60 + 480 * repetitions} simulations of three minutes each ...")
-    found = study(seed, repetitions)
+    kept = Records(out / "simulated", {"seed": seed, "repetitions": repetitions})
+    with progress_bar("simulating") as progress:
+        lines = kept.fill(measured, {cell.key: cell for cell in cells(seed, repetitions)}, workers=workers, progress=progress)
+    found = study(lines)
     return {"repetitions": repetitions, **found}, findings(found), _recovery_sections(found)
 
 
-def _accuracy(seed: int, events: int, out: Path) -> Step:
+def _accuracy(seed: int, events: int, out: Path, *, master: str) -> Step:
     """Section VI-B on Spark."""
     from holdfast.advise.tentative import QUERIES, plans, prepare
     from holdfast.advise.tentative_findings import findings
@@ -99,12 +104,12 @@ def _accuracy(seed: int, events: int, out: Path) -> Step:
 
     kept = Records(out / "accuracy", {"seed": seed, "events": events})
     if any(f"{query.name}/done" not in kept for query in QUERIES):
-        spark = open_session(name="holdfast reproduce ppa", memory="2g")
+        spark = open_session(master, name="holdfast reproduce ppa", memory="2g")
         try:
             for query in QUERIES:
                 if f"{query.name}/done" in kept:
                     continue
-                with tempfile.TemporaryDirectory(prefix="holdfast-ppa-") as folder:
+                with tempfile.TemporaryDirectory(prefix="trace-", dir=out.resolve()) as folder:
                     trace = Path(folder) / ("pages.parquet" if query.name == "Q1" else "traffic")
                     query.write_trace(trace, events=events, seed=seed)
                     say(f"{query.name}: {query.example} over {events:,} rows ...")
@@ -192,6 +197,16 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
     costs = document["checkpoint_cost"]
     shares = [("share", [row["checkpoint_s"] for row in costs], [row["share"] for row in costs])]
     plots.append(line_plot(shares, x="checkpoint interval (s)", y="CPU time, share of processing", title="Figure 9"))
+    names = list(dict.fromkeys(row["plan"] for row in document["partial"]))
+    ten = [
+        (
+            name,
+            [row["rate"] for row in document["partial"] if row["plan"] == name],
+            [row["latency_s"] for row in document["partial"] if row["plan"] == name],
+        )
+        for name in names
+    ]
+    plots.append(line_plot(ten, x=rate, y=latency, title="Figure 10: all nodes, window 30 s", level=None))
     return [
         heading("Figures 7 and 8: recovery latency, simulated"),
         paragraph(
@@ -205,6 +220,8 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
                 for r in document["recovery"]
             ],
         ),
+        heading("Figure 9: CPU time of checkpoints, of that of processing, window 30 s, simulated"),
+        table(("checkpoint interval (s)", "share"), [(f"{row['checkpoint_s']:g}", f"{row['share']:.3f}") for row in costs]),
         heading("Figure 10: a correlated failure under partially active plans, window 30 s, simulated"),
         table(
             ("plan", "rate", "latency (s)"),

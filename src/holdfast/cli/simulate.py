@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from holdfast.model.descriptor import Descriptor
     from holdfast.simulate import Deployment, Outcome, RateTrace
+    from holdfast.simulate.state import Floats
 
 BASELINES = ("nr", "sr", "grd")
 SHOWN = 40
@@ -30,7 +32,13 @@ SHOWN = 40
     "--trace", metavar="RATES", help="CSV of time_s and a rate per source, or a configuration's name. [default: by probability]"
 )
 @click.option("--faults", "schedule", metavar="F", type=click.Path(), help="A fault schedule, as holdfast run takes it.")
-@click.option("--seconds", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Length of a trace that is made.")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=1, max=10_000_000),
+    default=300.0,
+    show_default=True,
+    help="Length of a trace that is made.",
+)
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of random arrivals.")
 @click.option("--random-arrivals", is_flag=True, help="Whole tuples at random moments in place of even ones.")
 @click.option(
@@ -53,6 +61,7 @@ SHOWN = 40
 @click.option(
     "--replace-dead", is_flag=True, help="Activate a living replica where all active ones are dead, as holdfast run does."
 )
+@click.option("--no-spares", is_flag=True, help="What a lost host ran comes back with it, not on a spare host.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report: page, JSON, CSV.")
 @json_option
 def simulate(
@@ -73,6 +82,7 @@ def simulate(
     job_s: float,
     step_s: float,
     replace_dead: bool,
+    no_spares: bool,
     out: Path | None,
     as_json: bool,
 ) -> None:
@@ -107,6 +117,7 @@ def simulate(
         care=Care(
             detect_s=detect_s,
             restart_s=restart_s,
+            spares=not no_spares,
             scheme=scheme or ("checkpoint" if epoch_s > 0 else "none"),
             checkpoint_s=checkpoint_s,
             window_s=window_s,
@@ -205,20 +216,31 @@ def _show(document: dict[str, Any]) -> None:
 
 
 def _write(out: Path, outcome: Outcome, document: dict[str, Any]) -> None:
-    """Write simulation.html, simulation.json and intervals.csv."""
+    """Write simulation.html, simulation.json, and intervals.csv and hosts.csv with what every interval brought."""
+    import numpy as np
+
     from holdfast.assess.files import write_whole
 
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "simulation.json", json.dumps(document, indent=2))
     write_whole(out / "simulation.html", _page(outcome, document))
-    ledger, every_s = outcome.ledger, outcome.settings.interval_s
-    with (out / "intervals.csv").open("w", newline="") as file:
+    ledger = outcome.ledger
+    dropped = np.diff(ledger.dropped, axis=0, prepend=0.0)  # the ledger has sums from the start
+    columns = (ledger.arrived, ledger.processed, ledger.output, ledger.missed, dropped, ledger.queued)
+    _write_table(
+        out / "intervals.csv", ("pe", "in", "processed", "out", "missed", "dropped", "queued"), outcome, outcome.pes, columns
+    )
+    _write_table(out / "hosts.csv", ("host", "cpu_s"), outcome, tuple(outcome.deployment.descriptor.hosts), (ledger.cpu,))
+
+
+def _write_table(path: Path, head: Sequence[str], outcome: Outcome, names: Sequence[str], columns: Sequence[Floats]) -> None:
+    """A line for every interval and name, with the time at which the interval begins."""
+    with path.open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(("time_s", "pe", "in", "processed", "out", "missed", "queued"))
-        for n in range(len(ledger.arrived)):
-            for i, pe in enumerate(outcome.pes):
-                columns = (ledger.arrived, ledger.processed, ledger.output, ledger.missed, ledger.queued)
-                writer.writerow((f"{n * every_s:g}", pe, *(f"{column[n, i]:.6g}" for column in columns)))
+        writer.writerow(("time_s", *head))
+        for n in range(len(columns[0])):
+            for i, name in enumerate(names):
+                writer.writerow((f"{n * outcome.interval_s:.12g}", name, *(f"{column[n, i]:.6g}" for column in columns)))
 
 
 def _page(outcome: Outcome, document: dict[str, Any]) -> str:
@@ -266,7 +288,7 @@ def _output_plot(outcome: Outcome) -> str:
     from holdfast.report.plot import FAINT, SERIES, drawn
 
     def draw(axes: Axes) -> None:
-        every_s = outcome.settings.interval_s
+        every_s = outcome.interval_s
         at = np.arange(len(outcome.ledger.output)) * every_s
         for event in outcome.history():
             if event.kind == "fault":
@@ -285,8 +307,8 @@ def _cpu_plot(outcome: Outcome) -> str:
     from holdfast.report.plot import SERIES, drawn
 
     def draw(axes: Axes) -> None:
-        used = outcome.ledger.cpu / (outcome.plant.capacity / outcome.settings.step_s * outcome.settings.interval_s)
-        at = np.arange(len(used)) * outcome.settings.interval_s
+        used = outcome.ledger.cpu / (outcome.plant.capacity / outcome.settings.step_s * outcome.interval_s)
+        at = np.arange(len(used)) * outcome.interval_s
         axes.plot(at, used.max(axis=1), color=SERIES[0], label="fullest host")
         axes.plot(at, used.mean(axis=1), color=SERIES[1], label="mean of hosts")
         axes.set(xlabel="time (s)", ylabel="share of the CPU time", title="Load", ylim=(0, 1.05))

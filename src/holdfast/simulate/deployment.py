@@ -73,7 +73,8 @@ class Deployment:
     @cached_property
     def places(self) -> Places:
         hosts = self.descriptor.hosts
-        return Places(self.pes, self.replicas, tuple(hosts), tuple(host.rack for host in hosts.values()), self.host_of)
+        racks, cores = zip(*((host.rack, float(host.cores)) for host in hosts.values()), strict=True)
+        return Places(self.pes, self.replicas, tuple(hosts), racks, cores, self.host_of)
 
     def plant(self, settings: Settings) -> Plant:
         """The arrays that do not change."""
@@ -111,6 +112,7 @@ class Deployment:
             switch=settings.steps(control.switch_s),
             resync=settings.steps(control.resync_s),
             replace_dead=control.replace_dead,
+            replace=settings.steps(control.replace_s),
         )
 
     def configuration_for(self, rates: Floats) -> int:

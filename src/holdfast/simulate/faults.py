@@ -11,22 +11,39 @@ import numpy as np
 from holdfast.errors import DocumentError
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.simulate.settings import Settings
-from holdfast.simulate.state import CONTROL_DOWN, CONTROL_UP, CRASH, NEVER, RESUME, SLOW, STALL, STEADY, Troubles
+from holdfast.simulate.state import (
+    AWAY,
+    CONTROL_DOWN,
+    CONTROL_UP,
+    CRASH,
+    FREE,
+    HOG,
+    NEVER,
+    RESUME,
+    SLOW,
+    STALL,
+    STEADY,
+    Troubles,
+)
 
 EPOCH_S = 1.0
-"""How long an epoch is for a fault that makes every epoch of a PE take longer."""
+"""How long an epoch is for a fault that makes every epoch of a PE take longer, where the simulation goes by the tuple."""
+
+HOGS = 2
+"""Processes a core that take a node's CPU time, as many as the runtime starts."""
 
 _TASK = re.compile(r"(?P<pe>.+?)(?:/\d+)?(?:\.(?P<replica>\d+))?")
 
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Who can be struck: PEs in their order, hosts with their racks, and the host of each replica."""
+    """Who can be struck: PEs in their order, hosts with their racks and cores, and the host of each replica."""
 
     pes: tuple[str, ...]
     replicas: int
     hosts: tuple[str, ...]
     racks: tuple[str | None, ...]
+    cores: tuple[float, ...]
     host_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
     def of_pe(self, target: str) -> list[int] | None:
@@ -42,12 +59,14 @@ class Places:
         return [i * self.replicas + j] if j < self.replicas else None
 
     def of_host(self, target: str) -> list[int] | None:
-        """Replica numbers on a host, or on the hosts of a rack named as rack=r1."""
+        """Replica numbers on a host, or on the hosts of a rack named as rack=r1; None if there is no such host."""
+        chosen = self.named(target)
+        return [int(r) for r in np.flatnonzero(np.isin(self.host_of.ravel(), chosen))] if chosen else None
+
+    def named(self, target: str) -> list[int]:
+        """The numbers of a host, or of the hosts of a rack named as rack=r1."""
         rack = target.removeprefix("rack=") if target.startswith("rack=") else None
-        chosen = [h for h, host in enumerate(self.hosts) if (self.racks[h] == rack if rack is not None else host == target)]
-        if not chosen:
-            return None
-        return [int(r) for r in np.flatnonzero(np.isin(self.host_of.ravel(), chosen))]
+        return [h for h, host in enumerate(self.hosts) if (self.racks[h] == rack if rack is not None else host == target)]
 
 
 def troubles(schedule: Schedule, places: Places, settings: Settings) -> Troubles:
@@ -65,7 +84,7 @@ def troubles(schedule: Schedule, places: Places, settings: Settings) -> Troubles
 def _problems(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
     for n, fault in enumerate(faults):
         if fault.kind in ("cut", "fill"):
-            yield f"fault {n} is a {fault.kind} of a {fault.what}, and a simulation has none; give a crash, stall or slow"
+            yield f"fault {n} is a {fault.kind} of a {fault.what}, and a simulation has none; give a crash, stall, slow or hog"
         elif fault.what not in ("controller", "orchestrator"):
             for target in fault.target:
                 if _struck(fault, target, places) is None:
@@ -91,14 +110,21 @@ def _rows(fault: ScheduledFault, places: Places, settings: Settings) -> Iterable
         return
     end = settings.steps(fault.at_s + (fault.for_s or 0.0))
     for target in fault.target:
+        if fault.kind == "hog":
+            for h in places.named(target):
+                hogs = HOGS * max(1.0, round(places.cores[h]))
+                yield at, HOG, h, NEVER, hogs
+                yield end, FREE, h, NEVER, hogs
+            continue
         for r in _struck(fault, target, places) or ():
             if fault.kind == "crash":
                 back = NEVER if fault.back_after_s is None else settings.steps(fault.at_s + fault.back_after_s)
-                yield at, CRASH, r, back, 0.0
+                yield at, AWAY if fault.what == "node" and not settings.care.spares else CRASH, r, back, 0.0
             elif fault.kind == "stall":
                 yield at, STALL, r, NEVER, 0.0
                 yield end, RESUME, r, NEVER, 0.0
             else:
                 assert fault.by_s is not None
-                yield at, SLOW, r, NEVER, settings.step_s * EPOCH_S / (EPOCH_S + fault.by_s)
+                epoch_s = settings.epoch_s or EPOCH_S
+                yield at, SLOW, r, NEVER, settings.step_s * epoch_s / (epoch_s + fault.by_s)
                 yield end, STEADY, r, NEVER, np.inf

@@ -29,6 +29,8 @@ RACK_HOURS, PDU_HOURS, PDU_SHARE = (1.0, 6.0), 6.0, (500 / 1800, 1000 / 1800)
 MACHINE_HOURS = 1.0
 """How long a machine that failed is away: assumed, for it is not given with the rates."""
 DAY_S, MINUTE_S = 86_400.0, 60.0
+CORES, HEAVIEST = 16.0, 0.5
+"""Cores of a host, and the share of them that a PE may need: one that needs more would be divided into several."""
 LEVELS = ("low", "middle", "high")
 DAYS = ("rack", "pdu")
 
@@ -119,7 +121,7 @@ def build(scale: Scale, profile: Floats) -> World:
             pes[name] = Pe(inputs=inputs)
             application.append(a)
         sinks[f"sink{a:03d}"] = Sink(inputs=tuple(name for name in names if name not in read))
-    hosts = {f"host{r:02d}-{h:02d}": Host(cores=16.0, rack=f"rack{r:02d}") for r in range(scale.racks) for h in range(scale.hosts)}
+    hosts = {f"host{r:02d}-{h:02d}": Host(cores=CORES, rack=f"rack{r:02d}") for r in range(scale.racks) for h in range(scale.hosts)}
     # Not checked anew: ten thousand PEs that were made right by construction.
     descriptor = Descriptor.model_construct(
         application="data center",
@@ -142,16 +144,37 @@ def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floa
     rates = [expected_rates(descriptor, c) for c in descriptor.input_configurations]
     tuples = np.array([[sum(rate[i] for i in descriptor.pes[pe].inputs) for pe in order] for rate in rates])
     work = np.array([[sum(e.cost * rate[i] for i, e in descriptor.pes[pe].inputs.items()) for pe in order] for rate in rates])
-    factor = scale.overload * sum(host.cores for host in descriptor.hosts.values()) / (2 * work[-1].sum())
+    fits = _fitting(work[-1], application, cores=scale.overload * CORES * scale.machines / 2)
+    tuples, work, peak_rates = tuples * fits[application], work * fits[application], peak_rates * fits
+    factor = scale.overload * CORES * scale.machines / (2 * work[-1].sum())
     scaled = {
         name: Pe(inputs={i: Input(selectivity=e.selectivity, cost=e.cost * factor) for i, e in pe.inputs.items()})
         for name, pe in descriptor.pes.items()
     }
-    loaded = descriptor.model_copy(update={"pes": scaled})
+    sources = {
+        name: Source(rates=tuple(Rate(name=r.name, rate=r.rate * fit, probability=r.probability) for r in source.rates))
+        for (name, source), fit in zip(descriptor.sources.items(), fits.tolist(), strict=True)
+    }
+    loaded = descriptor.model_copy(update={"pes": scaled, "sources": sources})
     host_of = _placed(scale, work[-1] * factor)
     trace = RateTrace(tuple(descriptor.sources), shape[:, None] * peak_rates[None, :], MINUTE_S)
-    made = np.array([[rate[pe] for pe in order] for rate in rates])
+    made = np.array([[rate[pe] for pe in order] for rate in rates]) * fits[application]
     return World(scale, loaded, host_of, application, work * factor, tuples, made, trace)
+
+
+def _fitting(work: Floats, application: Ints, *, cores: float) -> Floats:
+    """What each application's rate is to be multiplied by so that, when all PEs together need so many cores, none needs too many.
+
+    Where PEs are few for the cores, the heaviest may need half as much again as the mean.
+    """
+    limit = max(HEAVIEST * CORES, 1.5 * cores / len(work))
+    heaviest = np.zeros(int(application.max()) + 1)
+    np.maximum.at(heaviest, application, work)
+    fits: Floats = np.ones(len(heaviest))
+    for _ in range(100):  # each cut makes all others' share of the cores larger
+        factor = cores / float((work * fits[application]).sum())
+        fits = np.minimum(fits, limit / (heaviest * factor))
+    return fits
 
 
 def _placed(scale: Scale, work: Floats) -> Ints:

@@ -10,52 +10,93 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.simulate.internet import DAYS, MACHINES, YEARLY, Scale, World, build, failures
+from holdfast.simulate.internet import CORES, DAYS, MACHINES, YEARLY, Scale, World, build, failures
 from holdfast.simulate.internet_plans import VARIANTS, strategy
 from holdfast.simulate.settings import Care, Control, Settings
 from holdfast.simulate.simulation import simulate
+from holdfast.simulate.state import Flags
+
+RESTART_S = 30.0
 
 
 def settings(world: World, variant: str) -> Settings:
-    """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes."""
+    """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes.
+
+    Nobody has spares: what a lost host ran goes on at its second place, in another rack. PPA starts it there from its checkpoint,
+    in half a minute; the combined plan has an idle replica there already.
+    """
     passive = variant in ("PPA", "combined")
+    # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
+    state_tuple_s = 0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0
     care = Care(
         detect_s=10.0,
-        restart_s=30.0,
+        restart_s=RESTART_S,
+        spares=False,
         scheme="checkpoint" if passive else "none",
         checkpoint_s=300.0,
         window_s=60.0,
-        # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
-        checkpoint_tuple_s=0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0,
+        checkpoint_tuple_s=state_tuple_s,
+        load_tuple_s=state_tuple_s,
     )
-    control = Control(every_s=60.0, tolerance=0.05, steady=3, switch_s=10.0, resync_s=10.0, replace_dead=variant == "combined")
-    return Settings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, control=control, care=care)
+    control = Control(
+        every_s=60.0,
+        tolerance=0.05,
+        steady=3,
+        switch_s=10.0,
+        resync_s=10.0,
+        replace_dead=passive,
+        replace_s=RESTART_S if variant == "PPA" else 0.0,
+    )
+    return Settings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, care=care)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A variant to plan."""
+
+    scale: Scale
+    variant: str
+    profile: tuple[float, ...]
+
+
+def planned(task: Plan) -> dict[str, Any]:
+    """Who is active at which level, the flags as hexadecimal digits; `seconds` and `rss_mib` are what it took to find out."""
+    began = time.perf_counter()
+    active = strategy(build(task.scale, np.array(task.profile)), task.variant)
+    digits = np.packbits(active).tobytes().hex()
+    return {"key": task.variant, "shape": list(active.shape), "active": digits, **_spent(began)}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One variant on one day."""
+    """One variant on one day, with the plan that was made for it."""
 
     scale: Scale
     day: str
     variant: str
     profile: tuple[float, ...]
+    plan: Mapping[str, Any]
 
     @property
     def key(self) -> str:
         return f"{self.day}/{self.variant}"
+
+    @property
+    def active(self) -> Flags:
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.plan["active"]), dtype=np.uint8))
+        return bits[: int(np.prod(self.plan["shape"]))].reshape(self.plan["shape"]).astype(np.bool_)
 
 
 def evaluate(task: Task) -> dict[str, Any]:
     """What a variant cost and lost on one day; `seconds` and `rss_mib` are what it took to find out."""
     began = time.perf_counter()
     world = build(task.scale, np.array(task.profile))
-    deployment = world.deployment(strategy(world, task.variant))
+    deployment = world.deployment(task.active)
     faults = failures(world, task.day)
     how = settings(world, task.variant)
     struck = simulate(deployment, world.trace, schedule=faults, settings=how)
     ideal = struck.deployment.ideal(struck.source_tuples).sum()
-    every_s = struck.settings.interval_s
+    every_s = struck.interval_s
     latencies = [back.latency_s for back in struck.returns()]
     return {
         "key": task.key,
@@ -63,15 +104,19 @@ def evaluate(task: Task) -> dict[str, Any]:
         "variant": task.variant,
         "cpu_s": float(struck.cpu_s.sum()),
         "lost": 1 - float(struck.ledger.processed.sum()) / float(ideal),
-        "waiting_s": float(struck.ledger.queued.sum() * every_s / ideal),
+        "waiting_s": float(struck.ledger.waited.sum() * how.step_s / ideal),
+        "every_s": every_s,
         "output": (struck.output_tuples / every_s).tolist(),
-        "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * 16.0 * world.scale.machines)).tolist(),
+        "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * CORES * world.scale.machines)).tolist(),
         "recoveries": len(latencies),
         "latency_s": float(np.mean(latencies)) if latencies else None,
         "faults": [fault.model_dump(mode="json") for fault in faults.faults],
-        "seconds": time.perf_counter() - began,
-        "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        **_spent(began),
     }
+
+
+def _spent(began: float) -> dict[str, float]:
+    return {"seconds": time.perf_counter() - began, "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:

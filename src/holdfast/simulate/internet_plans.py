@@ -6,7 +6,7 @@ import numpy as np
 
 from holdfast.model.topology import TaskOperator, Topology
 from holdfast.plan.ppa import Frontier, Measure, StructureAware, output_fidelity
-from holdfast.simulate.internet import World
+from holdfast.simulate.internet import CORES, World
 from holdfast.simulate.state import Flags, Floats, Ints
 
 VARIANTS = ("NR", "SR", "LAAR", "PPA", "combined")
@@ -44,7 +44,7 @@ def _lone(world: World) -> Ints:
 
 
 def _by_density(world: World, one: Flags, *, sla: float) -> Flags:
-    active, capacity = one.copy(), 16.0 * (1 - 1e-9)
+    active, capacity = one.copy(), CORES * (1 - 1e-9)
     apps = int(world.application.max()) + 1
     tuples = np.array([np.bincount(world.application, row, apps) for row in world.tuples]) * world.probability[:, None]
     work = np.array([np.bincount(world.application, row, apps) for row in world.work]) * world.probability[:, None]
@@ -59,7 +59,8 @@ def _by_density(world: World, one: Flags, *, sla: float) -> Flags:
             break
         other = 1 - lone[members[a]]
         adds = np.bincount(world.host_of[members[a], other], world.work[c, members[a]], world.scale.machines)
-        if (load[c] + adds <= capacity).all():
+        # A host that one replica alone overloads keeps nobody from being replicated elsewhere.
+        if (load[c] + adds <= capacity)[adds > 0].all():
             load[c] += adds
             active[c, members[a]] = True
             kept += float(tuples[c, a])

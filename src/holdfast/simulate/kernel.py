@@ -43,6 +43,7 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
             state.reached[e] += came
             state.closed[e] += epochs
             waits = state.queue[p, e] if p >= 0 else 0.0
+            ledger.waited[at, i] += waits
             for j in range(k):
                 r = i * k + j
                 if not state.active[r]:
@@ -82,7 +83,9 @@ def resend(plant: Plant, state: State) -> None:
             again = state.regenerated[plant.tail[e]]
             if again > 0:
                 for j in range(plant.replicas):
-                    moved = min(again, state.need[j, e])
+                    known = min(again, state.skip[j, e])
+                    state.skip[j, e] -= known
+                    moved = min(again - known, state.need[j, e])
                     state.need[j, e] -= moved
                     state.replay[j, e] += moved
 
@@ -128,11 +131,12 @@ def share(plant: Plant, state: State, t: int) -> None:
                 asks += plant.cost[e] * (state.replay[j, e] + (0.0 if waits else due[j, e]))
             state.granted[r] = min(asks, state.limit[r])
             total += state.granted[r]
-        if total <= plant.capacity[h]:
+        others = state.hogged[h]  # they take all they can get
+        if total <= plant.capacity[h] and others == 0:
             continue
-        even = plant.capacity[h] / (end - first)
+        even = plant.capacity[h] / (end - first + others)
         while True:  # those who ask for less than the even share leave the rest more
-            left, greedy = plant.capacity[h], 0
+            left, greedy = plant.capacity[h], others
             for n in range(first, end):
                 asks = state.granted[plant.on_host[n]]
                 if asks <= even:
@@ -264,8 +268,8 @@ def play(
             next_fault += 1
         if state.counters[DOWN] > 0:
             recover(plant, care, orders, state, t)
-            if orders.replace_dead and state.counters[CONTROL] == 1:
-                stand_in(plant, state, t)
+        if orders.replace_dead and state.counters[CONTROL] == 1 and (state.counters[DOWN] > 0 or (t + 1) % orders.every == 0):
+            stand_in(plant, orders, state, t)
         for s in range(plant.sources):
             state.emitted[s] = arrivals[t, s]
             state.ended[s] = 1.0 if plant.by_epoch and (t + 1) % plant.epoch == 0 else 0.0

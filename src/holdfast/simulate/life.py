@@ -2,6 +2,7 @@
 
 from holdfast.compiled import compiled
 from holdfast.simulate.state import (
+    AWAY,
     CHECKPOINT,
     CONFIGURATION,
     CONFIGURED,
@@ -14,6 +15,8 @@ from holdfast.simulate.state import (
     DOWN,
     EVENTS,
     FAULT,
+    FREE,
+    HOG,
     LIGHTER,
     LIGHTER_COUNT,
     NEVER,
@@ -58,6 +61,7 @@ def clear(plant: Plant, state: State, r: int) -> None:
         state.queue[j, e] = 0.0
         state.replay[j, e] = 0.0
         state.need[j, e] = 0.0
+        state.skip[j, e] = 0.0
         state.batch[j, e] = 0.0
         state.waiting[j, e] = 0.0
     state.span[r] = 0.0
@@ -81,6 +85,12 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
     if kind == CONTROL_UP:
         state.counters[CONTROL] = 1
         return
+    if kind == HOG:
+        state.hogged[r] += int(troubles.share[at])
+        return
+    if kind == FREE:
+        state.hogged[r] -= int(troubles.share[at])
+        return
     if kind in (SLOW, STEADY):
         state.limit[r] = troubles.share[at]
         return
@@ -97,10 +107,13 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
             state.noticed[r] = NEVER
             state.counters[DOWN] -= 1
         return
-    if kind == CRASH:
+    if kind in (CRASH, AWAY):
         i, j = r // plant.replicas, r % plant.replicas
+        state.away[r] = state.away[r] or kind == AWAY
         if state.status[r] == CRASHED:
-            state.back[r] = troubles.back[at]
+            # Two reasons to be gone: it is back when neither is left.
+            both = state.back[r] != NEVER and troubles.back[at] != NEVER
+            state.back[r] = max(state.back[r], troubles.back[at]) if both else NEVER
             return
         if state.status[r] == UP:
             state.counters[DOWN] += 1
@@ -113,6 +126,7 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
             state.replay[j, e] = 0.0
             state.need[j, e] = 0.0
+            state.skip[j, e] = 0.0
             state.batch[j, e] = 0.0
             state.waiting[j, e] += state.span[r]
             if plant.scheme[i] == NONE:
@@ -147,6 +161,7 @@ def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: i
     state.status[r] = UP
     state.noticed[r] = NEVER
     state.back[r] = NEVER
+    state.away[r] = False
     state.counters[DOWN] -= 1
     state.ready[r] = t
     note(state, t, RESTORED, i, j)
@@ -175,8 +190,10 @@ def rebuild(plant: Plant, care: Care, state: State, r: int) -> None:
     state.chores[r] += care.load_tuple_cost * care.window * state.recent[i]
     for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
         u = plant.tail[e] - plant.sources
-        waits = min(state.since[j, e], outstanding(plant, state, u)) if u >= 0 else 0.0
+        again = outstanding(plant, state, u) if u >= 0 else 0.0
+        waits = min(state.since[j, e], again)
         state.need[j, e] = waits
+        state.skip[j, e] = again - waits if waits > 0 else 0.0  # upstream begins at its own checkpoint, which may be older
         state.replay[j, e] = state.since[j, e] - waits
 
 
@@ -210,7 +227,8 @@ def recover(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> N
             note(state, t, DETECTED, i, r % plant.replicas)
         if state.status[r] == STALLED:
             continue
-        again = plant.scheme[i] != NONE and state.noticed[r] != NEVER and t >= state.noticed[r] + care.restart
+        told = state.noticed[r] != NEVER and t >= state.noticed[r] + care.restart
+        again = plant.scheme[i] != NONE and told and not state.away[r]
         if again or (state.back[r] != NEVER and t >= state.back[r]):
             restore(plant, care, orders, state, r, t)
             sends = sends or plant.scheme[i] == SOURCE
@@ -251,17 +269,22 @@ def choose(orders: Orders, state: State, measured: Floats, t: int) -> None:
 
 @compiled
 def command(plant: Plant, orders: Orders, state: State, t: int) -> None:
-    """Send activations and deactivations for the configuration; a replica goes only when the one that comes has its state."""
+    """Send activations and deactivations for the configuration; a replica goes only when the one that comes has its state.
+
+    Where the dead are replaced, one that stands in for all that the configuration wants stays.
+    """
     k, c = plant.replicas, state.counters[CONFIGURATION]
     for i in range(plant.pes):
-        comes = False
+        comes, lives = False, False
         for j in range(k):
-            if orders.active[c, i, j] and not state.active[i * k + j]:
-                comes = True
+            if orders.active[c, i, j]:
+                comes = comes or not state.active[i * k + j]
+                lives = lives or state.status[i * k + j] == UP
         for j in range(k):
             r = i * k + j
             wants = orders.active[c, i, j]
-            if wants != state.active[r]:
+            stays = orders.replace_dead and not lives and state.active[r] and state.status[r] == UP
+            if wants != state.active[r] and not stays:
                 state.switch_at[r] = t + orders.switch + (orders.resync if comes and not wants else 0)
                 state.counters[PENDING] = 1
             else:
@@ -269,20 +292,30 @@ def command(plant: Plant, orders: Orders, state: State, t: int) -> None:
 
 
 @compiled
-def stand_in(plant: Plant, state: State, t: int) -> None:
-    """Activate a living replica of each PE whose active ones are all known to be dead."""
-    k = plant.replicas
+def stand_in(plant: Plant, orders: Orders, state: State, t: int) -> None:
+    """Activate a living replica of each PE whose active ones are all known to be dead; let it go when the strategy's work again."""
+    k, c = plant.replicas, state.counters[CONFIGURATION]
     for i in range(plant.pes):
-        lives = False
+        lives, works = False, True
         for j in range(k):
             r = i * k + j
-            lives = lives or (state.active[r] and (state.status[r] == UP or state.noticed[r] == NEVER))
+            if state.active[r]:
+                lives = lives or state.status[r] == UP or state.noticed[r] == NEVER
+            else:
+                lives = lives or state.switch_at[r] != NEVER
+            if orders.active[c, i, j]:
+                works = works and serves(state, r, t) and not state.recovering[r]
         for j in range(k):
             r = i * k + j
-            if not lives and not state.active[r] and state.status[r] == UP and state.switch_at[r] == NEVER:
-                state.switch_at[r] = t
+            if state.switch_at[r] != NEVER or state.status[r] != UP:
+                continue
+            if not lives and not state.active[r]:
+                state.switch_at[r] = t + orders.replace
                 state.counters[PENDING] = 1
                 break
+            if works and state.active[r] and not orders.active[c, i, j]:
+                state.switch_at[r] = t
+                state.counters[PENDING] = 1
 
 
 @compiled
@@ -385,6 +418,7 @@ def settle(plant: Plant, state: State, t: int) -> None:
                 waits_in_vain = u >= 0 and outstanding(plant, state, u) <= 1e-9 and state.remade[plant.tail[e]] <= 0
                 if state.need[j, e] > 0 and waits_in_vain:
                     state.need[j, e] = 0.0
+                    state.skip[j, e] = 0.0
                 if state.replay[j, e] < 1e-9:
                     state.replay[j, e] = 0.0
                 left += state.replay[j, e]

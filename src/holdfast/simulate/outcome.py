@@ -84,6 +84,11 @@ class Outcome:
         return self.steps * self.settings.step_s
 
     @property
+    def interval_s(self) -> float:
+        """What one line of the ledger covers: the interval of the settings, in whole steps."""
+        return max(1, self.settings.steps(self.settings.interval_s)) * self.settings.step_s
+
+    @property
     def cpu_s(self) -> Floats:
         """CPU seconds used on each host."""
         return np.asarray(self.ledger.cpu.sum(axis=0), dtype=np.float64)

@@ -126,22 +126,51 @@ def moments(seed: int, count: int) -> list[float]:
     return [round(float(at), 2) for at in np.random.default_rng(seed).uniform(FIRST_FAULT_S, FIRST_FAULT_S + 30, count)]
 
 
-def recovery(seed: int, repetitions: int) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One line of a figure ("recovery" or "partial"): a technique or plan at a rate and window, through failures drawn by seed."""
+
+    figure: str
+    name: str
+    rate: float
+    window_s: float
+    seed: int
+    repetitions: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.figure}/{self.name}/{self.rate:g}/{self.window_s:g}"
+
+
+def cells(seed: int, repetitions: int) -> list[Cell]:
+    """Every line of Figures 7, 8 and 10."""
+    return [
+        *(Cell("recovery", t.name, r, w, seed, repetitions) for t in techniques(()) for r in RATES for w in WINDOWS_S),
+        *(Cell("partial", t.name, r, 30.0, seed, repetitions) for r in RATES for t in plans(())),
+    ]
+
+
+def measured(cell: Cell) -> dict[str, Any]:
+    """A cell's rows of its figure."""
+    tasks = figure_6(1.0).topological_order
+    among = techniques(tasks) if cell.figure == "recovery" else plans(tasks)
+    (technique,) = (each for each in among if each.name == cell.name)
+    rows = _recovery(cell, technique, tasks) if cell.figure == "recovery" else _partial(cell, technique, tasks)
+    return {"key": cell.key, "rows": rows}
+
+
+def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
     """Figures 7 and 8: mean latency of one failed node (over the operators) and of all nodes at once (until the last is back)."""
-    tasks, rows = figure_6(1.0).topological_order, []
-    for technique in techniques(tasks):
-        for rate in RATES:
-            for window_s in WINDOWS_S:
-                single, correlated = [], []
-                for at_s in moments(seed, repetitions):
-                    for operator in OPERATORS:
-                        one = failed(technique, rate=rate, window_s=window_s, nodes=(f"node {operator}/0",), at_s=at_s)
-                        single += [back.latency_s for back in one.returns()]
-                    every = failed(technique, rate=rate, window_s=window_s, nodes=[f"node {t}" for t in tasks], at_s=at_s)
-                    correlated.append(_last(every, tasks))
-                figures = {"single_s": float(np.mean(single)), "correlated_s": float(np.mean(correlated))}
-                rows.append({"technique": technique.name, "rate": rate, "window_s": window_s, **figures})
-    return rows
+    single, correlated = [], []
+    for at_s in moments(cell.seed, cell.repetitions):
+        for operator in OPERATORS:
+            nodes = (f"node {operator}/0",)
+            one = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=nodes, at_s=at_s)
+            single += [back.latency_s for back in one.returns()]
+        every = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {t}" for t in tasks], at_s=at_s)
+        correlated.append(_last(every, tasks))
+    figures = {"single_s": float(np.mean(single)), "correlated_s": float(np.mean(correlated))}
+    return [{"technique": technique.name, "rate": cell.rate, "window_s": cell.window_s, **figures}]
 
 
 def _last(outcome: Outcome, tasks: Sequence[str]) -> float:
@@ -170,27 +199,27 @@ def checkpoint_cost() -> list[dict[str, float]]:
     return rows
 
 
-def partial(seed: int, repetitions: int) -> list[dict[str, Any]]:
-    """Figure 10: latency of a correlated failure under PPA-1.0, 0.5 and 0, and of PPA-0.5's replicated tasks alone."""
-    tasks, rows = figure_6(1.0).topological_order, []
-    for rate in RATES:
-        for technique in plans(tasks):
-            whole, taken = [], []
-            for at_s in moments(seed, repetitions):
-                outcome = failed(technique, rate=rate, window_s=30.0, nodes=[f"node {task}" for task in tasks], at_s=at_s)
-                whole.append(_last(outcome, tasks))
-                taken += (
-                    [max(back.latency_s for back in outcome.returns() if back.by == "takeover")] if technique.replicated else []
-                )
-            rows.append({"plan": technique.name, "rate": rate, "latency_s": float(np.mean(whole))})
-            if technique.name == "PPA-0.5":
-                rows.append({"plan": "PPA-0.5-active", "rate": rate, "latency_s": float(np.mean(taken))})
+def _partial(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """Figure 10: latency of a correlated failure under a plan; of PPA-0.5 that of its replicated tasks alone as well."""
+    whole, taken = [], []
+    for at_s in moments(cell.seed, cell.repetitions):
+        outcome = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {task}" for task in tasks], at_s=at_s)
+        whole.append(_last(outcome, tasks))
+        taken += [max((back.latency_s for back in outcome.returns() if back.by == "takeover"), default=0.0)]
+    rows = [{"plan": technique.name, "rate": cell.rate, "latency_s": float(np.mean(whole))}]
+    if technique.name == "PPA-0.5":
+        rows.append({"plan": "PPA-0.5-active", "rate": cell.rate, "latency_s": float(np.mean(taken))})
     return rows
 
 
-def study(seed: int, repetitions: int) -> dict[str, Any]:
-    """Figures 7 to 10 in plain values."""
-    return {"recovery": recovery(seed, repetitions), "checkpoint_cost": checkpoint_cost(), "partial": partial(seed, repetitions)}
+def study(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures 7 to 10 in plain values, from what was measured of each cell."""
+    rows = [row for line in lines for row in line["rows"]]
+    return {
+        "recovery": [row for row in rows if "technique" in row],
+        "checkpoint_cost": checkpoint_cost(),
+        "partial": [row for row in rows if "plan" in row],
+    }
 
 
 def findings(found: Mapping[str, Any]) -> list[Finding]:

@@ -1,7 +1,8 @@
 """How a simulated cluster behaves: its queues, its controller, and what it does about failures."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from math import isinf
 from typing import Literal
 
 from holdfast.errors import ProblemsError
@@ -17,7 +18,8 @@ class Control:
     The monitor measures every `every_s`; a rate counts as exceeded when it is more than `tolerance` above a configuration's. A
     lighter configuration is taken when it was seen `steady` times in a row. A command takes `switch_s` to arrive, and a replica
     that is activated or restarted `resync_s` to get the state of a living one. `replace_dead` activates a living replica where all
-    active ones are known to be dead, as `holdfast run` does and the paper's controller does not.
+    active ones are known to be dead, as `holdfast run` does and the paper's controller does not; that takes `replace_s`, and the
+    replica is let go when those of the strategy work again.
     """
 
     every_s: float = 1.0
@@ -26,16 +28,17 @@ class Control:
     switch_s: float = 0.1
     resync_s: float = 0.5
     replace_dead: bool = False
+    replace_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Care:
     """How failures are noticed and made good.
 
-    A crash is noticed after `detect_s`. Under scheme "checkpoint" or "source" a crashed replica is back `restart_s` later, on a
-    spare of the same size where its host is gone; from its last checkpoint, by replaying what it had processed since, or by
-    replaying the last `window_s` from the sources through everything between. Inputs are then kept upstream, and queues have no
-    bound. Under "none" it is back only when the fault says so, without what was in its queues.
+    A crash is noticed after `detect_s`. Under scheme "checkpoint" or "source" a crashed replica is back `restart_s` later; where
+    its host is gone on a spare of the same size, or, without `spares`, only with its host; from its last checkpoint, by replaying
+    what it had processed since, or by replaying the last `window_s` from the sources through everything between. Inputs are then
+    kept upstream, and queues have no bound. Under "none" it is back only when the fault says so, without what was in its queues.
 
     A checkpoint is made every `checkpoint_s`; it and its loading take CPU time by the tuple of state, which is `window_s` of
     input. An active replica takes over in `takeover_s` and `resend_s` for each tuple that was put out since replicas were last
@@ -44,6 +47,7 @@ class Care:
 
     detect_s: float = 1.0
     restart_s: float = 2.0
+    spares: bool = True
     scheme: Scheme = "none"
     schemes: Mapping[str, Scheme] = field(default_factory=dict)  # of PEs that differ
     checkpoint_s: float = 10.0
@@ -98,7 +102,7 @@ class Settings:
         problems += [
             f"{part}.{name} wants a number of at least 0, got {getattr(values, name):g}"
             for part, values, names in (
-                ("control", self.control, ("tolerance", "switch_s", "resync_s")),
+                ("control", self.control, ("tolerance", "switch_s", "resync_s", "replace_s")),
                 ("care", self.care, ("detect_s", "restart_s", "checkpoint_cost_s", "checkpoint_tuple_s", "load_tuple_s")),
                 ("care", self.care, ("window_s", "takeover_s", "sync_s", "resend_s")),
             )
@@ -108,6 +112,7 @@ class Settings:
         for name, value in (("drain_s", self.drain_s), ("epoch_s", self.epoch_s), ("job_s", self.job_s), *self.jobs.items()):
             if not value >= 0:
                 problems.append(f"{name} wants a number of at least 0, got {value:g}")
+        problems += [f"{name} wants a finite number, got {value:g}" for name, value in self._numbers() if isinf(value)]
         if self.epoch_s > 0 and {self.care.scheme, *self.care.schemes.values()} != {"checkpoint"}:
             problems.append(
                 "epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps what a dead one has not read"
@@ -120,6 +125,15 @@ class Settings:
         problems += [f"there is no scheme '{scheme}'; schemes are: {', '.join(SCHEMES)}" for scheme in wrong]
         if problems:
             raise ProblemsError("the simulation's settings", problems)
+
+    def _numbers(self) -> Iterator[tuple[str, float]]:
+        """Every time and cost by its name, but for the queue's length: a queue may have no end."""
+        for part, values in (("", self), ("control.", self.control), ("care.", self.care)):
+            for each in fields(values):
+                value = getattr(values, each.name)
+                if isinstance(value, float) and each.name != "queue_s":
+                    yield part + each.name, value
+        yield from self.jobs.items()
 
     def steps(self, seconds: float) -> int:
         """A time in whole steps."""

@@ -12,9 +12,9 @@ from holdfast.simulate.kernel import play
 from holdfast.simulate.outcome import Outcome
 from holdfast.simulate.rates import RateTrace
 from holdfast.simulate.settings import Settings
-from holdfast.simulate.state import CONFIGURATION, CONTROL, CRASH, EVENTS, NEVER, Care, Ledger, Plant, State
+from holdfast.simulate.state import AWAY, CONFIGURATION, CONTROL, CRASH, EVENTS, NEVER, Care, Ledger, Plant, State
 
-MAX_EVENTS = 5_000_000
+MAX_EVENTS, MAX_STEPS = 5_000_000, 50_000_000
 
 
 def simulate(
@@ -45,13 +45,19 @@ def simulate(
             f"the rate trace is of sources {', '.join(trace.sources)}; "
             f"'{deployment.descriptor.application}' reads {', '.join(deployment.descriptor.sources)}"
         )
+    steps = round(trace.seconds / settings.step_s) + round(settings.drain_s / settings.step_s)
+    if not 0 < steps <= MAX_STEPS:
+        raise HoldfastError(
+            f"a trace of {trace.seconds:g} s and {settings.drain_s:g} s after it have {steps:,} steps of {settings.step_s:g} s, "
+            f"wanted 1 to {MAX_STEPS:,}; give another --step or a trace of another length"
+        )
     plant, orders = deployment.plant(settings), deployment.orders(settings)
     struck = troubles(schedule or Schedule(), deployment.places, settings)
     arrivals = trace.arrivals(settings.step_s, drain_s=settings.drain_s, rng=rng, epoch_s=settings.epoch_s)
-    steps, per_interval = len(arrivals), max(1, settings.steps(settings.interval_s))
+    per_interval = max(1, settings.steps(settings.interval_s))
     begins = deployment.configuration_for(trace.rates[0])
     watches = steps // orders.every
-    room = min(MAX_EVENTS, 8 * int((struck.kind == CRASH).sum()) + 4 * len(struck.kind) + watches + 16)
+    room = min(MAX_EVENTS, 8 * int(np.isin(struck.kind, (CRASH, AWAY)).sum()) + 4 * len(struck.kind) + watches + 16)
     state = _fresh(plant, orders.active[begins], settings, events=room)
     state.counters[CONFIGURATION] = begins
     ledger = _blank(plant, intervals=-(-steps // per_interval))
@@ -99,15 +105,18 @@ def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
         stopped=never(),
         noticed=never(),
         back=never(),
+        away=np.zeros(r, dtype=np.bool_),
         recovering=np.zeros(r, dtype=np.bool_),
         limit=np.full(r, np.inf),
         chores=np.zeros(r),
         granted=np.zeros(r),
         cpu=np.zeros(r),
         span=np.zeros(r),
+        hogged=np.zeros(len(plant.capacity), dtype=np.int64),
         queue=ends(),
         replay=ends(),
         need=ends(),
+        skip=ends(),
         since=ends(),
         taken=ends(),
         worked=ends(),
@@ -138,7 +147,7 @@ def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def _blank(plant: Plant, *, intervals: int) -> Ledger:
-    names = ("arrived", "processed", "missed", "output", "taken", "worked", "dropped", "cleared", "queued")
+    names = ("arrived", "processed", "missed", "waited", "output", "taken", "worked", "dropped", "cleared", "queued")
     return Ledger(
         **{name: np.zeros((intervals, plant.pes)) for name in names},
         cpu=np.zeros((intervals, len(plant.capacity))),

@@ -18,7 +18,7 @@ Flags = NDArray[np.bool_]
 
 UP, CRASHED, STALLED = 0, 1, 2
 NONE, CHECKPOINT, SOURCE = 0, 1, 2
-CRASH, STALL, RESUME, SLOW, STEADY, CONTROL_DOWN, CONTROL_UP = range(7)
+CRASH, STALL, RESUME, SLOW, STEADY, CONTROL_DOWN, CONTROL_UP, AWAY, HOG, FREE = range(10)
 FAULT, DETECTED, TAKEN_OVER, RESTORED, RECOVERED, CONFIGURED = range(6)
 NEVER = -1
 
@@ -64,6 +64,7 @@ class Orders(NamedTuple):
     switch: int
     resync: int
     replace_dead: bool
+    replace: int
 
 
 class Care(NamedTuple):
@@ -82,7 +83,8 @@ class Care(NamedTuple):
 
 
 class Troubles(NamedTuple):
-    """Faults in the order of their steps. `replica` is -1 for the orchestrator; `back` the step of a return, or NEVER."""
+    """Faults in the order of their steps. `replica` is -1 for the orchestrator, and a host's number where its CPU time is taken;
+    `back` is the step of a return, or NEVER."""
 
     step: Ints
     kind: Ints
@@ -102,16 +104,19 @@ class State(NamedTuple):
     stopped: Ints
     noticed: Ints  # the step at which its crash was noticed, or NEVER
     back: Ints
+    away: Flags  # its host is gone and no spare takes its place
     recovering: Flags
     limit: Floats  # the CPU seconds it can use in a step
     chores: Floats  # CPU seconds due that handle no tuple
     granted: Floats
     cpu: Floats
     span: Floats  # epochs of the job under way
+    hogged: Ints  # of hosts: the processes of others that take CPU time
     # of replicas' ends of edges, [j, edge]
     queue: Floats
     replay: Floats
     need: Floats  # replay that upstream has yet to make again
+    skip: Floats  # what upstream makes again before that, which is known already
     since: Floats  # processed since the last checkpoint
     taken: Floats
     worked: Floats
@@ -145,11 +150,12 @@ class State(NamedTuple):
 
 class Ledger(NamedTuple):
     """What is written down, by interval. Of a PE: `arrived` and `processed` count a tuple once, `missed` are those that its
-    primary did not take; the others sum over its replicas."""
+    primary did not take, `waited` sums over the steps what waits for it; the others sum over its replicas."""
 
     arrived: Floats
     processed: Floats
     missed: Floats
+    waited: Floats
     output: Floats
     taken: Floats
     worked: Floats

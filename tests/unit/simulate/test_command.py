@@ -1,15 +1,24 @@
 """holdfast simulate and holdfast reproduce laar, as a user calls them."""
 
+import csv
 import json
+import signal
 import subprocess
+import sys
+import time
+from pathlib import Path
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
+from holdfast.cli import reproduce_all
 from holdfast.cli.main import root
 from holdfast.model.document import write_document
 from holdfast.plan.laar import plan_strategy
 from holdfast.plan.laar.examples import figure_1
+from holdfast.report.page import heading, page, paragraph, table
+from holdfast.simulate.records import Records
 
 
 @pytest.fixture
@@ -19,6 +28,10 @@ def documents(tmp_path):
     fault = "{at_s: 40, kind: crash, what: node, target: [host1], back_after_s: 16}"
     (tmp_path / "faults.yaml").write_text(f"faults:\n- {fault}\n")
     return tmp_path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
 
 
 def called(*words: object):
@@ -45,7 +58,20 @@ def test_a_strategy_is_tried_through_faults_and_reported(documents):
     assert verdicts["the promised internal completeness was kept"]
     assert verdicts["every PE that failed came back"]
     assert "<svg" in (documents / "out" / "simulation.html").read_text()
-    assert (documents / "out" / "intervals.csv").read_text().startswith("time_s,pe,in,processed,out,missed,queued")
+    assert (documents / "out" / "intervals.csv").read_text().startswith("time_s,pe,in,processed,out,missed,dropped,queued")
+    hosts = rows_of(documents / "out" / "hosts.csv")
+    assert sum(float(row["cpu_s"]) for row in hosts) == pytest.approx(document["cpu_s"], rel=1e-4)
+
+
+def test_the_lines_of_a_simulation_are_as_long_as_they_say(documents):
+    words = ("--trace", "high", "--step", "0.3", "--out", documents / "out", "--json")
+    document = json.loads(called("simulate", documents / "pipe.yaml", "--strategy", "sr", "--seconds", "60", *words).stdout)
+    rows = rows_of(documents / "out" / "intervals.csv")
+    assert [row["time_s"] for row in rows[::2]][:3] == ["0", "0.9", "1.8"]
+    for row in document["pes"]:
+        mine = [line for line in rows if line["pe"] == row["pe"]]
+        assert sum(float(line["dropped"]) for line in mine) == pytest.approx(row["dropped"], rel=1e-3)
+        assert float(mine[20]["in"]) == pytest.approx(8 * 0.9 if row["pe"] == "pe1" else float(mine[19]["out"]), rel=0.4)
 
 
 def test_a_configuration_can_be_held(documents):
@@ -88,29 +114,94 @@ def test_the_study_writes_its_report_and_goes_on_where_it_stopped(tmp_path):
 
 
 def test_a_command_that_ends_badly_because_a_finding_fails_has_still_told_it(tmp_path, monkeypatch):
-    told = {"seed": 3, "findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
+    told = {"findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
     answers = iter([(2, json.dumps(told)), (2, ""), (0, "no document")])
-
-    def run(words, **_):
-        code, out = next(answers)
-        return subprocess.CompletedProcess(words, code, stdout=out)
-
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(reproduce_all, "called", lambda words: next(answers))
     result = called("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
     assert "laar-pipeline    0 of 1 findings hold" in result.stdout
-    assert "laar             ended with exit code 2; call it alone to see why: holdfast reproduce laar" in result.stdout
+    assert "laar             ended with exit code 2; call it alone to see why: holdfast reproduce laar --seed 1" in result.stdout
     assert "ppa              its answer is no JSON document" in result.stdout
+    assert "2 of 3 commands failed: laar, ppa; the same call runs them again" in str(result.exception)
+    assert "it keeps up" in (tmp_path / "all.html").read_text()
 
 
-def test_the_report_of_all_names_what_failed_and_keeps_what_ended(tmp_path):
+def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path, monkeypatch):
+    ours = {"name": "it holds", "paper": "so said", "ours": "so found", "holds": True}
+    theirs = {"text": "it heals", "figures": "in 2 s", "holds": True}
+    asked = []
+
+    def answer(words):
+        asked.append(list(words))
+        folder = tmp_path / "all" / words[0]
+        if words[0] == "laar":
+            parts = [heading("Findings"), paragraph("told twice"), heading("Figure 9"), table(("NR", "SR"), [("1.00", "1.89")])]
+            (folder / "laar.html").write_text(page("LAAR", parts))
+            return 0, json.dumps({"findings": [ours], "means": [["not", "again"]]})
+        (folder / "figure8.svg").write_text("<svg/>")
+        rows = [{"row": "1 job", "paper_start_s": 12.5, "start_s": 0.25}]
+        return 0, json.dumps({"rows": rows, "dispatch": {"orphans": 0}, "findings": [theirs]})
+
+    monkeypatch.setattr(reproduce_all, "called", answer)
+    words = ("reproduce", "all", "--only", "laar,system-s", "--out", tmp_path / "all")
+    result = called(*words)
+    assert result.exit_code == 0, result.output
+    text = (tmp_path / "all" / "all.html").read_text()
+    for wanted in ("Figure 9", "1.89", "so said", "so found", "it heals", "in 2 s", "12.5", "orphans", "data:image/svg+xml"):
+        assert wanted in text, wanted
+    assert "told twice" not in text
+    assert "Made by: holdfast reproduce laar --seed 1; seed 1" in text
+    assert "Made by: holdfast reproduce system-s --seed 1; seed 1" in text
+    assert len(asked) == 2
+    called(*words)
+    assert len(asked) == 2  # what is there is not run again
+    (tmp_path / "all" / "laar" / "records.jsonl").write_text("old")
+    called(*words, "--again")
+    assert len(asked) == 4
+    assert not (tmp_path / "all" / "laar" / "records.jsonl").exists()
+
+
+def test_a_master_and_a_profile_go_to_the_commands_that_take_them(tmp_path, monkeypatch):
+    asked = {}
+    monkeypatch.setattr(reproduce_all, "called", lambda words: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
+    called("reproduce", "all", "--master", "spark://one:7077", "--profile", "web.csv", "--out", tmp_path)
+    with_master = {name for name, words in asked.items() if "--master" in words}
+    assert with_master == {"debs11", "laar-search", "objectives", "ppa", "ppa-plans"}
+    assert asked["internet"] == ["--profile", "web.csv", "--seed", "1"]
+    assert asked["laar-pipeline"] == []
+
+
+def test_what_a_killed_call_of_all_had_started_ends_and_the_next_call_goes_on(tmp_path):
+    words = ("reproduce", "all", "--only", "laar", "--small", "--out", str(tmp_path))
+    first = subprocess.Popen([sys.executable, "-m", "holdfast.cli.main", *words], stderr=subprocess.DEVNULL)
+    try:
+        strategies = tmp_path / "laar-small" / "strategies.jsonl"
+        deadline = time.monotonic() + 120
+        while not (strategies.exists() and strategies.read_text().count("\n") >= 2):
+            assert first.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        started = psutil.Process(first.pid).children(recursive=True)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    assert started
+    _, alive = psutil.wait_procs(started, timeout=30)
+    assert not alive
+    before = strategies.read_text().count("\n")
+    records = Records(tmp_path / "laar-small", {"seed": 1, "seconds": 2.0}, name="strategies")  # nobody has it any more
+    assert sum(str(n) in records for n in range(100)) >= min(before, 2)
+
+
+def test_the_report_of_all_keeps_what_ended(tmp_path):
     (tmp_path / "all").mkdir()
     finding = {"name": "it holds", "paper": "yes", "ours": "yes", "holds": True}
-    command = "holdfast reproduce ppa --repetitions 1 --events 20000"
-    done = {"command": command, "seed": 1, "seconds": 2.0, "error": None, "findings": [finding]}
-    (tmp_path / "all" / "ppa.result.json").write_text(json.dumps(done))
+    command = "holdfast reproduce ppa --repetitions 1 --events 20000 --seed 1"
+    folder = str(tmp_path / "all" / "ppa-small")
+    done = {"command": command, "seed": 1, "seconds": 2.0, "error": None, "findings": [finding], "folder": folder, "document": {}}
+    (tmp_path / "all" / "ppa-small.result.json").write_text(json.dumps(done))
     result = called("reproduce", "all", "--only", "ppa", "--small", "--out", tmp_path / "all")
     assert result.exit_code == 0, result.output
     assert "1 of 1 findings hold" in result.stdout
-    assert f"{command}, seed 1" in (tmp_path / "all" / "all.html").read_text()
+    assert f"{command}; seed 1" in (tmp_path / "all" / "all.html").read_text()
     other = called("reproduce", "all", "--only", "nothing", "--out", tmp_path / "all")
     assert "--only names 'nothing', which is no command; commands are: debs11" in str(other.exception)

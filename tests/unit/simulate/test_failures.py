@@ -7,7 +7,7 @@ from holdfast.errors import DocumentError, HoldfastError, ProblemsError, TraceEr
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.plan.laar import Instance, Strategy, static_replication
 from holdfast.plan.laar.examples import figure_1
-from holdfast.simulate import Care, Control, Deployment, Settings, drawn_rates, read_rates, simulate, steady_rates
+from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, read_rates, simulate, steady_rates
 
 
 def pipeline(*, replicated: bool) -> Deployment:
@@ -172,6 +172,71 @@ def test_a_slow_pe_falls_behind():
     assert outcome.dropped > 0  # a tenth of a core does one tuple a second, and four come
 
 
+def test_a_host_whose_cpu_others_take_falls_behind():
+    hog = ScheduledFault(at_s=10, kind="hog", what="node", target=("host1",), for_s=20)
+    deployment = pipeline(replicated=False)
+    descriptor = deployment.descriptor
+    tight = descriptor.model_copy(update={"hosts": {h: x.model_copy(update={"cores": 1.0}) for h, x in descriptor.hosts.items()}})
+    lone = Deployment.planned(tight, Instance.of(tight), deployment.active)
+    outcome = run(lone, Schedule(faults=(hog,)), scheme="checkpoint")
+    # Two PEs want 0.4 of a core each; beside two processes that want all of it each gets a quarter.
+    assert outcome.ledger.cpu[15, 0] == pytest.approx(0.5)
+    assert outcome.ledger.queued[29].sum() > 10
+    assert outcome.output("sink").sum() == pytest.approx(4 * 60)
+
+
+def test_without_spares_a_lost_host_is_back_when_the_fault_says_so_and_its_second_place_goes_on_meanwhile():
+    lost = crash("host1", what="node", back_after_s=30)
+    deployment = pipeline(replicated=False)
+    trace = steady_rates(deployment.descriptor, "low", seconds=60)
+    care = Care(scheme="checkpoint", detect_s=1.0, restart_s=2.0, spares=False)
+
+    def output(schedule: Schedule, **control: object) -> np.ndarray:
+        how = Settings(drain_s=30, care=care, control=Control(**control))
+        outcome = simulate(deployment, trace, schedule=schedule, settings=how)
+        assert outcome.output("sink").sum() == pytest.approx(4 * 60)  # inputs are kept
+        return outcome.output("sink")
+
+    waits, goes_on = output(lost), output(lost, replace_dead=True, replace_s=4.0)
+    assert waits[22:49].sum() == 0
+    assert goes_on[22:24].sum() == 0
+    assert goes_on[27:49].mean() > 3.99
+    # One PE that dies is started again on the host that is there.
+    assert output(crash("pe1"))[27:49].mean() > 3.99
+
+
+def test_a_replica_with_two_reasons_to_be_gone_is_back_when_neither_is_left():
+    deployment = pipeline(replicated=False)
+    both = (*crash("host1", what="node", at_s=10, back_after_s=30).faults, *crash("pe1", at_s=20, back_after_s=5).faults)
+    outcome = run(deployment, Schedule(faults=both))
+    wanted = {"pe": "pe1", "replica": 0}
+    (restored,) = [event.at_s for event in outcome.history() if event.kind == "restored" and wanted.items() <= event.about.items()]
+    assert restored == 40
+
+
+def test_a_replica_that_stands_in_stays_through_a_new_configuration_and_goes_when_the_dead_is_back():
+    descriptor = pipeline(replicated=False).descriptor
+    instance = Instance.of(descriptor)
+    lone = static_replication(instance)
+    lone[:, :, 1] = False
+    deployment = Deployment.planned(descriptor, instance, lone)
+    low, high = (steady_rates(descriptor, name, seconds=30).rates for name in ("low", "high"))
+    trace = RateTrace(("source",), np.concatenate([low, high, low]))
+    how = Settings(drain_s=10, control=Control(replace_dead=True), care=Care(scheme="checkpoint", spares=False))
+    outcome = simulate(deployment, trace, schedule=crash("host1", what="node", back_after_s=50), settings=how)
+    assert outcome.internal_completeness == pytest.approx(1.0)
+    on_second = outcome.ledger.cpu[:, 1]
+    assert on_second[25:69].min() > 0
+    assert on_second[75:].max() == 0
+
+
+def test_what_waits_for_a_pe_counts_once_whoever_else_has_it_too():
+    stall = Schedule(faults=(ScheduledFault(at_s=20, kind="stall", what="pe", target=("pe1",), for_s=1.0),))
+    alone, twice = (run(pipeline(replicated=replicated), stall, detect_s=5.0).ledger.waited.sum() for replicated in (False, True))
+    assert alone == pytest.approx(twice)
+    assert 4 * 0.5 <= alone * 0.05 < 4 * 0.7  # four tuples, half a second each and until they are done
+
+
 def test_a_rack_falls_as_one():
     deployment = pipeline(replicated=False)
     hosts = {h: x.model_copy(update={"rack": "r1"}) for h, x in deployment.descriptor.hosts.items()}
@@ -193,7 +258,7 @@ def test_a_schedule_that_strikes_nobody_is_told_whole():
     text = str(error.value)
     assert "strikes 'vwap', which is no PE of the descriptor; there are: pe1, pe2" in text
     assert "strikes 'rack=r9', which is no host or rack of the descriptor; there are: host1, host2" in text
-    assert "is a fill of a disk, and a simulation has none; give a crash, stall or slow" in text
+    assert "is a fill of a disk, and a simulation has none; give a crash, stall, slow or hog" in text
 
 
 def test_a_strategy_of_another_application_is_told_whole():
@@ -211,6 +276,22 @@ def test_a_strategy_of_another_application_is_told_whole():
 def test_settings_that_cannot_be_are_told_at_once():
     with pytest.raises(ProblemsError, match=r"(?s)step_s wants a number above 0, got 0.*care.detect_s wants a number of"):
         Settings(step_s=0, care=Care(detect_s=-1))
+    with pytest.raises(ProblemsError, match=r"(?s)step_s wants a finite number, got inf.*care.detect_s wants a finite number"):
+        Settings(step_s=float("inf"), queue_s=float("inf"), care=Care(detect_s=float("inf")))
+
+
+def test_a_trace_shorter_than_a_step_is_named():
+    deployment = pipeline(replicated=False)
+    with pytest.raises(HoldfastError, match=r"a trace of 10 s and 0 s after it have 0 steps of 100 s, wanted 1 to 50,000,000"):
+        simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=10), settings=Settings(step_s=100))
+
+
+def test_an_interval_is_of_whole_steps_and_says_how_long_it_is():
+    deployment = pipeline(replicated=False)
+    for step_s, interval_s in ((0.3, 0.9), (2.0, 2.0), (0.05, 1.0)):
+        outcome = simulate(deployment, steady_rates(deployment.descriptor, "low"), settings=Settings(step_s=step_s))
+        assert outcome.interval_s == pytest.approx(interval_s)
+        assert outcome.output_tuples[20] / outcome.interval_s == pytest.approx(4)
 
 
 def test_rate_traces_are_read_and_their_mistakes_named(tmp_path):

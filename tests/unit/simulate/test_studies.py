@@ -121,7 +121,7 @@ def test_a_profile_without_the_day_is_named(tmp_path):
 
 
 def test_a_data_center_is_reported_and_the_plans_that_replicate_lose_less(tmp_path):
-    words = ["reproduce", "internet", "--applications", "4", "--racks", "2", "--workers", "1", "--out", str(tmp_path), "--json"]
+    words = ["reproduce", "internet", "--applications", "8", "--racks", "2", "--workers", "1", "--out", str(tmp_path), "--json"]
     result = CliRunner().invoke(root, words)
     assert result.exit_code == 0, result.output
     days = json.loads(result.stdout)["days"]

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from holdfast.cli.reproduce_laar_search import laar_search
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.study import Run, Task, decided_by_any, evaluate, first_solutions, outcomes, prunings, run_of
+from holdfast.plan.laar.study_findings import findings
 
 
 def run(application=0, sla=0.5, solver="milp", outcome="BST", **more):
@@ -109,3 +110,16 @@ def test_runs_made_with_other_settings_are_not_mixed(tmp_path):
     (tmp_path / "settings.json").write_text('{"seed": 9, "seconds": 1.0}')
     result = CliRunner().invoke(laar_search, ["--out", str(tmp_path), "--applications", "1"])
     assert isinstance(result.exception, HoldfastError) and "give another --out" in str(result.exception)
+
+
+def test_the_findings_are_computed_from_the_papers_algorithm_alone_and_can_fail():
+    def ended(sla: float, outcome: str, cuts: dict[str, tuple[int, float]], *, solver: str = "ft-search-paper") -> Run:
+        first, last = ((1.05, 0.2), (1.0, 1.0)) if outcome == "BST" else (None, None)
+        return Run("", 0, sla, solver, 1, 2, outcome, 1.0, None, None, 9, first=first, last=last, prunings=cuts)
+
+    as_told = {"CPU": (20, 9.0), "COMPL": (50, 5.0), "DOM": (25, 6.0), "COST": (5, 1.0)}
+    other = {"CPU": (50, 5.0), "COMPL": (20, 9.0), "DOM": (5, 6.0), "COST": (25, 8.0)}
+    runs = [ended(0.5, "BST", as_told), ended(0.9, "NUL", as_told)]
+    assert [finding.holds for finding in findings(runs)] == [True] * 6
+    assert [finding.holds for finding in findings([ended(0.5, "NUL", other), ended(0.9, "TMO", other)])] == [False] * 4
+    assert findings([ended(0.5, "BST", as_told, solver="milp")]) == []
