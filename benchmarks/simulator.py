@@ -175,9 +175,10 @@ def day(seed: int) -> dict[str, float]:
     """What a day of 10,000 PEs takes, from drawing the applications to the figures."""
     print("a day of a data center ...", file=sys.stderr)
     scale, profile = Scale(seed=seed), tuple(generated_profile(np.random.default_rng(seed)).tolist())
-    plan = planned(Plan(scale, "SR", profile))
-    record = evaluate(Task(scale, "rack", "SR", profile, plan))
-    return {"day_s": plan["seconds"] + record["seconds"], "day_mib": record["rss_mib"]}
+    plan = Plan(scale, "SR", profile)
+    made = planned(plan)
+    record = evaluate(Task(plan, "rack", made))
+    return {"day_s": made["seconds"] + record["seconds"], "day_mib": record["rss_mib"]}
 
 
 if __name__ == "__main__":

@@ -59,22 +59,29 @@ def internet(
     import numpy as np
 
     from holdfast.simulate.internet import DAYS, Scale, generated_profile, read_profile
-    from holdfast.simulate.internet_day import Plan, Task, evaluate, planned, yearly
-    from holdfast.simulate.internet_plans import VARIANTS
+    from holdfast.simulate.internet_day import Plan, Task, done, yearly
+    from holdfast.simulate.internet_plans import SLOWEST, VARIANTS
     from holdfast.simulate.records import Records
 
     scale = Scale(applications=applications, racks=racks, seed=seed)
     counts = read_profile(profile, day) if profile else generated_profile(np.random.default_rng(seed))
     source = f"{profile.name}, {day}" if profile else "generated"
     settings = {"applications": applications, "racks": racks, "seed": seed, "profile": source}
-    plans, kept = Records(out, settings, name="plans"), Records(out, settings)
-    shape = tuple(float(count) for count in counts)
+    kept = Records(out, settings)
+    plans = [Plan(scale, variant, tuple(float(count) for count in counts)) for variant in VARIANTS]
+
+    def days(some: Sequence[Plan]) -> dict[str, Plan | Task]:
+        return {f"{kind}/{plan.variant}": Task(plan, kind, kept[plan.key]) for kind in DAYS for plan in some}
+
+    # One plan takes minutes and the others seconds: their days are simulated meanwhile.
+    (slow,), quick = [p for p in plans if p.variant == SLOWEST], [p for p in plans if p.variant != SLOWEST]
     with progress_bar("plans") as progress:
-        plans.fill(planned, {v: Plan(scale, v, shape) for v in VARIANTS}, workers=workers, progress=progress)
-    tasks = [Task(scale, kind, variant, shape, plans[variant]) for kind in DAYS for variant in VARIANTS]
+        kept.fill(done, {plan.key: plan for plan in quick}, workers=workers, progress=progress)
     with progress_bar("days") as progress:
-        kept.fill(evaluate, {task.key: task for task in tasks}, workers=workers, progress=progress)
-    records = {task.key: kept[task.key] for task in tasks}
+        kept.fill(done, {slow.key: slow, **days(quick)}, workers=workers, progress=progress)
+    with progress_bar(f"days of {SLOWEST}") as progress:
+        kept.fill(done, days([slow]), workers=workers, progress=progress)
+    records = {f"{kind}/{variant}": kept[f"{kind}/{variant}"] for kind in DAYS for variant in VARIANTS}
     named = f"--profile {profile.name} --day {day} " if profile else ""
     document = {
         "command": f"holdfast reproduce internet {named}--applications {applications} --racks {racks} --seed {seed}",
@@ -86,7 +93,7 @@ def internet(
             key: {name: record[name] for name in ("cpu_s", "lost", "waiting_s", "recoveries", "latency_s", "seconds", "rss_mib")}
             for key, record in records.items()
         },
-        "plans": {v: {name: plans[v][name] for name in ("seconds", "rss_mib")} for v in VARIANTS},
+        "plans": {plan.variant: {name: kept[plan.key][name] for name in ("seconds", "rss_mib")} for plan in plans},
         "yearly": yearly(records, scale),
         "faults": {kind: records[f"{kind}/NR"]["faults"] for kind in DAYS},
     }

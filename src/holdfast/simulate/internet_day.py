@@ -58,50 +58,54 @@ class Plan:
     variant: str
     profile: tuple[float, ...]
 
+    @property
+    def key(self) -> str:
+        return f"plan/{self.variant}"
+
 
 def planned(task: Plan) -> dict[str, Any]:
     """Who is active at which level, the flags as hexadecimal digits; `seconds` and `rss_mib` are what it took to find out."""
     began = time.perf_counter()
     active = strategy(build(task.scale, np.array(task.profile)), task.variant)
     digits = np.packbits(active).tobytes().hex()
-    return {"key": task.variant, "shape": list(active.shape), "active": digits, **_spent(began)}
+    return {"key": task.key, "shape": list(active.shape), "active": digits, **_spent(began)}
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One variant on one day, with the plan that was made for it."""
+    """A variant on one day, and the record of its plan."""
 
-    scale: Scale
+    plan: Plan
     day: str
-    variant: str
-    profile: tuple[float, ...]
-    plan: Mapping[str, Any]
-
-    @property
-    def key(self) -> str:
-        return f"{self.day}/{self.variant}"
+    made: Mapping[str, Any]
 
     @property
     def active(self) -> Flags:
-        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.plan["active"]), dtype=np.uint8))
-        return bits[: int(np.prod(self.plan["shape"]))].reshape(self.plan["shape"]).astype(np.bool_)
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.made["active"]), dtype=np.uint8))
+        return bits[: int(np.prod(self.made["shape"]))].reshape(self.made["shape"]).astype(np.bool_)
+
+
+def done(task: Plan | Task) -> dict[str, Any]:
+    """The record of a plan, or of a day."""
+    return planned(task) if isinstance(task, Plan) else evaluate(task)
 
 
 def evaluate(task: Task) -> dict[str, Any]:
     """What a variant cost and lost on one day; `seconds` and `rss_mib` are what it took to find out."""
     began = time.perf_counter()
-    world = build(task.scale, np.array(task.profile))
+    variant = task.plan.variant
+    world = build(task.plan.scale, np.array(task.plan.profile))
     deployment = world.deployment(task.active)
     faults = failures(world, task.day)
-    how = settings(world, task.variant)
+    how = settings(world, variant)
     struck = simulate(deployment, world.trace, schedule=faults, settings=how)
     ideal = struck.deployment.ideal(struck.source_tuples).sum()
     every_s = struck.interval_s
     latencies = [back.latency_s for back in struck.returns()]
     return {
-        "key": task.key,
+        "key": f"{task.day}/{variant}",
         "day": task.day,
-        "variant": task.variant,
+        "variant": variant,
         "cpu_s": float(struck.cpu_s.sum()),
         "lost": 1 - float(struck.ledger.processed.sum()) / float(ideal),
         "waiting_s": float(struck.ledger.waited.sum() * how.step_s / ideal),

@@ -10,6 +10,7 @@ from holdfast.simulate.internet import CORES, World
 from holdfast.simulate.state import Flags, Floats, Ints
 
 VARIANTS = ("NR", "SR", "LAAR", "PPA", "combined")
+SLOWEST = "PPA"  # to plan
 STRIDE = 3
 
 

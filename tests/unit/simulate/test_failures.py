@@ -79,6 +79,13 @@ def test_all_at_once_takes_longer_than_one_alone():
     assert together.output("sink").sum() == pytest.approx(4 * 60)
 
 
+def test_a_pe_whose_checkpoint_is_younger_than_that_of_its_upstream_waits_until_that_is_there_again():
+    outcome = run(pipeline(replicated=False), crash("host1", what="node", at_s=25), scheme="checkpoint", checkpoint_s=15)
+    back = {found.pe: found.recovered_s for found in outcome.returns()}
+    assert back["pe1"] > 25 + 1 + 2 + 0.9  # noticed, started again, and ten seconds of tuples on four cores
+    assert back["pe2"] >= back["pe1"]
+
+
 def test_by_the_epoch_a_pe_that_is_behind_runs_everything_it_missed_as_one_job():
     deployment = pipeline(replicated=False)
     trace = steady_rates(deployment.descriptor, "low", seconds=60)
