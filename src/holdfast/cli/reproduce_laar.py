@@ -114,7 +114,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
     about = (
         f"{len(records)} applications of 24 PEs on 4 hosts, seed {seed}, drawn from {drawn}: for the others no strategy "
         f"with an IC of 0.7 was found in the time given. {optimal:.0%} of LAAR's strategies are proved to be the cheapest. "
-        "Drops are those of primaries. Where NR drops nothing an application has no ratio of drops; "
+        "Drops are those of primaries. Where NR drops less than a tuple an application has no ratio of drops; "
         f"{len(of['9 tuples dropped']['NR'])} have one. Made by: {command}"
     )
     plots = {name: _boxes(of[name], title) for name, title in TITLES.items() if of[name]["NR"]} | {"12 summary": _bars(twelve)}

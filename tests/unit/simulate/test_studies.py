@@ -12,7 +12,8 @@ from holdfast.plan.laar import Instance, generate, greedy, host_load, static_rep
 from holdfast.simulate import Deployment, Settings, simulate, steady_rates
 from holdfast.simulate.internet import Scale, build, failures, generated_profile, read_profile
 from holdfast.simulate.internet_plans import VARIANTS, strategy
-from holdfast.simulate.laar_study import RANGES, pessimistic
+from holdfast.simulate.laar_study import RANGES, pessimistic, ratios
+from holdfast.simulate.laar_study import VARIANTS as LAAR_VARIANTS
 from holdfast.simulate.ppa_study import HALF, figure_6, findings, plans, techniques
 from holdfast.simulate.ppa_study import failed as failed_run
 
@@ -34,6 +35,16 @@ def test_the_pessimistic_survivor_is_the_replica_that_is_idle_most():
         (dead,) = [name for name in fault.target if name.rsplit(".", 1)[0] == pe]
         survivor = 1 - int(dead[-1])
         assert active[:, i, survivor].sum() <= active[:, i, 1 - survivor].sum()
+
+
+def test_a_multiple_of_less_than_a_tuple_is_none():
+    def record(nr: float, other: float) -> dict[str, object]:
+        runs = {f"{variant}/best": {"missed": other} for variant in LAAR_VARIANTS}
+        return {"runs": runs | {"NR/best": {"missed": nr}}}
+
+    records = [record(0.0, 50.0), record(0.02, 50.0), record(2.0, 50.0)]
+    assert ratios(records, "missed", "best", least=1.0)["SR"] == [25.0]
+    assert ratios(records, "missed", "best")["SR"] == [2500.0, 25.0]
 
 
 def test_static_replication_survives_the_pessimistic_failures_where_the_load_is_low():
