@@ -71,10 +71,10 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, profile: 
     with _alone(out):
         for name in names:
             words = [*(SMALL[name] if small else ()), *_own_words(name, given)]
-            results[name] = _result(name, words, out / (f"{name}-small" if small else name), again=again)
-            document = _written(out, results, small=small)
+            results[name] = _result(name, words, _folder(out, name, small=small), again=again)
+            _write(out, _known(out, known, small=small), small=small)
     if as_json:
-        print_json(document)
+        print_json(_told(results, small=small))
     else:
         for name, result in results.items():
             held = [finding["holds"] for finding in result["findings"]]
@@ -120,7 +120,7 @@ def _result(name: str, words: Sequence[str], folder: Path, *, again: bool) -> di
     """The result of one command, run in a process of its own unless it is there for the same words."""
     from holdfast.assess.files import read_json, write_whole
 
-    kept = folder.with_name(f"{folder.name}.result.json")
+    kept = _kept(folder)
     command = f"holdfast reproduce {' '.join([name, *words])}"
     if again:
         shutil.rmtree(folder, ignore_errors=True)
@@ -128,7 +128,7 @@ def _result(name: str, words: Sequence[str], folder: Path, *, again: bool) -> di
         before = read_json(kept)
         if before["command"] == command and not before["error"]:
             say(f"{name}: there already")
-            return before
+            return before | {"folder": str(folder)}
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{command} ...")
     began = time.monotonic()
@@ -189,15 +189,35 @@ def _plain(finding: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _written(out: Path, results: Mapping[str, Mapping[str, Any]], *, small: bool) -> dict[str, Any]:
-    """Write all.html and all.json of what there is so far; the report in plain values."""
+def _folder(out: Path, name: str, *, small: bool) -> Path:
+    """Where a command works: small sizes apart, for its records are not those of the others."""
+    return out / (f"{name}-small" if small else name)
+
+
+def _kept(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.result.json")
+
+
+def _known(out: Path, names: Sequence[str], *, small: bool) -> dict[str, dict[str, Any]]:
+    """Every result that is there, those of earlier calls too."""
+    from holdfast.assess.files import read_json
+
+    folders = {name: _folder(out, name, small=small) for name in names}
+    return {name: read_json(_kept(at)) | {"folder": str(at)} for name, at in folders.items() if _kept(at).exists()}
+
+
+def _told(results: Mapping[str, Mapping[str, Any]], *, small: bool) -> dict[str, Any]:
+    """The report in plain values; what a command gave besides is in its own folder."""
+    told = {name: {key: value for key, value in result.items() if key != "document"} for name, result in results.items()}
+    return {"small": small, "commands": told}
+
+
+def _write(out: Path, results: Mapping[str, Mapping[str, Any]], *, small: bool) -> None:
+    """Write all.html and all.json of what there is so far."""
     from holdfast.assess.files import write_whole
     from holdfast.cli.main import REPRODUCE
     from holdfast.report.reproduction import reproduction_page
 
-    told = {name: {key: value for key, value in result.items() if key != "document"} for name, result in results.items()}
-    document = {"small": small, "commands": told}
     note = "Made with --small: sizes far below the papers', to see that everything runs." if small else ""
-    write_whole(out / "all.json", json.dumps(document, indent=2))
+    write_whole(out / "all.json", json.dumps(_told(results, small=small), indent=2))
     write_whole(out / "all.html", reproduction_page(results, {name: REPRODUCE[name][1] for name in results}, note=note))
-    return document

@@ -152,8 +152,9 @@ def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path
     assert "Made by: holdfast reproduce laar --seed 1; seed 1" in text
     assert "Made by: holdfast reproduce system-s --seed 1; seed 1" in text
     assert len(asked) == 2
-    called(*words)
+    called("reproduce", "all", "--only", "laar", "--out", tmp_path / "all")
     assert len(asked) == 2  # what is there is not run again
+    assert "it heals" in (tmp_path / "all" / "all.html").read_text()  # nor is what an earlier call gave forgotten
     (tmp_path / "all" / "laar" / "records.jsonl").write_text("old")
     called(*words, "--again")
     assert len(asked) == 4
