@@ -259,14 +259,16 @@ def simulated(
 
 
 def rate_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: slice) -> float:
-    """The rate at which the tuples of some epochs left; `due` are those of each epoch.
+    """The rate at which the tuples of some epochs left, from the job that brought the last before them to the one that brought their
+    last; `due` are those of each epoch.
 
     Not the mean over a stretch of time: a PE that is behind puts out many epochs at once, just before the stretch ends or after.
     """
     first, last = sum(due[: peak.start]), sum(due[: peak.stop])
     sums = np.cumsum([tuples for _, tuples in leaving])
-    begins, ends = (leaving[int(np.argmax(sums >= number - 0.5))][0] for number in (first, last))
-    return float((last - first) / (ends - begins))
+    at = [min(len(sums) - 1, int(np.searchsorted(sums, number - 0.5))) for number in (first, last)]
+    begins, ends = (leaving[n][0] for n in at)
+    return float((sums[at[1]] - sums[at[0]]) / max(0.1, ends - begins))
 
 
 def compared(

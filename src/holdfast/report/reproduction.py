@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.report.page import cards, heading, page, paragraph, table
 
+HELD = {True: "yes", False: "no", None: "unknown"}
 PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -26,7 +27,7 @@ def reproduction_page(results: Mapping[str, Mapping[str, Any]], titles: Mapping[
         if result["error"]:
             parts.append(paragraph(f"Failed: {result['error']}"))
         if result["findings"]:
-            rows = [(f["name"], f["paper"], f["ours"], "yes" if f["holds"] else "no") for f in result["findings"]]
+            rows = [(f["name"], f["paper"], f["ours"], HELD[f["holds"]]) for f in result["findings"]]
             parts.append(table(("finding", "the paper", "here", "holds"), rows, words=("finding", "the paper", "here")))
         if not result["error"]:
             parts += embedded(Path(result["folder"]), result["document"])
