@@ -259,7 +259,7 @@ def simulated(
 
 
 def rate_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: slice) -> float:
-    """The rate at which the tuples of some epochs left, from the job that brought the last before them to the one that brought their
+    """The rate at which the tuples of some epochs left, from the job that brought the last before them to that which brought their
     last; `due` are those of each epoch.
 
     Not the mean over a stretch of time: a PE that is behind puts out many epochs at once, just before the stretch ends or after.
