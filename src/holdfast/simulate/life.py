@@ -109,11 +109,15 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
         return
     if kind in (CRASH, AWAY):
         i, j = r // plant.replicas, r % plant.replicas
+        # A crash is made good by a restart, unless nothing is; only the host's return is waited for.
+        restarts, waited = plant.scheme[i] != NONE, plant.scheme[i] == NONE or state.away[r]
         state.away[r] = state.away[r] or kind == AWAY
         if state.status[r] == CRASHED:
+            if kind == CRASH and restarts:
+                return
             # Two reasons to be gone: it is back when neither is left.
-            both = state.back[r] != NEVER and troubles.back[at] != NEVER
-            state.back[r] = max(state.back[r], troubles.back[at]) if both else NEVER
+            last = max(state.back[r], troubles.back[at]) if state.back[r] != NEVER and troubles.back[at] != NEVER else NEVER
+            state.back[r] = last if waited else troubles.back[at]
             return
         if state.status[r] == UP:
             state.counters[DOWN] += 1

@@ -221,6 +221,17 @@ def test_a_replica_with_two_reasons_to_be_gone_is_back_when_neither_is_left():
     assert restored == 40
 
 
+def test_a_pe_that_crashes_while_its_host_is_away_or_just_before_is_back_with_its_host():
+    host = crash("host1", what="node", at_s=12, back_after_s=20).faults
+    for at_s in (10, 20):
+        both = Schedule(faults=(*host, *crash("pe1.0", at_s=at_s).faults))
+        outcome = run(pipeline(replicated=False), both, scheme="checkpoint", spares=False, detect_s=5.0)
+        wanted = {"pe": "pe1", "replica": 0}
+        restored = [e.at_s for e in outcome.history() if e.kind == "restored" and wanted.items() <= e.about.items()]
+        assert restored == [32]
+        assert outcome.output("sink").sum() == pytest.approx(4 * 60)
+
+
 def test_a_replica_that_stands_in_stays_through_a_new_configuration_and_goes_when_the_dead_is_back():
     descriptor = pipeline(replicated=False).descriptor
     instance = Instance.of(descriptor)
