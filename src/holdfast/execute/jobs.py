@@ -99,7 +99,7 @@ class Jobs:
         plans = self._build(watch)
         frames = [job.frame for job in [*plans.cuts.values(), plans.last] if job.frame is not None]
         leaves = {leaf.rdd for leaf in self._leaves.values()}
-        if self._parts == 1 and not watch.saw_jobs() and all(repeatable(frame, leaves) for frame in frames):
+        if self._parts == 1 and all(repeatable(frame, leaves) for frame in frames) and not watch.saw_jobs():
             self._plans = plans
         return plans
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from uuid import uuid4
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark import SparkContext
 from pyspark.sql import DataFrame
 
@@ -61,8 +62,12 @@ class Watch:
         self._context.removeJobTag(self._tag)
 
     def saw_jobs(self) -> bool:
+        """Whether there were any; also where Spark has so much to tell that it cannot be known soon."""
         jvm: Any = self._context._jsc.sc()
-        jvm.listenerBus().waitUntilEmpty()
+        try:
+            jvm.listenerBus().waitUntilEmpty()
+        except Py4JJavaError:  # a TimeoutException, after ten seconds
+            return True
         return len(jvm.statusTracker().getJobIdsForTag(self._tag)) > 0
 
 
