@@ -33,9 +33,10 @@ class Connection:
 
 @dataclass(slots=True)
 class Graph:
-    """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it."""
+    """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it; `makers` per job the PE that makes each stream."""
 
     layouts: dict[int, Layout] = field(default_factory=dict)
+    makers: dict[int, dict[str, str]] = field(default_factory=dict)
     refs: dict[int, Mapping[str, int]] = field(default_factory=dict)
     users: dict[tuple[int, str], set[int]] = field(default_factory=dict)
 
@@ -50,12 +51,14 @@ class Graph:
         """Map a job that was mapped before, whatever has become of those it names."""
         self.remove(job)
         self.layouts[job], self.refs[job] = layout, dict(refs)
+        self.makers[job] = {stream: task.pe for task in layout.tasks for stream in task.makes}
         for task in layout.tasks:
             self.users.setdefault(self._pe(job, task, refs), set()).add(job)
 
     def remove(self, job: int) -> None:
         """Take a job off the graph; what it shared with others stays theirs."""
         layout, refs = self.layouts.pop(job, None), self.refs.pop(job, {})
+        self.makers.pop(job, None)
         for pe in {self._pe(job, task, refs) for task in layout.tasks} if layout is not None else ():
             self.users[pe].discard(job)
             if not self.users[pe]:
@@ -91,8 +94,7 @@ class Graph:
                         yield Connection(reading.stream, (maker, f"{pe}/{index}"), (job, task.name))
 
     def _maker(self, job: int, stream: str) -> str | None:
-        layout = self.layouts.get(job)
-        return next((task.pe for task in layout.tasks if stream in task.makes), None) if layout is not None else None
+        return self.makers.get(job, {}).get(stream)
 
     def _problems(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
         for task in layout.tasks:
@@ -123,8 +125,7 @@ class Graph:
                 )
 
     def _made(self, job: int) -> str:
-        layout = self.layouts.get(job)
-        made = sorted({stream for task in layout.tasks for stream in task.makes}) if layout is not None else []
+        made = sorted(self.makers.get(job, ()))
         return f"it makes: {', '.join(made)}" if made else "it makes none"
 
     @staticmethod

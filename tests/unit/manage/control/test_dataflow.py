@@ -65,3 +65,23 @@ def test_light_pes_stand_after_those_they_read_and_every_mistake_is_told():
         "PE 'x' reads stream 'none', which does not exist; streams are: s, v, w",
         "the PEs u, w read one another's streams in a circle",
     )
+
+
+class Counted(tuple):
+    """Tasks that count how often somebody goes through them."""
+
+    times = 0
+
+    def __iter__(self):
+        Counted.times += 1
+        return super().__iter__()
+
+
+def test_a_large_job_is_gone_through_once_to_tell_what_its_tasks_read():
+    pes = {f"p{n:03}": {"makes": [f"s{n}"], "reads": [f"s{n - 1}"] if n else []} for n in range(300)}
+    large = layout("large", **pes)
+    graph = Graph()
+    graph.add(1, large.model_copy(update={"tasks": Counted(large.tasks)}), {})
+    Counted.times = 0
+    assert len(list(graph.connections(1))) == 299
+    assert Counted.times == 1
