@@ -33,7 +33,8 @@ class Connection:
 
 @dataclass(slots=True)
 class Graph:
-    """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it; `makers` per job the PE that makes each stream."""
+    """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it; `makers` is per job and stream the PE that makes
+    it."""
 
     layouts: dict[int, Layout] = field(default_factory=dict)
     makers: dict[int, dict[str, str]] = field(default_factory=dict)

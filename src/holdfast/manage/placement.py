@@ -44,7 +44,7 @@ class Room:
 
 
 @dataclass(slots=True)
-class _Rooms:
+class Rooms:
     """Nodes of one kind by how full they are, the emptiest first; ties by name."""
 
     rooms: dict[str, Room]
@@ -53,8 +53,8 @@ class _Rooms:
     heap: list[tuple[float, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rooms: Iterable[Room]) -> _Rooms:
-        made = cls({room.name: room for room in rooms})
+    def of(cls, rooms: Iterable[Room], *, host: str) -> Rooms:
+        made = cls({room.name: room for room in rooms if room.host == host})
         for name, room in made.rooms.items():
             needy = [need for need in room.holds if need.cores]
             made.used[name] = len(room.holds) - len(needy) + sum(map(room.slots_of, needy))
@@ -108,7 +108,7 @@ def place(
     Shared tasks are another job's to place. Where the layout names hosts, those decide: a name of a node is that node, any
     other names get nodes of their own, one each.
     """
-    fitting = _Rooms.of(room for room in rooms if room.host == host)
+    fitting = Rooms.of(rooms, host=host)
     tasks = [task for task in layout.tasks if task.shared is None]
     _check_enough(tasks, fitting, host=host, need_of=need_of)
     hosts = _hosts(layout, fitting)
@@ -127,14 +127,13 @@ def place(
     return placed
 
 
-def place_one(rooms: Sequence[Room], need: Need = NO_NEED, *, host: str, not_on: set[str], beside: set[str]) -> str | None:
+def place_one(rooms: Rooms, need: Need = NO_NEED, *, not_on: set[str], beside: set[str]) -> str | None:
     """A node for one more replica: none of `not_on`, and preferably not in the racks of the nodes `beside`."""
-    fitting = _Rooms.of(room for room in rooms if room.host == host)
-    racks = {fitting.rooms[name].rack for name in beside if name in fitting.rooms and fitting.rooms[name].rack}
-    return fitting.best(need, not_on=not_on, not_in=racks)
+    racks = {rooms.rooms[name].rack for name in beside if name in rooms.rooms and rooms.rooms[name].rack}
+    return rooms.best(need, not_on=not_on, not_in=racks)
 
 
-def _place_task(task: Task, need: Need, rooms: _Rooms, *, has: Sequence[str]) -> list[str]:
+def _place_task(task: Task, need: Need, rooms: Rooms, *, has: Sequence[str]) -> list[str]:
     on = list(has)
     while len(on) < task.replicas:
         racks = {rooms.rooms[name].rack for name in on if rooms.rooms[name].rack}
@@ -149,7 +148,7 @@ def _place_task(task: Task, need: Need, rooms: _Rooms, *, has: Sequence[str]) ->
     return on[len(has) :]
 
 
-def _check_enough(tasks: Sequence[Task], rooms: _Rooms, *, host: str, need_of: Callable[[str], Need]) -> None:
+def _check_enough(tasks: Sequence[Task], rooms: Rooms, *, host: str, need_of: Callable[[str], Need]) -> None:
     """Raise NoCapacity for what can be seen before anything is placed, all of it at once."""
     missing = []
     most = max(tasks, key=lambda task: task.replicas, default=None)
@@ -172,7 +171,7 @@ def _check_enough(tasks: Sequence[Task], rooms: _Rooms, *, host: str, need_of: C
         raise NoCapacity(f"no capacity: {'; '.join(missing)}; start more nodes ('holdfast node'), or cancel a job")
 
 
-def _hosts(layout: Layout, rooms: _Rooms) -> Mapping[str, str]:
+def _hosts(layout: Layout, rooms: Rooms) -> Mapping[str, str]:
     """The node of each host that the layout names."""
     names = sorted({name for hosts in layout.hosts.values() for name in hosts})
     left = [name for _, name in sorted((rooms.fill(name), name) for name in rooms.rooms) if name not in names]
@@ -185,13 +184,13 @@ def _hosts(layout: Layout, rooms: _Rooms) -> Mapping[str, str]:
     return {**{name: name for name in names if name in rooms.rooms}, **dict(zip(strangers, left, strict=False))}
 
 
-def _told(rooms: _Rooms, *names: str) -> str:
+def _told(rooms: Rooms, *names: str) -> str:
     """How full nodes are: these, or all."""
     told = [f"{name} {_full(rooms, name)}" for name in sorted(names or rooms.rooms)]
     return ", ".join(told[:5]) + (f" and {len(told) - 5} more" if len(told) > 5 else "") if told else "no node is up"
 
 
-def _full(rooms: _Rooms, name: str) -> str:
+def _full(rooms: Rooms, name: str) -> str:
     room, used_mib = rooms.rooms[name], rooms.used_mib[name]
     memory = f" and {used_mib:.0f} of {room.memory_mib:.0f} MiB" if used_mib else ""
     return f"{rooms.used[name]:.3g} of {room.slots}{memory}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.archive import Placed
-from holdfast.manage.placement import NoCapacity, Room, place, place_one
+from holdfast.manage.placement import NoCapacity, Room, Rooms, place, place_one
 from holdfast.manage.plugins import Plugin
 from holdfast.model.job import Need
 
@@ -25,6 +26,7 @@ class Placing(Plugin):
         super().__init__(orchestrator)
         self._promised: dict[int, list[tuple[str, Need]]] = {}
         self._held: defaultdict[str, list[Need]] = defaultdict(list)
+        self._seen: dict[str, Rooms] = {}
 
     async def place(self, job: LiveJob, command: Command) -> None:
         """Find a node for every replica of the job; on to `optim`."""
@@ -66,8 +68,24 @@ class Placing(Plugin):
 
     def another(self, replica: Replica, *, host: str) -> str | None:
         """A node for a replica that cannot stay where it is."""
+        return self._another(replica, Rooms.of(self.rooms(), host=host))
+
+    def may_go_elsewhere(self, replica: Replica, *, host: str) -> bool:
+        """Whether there was such a node at the beginning of this turn of the loop: when a thousand nodes are lost at once, or come
+        back, each of their replicas asks."""
+        if not self._seen:
+            asyncio.get_running_loop().call_soon(self._seen.clear)
+        if host not in self._seen:
+            self._seen[host] = Rooms.of(self.rooms(), host=host)
+        return self._another(replica, self._seen[host]) is not None
+
+    def look_again(self) -> None:
+        """Nodes have come, or room was made: what was seen in this turn is not how it is."""
+        self._seen.clear()
+
+    def _another(self, replica: Replica, rooms: Rooms) -> str | None:
         beside = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
-        return place_one(self.rooms(), replica.need, host=host, not_on=beside | {replica.node}, beside=beside)
+        return place_one(rooms, replica.need, not_on=beside | {replica.node}, beside=beside)
 
     def rooms(self) -> list[Room]:
         """The nodes that can take replicas, with what they hold and have been promised."""

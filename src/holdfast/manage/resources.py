@@ -322,6 +322,7 @@ class Resources(Plugin):
         return self._waking.at(self.orchestrator.time.monotonic_s())
 
     def _tell_changed(self) -> None:
+        self.orchestrator.placement.look_again()
         self._news.set()
         self._news = asyncio.Event()
         self.orchestrator.supervision.nodes_changed()

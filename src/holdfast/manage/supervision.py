@@ -179,7 +179,7 @@ class Supervision(Plugin):
                 failures=replica.failures,
                 living=living_beside(replica, peers),
                 here=node is not None and node.takes_replicas,
-                elsewhere=self.orchestrator.placement.another(replica, host=document.host) is not None,
+                elsewhere=self.orchestrator.placement.may_go_elsewhere(replica, host=document.host),
             ),
         )
         match decision:

@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+from holdfast.manage.placing import Placing
+
 from .conditions import told
 from .conftest import PlayedNode, alive, running
 
@@ -96,6 +98,30 @@ def test_a_replica_that_cannot_leave_a_drained_node_is_told_of_once_however_ofte
                 assert sum("cannot leave n1" in text for text in await control.events()) == 1
 
     asyncio.run(play())
+
+
+def test_nodes_are_looked_at_once_for_all_the_replicas_of_one_that_is_lost(settings, monkeypatch):
+    looked = []
+    rooms = Placing.rooms
+    monkeypatch.setattr(Placing, "rooms", lambda placing: looked.append(1) or rooms(placing))
+
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = PlayedNode(control, "n1"), PlayedNode(control, "n2")
+            async with alive(n1):
+                number = await control.submit(pes={f"x{n}": {} for n in range(30)}, policy={"backoff_s": 30.0})
+                await control.reaches(number, "running")
+            await n2.register()
+            looked.clear()
+            control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is gone")
+            await control.until(lambda: _all_due(control, number))
+
+    asyncio.run(play())
+    assert len(looked) < 5
+
+
+async def _all_due(control, number):
+    return all(replica.due_s is not None for replica in control.orchestrator.replicas.of(number))
 
 
 async def _idle(control, number):
