@@ -78,8 +78,8 @@ def assessment_page(
             "C: rank correlation of outage and quality. D: standard deviation of quality over offsets, and whether the analysis "
             "of variance accepts (A) or rejects (R) that offsets do not matter. "
             f"R: sections of {campaign.section:,} keys until {campaign.percentile:.0%} of the sections more than "
-            f"{campaign.threshold:.0%} off have passed. I: their squared errors, summed. R and I are of the longest outage and the "
-            "worst offset.",
+            f"{campaign.threshold:.0%} off have passed; a + says that the output had not settled when the trace ended. I: their "
+            "squared errors, summed. R and I are of the longest outage and the worst offset.",
             note=True,
         ),
         *_what_if(campaign, first),
@@ -100,8 +100,9 @@ def assessment_page(
 
 
 def metric_row(view: CaseView) -> tuple[str, ...]:
-    """A line of Table 2."""
-    return view.case, f"{view.outage_impact:.2f}", str(view.dependency), str(view.recovery), f"{view.impact:.2f}"
+    """A line of Table 2; a + behind the recovery time says that it is as long as the trace could show."""
+    recovery = f"{view.recovery}{'' if view.lasting is None else '+'}"
+    return view.case, f"{view.outage_impact:.2f}", str(view.dependency), recovery, f"{view.impact:.2f}"
 
 
 def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
@@ -124,16 +125,20 @@ def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessmen
     if not most.impact:
         found = "No section of the output left the threshold"
     elif most is least:
-        found = f"{most.case} has a quality impact of {most.impact:,.2f} and takes {_counted(most.recovery, 'section')} to recover"
+        found = f"{most.case} has a quality impact of {most.impact:,.2f}, {_recovered(most)}"
     else:
         found = (
-            f"Losing {most.case} hurts most (quality impact {most.impact:,.2f}, {_counted(most.recovery, 'section')} to recover), "
-            f"losing {least.case} least ({least.impact:,.2f}, {least.recovery})"
+            f"Losing {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
+            f"losing {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
         )
     return (
         f"{campaign.size:,} injections of {what} {place} {into} over "
         f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {found}."
     )
+
+
+def _recovered(view: CaseView) -> str:
+    return "not settled when the trace ended" if view.lasting else f"{_counted(view.recovery, 'section')} to recover"
 
 
 def _counted(count: int, what: str) -> str:
@@ -266,6 +271,7 @@ def _case_document(assessment: Assessment, view: CaseView, choices: Sequence[Cho
             "p": view.dependency.p,
         },
         "recovery": view.recovery,
+        "settled": view.lasting is None,
         "impact": view.impact,
         "verdict": advice.verdict,
         "advice": str(advice),

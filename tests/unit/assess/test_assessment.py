@@ -197,6 +197,9 @@ def test_advice_does_not_promise_an_end_of_errors_that_the_trace_did_not_see():
         said = str(advise(lost(at), lost(at).case("loud")))
         assert f"the output had not settled when the trace ended, {sections} sections after the fault at offset {at:,}" in said
         assert "right again" not in said
+        assert metric_row(lost(at).case("loud"))[3].endswith("+")
+        page = assessment_page(campaign(), facts(), [lost(at)], CHOICES)
+        assert "Losing loud hurts most (quality impact" in page and ", not settled when the trace ended), losing quiet" in page
     assert lost(1000, peak=500.0).case("loud").lasting is None  # an outage that fills the rest of the trace
     recovered = assess(campaign(), facts(), golden(), outcomes().items)[0].case("loud")
     assert recovered.lasting is None  # at offset 1,500 it is wrong in 4 of 5 sections, and the last one is right
@@ -227,7 +230,7 @@ def test_the_summary_speaks_of_one_target_alone_and_of_no_damage_as_they_are():
     alone = campaign(cases=(Case(("loud",)),))
     first, second = assess(alone, facts(), golden(), outcomes(alone).items)
     one, none = (assessment_page(alone, facts(), [each], CHOICES) for each in (first, second))
-    assert "scored by sum(x). loud has a quality impact of 9.00 and takes 4 sections to recover." in one
+    assert "scored by sum(x). loud has a quality impact of 9.00, 4 sections to recover." in one
     assert "scored by count(x). No section of the output left the threshold." in none
 
 
@@ -244,6 +247,7 @@ def test_json_csv_and_page_say_the_same():
     assert document["scores"][0]["ranking"] == ["loud", "quiet"]
     assert document["scores"][0]["cases"][0]["impact"] == 9.0
     assert document["scores"][0]["cases"][0]["shared_by"] == ["calm"]
+    assert document["scores"][0]["cases"][0]["settled"] is True
     assert document["scores"][0]["what_if"][0] == {
         "failing": "loud",
         "group": "loud+quiet",
