@@ -146,7 +146,7 @@ def _result(name: str, words: Sequence[str], folder: Path, *, again: bool) -> di
         "seed": words[words.index("--seed") + 1] if "--seed" in words else None,
         "seconds": round(time.monotonic() - began, 1),
         "error": error,
-        "findings": [_plain(finding) for finding in found.get("findings", [])],
+        "findings": found.get("findings", []),
         "folder": str(folder),
         "document": found,
     }
@@ -173,20 +173,6 @@ def called(words: Sequence[str]) -> tuple[int, str]:
 def _die_with_parent() -> None:
     """Ask the system to end this process when its parent is killed: a command left alone would go on beside the next call's."""
     ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGTERM)
-
-
-def _plain(finding: Mapping[str, Any]) -> dict[str, Any]:
-    """A finding in the report's words, whatever its command calls them."""
-
-    def either(*names: str) -> str:
-        return next((str(finding[name]) for name in names if name in finding), "")
-
-    return {
-        "name": either("name", "text"),
-        "paper": either("paper"),
-        "ours": either("ours", "found", "figures"),
-        "holds": finding["holds"],
-    }
 
 
 def _folder(out: Path, name: str, *, small: bool) -> Path:
