@@ -4,7 +4,6 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from holdfast.cli.reproduce_all import _plain
 from holdfast.manage.system_s import BEYOND, FIGURE_8, DispatchRun, Run, findings
 
 ROWS = (*FIGURE_8, *BEYOND)
@@ -47,7 +46,7 @@ def test_a_recovery_of_more_than_a_third_fails():
 
 def test_findings_are_told_in_the_words_of_the_report_on_all_papers():
     first = findings(ROWS, [BASE], None)[0]
-    assert _plain(asdict(first)) == {
+    assert asdict(first) == {
         "name": "no PE is restarted and none is lost when the orchestrator is killed",
         "paper": "none",
         "ours": "2 crashes, 0 PEs restarted, 0 lost",
