@@ -2,15 +2,17 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from holdfast.errors import HoldfastError
 from holdfast.model.columns import read_columns as read_columns
@@ -49,6 +51,25 @@ def say(text: str = "") -> None:
 
 def print_json(document: Mapping[str, Any]) -> None:
     click.echo(json.dumps(document, indent=2, default=str))
+
+
+def this_call(*, without: Collection[str] = ("as_json", "out")) -> str:
+    """The command under way as one would call it again: what was given, but for where its results go."""
+    context = click.get_current_context()
+    words, named = list[str](), context
+    while named.parent is not None:
+        words.insert(0, named.info_name or "")
+        named = named.parent
+    words.insert(0, "holdfast")
+    for param in context.command.params:
+        name = param.name or ""
+        if name in without or context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
+            continue
+        if isinstance(param, click.Option):
+            words.append(max(param.opts, key=len))
+        if not (isinstance(param, click.Option) and param.is_flag):
+            words.append(shlex.quote(str(context.params[name])))
+    return " ".join(words)
 
 
 @contextmanager

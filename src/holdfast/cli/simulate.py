@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import json_option, print_json, say, this_call
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -128,6 +128,7 @@ def simulate(
     rng = np.random.default_rng(seed) if random_arrivals else None
     outcome = run(deployment, rates, schedule=faults, settings=settings, rng=rng)
     document = outcome.document() | {
+        "command": this_call(),
         "strategy": strategy,
         "seed": seed,
         "promised_ic": promised,
@@ -251,7 +252,8 @@ def _page(outcome: Outcome, document: dict[str, Any]) -> str:
     parts = [
         paragraph(
             f"{document['seconds']:g} simulated seconds under strategy {document['strategy']}, seed {document['seed']}: internal "
-            f"completeness {document['internal_completeness']:.4f}, {document['cpu_s']:,.1f} CPU seconds."
+            f"completeness {document['internal_completeness']:.4f}, {document['cpu_s']:,.1f} CPU seconds. Made by: "
+            f"{document['command']}"
         ),
         heading("Verdicts"),
         verdicts([(v["name"], v["holds"], v["found"]) for v in document["verdicts"]]),

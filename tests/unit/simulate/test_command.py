@@ -57,7 +57,13 @@ def test_a_strategy_is_tried_through_faults_and_reported(documents):
     assert verdicts["the books balance"]
     assert verdicts["the promised internal completeness was kept"]
     assert verdicts["every PE that failed came back"]
-    assert "<svg" in (documents / "out" / "simulation.html").read_text()
+    shown = (documents / "out" / "simulation.html").read_text()
+    assert "<svg" in shown
+    assert document["command"].startswith(
+        f"holdfast simulate {documents / 'pipe.yaml'} --strategy {documents / 'strategy.json'} --f"
+    )
+    assert f"Made by: {document['command']}" in shown
+    assert "seed 1" in shown
     assert (documents / "out" / "intervals.csv").read_text().startswith("time_s,pe,in,processed,out,missed,dropped,queued")
     hosts = rows_of(documents / "out" / "hosts.csv")
     assert sum(float(row["cpu_s"]) for row in hosts) == pytest.approx(document["cpu_s"], rel=1e-4)
