@@ -107,7 +107,7 @@ def evaluate(task: Task) -> dict[str, Any]:
         "day": task.day,
         "variant": variant,
         "cpu_s": float(struck.cpu_s.sum()),
-        "lost": 1 - float(struck.ledger.processed.sum()) / float(ideal),
+        "lost": max(0.0, 1 - float(struck.ledger.processed.sum()) / float(ideal)),
         "waiting_s": float(struck.ledger.waited.sum() * how.step_s / ideal),
         "every_s": every_s,
         "output": (struck.output_tuples / every_s).tolist(),
