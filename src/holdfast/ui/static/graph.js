@@ -34,14 +34,15 @@ export class Graph {
   resize() {
     const width = this.canvas.clientWidth;
     if (width === this.width && this.picture === this.store.picture) return;
+    const before = this.width;
     this.width = width;
-    this.arrange();
+    this.arrange(before);
   }
 
   // Give every task its place in the width there is. A view that the reader has chosen stays what it was, as far as it can.
-  arrange() {
+  arrange(before = this.width) {
     const picture = this.store.picture, { view } = this;
-    const held = this.fitted || picture?.job !== this.picture?.job ? null : this.held();
+    const held = this.fitted || picture?.job !== this.picture?.job ? null : this.held(before);
     this.picture = picture;
     this.sparks.length = 0;
     this.places = picture && this.width ? placesOf(picture, this.width) : null;
@@ -56,8 +57,8 @@ export class Graph {
   }
 
   // The task that the reader looks at, chosen or in the middle, and where in the canvas it stands.
-  held() {
-    const { places, view, width, height } = this;
+  held(width) {
+    const { places, view, height } = this;
     if (!places?.points.length) return null;
     const shares = places.points.map(([x, y]) => [(x * view.scale + view.x) / width, (y * view.scale + view.y) / height]);
     const off = ([x, y]) => Math.hypot(x - 0.5, y - 0.5);
