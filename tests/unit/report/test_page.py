@@ -26,6 +26,10 @@ def test_on_a_narrow_screen_sentences_stand_below_what_they_are_about_and_figure
     assert "stacked" not in table(("operator", "R"), [("vwap", "3")])
     narrow = page("", []).partition("@media(max-width:40rem)")[2]
     assert ".stacked td.words{display:block;min-width:0" in narrow
+    assert '.stacked td[data-column]:not([data-column=""])::before{content:attr(data-column)' in narrow, (
+        "sentences say what they are, too"
+    )
+    assert ".stacked td:empty{display:none}" in narrow
 
 
 def test_a_plot_takes_its_colours_from_the_page_and_says_what_it_shows():
