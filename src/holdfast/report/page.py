@@ -25,7 +25,8 @@ th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600}
 @media(max-width:40rem){.stacked thead{display:none}.stacked tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--edge)}
 .stacked td{display:inline-block;border:0;padding:0 1rem .2rem 0;white-space:normal;overflow-wrap:anywhere}
 .stacked td.words{display:block;min-width:0;padding-right:0}
-.stacked td:empty{display:none}.stacked td[data-column]:not([data-column=""])::before{content:attr(data-column) ": ";color:var(--note)}}
+.stacked td:empty{display:none}
+.stacked td[data-column]:not([data-column=""])::before{content:attr(data-column) ": ";color:var(--note)}}
 a{color:var(--s0)}:target{outline:2px solid var(--s0);outline-offset:.3rem;border-radius:.2rem}
 .good{color:var(--good)}.bad{color:var(--bad)}code{font-size:.9em}pre{overflow-x:auto;font-size:.85rem}
 """
