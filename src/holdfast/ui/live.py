@@ -36,6 +36,7 @@ class _Watched:
     epoch_s: float | None = None
     rows: list[TaskRow] = field(default_factory=list)
     seen: list[tuple[Any, ...]] = field(default_factory=list)
+    learning: asyncio.Task[None] | None = None
 
 
 class LiveScene:
@@ -164,19 +165,22 @@ class LiveScene:
         ]
 
     async def sample(self) -> None:
-        """Take one sample of every job that runs, and forget jobs that have gone."""
+        """Take one sample of every job that runs, and forget jobs that have gone. What went wrong is raised in the end."""
         now_s = self.orchestrator.time.now_s()
         self._measure_cpu()
         for number in [number for number in self._watched if number not in self.orchestrator.jobs]:
             del self._watched[number]
+        wrong: list[BaseException] = []
         for number in sorted(self.orchestrator.jobs, reverse=True)[:JOBS]:
             watched = self._watch(number)
             if watched is None:
                 continue
-            await self._learn_epochs(number, watched)
+            wrong += self._learn_epochs(number, watched)
             rows = self.tasks(number)
             watched.samples.append(sample_of(rows, at_s=now_s, first=watched.first, last=watched.last, cpu=dict(self._shares)))
             await asyncio.sleep(0)
+        if wrong:
+            raise wrong[0]
 
     def _quality(self, number: int) -> str | None:
         """What the output of a job was worth when it was last looked at."""
@@ -199,14 +203,22 @@ class LiveScene:
             del self._cpu[gone]
             self._shares.pop(gone, None)
 
-    async def _learn_epochs(self, number: int, watched: _Watched) -> None:
-        """Find out how the job counts its epochs, once its first source has begun."""
-        if watched.base is not None:
-            return
-        log = self._live(number).document.log
+    def _learn_epochs(self, number: int, watched: _Watched) -> list[BaseException]:
+        """Find out how the job counts its epochs, once its first source has begun; what was wrong the last time.
+
+        That is asked for aside: a store that is slow, or away, costs nobody a sample.
+        """
+        if watched.base is not None or (watched.learning is not None and not watched.learning.done()):
+            return []
+        before, log = watched.learning, self._live(number).document.log
         if log is None:
             watched.base = 0
-            return
+            return []
+        watched.learning = asyncio.get_running_loop().create_task(self._read_epochs(log, watched))
+        error = None if before is None or before.cancelled() else before.exception()
+        return [] if error is None else [error]
+
+    async def _read_epochs(self, log: str, watched: _Watched) -> None:
         from holdfast.log import Store
         from holdfast.run.timeline import timeline_of
 
