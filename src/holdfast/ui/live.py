@@ -37,6 +37,7 @@ class _Watched:
     rows: list[TaskRow] = field(default_factory=list)
     seen: list[tuple[Any, ...]] = field(default_factory=list)
     learning: asyncio.Task[None] | None = None
+    wrong: Exception | None = None
 
 
 class LiveScene:
@@ -170,7 +171,7 @@ class LiveScene:
         self._measure_cpu()
         for number in [number for number in self._watched if number not in self.orchestrator.jobs]:
             del self._watched[number]
-        wrong: list[BaseException] = []
+        wrong: list[Exception] = []
         for number in sorted(self.orchestrator.jobs, reverse=True)[:JOBS]:
             watched = self._watch(number)
             if watched is None:
@@ -203,26 +204,30 @@ class LiveScene:
             del self._cpu[gone]
             self._shares.pop(gone, None)
 
-    def _learn_epochs(self, number: int, watched: _Watched) -> list[BaseException]:
+    def _learn_epochs(self, number: int, watched: _Watched) -> list[Exception]:
         """Find out how the job counts its epochs, once its first source has begun; what was wrong the last time.
 
         That is asked for aside: a store that is slow, or away, costs nobody a sample.
         """
         if watched.base is not None or (watched.learning is not None and not watched.learning.done()):
             return []
-        before, log = watched.learning, self._live(number).document.log
+        log = self._live(number).document.log
         if log is None:
             watched.base = 0
             return []
+        wrong, watched.wrong = watched.wrong, None
         watched.learning = asyncio.get_running_loop().create_task(self._read_epochs(log, watched))
-        error = None if before is None or before.cancelled() else before.exception()
-        return [] if error is None else [error]
+        return [] if wrong is None else [wrong]
 
     async def _read_epochs(self, log: str, watched: _Watched) -> None:
         from holdfast.log import Store
         from holdfast.run.timeline import timeline_of
 
-        timeline = await asyncio.to_thread(lambda: timeline_of(Store(log)))
+        try:
+            timeline = await asyncio.to_thread(lambda: timeline_of(Store(log)))
+        except Exception as error:  # told with the next sample: nobody waits for this
+            watched.wrong = error
+            return
         if timeline is not None:
             watched.base, watched.epoch_s = timeline.first - 1, timeline.epoch_s / timeline.speed
 
