@@ -122,6 +122,19 @@ def test_outages_whose_words_would_meet_stand_in_rows_of_their_own(opened):
     assert opened.evaluate(rows, [[0, 100], [90, 300], [100, 150], [290, 400]]) == [0, 1, 0, 0]
 
 
+def test_tasks_are_found_by_quality_and_node_as_well_and_as_they_change(opened, script):
+    names = "() => [...document.querySelectorAll('#tasks [role=option] > :first-child')].map((each) => each.textContent)"
+    opened.fill("#filter", "absent")
+    opened.wait_for_function("() => document.querySelectorAll('#tasks [role=option]').length === 0")
+    script.say(tasks={1: row(2, quality="absent", node="n7")})
+    opened.locator("#task-1").wait_for()
+    assert opened.evaluate(names) == ["mean/0"]
+    opened.fill("#filter", "N7")
+    assert opened.evaluate(names) == ["mean/0"]
+    opened.fill("#filter", "")
+    opened.locator("#task-2").wait_for()
+
+
 def test_figures_out_of_sight_are_told_as_well(visit, script):
     with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=390, height=500) as page:
         page.locator("#v-line", has_text="0 faults, 0 recovered").wait_for(state="attached")

@@ -16,7 +16,7 @@ export class Tasks {
     this.space = element("div", {});
     this.home.append(this.top, this.space);
     this.home.addEventListener("scroll", () => this.render());
-    this.filter.addEventListener("input", () => { this.sort(); this.render(); });
+    this.filter.addEventListener("input", () => { this.sort(); this.home.scrollTop = 0; this.render(); });
     this.home.addEventListener("keydown", (event) => this.key(event));
   }
 
@@ -27,10 +27,14 @@ export class Tasks {
     this.render();
   }
 
+  // The tasks whose name, quality, state or nodes hold what is looked for.
   sort() {
     const wanted = this.filter.value.trim().toLowerCase();
-    this.order = (this.store.picture?.tasks ?? []).map((task, index) => index)
-      .filter((index) => !wanted || this.store.picture.tasks[index].name.toLowerCase().includes(wanted));
+    const holds = (task, index) => {
+      const [state, quality, , , , , , replicas] = this.store.rows[index] ?? [];
+      return [task.name, quality, state, ...(replicas ?? []).map(([, node]) => node)].some((each) => each?.toLowerCase().includes(wanted));
+    };
+    this.order = (this.store.picture?.tasks ?? []).flatMap((task, index) => (!wanted || holds(task, index) ? [index] : []));
     this.space.style.height = `${this.order.length * ROW}px`;
   }
 
@@ -50,6 +54,7 @@ export class Tasks {
 
   render() {
     if (!this.store.picture) return;
+    if (this.filter.value) this.sort();
     const first = Math.max(0, Math.floor(this.home.scrollTop / ROW) - 1);
     const last = Math.min(this.order.length, first + Math.ceil(this.home.clientHeight / ROW) + 2);
     const seen = new Set();
