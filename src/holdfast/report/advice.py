@@ -34,7 +34,7 @@ class _Trials:
         """A loss with its spread; it leads to the trials that it was computed from, where there were any."""
         same = [place for known, place in self._places if known == loss]
         near = [place for known, place in self._places if known.case == loss.case]
-        return _figure(loss.mean, *loss.spread, next(iter(same or near), None))
+        return _figure(loss.mean, *loss.spread, next(iter(same + near), None))
 
     def parts(self) -> list[str]:
         """Every campaign with what each of its trials gave."""
