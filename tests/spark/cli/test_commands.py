@@ -188,14 +188,3 @@ def test_profile_writes_a_descriptor_that_can_be_read_back(holdfast, bargain, ma
     assert json.loads(ran.out) == json.loads(descriptor.model_dump_json(exclude_none=True))
     assert set(descriptor.pes) == {"trade_quote", "trade_filter", "aggregator", "vwap", "quote_filter", "bargain_index"}
     assert sorted(descriptor.hosts) == ["host1", "host2"]
-
-
-def test_what_init_writes_is_sound_obeys_the_first_law_and_warns_either_way(holdfast, tmp_path):
-    assert holdfast("init", tmp_path / "hot-sensors").code == 0
-    app, trace = tmp_path / "hot-sensors" / "app.py", tmp_path / "hot-sensors" / "readings.csv"
-    checked = holdfast("check", app, "--trace", trace)
-    assert checked.code == 0 and "the first law holds for every operator" in checked.out
-    whole, by_epoch = (
-        json.loads(holdfast("replay", app, "--trace", trace, *more, "--json").out) for more in ((), ("--by-epoch", "10"))
-    )
-    assert whole["rows"]["warnings"] == by_epoch["rows"]["warnings"] > 10
