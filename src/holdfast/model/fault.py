@@ -5,6 +5,7 @@ kills a process, the simulator moves a clock. A stream fault is what a failed op
 what it does to a tuple follows from (seed, target, seq), so the same fault does the same thing every time.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal
@@ -79,8 +80,11 @@ class Reordering(StreamFault):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.distance is not None and self.distance < 1:
-            raise HoldfastError(f"a reordering fault moves tuples by at least 1, got {self.distance}; leave it out to shuffle all")
+        if self.distance is not None and not (isinstance(self.distance, int) and self.distance >= 1):
+            raise HoldfastError(
+                f"a reordering fault moves tuples by a whole number of places, at least 1, got {self.distance}; leave the distance "
+                "out to shuffle all"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +98,10 @@ class Divergence(StreamFault):
     def __post_init__(self) -> None:
         super().__post_init__()
         _require_share(self.kind, self.share)
-        if not self.size > 0:
-            raise HoldfastError(f"a divergence fault changes values by more than 0 of themselves, got {self.size:g}")
+        if not 0 < self.size < math.inf:
+            raise HoldfastError(
+                f"a divergence fault changes values by more than 0 of themselves, and by a finite size, got {self.size:g}"
+            )
 
 
 Fault = StreamFault

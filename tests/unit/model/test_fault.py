@@ -34,7 +34,7 @@ def test_every_kind_survives_a_round_trip_through_json(kind, values):
         (lambda: Loss(target=("a",), offset=0, tuples=0), "at least 1 tuple, got 0"),
         (lambda: Loss(target=("a",), offset=0, tuples=1, side="middle"), "'input' or the 'output' of its target, got 'middle'"),
         (lambda: Duplication(target=("a",), offset=0, tuples=1, share=0), "above 0 and up to 1, got 0"),
-        (lambda: Reordering(target=("a",), offset=0, tuples=1, distance=0), "by at least 1, got 0"),
+        (lambda: Reordering(target=("a",), offset=0, tuples=1, distance=0), "at least 1, got 0"),
         (lambda: Divergence(target=("a",), offset=0, tuples=1, size=0), "more than 0 of themselves"),
         (lambda: fault_of({"kind": "crash"}), "unknown kind 'crash'; kinds are: divergence, duplication, loss, reordering"),
         (lambda: fault_of({"kind": "loss", "target": ["a"], "offset": 1}), "needs 'tuples'"),
