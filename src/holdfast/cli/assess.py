@@ -12,6 +12,7 @@ from holdfast.cli.assess_campaign import (
     cases_of,
     fault_named,
     profiled_rates,
+    require_figures,
     scores_of,
     subject_of,
     trace_rows,
@@ -169,13 +170,16 @@ def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain:
     app = load_app(app_file)
     graph = app.graph()
     choices = choose_targets(graph)
-    named = group_targets(graph, [text.split(",") for text in (*options["targets"], *options["protected"])])
+    named = group_targets(
+        graph, [[name.strip() for name in text.split(",")] for text in (*options["targets"], *options["protected"])]
+    )
     targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
     fault = fault_named(options["fault"], side=options["side"])
     alone = [(choice.name,) for choice in choices if choice.chosen]
     fused = {} if targets else fused_targets(graph, alone, side=options["side"])
     choices = (*choices, *fused.values())
     cases = cases_of(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
+    require_figures(cases, options)
     if explain:
         _explain(graph, cases, choices, fault=fault, as_json=as_json)
         return

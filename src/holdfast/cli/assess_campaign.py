@@ -140,6 +140,25 @@ def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> 
     }
 
 
+def require_figures(cases: "Sequence[Case]", options: Mapping[str, Any]) -> None:
+    """Raise ProblemsError with everything that no trace would make right in the options: it is told before Spark is started."""
+    from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
+
+    Campaign(
+        subject={},
+        cases=tuple(cases),
+        offsets=tuple(options["offsets"]) or (0,),
+        outages_s=tuple(options["outages"]) or OUTAGES_S,
+        paces=PACES if options["rate"] == "both" else (options["rate"],),
+        repetitions=options["repetitions"],
+        golden_runs=options["golden_runs"] or options["repetitions"],
+        scores=tuple(options["scores"]) or ("any",),
+        fault=fault_named(options["fault"], side=options["side"]),
+        threshold=options["threshold"],
+        percentile=options["percentile"],
+    )
+
+
 def campaign_of(
     setting: "Setting",
     cases: "Sequence[Case]",

@@ -14,7 +14,7 @@ from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
 from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, spread_offsets, with_tuples
 from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
-from holdfast.errors import HoldfastError, TraceError
+from holdfast.errors import HoldfastError, ProblemsError, TraceError
 from holdfast.model import App
 
 APPLICATION = """
@@ -157,6 +157,21 @@ def test_a_folder_that_cannot_take_results_is_told_before_anything_is_read(tmp_p
         assert run.stderr == ""
 
 
+def test_figures_that_no_trace_makes_right_are_told_all_at_once_before_spark_is_started(tmp_path):
+    (tmp_path / "app.py").write_text(APPLICATION)
+    there, out = str(tmp_path / "app.py"), str(tmp_path / "out")
+    figures = ["--outage", "-1", "--offset", "-3", "--threshold", "nan", "--percentile", "7", "--golden", "2"]
+    twice = ["--target", "large", "--target", "large"]
+    run = CliRunner().invoke(assess, [there, "--trace", there, "--out", out, *figures, *twice, "--fault", "divergence,size=0"])
+    assert isinstance(run.exception, ProblemsError) and len(run.exception.problems) == 7
+    assert "the target 'large' is there twice" in str(run.exception)
+    assert run.stderr == "" and not (tmp_path / "out").exists()
+
+
+def test_names_of_a_group_may_have_blanks_between_them(explain):
+    assert explain("--target", "large, small").stdout == explain("--target", "large,small").stdout != ""
+
+
 def test_injected_graphs_are_shown_in_words(explain):
     shown = explain("--target", "large", "--fault", "duplication")
     assert shown.exit_code == 0
@@ -178,7 +193,10 @@ def test_a_fault_may_strike_on_the_way_out_and_have_figures_of_its_own(explain):
         ("divergence,target=2", "a divergence has no 'target'; its figures are: size, share"),
         ("duplication,share=most", "the share of a duplication is a number, got 'most'"),
         ("duplication,share=2", "concerns a share of the tuples above 0 and up to 1, got 2"),
-        ("reordering,distance=0.5", "a reordering fault moves tuples by at least 1, got 0.5"),
+        ("reordering,distance=0", "a reordering fault moves tuples by a whole number of places, at least 1, got 0"),
+        ("reordering,distance=2.5", "a reordering fault moves tuples by a whole number of places, at least 1, got 2.5"),
+        ("reordering,distance=nan", "a reordering fault moves tuples by a whole number of places, at least 1, got nan"),
+        ("divergence,size=inf", "a divergence fault changes values by more than 0 of themselves, and by a finite size, got inf"),
     ],
 )
 def test_a_fault_that_makes_no_sense_is_refused(explain, fault, said):
