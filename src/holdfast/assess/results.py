@@ -120,7 +120,7 @@ class Results:
 
     def _lines(self) -> Iterator[tuple[Trial, Outcome]]:
         for path in self._files():
-            with path.open() as file:
+            with path.open("rb") as file:
                 for number, line in enumerate(file, start=1):
                     try:
                         document = json.loads(line)

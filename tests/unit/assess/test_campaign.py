@@ -262,6 +262,15 @@ def test_a_damaged_results_file_is_named_with_what_to_do(tmp_path, line):
         results.done()
 
 
+def test_a_results_file_that_is_no_text_is_named_too(tmp_path):
+    results = Results(tmp_path, campaign())
+    results.add([(next(campaign().trials()), outcome(1.0))])
+    path = tmp_path / "outcomes" / "000000.jsonl"
+    path.write_bytes(path.read_bytes() + b"\xff\xfe\x80")
+    with pytest.raises(HoldfastError, match=r"outcomes/000000\.jsonl' is damaged in line 2; remove it"):
+        results.done()
+
+
 def test_a_damaged_campaign_and_a_damaged_golden_run_are_named(tmp_path):
     (tmp_path / "campaign.json").write_text("{")
     with pytest.raises(HoldfastError, match=r"campaign\.json' is damaged; give another folder"):
