@@ -55,7 +55,8 @@ class Golden:
 def run_golden(setting: Setting, seed: int, *, outputs: bool) -> Golden:
     """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
     frame = setting.golden_output(seed)
-    with running(setting.graph, f"golden run {seed}"):
+    scored = " and ".join(score.expression for score in setting.scores)
+    with running(setting.graph, f"a golden run, scored by {scored},"):
         if not outputs:
             return Golden(seed, section_parts(setting, frame))
         parts = parts_of(setting.scores)

@@ -5,8 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
-from holdfast.assess.golden import part_numbers
+from holdfast.assess.golden import part_numbers, run_golden
 from holdfast.assess.score import score_of
 from holdfast.assess.section import Sections
 from holdfast.errors import HoldfastError
@@ -30,3 +31,13 @@ def test_a_score_that_is_no_finite_number_is_told_with_its_first_such_section(va
         HoldfastError, match=rf"the score 'avg\(price\)' is {said} in the section of seqs 110 to 119; every section needs"
     ):
         parts(np.inf, value, 1.0)
+
+
+def test_a_golden_run_that_fails_names_its_scores(monkeypatch):
+    def fail(*_):
+        raise PySparkException("[DIVIDE_BY_ZERO] Division by zero.")
+
+    monkeypatch.setattr("holdfast.assess.golden.section_parts", fail)
+    setting = SimpleNamespace(golden_output=lambda seed: None, graph=SimpleNamespace(operators=()), scores=SETTING.scores)
+    with pytest.raises(HoldfastError, match=r"a golden run, scored by count\(\*\) and avg\(price\), failed: .*Division by zero"):
+        run_golden(setting, 1000, outputs=False)
