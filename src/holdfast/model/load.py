@@ -13,6 +13,8 @@ from holdfast.model.app import App
 def load_app(path: str | Path) -> App:
     """The one App that a file defines at its top level. Runs the file, as Python's import does; nothing of the App runs."""
     file = Path(path)
+    if file.is_dir():
+        raise HoldfastError(f"application file '{path}' is a folder; give the path of a Python file that defines an App")
     if not file.is_file():
         raise HoldfastError(f"application file '{path}' does not exist; give the path of a Python file that defines an App")
     if file.suffix != ".py":

@@ -61,7 +61,7 @@ def test_a_file_that_is_no_python_is_told(tmp_path):
 
 
 def test_a_folder_is_no_application_file(tmp_path):
-    with pytest.raises(HoldfastError, match="does not exist; give the path of a Python file that defines an App"):
+    with pytest.raises(HoldfastError, match="is a folder; give the path of a Python file that defines an App"):
         load_app(tmp_path)
 
 
