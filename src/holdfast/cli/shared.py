@@ -1,6 +1,7 @@
 """What the commands have in common: options that mean the same everywhere, JSON on stdout, progress on stderr."""
 
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -78,11 +79,27 @@ def spark_session(master: str, memory: str, *, name: str) -> Iterator["SparkSess
     from holdfast.execute.session import open_session
 
     say(f"starting Spark on {master} ...")
-    session = open_session(master, name=name, memory=memory)
+    with interrupts_untold():
+        session = open_session(master, name=name, memory=memory)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+@contextmanager
+def interrupts_untold() -> Iterator[None]:
+    """Keep what Py4J logs, with tracebacks, when Ctrl-C meets a call to the JVM from a person who meant to interrupt."""
+
+    def wanted(record: logging.LogRecord) -> bool:
+        return not str(record.msg).endswith("while sending command.")
+
+    root = logging.getLogger()  # Py4J logs to the root itself
+    root.addFilter(wanted)
     try:
-        yield session
+        yield
     finally:
-        session.stop()
+        root.removeFilter(wanted)
 
 
 @contextmanager
