@@ -126,7 +126,7 @@ def test_the_fault_is_found_and_pauses_a_process(package, tmp_path):
 
 
 def test_the_plug_in_takes_the_place_of_ours_and_leaves_spot_nodes_out(package, monkeypatch):
-    rooms = [Room(name, "light", "", 1.0, 32) for name in ("n1", "n2")]
+    rooms = [Room(name, "light", "", 1.0, 32, 1024) for name in ("n1", "n2")]
     monkeypatch.setattr(Placing, "rooms", lambda self: rooms)
     labels = {"n1": {"spot": "yes"}, "n2": {}}
     nodes = {name: SimpleNamespace(offer=SimpleNamespace(labels=each)) for name, each in labels.items()}
