@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.link import error_text
+from holdfast.manage.link import error_text, read_token, sendable_token
 from holdfast.model.job import Job
 
 URL = "HOLDFAST_URL"
@@ -192,6 +192,11 @@ class Client:
                 "what was asked for may still be done: look with 'holdfast jobs', or ask again"
             ) from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise HoldfastError(
+                    f"the certificate of the orchestrator at {self.url} is not trusted ({error}); "
+                    "give --certificate with the PEM file of the authority that signed it, or of itself"
+                ) from error
             raise OrchestratorAway(
                 f"no orchestrator answers at {self.url} ({error or type(error).__name__}); start one with 'holdfast serve', "
                 f"or say where it is with --orchestrator or {URL}"
@@ -228,26 +233,28 @@ def find_client(where: str | None, token: Path | None = None, *, certificate: Pa
     """
     place = where or os.environ.get(URL) or DEFAULT_WORK
     if "://" in place:
-        secret = _read(token) if token is not None else os.environ.get(TOKEN)
-        if not secret:
+        secret = os.environ.get(TOKEN)
+        if token is None and not secret:
             raise HoldfastError(f"orchestrator '{place}' needs a token: give --token-file with its user.token, or set {TOKEN}")
-        return Client(place, secret, certificate=certificate)
+        found = _read(token, read_token) if token is not None else sendable_token(secret or "", of=TOKEN)
+        return Client(place, found, certificate=certificate)
     folder = Path(place)
     if not (folder / "address").exists():
         raise OrchestratorAway(
             f"no orchestrator has run in '{folder}'; start one with 'holdfast serve --work {folder}', "
             f"or say where it is with --orchestrator or {URL}"
         )
-    return Client(_read(folder / "address"), _read(token or folder / "user.token"), certificate=certificate)
+    address = _read(folder / "address", Path.read_text).strip()
+    return Client(address, _read(token or folder / "user.token", read_token), certificate=certificate)
 
 
 DEFAULT_WORK = "orchestrator"
 """The work folder of an orchestrator that was told nothing else."""
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, how: Callable[[Path], str]) -> str:
     try:
-        return path.read_text().strip()
+        return how(path)
     except OSError as error:
         raise HoldfastError(f"'{path}' cannot be read: {error.strerror}") from error
 

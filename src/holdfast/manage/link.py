@@ -66,18 +66,50 @@ def place_at(where: str, token: Path | None) -> Callable[[], Place]:
     if folder is None and token is None:
         raise HoldfastError(f"orchestrator '{where}' needs a token: give --token-file with its node.token")
 
+    if folder is None and not where.startswith(("http://", "https://")):
+        raise HoldfastError(f"orchestrator '{where}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
+    if token is not None and token.is_file():
+        read_token(token)
+
     def find() -> Place:
         url = where if folder is None else _text(folder / "address")
-        return Place(url.rstrip("/"), _text(token or Path(where) / "node.token"))
+        return Place(url.rstrip("/"), _token(token or Path(where) / "node.token"))
 
     return find
+
+
+def read_token(path: Path) -> str:
+    """The token in a file. Raises HoldfastError where it holds none, and OSError where it cannot be read."""
+    return sendable_token(path.read_bytes().decode("ascii", errors="replace"), of=f"'{path}'")
+
+
+def sendable_token(text: str, *, of: str) -> str:
+    """A token as it is sent. Raises HoldfastError, which never shows it, where it cannot be one."""
+    token = text.strip()
+    if not (token and token.isascii() and token.isprintable()):
+        got = "something else" if token else "nothing"
+        raise HoldfastError(f"{of}: wanted a token, which is one line of ASCII, got {got}; copy it again from the orchestrator")
+    return token
+
+
+def _token(path: Path) -> str:
+    try:
+        return read_token(path)
+    except OSError as error:
+        raise _unread(path, error) from error
+    except HoldfastError as error:
+        raise Away(str(error)) from error
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text().strip()
     except OSError as error:
-        raise Away(f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?") from error
+        raise _unread(path, error) from error
+
+
+def _unread(path: Path, error: OSError) -> Away:
+    return Away(f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?")
 
 
 class Link:

@@ -61,3 +61,18 @@ def test_options_that_exclude_one_another_are_told(tmp_path):
 
 def test_a_row_that_the_paper_does_not_have_is_told():
     assert refused(system_s, "--rows", "7") == "--rows: there is no row 7; rows are: 1, 2, 3, 4, 5, 6, 300, 1000, dispatch"
+
+
+def test_a_token_file_that_holds_no_token_is_told_before_the_node_starts(tmp_path):
+    (tmp_path / "empty").touch()
+    said = refused(
+        node, "--orchestrator", "http://127.0.0.1:1", "--token-file", str(tmp_path / "empty"), "--work", str(tmp_path / "n")
+    )
+    assert "empty': wanted a token, which is one line of ASCII, got nothing" in said
+    assert not (tmp_path / "n").exists()
+
+
+def test_an_orchestrator_is_called_by_http_and_nothing_else(tmp_path):
+    (tmp_path / "token").write_text("secret")
+    said = refused(node, "--orchestrator", "ftp://127.0.0.1", "--token-file", str(tmp_path / "token"))
+    assert said == "orchestrator 'ftp://127.0.0.1': wanted http://HOST:PORT, https://HOST:PORT or its --work folder"

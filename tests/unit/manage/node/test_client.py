@@ -126,3 +126,25 @@ def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits
         calls.clear()
         follow(made, seen=print, over=lambda: bool(made.job(1)["ended"]))
     assert len(calls) > 12
+
+
+@pytest.mark.parametrize(("content", "got"), [(b"", "nothing"), (b"\xb8\xff", "something else"), (b"one\ntwo", "something else")])
+def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got):
+    (tmp_path / "address").write_text("http://127.0.0.1:5\n")
+    (tmp_path / "user.token").write_bytes(content)
+    with pytest.raises(HoldfastError, match=rf"user.token': wanted a token, which is one line of ASCII, got {got}; copy it"):
+        find_client(str(tmp_path))
+
+
+def test_a_token_of_the_environment_that_is_none_is_told(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_TOKEN", "ä€")
+    with pytest.raises(HoldfastError, match=r"HOLDFAST_TOKEN: wanted a token, .* got something else"):
+        find_client("http://127.0.0.1:6")
+
+
+def test_a_certificate_that_is_not_trusted_is_told_apart_from_nobody_there():
+    def untrusted(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+
+    with client(untrusted) as made, pytest.raises(HoldfastError, match=r"is not trusted .*; give --certificate with the PEM file"):
+        made.health()
