@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 from collections import defaultdict
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.manage.injection import InjectionTest
@@ -128,8 +130,11 @@ def _tests(
             if name not in known:
                 raise click.BadParameter(f"there is no machine '{name}'; machines are: {', '.join(sorted(known))}")
         names = sorted(library) if all_faults else faults or ("crash-orchestrator",)
+        _refuse_unknown("fault", names, library)
         settings = {name: SETTINGS.get(name, {}) for name in names}
         chosen = [known[name] for name in machines or sorted(known, reverse=True)]
+        _refuse_unknown("state", states, {state.name for machine in chosen for state, _ in machine.transitions()})
+        _refuse_unknown("transition", transitions, {row.name for machine in chosen for _, row in machine.transitions()})
         found = [test for machine in chosen for test in generate(machine, settings)]
         found = [
             test
@@ -138,6 +143,8 @@ def _tests(
             and (not states or test.state in states)
             and (not transitions or test.transition in transitions)
         ]
+    if not found:
+        raise HoldfastError("there is no test to run: no transition has all that was asked for; 'holdfast inject --list' lists all")
     check_tests(found, known, faults=library)
     tests, passed_over = [], []
     for test in found:
@@ -148,6 +155,13 @@ def _tests(
         else:
             tests.append(test)
     return tests, passed_over
+
+
+def _refuse_unknown(kind: str, asked: Collection[str], there: Collection[str]) -> None:
+    """Raise HoldfastError where something is asked for that is not there: its tests would be none, and all of them healed."""
+    if unknown := sorted(set(asked) - set(there)):
+        names = " or ".join(f"'{name}'" for name in unknown)
+        raise HoldfastError(f"--{kind}: there is no {kind} {names}; {kind}s are: {', '.join(sorted(there))}")
 
 
 def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "Beside | None"]:
