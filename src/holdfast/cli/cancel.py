@@ -6,13 +6,13 @@ from pathlib import Path
 import click
 
 from holdfast.cli.orchestrators import orchestrator_options
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import FiniteRange, json_option, print_json, say
 
 
 @click.command()
 @click.argument("number", metavar="JOB", type=click.IntRange(1))
 @orchestrator_options
-@click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait so many seconds for all of it to have stopped.")
+@click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait so many seconds for all of it to have stopped.")
 @json_option
 def cancel(
     number: int, orchestrator: str | None, token_file: Path | None, certificate: Path | None, wait_s: float | None, as_json: bool

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from holdfast.cli.orchestrators import orchestrator_options
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import FiniteRange, json_option, print_json, say
 from holdfast.errors import HoldfastError
 
 
@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 @click.argument("node")
 @orchestrator_options
 @click.option("--undo", is_flag=True, help="Let the node take replicas again.")
-@click.option("--wait", "wait_s", type=click.FloatRange(min=0), help="Wait until it is empty, at most so many seconds.")
+@click.option("--wait", "wait_s", type=FiniteRange(min=0), help="Wait until it is empty, at most so many seconds.")
 @json_option
 def drain(
     node: str,

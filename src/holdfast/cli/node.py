@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.shared import FiniteRange
 from holdfast.errors import HoldfastError
 
 UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -21,7 +22,7 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 )
 @click.option("--token-file", type=click.Path(path_type=Path), help="File with the node token; found in DIR by itself.")
 @click.option("--name", help="Name of the node.  [default: the machine's]")
-@click.option("--cores", type=click.FloatRange(min=0, min_open=True), help="Cores to offer.  [default: all]")
+@click.option("--cores", type=FiniteRange(min=0, min_open=True), help="Cores to offer.  [default: all]")
 @click.option("--memory", default="1g", show_default=True, help="Memory to offer, which bounds the PE host's heap.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What the node shares with others, such as rack=r1.")
 @click.option("--host", default="spark", show_default=True, help="Kind of PE host: spark, light, or one from a package.")
@@ -30,7 +31,7 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="The node's folder.  [default: ./NAME]")
 @click.option(
     "--hung-after",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     default=60.0,
     show_default=True,
     help="Seconds of silence after which a PE host is killed and started again.",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.shared import say
+from holdfast.cli.shared import FiniteRange, say
 
 
 @click.command()
@@ -23,16 +23,14 @@ from holdfast.cli.shared import say
               help="Take applications, plans, strategies and column mappings from under this folder only.")  # fmt: skip
 @click.option("--data", multiple=True, metavar="DIR|URL",
               help="Let jobs have traces, logs and output under this only; again for more.")  # fmt: skip
-@click.option(
-    "--beat", "beat_s", default=0.5, show_default=True, type=click.FloatRange(0.05), help="Seconds between a node's beats."
-)
-@click.option("--lost-after", "lost_after_s", default=3.0, show_default=True, type=click.FloatRange(0.2),
+@click.option("--beat", "beat_s", default=0.5, show_default=True, type=FiniteRange(0.05), help="Seconds between a node's beats.")
+@click.option("--lost-after", "lost_after_s", default=3.0, show_default=True, type=FiniteRange(0.2),
               help="Seconds of silence after which a node is lost, at least four beats.")  # fmt: skip
-@click.option("--recovery-wait", "recovery_wait_s", default=10.0, show_default=True, type=click.FloatRange(0),
+@click.option("--recovery-wait", "recovery_wait_s", default=10.0, show_default=True, type=FiniteRange(0),
               help="Seconds that a started orchestrator waits for the next of its nodes to come back.")  # fmt: skip
-@click.option("--capacity-wait", "capacity_wait_s", default=10.0, show_default=True, type=click.FloatRange(0),
+@click.option("--capacity-wait", "capacity_wait_s", default=10.0, show_default=True, type=FiniteRange(0),
               help="Seconds that a job without room waits for nodes before it fails.")  # fmt: skip
-@click.option("--replicas-per-core", default=32.0, show_default=True, type=click.FloatRange(0.01),
+@click.option("--replicas-per-core", default=32.0, show_default=True, type=FiniteRange(0.01),
               help="Replicas that a node takes per core, where its label 'replicas' does not say it.")  # fmt: skip
 @click.option("--plugin", "plugins", multiple=True, metavar="NAME=MODULE:CLASS", help="Replace or add a plug-in.")
 @click.option("--faults", is_flag=True, help="Allow fault injection by calls. Not for production.")

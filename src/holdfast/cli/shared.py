@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import shlex
 import shutil
@@ -29,6 +30,16 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 columns_option = click.option(
     "--columns", type=click.Path(path_type=Path), help="YAML file that gives the application's columns as SQL over the trace's."
 )
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range that is really one: nan is in every range of click's, and nothing here is done infinitely."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"wanted a finite number, got {number}", param, ctx)
+        return number
 
 
 def application_argument(command: F) -> F:

@@ -6,14 +6,14 @@ from pathlib import Path
 import click
 
 from holdfast.cli.orchestrators import event_line, follow, orchestrator_options, watch_option
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import FiniteRange, json_option, print_json, say
 
 
 @click.command()
 @click.argument("document", metavar="JOB", type=click.Path(path_type=Path))
 @orchestrator_options
 @click.option("--name", help="Another name than the document's.")
-@click.option("--wait", "wait_s", type=click.FloatRange(0), help="Wait so many seconds for it to run; exit code 1 if it does not.")
+@click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait so many seconds for it to run; exit code 1 if it does not.")
 @watch_option
 @json_option
 def submit(

@@ -3,10 +3,12 @@
 import pytest
 from click.testing import CliRunner
 
+from holdfast.cli.cancel import cancel
 from holdfast.cli.drain import drain
 from holdfast.cli.node import node
 from holdfast.cli.nodes import nodes
 from holdfast.cli.reproduce_system_s import system_s
+from holdfast.cli.serve import serve
 from holdfast.cli.submit import submit
 from holdfast.errors import HoldfastError
 
@@ -76,3 +78,23 @@ def test_an_orchestrator_is_called_by_http_and_nothing_else(tmp_path):
     (tmp_path / "token").write_text("secret")
     said = refused(node, "--orchestrator", "ftp://127.0.0.1", "--token-file", str(tmp_path / "token"))
     assert said == "orchestrator 'ftp://127.0.0.1': wanted http://HOST:PORT, https://HOST:PORT or its --work folder"
+
+
+@pytest.mark.parametrize("number", ["nan", "inf"])
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [
+        (node, ["--orchestrator", "o", "--cores"]),
+        (node, ["--orchestrator", "o", "--hung-after"]),
+        (drain, ["n1", "--wait"]),
+        (cancel, ["1", "--wait"]),
+        (submit, ["job.yaml", "--wait"]),
+        (serve, ["--beat"]),
+        (serve, ["--lost-after"]),
+        (serve, ["--replicas-per-core"]),
+    ],
+)
+def test_what_is_no_number_is_refused_where_one_is_wanted(command, arguments, number):
+    done = CliRunner().invoke(command, [*arguments, number])
+    assert done.exit_code == 2
+    assert f"wanted a finite number, got {number}" in done.output
