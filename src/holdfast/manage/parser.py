@@ -45,8 +45,9 @@ def light_layout(job: Job) -> Layout:
             elif stream in makers:
                 waits[name].add(makers[stream])
     problems += [
-        f"'replicas' names PE '{name}', which does not exist; PEs are: {', '.join(sorted(pes))}"
-        for name in sorted(set(job.replicas) - set(pes))
+        f"'{field}' names PE '{name}', which does not exist; PEs are: {', '.join(sorted(pes))}"
+        for field, named in (("replicas", job.replicas), ("contracts", job.contracts))
+        for name in sorted(set(named) - set(pes))
     ]
     order, cycle = in_order(waits)
     if cycle:

@@ -145,9 +145,9 @@ def check_document(data: object, model: type[D], *, thing: str = "document", lin
         return _validate(data, model)
     except ValidationError as error:
         found = list(_problems_of(error, model))
-        unknown = [detail["loc"] for detail in error.errors() if detail["type"] == "extra_forbidden"]
-        if unknown and len(unknown) == error.error_count():
-            found.extend(_hidden_behind(unknown, data, model))
+        spare = [detail["loc"] for detail in error.errors() if detail["type"] in ("extra_forbidden", "literal_error")]
+        if spare and len(spare) == error.error_count():
+            found.extend(_hidden_behind(spare, data, model))
     place_line = lines or {}
     raise DocumentError(thing, [_with_line(problem, place_line) for problem in found])
 
@@ -262,18 +262,23 @@ def _problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Pro
             yield wanted(place, _want(dict(detail)), detail["input"])
 
 
-def _hidden_behind(unknown: list[tuple[int | str, ...]], data: object, model: type[BaseModel]) -> Iterator[Problem]:
-    # With the unknown fields taken away the document's own checks run, so one reading reports those problems too.
+def _hidden_behind(spare: list[tuple[int | str, ...]], data: object, model: type[BaseModel]) -> Iterator[Problem]:
+    # With unknown fields and unknown words taken away the document's own checks run, so one reading reports those problems too.
     copy = json.loads(json.dumps(data, default=str))
-    for place in unknown:
+    for place in spare:
         inner = copy
-        for key in place[:-1]:
-            inner = inner[key]
-        inner.pop(place[-1], None)
+        try:
+            for key in place[:-1]:
+                inner = inner[key]
+        except (LookupError, TypeError):
+            return  # a choice between models, whose name is no key
+        if not isinstance(inner, dict) or place[-1] not in inner:
+            return  # taken out of a list, it would move what follows
+        del inner[place[-1]]
     try:
         _validate(copy, model)
     except ValidationError as error:
-        yield from _problems_of(error, model)
+        yield from (problem for problem in _problems_of(error, model) if problem.place not in spare)
 
 
 _WANTS = {

@@ -219,6 +219,8 @@ class Job(Document):
             if not NAME.fullmatch(name):
                 yield wanted(("pes", name), "a name of letters, digits, '_', '.', '-' (at most 100)", name)
             yield from at_least(1, ("pes", name, "replicas"), pe.replicas)
+            if pe.lives_s is not None:
+                yield from at_least(0, ("pes", name, "lives_s"), pe.lives_s)
             if pe.shared is not None and (pe.makes or pe.reads or ":" not in pe.shared):
                 yield Problem(("pes", name, "shared"), "wanted 'job:pe' and nothing else: what it reads and makes is said there")
 

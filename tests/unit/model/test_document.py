@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterable
+from typing import Literal
 
 import pytest
 from pydantic import Field
@@ -20,6 +21,7 @@ from holdfast.model.document import (
     read_document,
     write_document,
 )
+from holdfast.model.job import Job
 
 
 class Leg(Part):
@@ -180,3 +182,23 @@ def test_a_date_that_no_calendar_has_is_told_with_its_place():
 def test_a_key_that_stands_twice_in_json_is_told_with_its_line():
     with pytest.raises(DocumentError, match=r"name \(line 2\): key 'name' stands twice; keep one"):
         parse_document('{"name": "ox",\n "name": "cow"}', Animal, json_text=True)
+
+
+def test_a_word_that_is_none_of_the_choices_hides_no_other_mistake():
+    text = "job: a/b\nhost: light\npes: {x: {lives_s: -1}}\npolicy: {restart: often, backoff_s: -1}\nfeed: {speed: 0}\nnothing: 1\n"
+    with pytest.raises(DocumentError) as caught:
+        parse_document(text, Job)
+    places = [problem.split(" ")[0] for problem in caught.value.problems]
+    assert sorted(places) == ["feed.speed", "job", "nothing", "pes.x.lives_s", "policy.backoff_s", "policy.restart"]
+
+
+def test_a_word_in_a_list_or_one_that_must_be_there_is_told_once():
+    class Meal(Document):
+        course: Literal["soup", "cake"]
+        sides: tuple[Literal["bread", "salt"], ...] = ()
+
+    for text, place in (("course: stew", "course"), ("course: soup\nsides: [salt, pepper, bread]", "sides[1]")):
+        with pytest.raises(DocumentError) as caught:
+            parse_document(text, Meal)
+        (told,) = caught.value.problems
+        assert told.startswith(f"{place} (line ")
