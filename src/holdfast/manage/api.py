@@ -193,8 +193,11 @@ class Api(Plugin):
 
     async def jobs(self, asked: Asked) -> Answer:
         state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]
-        live = self.orchestrator.jobs
-        ends = {end for machine in self.orchestrator.machines.values() for end in machine.ends()}
+        live, machines = self.orchestrator.jobs, self.orchestrator.machines.values()
+        ends = {end for machine in machines for end in machine.ends()}
+        states = list(dict.fromkeys(each for machine in machines for each in machine.states))
+        if state is not None and state not in (*states, "living"):
+            raise Refusal(422, f"there is no state '{state[:60]}'; states are: {', '.join(states)}; or 'living'")
         if state is not None and state not in ends:  # every job that has not ended is here, in states that are not all written
             fitting = (n for n, job in live.items() if state in ("living", job.life.state) and (after is None or n < after))
             numbers = sorted(fitting, reverse=True)[:limit]

@@ -90,6 +90,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
                 (422, "job has 2 problems", submit(job="a b", policy={"give_up_after": 0})),
                 (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),
                 (422, "there is no parameter 'x'; parameters are: after, limit, state", call("GET", "/v1/jobs?x=0")),
+                (422, "there is no state 'runing'; states are: submitted, parsing, ", call("GET", "/v1/jobs?state=runing")),
                 (422, "there is no fault 'flood'; faults are: crash-", call("POST", "/v1/faults", json={"fault": "flood"})),
                 (422, "wanted a name of letters", register(name="a b")),
                 (422, "wanted cores above 0 and up to 1000000, got -1", register(name="a", cores=-1)),
