@@ -54,6 +54,8 @@ class Recovery(Plugin):
         if jobs:
             self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
         self.orchestrator.events.tell("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
+        for job in self.orchestrator.jobs.values():
+            self.orchestrator.supervision.recall(job)
         self.orchestrator.resume()
 
     def _adopt(self, kept: Kept, story: Sequence[Move]) -> None:

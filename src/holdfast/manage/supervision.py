@@ -93,6 +93,16 @@ class Supervision(Plugin):
         if verdict is not None and verdict in job.transitions:
             self.orchestrator.post(job, verdict, since=job.life.moves)
 
+    def recall(self, job: LiveJob) -> None:
+        """Let a job hear once more of PEs that are given up: their being so is stored, and what came of it may not have been."""
+        for task in self.used_by(job):
+            if task and all(replica.state == "abandoned" for replica in task):
+                event = "error" if self.document_of(task[0]).policy.then == "cancel" else "gaveUp"
+                if event in job.transitions:
+                    self.orchestrator.post(
+                        job, event, cause=f"{task[0].task_name} was given up before the orchestrator was started again"
+                    )
+
     def responsible(self, replica: Replica) -> int:
         """The job that sees to a replica: of those that use it and are not leaving its own, else the oldest."""
         users = self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)

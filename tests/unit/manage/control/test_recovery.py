@@ -190,6 +190,29 @@ def test_a_replica_that_was_given_up_does_not_lead_its_task_again_after_a_recove
     asyncio.run(play())
 
 
+@pytest.mark.parametrize(("type", "then", "lost"), [("finite", "continue", "gaveUp"), ("streaming", "cancel", "error")])
+def test_a_job_hears_of_a_pe_that_was_given_up_though_the_orchestrator_died_before_it_did(settings, monkeypatch, type, then, lost):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            post = control.orchestrator.post
+            monkeypatch.setattr(
+                control.orchestrator, "post", lambda job, name, **about: None if name == lost else post(job, name, **about)
+            )
+            async with alive(n1):
+                number = await control.submit(type=type, pes={"x": {}, "y": {}}, policy={"give_up_after": 1, "then": then})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                await control.until(lambda: kept_as_abandoned(control, "x/0"))
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                story = await control.reaches(number, "failed")
+                assert story["reason"] == "x/0 was given up before the orchestrator was started again"
+
+    asyncio.run(play())
+
+
 def test_the_failures_of_a_replica_that_has_run_well_since_count_no_more_also_for_the_next_orchestrator(settings, monkeypatch):
     monkeypatch.setattr("holdfast.manage.supervision.STEADY_S", 0.3)
 
