@@ -133,7 +133,7 @@ def test_a_command_that_ends_badly_because_a_finding_fails_has_still_told_it(tmp
 
 def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path, monkeypatch):
     ours = {"name": "it holds", "paper": "so said", "ours": "so found", "holds": True}
-    theirs = {"text": "it heals", "figures": "in 2 s", "holds": True}
+    theirs = {"name": "it heals", "paper": "", "ours": "in 2 s", "holds": True}
     asked = []
 
     def answer(words):
