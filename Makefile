@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-scenario test-spark test-unit test-long setup java chromium clean
+.PHONY: demo test test-types test-scenario test-spark test-unit test-long setup java chromium clean
 
 demo: setup
 	$(VENV)/bin/holdfast demo
@@ -11,9 +11,11 @@ demo: setup
 test: setup chromium
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
+	$(MAKE) --jobs=4 test-types test-scenario test-spark test-unit
+
+test-types:
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
-	$(MAKE) --jobs=3 test-scenario test-spark test-unit
 
 test-scenario:
 	$(VENV)/bin/pytest tests/scenario
