@@ -115,16 +115,15 @@ def _tests(
 ) -> tuple[list["InjectionTest"], list[str]]:
     """The tests to run, and what is passed over because no script leads there."""
     from holdfast.manage import fault_library
-    from holdfast.manage.injection import InjectionTests, check_tests, generate
+    from holdfast.manage.injection import generate, read_tests
     from holdfast.manage.machine import shipped_machines
     from holdfast.manage.plugins import shipped_actions
     from holdfast.manage.scripts import NoScript, script_for
-    from holdfast.model.document import read_document
 
     known = shipped_machines(shipped_actions())
     library = fault_library.all_faults()
     if documents:
-        found = [test for path in documents for test in read_document(path, InjectionTests).tests]
+        found = [test for path in documents for test in read_tests(path, known, faults=library).tests]
     else:
         for name in machines:
             if name not in known:
@@ -145,7 +144,6 @@ def _tests(
         ]
     if not found:
         raise HoldfastError("there is no test to run: no transition has all that was asked for; 'holdfast inject --list' lists all")
-    check_tests(found, known, faults=library)
     tests, passed_over = [], []
     for test in found:
         try:

@@ -15,10 +15,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from holdfast.errors import HoldfastError
 from holdfast.manage.calls import Answer, Asked, Call, Refusal, refused
 from holdfast.manage.fault_library import Injected, Strike, all_faults
-from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, Trigger, check_tests, inject
+from holdfast.manage.injection import ACTION, InjectionTest, Trigger, inject, read_tests
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.replicas import STARTED
-from holdfast.model.document import Part, read_document
+from holdfast.model.document import Part
 
 if TYPE_CHECKING:
     from holdfast.manage.life import Command
@@ -71,10 +71,9 @@ class Faults(Plugin):
         """The machines with the faults of these test documents (paths). Raises DocumentError."""
         tests: list[InjectionTest] = []
         for path in documents:
-            document = read_document(path, InjectionTests)
+            document = read_tests(path, machines, faults=self.library)
             self._rng.seed(document.seed)
             tests.extend(document.tests)
-        check_tests(tests, machines, faults=self.library)
         return {name: inject(machine, tests) for name, machine in machines.items()}
 
     async def strike(self, job: LiveJob, command: Command) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -15,7 +16,7 @@ from pydantic import Field
 
 from holdfast.errors import DocumentError
 from holdfast.manage.machine import Action, Machine, Transition
-from holdfast.model.document import Document, Part, Problem, at_least
+from holdfast.model.document import Document, Part, Place, Problem, at_least, read_document
 
 ACTION = "faults.strike"
 """The action that a faulty machine has in addition: it strikes with the fault that its settings describe."""
@@ -73,11 +74,16 @@ class InjectionTests(Document):
             yield from test.trigger.mistakes(("tests", index, "trigger"))
 
 
+def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Collection[str]) -> InjectionTests:
+    """The tests in a document. Raises DocumentError with everything wrong with it, names of what is not there among it."""
+    return read_document(path, InjectionTests, also=lambda data: _unknown_names(data, machines, faults))
+
+
 def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine], *, faults: Collection[str]) -> None:
     """Raise DocumentError with every state, transition and fault that tests name and that is not there."""
-    problems = [problem for index, test in enumerate(tests) for problem in _problems(index, test, machines, faults)]
+    problems = list(_unknown_names({"tests": [test.model_dump() for test in tests]}, machines, faults))
     if problems:
-        raise DocumentError("fault injection tests", problems)
+        raise DocumentError("fault injection tests", list(map(str, problems)))
 
 
 def inject(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
@@ -122,17 +128,30 @@ def _struck(row: Transition, test: InjectionTest) -> Transition:
     return replace(row, do=(fault, *row.do) if test.moment == "after" else (*row.do, fault))
 
 
-def _problems(index: int, test: InjectionTest, machines: Mapping[str, Machine], faults: Collection[str]) -> Iterator[str]:
-    place = f"tests[{index}]"
-    if test.fault not in faults:
-        yield f"{place}.fault: there is no fault '{test.fault}'; faults are: {', '.join(sorted(faults))}"
-    machine = machines.get(test.machine)
+def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Collection[str]) -> Iterator[Problem]:
+    tests = data.get("tests") if isinstance(data, dict) else None
+    for index, test in enumerate(tests if isinstance(tests, list) else ()):
+        if isinstance(test, dict):
+            yield from _unknown_names_of(test, ("tests", index), machines, faults)
+
+
+def _unknown_names_of(
+    test: Mapping[str, Any], place: Place, machines: Mapping[str, Machine], faults: Collection[str]
+) -> Iterator[Problem]:
+    """What a test names that is not there. What is no name at all is the document's to tell."""
+    names = {"machine": "streaming", **{key: value for key, value in test.items() if isinstance(value, str)}}
+    if "fault" in names and names["fault"] not in faults:
+        yield Problem((*place, "fault"), f"there is no fault '{names['fault']}'; faults are: {', '.join(sorted(faults))}")
+    machine = machines.get(names["machine"])
     if machine is None:
-        yield f"{place}.machine: there is no machine '{test.machine}'; machines are: {', '.join(sorted(machines))}"
+        known = ", ".join(sorted(machines))
+        yield Problem((*place, "machine"), f"there is no machine '{names['machine']}'; machines are: {known}")
         return
-    state = machine.states.get(test.state)
-    if state is None:
-        yield f"{place}.state: machine '{machine.name}' has no state '{test.state}'; states are: {', '.join(machine.states)}"
-    elif test.transition not in state.transitions:
+    state = machine.states.get(names["state"]) if "state" in names else None
+    if "state" in names and state is None:
+        has = ", ".join(machine.states)
+        yield Problem((*place, "state"), f"machine '{machine.name}' has no state '{names['state']}'; states are: {has}")
+    elif state is not None and "transition" in names and names["transition"] not in state.transitions:
         has = ", ".join(sorted(state.transitions)) or "none"
-        yield f"{place}.transition: state '{state.name}' has no transition '{test.transition}'; transitions are: {has}"
+        text = f"state '{state.name}' has no transition '{names['transition']}'; transitions are: {has}"
+        yield Problem((*place, "transition"), text)

@@ -58,15 +58,18 @@ class MachineDocument(Document):
 
     def problems(self) -> Iterable[Problem]:
         """Everything that would make a job stall, end where nobody wants it, or be lost by a crash."""
+        if not self.states:
+            yield Problem(("states",), "is empty; a machine has a state to begin in and an end")
+            return
         yield from self._unknown_names()
         yield from self._doubled_numbers()
         yield from self._odd_ends()
-        reached = self._reached(self.begins)
+        reached, hangs_on = self._reached(self.begins), (("begins",), ("states",))
         for name in self.states:
             if name not in reached:
-                yield Problem(("states", name), f"cannot be reached from '{self.begins}'")
+                yield Problem(("states", name), f"cannot be reached from '{self.begins}'", hangs_on)
             elif not any(self.states[other].end for other in self._reached(name)):
-                yield Problem(("states", name), "is a trap: no end can be reached from it")
+                yield Problem(("states", name), "is a trap: no end can be reached from it", hangs_on)
 
     def _unknown_names(self) -> Iterator[Problem]:
         known = ", ".join(sorted(self.states))
@@ -173,16 +176,7 @@ def parse_machine(text: str, *, actions: Collection[str], thing: str = "machine"
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DocumentError(thing, [f"not TOML: {error}"]) from None
-    problems: list[str] = []
-    document: MachineDocument | None = None
-    try:
-        document = check_document(data, MachineDocument, thing=thing)
-    except DocumentError as error:
-        problems.extend(error.problems)
-    problems.extend(_unknown_actions(data, actions))
-    if problems or document is None:
-        raise DocumentError(thing, problems)
-    return _machine(document)
+    return _machine(check_document(data, MachineDocument, thing=thing, also=lambda data: _unknown_actions(data, actions)))
 
 
 def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
@@ -196,8 +190,7 @@ def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
     return {machine.name: machine for machine in found}
 
 
-def _unknown_actions(data: Mapping[str, Any], actions: Collection[str]) -> Iterator[str]:
-    """Problems of actions, from the plain document: it may have other problems that hide them."""
+def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[Problem]:
     states = data.get("states")
     for name, state in states.items() if isinstance(states, dict) else ():
         rows = state.get("transitions") if isinstance(state, dict) else None
@@ -207,8 +200,8 @@ def _unknown_actions(data: Mapping[str, Any], actions: Collection[str]) -> Itera
                 for action in named if isinstance(named, list) else ():
                     wants = action.get("action") if isinstance(action, dict) else action
                     if isinstance(wants, str) and wants not in actions:
-                        place = f"states.{name}.transitions.{event}.{part}"
-                        yield f"{place}: there is no action '{wants}'; actions are: {', '.join(sorted(actions))}"
+                        text = f"there is no action '{wants}'; actions are: {', '.join(sorted(actions))}"
+                        yield Problem(("states", name, "transitions", event, part), text)
 
 
 def _machine(document: MachineDocument) -> Machine:

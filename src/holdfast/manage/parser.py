@@ -7,11 +7,11 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import DocumentError, HoldfastError
+from holdfast.errors import HoldfastError
 from holdfast.manage.plugins import Plugin
 from holdfast.model.document import parse_document
-from holdfast.model.job import Job, Layout, LightPe, Reading, Task
-from holdfast.model.order import in_order
+from holdfast.model.job import Job, Layout, Reading, Task
+from holdfast.model.light_pe import LightPe, order_of
 
 if TYPE_CHECKING:
     from holdfast.manage.life import Command
@@ -27,33 +27,9 @@ PARSER = (sys.executable, "-m", "holdfast.run.layout")
 
 
 def light_layout(job: Job) -> Layout:
-    """The layout of a job whose PEs are written out in it. Raises DocumentError with every stream that is not there."""
+    """The layout of a job whose PEs are written out in it."""
     pes = job.pes or {}
-    makers: dict[str, str] = {}
-    problems = []
-    for name in sorted(pes):
-        for stream in pes[name].makes:
-            if stream in makers:
-                problems.append(f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own")
-            makers.setdefault(stream, name)
-    waits: dict[str, set[str]] = {name: set() for name in pes}
-    for name, pe in pes.items():
-        for stream in pe.reads:
-            if ":" not in stream and stream not in makers:
-                known = ", ".join(sorted(makers)) or "none"
-                problems.append(f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {known}")
-            elif stream in makers:
-                waits[name].add(makers[stream])
-    problems += [
-        f"'{field}' names PE '{name}', which does not exist; PEs are: {', '.join(sorted(pes))}"
-        for field, named in (("replicas", job.replicas), ("contracts", job.contracts))
-        for name in sorted(set(named) - set(pes))
-    ]
-    order, cycle = in_order(waits)
-    if cycle:
-        problems.append(f"the PEs {', '.join(cycle)} read one another's streams in a circle")
-    if problems:
-        raise DocumentError(f"job '{job.job}'", problems)
+    order, _ = order_of(pes)
     lives = {name: {"lives_s": pe.lives_s} for name, pe in pes.items() if pe.lives_s is not None}
     return Layout(
         application=job.job,
@@ -94,7 +70,6 @@ class Parser(Plugin):
         """Find the job's layout; on to `parsed`."""
         if job.document.pes is not None:
             job.layout = light_layout(job.document)
-            check_needs(job.document, job.layout)
             self.orchestrator.post(job, "parsed", since=job.life.moves)
             return
         self.orchestrator.begin_work(job, command.name, self._parse_application(job, job.life.moves))

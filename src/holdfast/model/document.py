@@ -9,7 +9,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
@@ -27,16 +27,20 @@ Place: TypeAlias = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a document: where (keys from the top) and what."""
+    """One thing wrong with a document: where (keys from the top) and what.
+
+    `rests_on` are places on all of which it hangs: it is not told where a mapping, a list or a name in there could not be read.
+    """
 
     place: Place
     text: str
+    rests_on: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
         return f"{dotted(self.place)}: {self.text}" if self.place else self.text
 
 
-class _ProblemsFound(ValueError):
+class ProblemsFound(ValueError):
     """Carries a document's own problems through pydantic, which knows only ValueError."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -61,7 +65,7 @@ class Document(Part):
     def _has_no_problems(self) -> Self:
         found = list(self.problems())
         if found:
-            raise _ProblemsFound(found)
+            raise ProblemsFound(found)
         return self
 
 
@@ -107,10 +111,10 @@ def between(low: float, high: float, place: Place, value: float) -> Iterator[Pro
         yield wanted(place, f"a number from {low:g} to {high:g}", value)
 
 
-def read_document(path: str | Path, model: type[D]) -> D:
+def read_document(path: str | Path, model: type[D], *, also: Callable[[object], Iterable[Problem]] = lambda data: ()) -> D:
     """The document at path, read as JSON (by its suffix) or YAML 1.2, and checked against the model.
 
-    Raises DocumentError with every problem and its line.
+    Raises DocumentError with every problem and its line. `also` is as `check_document` has it.
     """
     path = Path(path)
     thing = str(path)
@@ -126,30 +130,51 @@ def read_document(path: str | Path, model: type[D]) -> D:
     except UnicodeDecodeError as error:
         byte = f"{error.object[error.start]:#04x} at byte {error.start}"
         raise DocumentError(thing, [f"wanted UTF-8 text, got {byte}"]) from None
-    return parse_document(text, model, thing=thing, json_text=path.suffix == ".json")
+    return parse_document(text, model, thing=thing, json_text=path.suffix == ".json", also=also)
 
 
-def parse_document(text: str, model: type[D], *, thing: str = "document", json_text: bool = False) -> D:
+def parse_document(
+    text: str,
+    model: type[D],
+    *,
+    thing: str = "document",
+    json_text: bool = False,
+    also: Callable[[object], Iterable[Problem]] = lambda data: (),
+) -> D:
     """The document written in text. As `read_document`, for text that is not in a file."""
     if json_text:
-        return check_document(_load_json(text, thing), model, thing=thing)
+        return check_document(_load_json(text, thing), model, thing=thing, also=also)
     from holdfast.model.yaml_text import load_yaml  # only where YAML is read: an orchestrator that starts reads none
 
     data, lines = load_yaml(text, thing)
-    return check_document(data, model, thing=thing, lines=lines)
+    return check_document(data, model, thing=thing, lines=lines, also=also)
 
 
-def check_document(data: object, model: type[D], *, thing: str = "document", lines: Mapping[Place, int] | None = None) -> D:
-    """The document held in plain lists and mappings, checked against the model."""
+def check_document(
+    data: object,
+    model: type[D],
+    *,
+    thing: str = "document",
+    lines: Mapping[Place, int] | None = None,
+    also: Callable[[object], Iterable[Problem]] = lambda data: (),
+) -> D:
+    """The document held in plain lists and mappings, checked against the model. Raises DocumentError with every problem.
+
+    `also` finds, in the plain values, what the model cannot know to be wrong, such as names of things that are elsewhere.
+    """
+    found: list[Problem] = []
+    document: D | None = None
     try:
-        return _validate(data, model)
+        document = validated(data, model)
     except ValidationError as error:
-        found = list(_problems_of(error, model))
-        spare = [detail["loc"] for detail in error.errors() if detail["type"] in ("extra_forbidden", "literal_error")]
-        if spare and len(spare) == error.error_count():
-            found.extend(_hidden_behind(spare, data, model))
-    place_line = lines or {}
-    raise DocumentError(thing, [_with_line(problem, place_line) for problem in found])
+        from holdfast.model.mistakes import mistakes  # only where there are any
+
+        found.extend(mistakes(data, model, error))
+    found.extend(also(data))
+    if document is None or found:
+        place_line = lines or {}
+        raise DocumentError(thing, [_with_line(problem, place_line) for problem in found])
+    return document
 
 
 def write_document(path: str | Path, document: BaseModel) -> None:
@@ -187,7 +212,8 @@ def schema_text(model: type[BaseModel]) -> str:
     return json.dumps(model.model_json_schema(), indent=2, sort_keys=True) + "\n"
 
 
-def _validate(data: object, model: type[D]) -> D:
+def validated(data: object, model: type[D]) -> D:
+    """The document in plain values, or pydantic's ValidationError."""
     # Strict JSON mode: lists may fill tuples, yet "3" is no number and true is no 1.
     return model.model_validate_json(json.dumps(data, default=str), strict=True)
 
@@ -244,100 +270,6 @@ def _with_line(problem: Problem, lines: Mapping[Place, int]) -> str:
     name = dotted(problem.place)
     where = f" (line {lines[place]})" if place in lines else ""
     return f"{name}{where}: {problem.text}" if name else problem.text
-
-
-def _problems_of(error: ValidationError, model: type[BaseModel]) -> Iterator[Problem]:
-    for detail in error.errors():
-        cause = detail.get("ctx", {}).get("error")
-        place = tuple(detail["loc"])
-        if isinstance(cause, _ProblemsFound):
-            yield from (Problem((*place, *problem.place), problem.text) for problem in cause.problems)
-        elif detail["type"] == "missing":
-            yield Problem(place, "is missing")
-        elif detail["type"] == "extra_forbidden":
-            yield Problem(place, f"is no field of this document{_fields_at(model, place[:-1])}")
-        elif cause is not None:
-            yield Problem(place, str(cause))
-        else:
-            yield wanted(place, _want(dict(detail)), detail["input"])
-
-
-def _hidden_behind(spare: list[tuple[int | str, ...]], data: object, model: type[BaseModel]) -> Iterator[Problem]:
-    # With unknown fields and unknown words taken away the document's own checks run, so one reading reports those problems too.
-    copy = json.loads(json.dumps(data, default=str))
-    for place in spare:
-        inner = copy
-        try:
-            for key in place[:-1]:
-                inner = inner[key]
-        except (LookupError, TypeError):
-            return  # a choice between models, whose name is no key
-        if not isinstance(inner, dict) or place[-1] not in inner:
-            return  # taken out of a list, it would move what follows
-        del inner[place[-1]]
-    try:
-        _validate(copy, model)
-    except ValidationError as error:
-        yield from (problem for problem in _problems_of(error, model) if problem.place not in spare)
-
-
-_WANTS = {
-    "float_type": "a number",
-    "float_parsing": "a number",
-    "int_type": "a whole number",
-    "int_parsing": "a whole number",
-    "int_from_float": "a whole number",
-    "string_type": "text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "set_type": "a list",
-    "frozen_set_type": "a list",
-    "dict_type": "a mapping",
-    "model_type": "a mapping",
-    "model_attributes_type": "a mapping",
-    "finite_number": "a finite number",
-    "greater_than_equal": "a number of at least {ge}",
-    "greater_than": "a number above {gt}",
-    "less_than_equal": "a number of at most {le}",
-    "less_than": "a number below {lt}",
-    "literal_error": "one of {expected}",
-    "enum": "one of {expected}",
-    "too_short": "at least {min_length} of them",
-    "too_long": "at most {max_length} of them",
-    "string_too_short": "text of at least {min_length} characters",
-    "string_too_long": "text of at most {max_length} characters",
-}
-
-
-def _want(detail: Mapping[str, Any]) -> str:
-    template = _WANTS.get(detail["type"])
-    if template is None:
-        message: str = detail["msg"]
-        return message.removeprefix("Input should be ").removeprefix("Value error, ")
-    return template.format(**detail.get("ctx", {}))
-
-
-def _fields_at(model: type[BaseModel], place: Place) -> str:
-    """The names of the fields at a place, as far as the schema names them."""
-    schema = model.model_json_schema()
-    definitions = schema.get("$defs", {})
-
-    def followed(node: dict[str, Any]) -> dict[str, Any]:
-        if "$ref" in node:
-            return followed(definitions[node["$ref"].rsplit("/", 1)[-1]])
-        for option in node.get("anyOf", ()):
-            if option.get("type") != "null":
-                return followed(option)
-        return node
-
-    node = followed(schema)
-    for key in place:
-        inner = node.get("properties", {}).get(key) if isinstance(key, str) else node.get("items")
-        node = followed(inner or node.get("additionalProperties") or {})
-    names = sorted(node.get("properties", {}))
-    return f"; its fields are: {', '.join(names)}" if names else ""
 
 
 def shown(value: object) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
 
 from holdfast.model.document import Document, Part, Place, Problem, above, at_least, between, wanted
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""What a job or node may be called: its name becomes part of paths and addresses."""
+from holdfast.model.light_pe import A_NAME, is_of_other, light_problems
+from holdfast.model.light_pe import NAME as NAME
+from holdfast.model.light_pe import LightPe as LightPe
 
 
 class Predicting(Part):
@@ -149,20 +148,6 @@ class Need(Part):
 NO_NEED = Need()
 
 
-class LightPe(Part):
-    """A PE without Spark, written out in the job itself: it beats and counts, and stands for a real one at scale.
-
-    `reads` are streams of this job, or `job:stream` of another. `shared`, as `job:pe`, makes it the PE of another job instead.
-    `lives_s`: after how long it finishes; None: it runs until it is stopped.
-    """
-
-    reads: tuple[str, ...] = ()
-    makes: tuple[str, ...] = ()
-    replicas: int = 1
-    shared: str | None = None
-    lives_s: float | None = None
-
-
 class Job(Document):
     """What is submitted. Either an `application` (the path of its file) or `pes` written out.
 
@@ -193,7 +178,7 @@ class Job(Document):
     def problems(self) -> Iterable[Problem]:
         """Everything wrong with the job that can be seen without its application."""
         if not NAME.fullmatch(self.job):
-            yield wanted(("job",), "a name of letters, digits, '_', '.', '-' (at most 100)", self.job)
+            yield wanted(("job",), A_NAME, self.job)
         if (self.application is None) == (self.pes is None):
             yield Problem((), "wanted either 'application' or 'pes', got " + ("neither" if self.pes is None else "both"))
         if self.plan is not None and self.strategy is not None:
@@ -204,7 +189,7 @@ class Job(Document):
             yield from self.adapt.mistakes(("adapt",))
         yield from self._rivals()
         for source, stream in self.streams.items():
-            if not all(stream.partition(":")):
+            if not is_of_other(stream):
                 yield wanted(("streams", source), "'job:stream'", stream)
         yield from above(0, ("feed", "speed"), self.feed.speed)
         yield from self.contract.mistakes(("contract",))
@@ -215,14 +200,18 @@ class Job(Document):
             yield from at_least(1, ("replicas", name), count)
         for name, need in self.needs.items():
             yield from need.mistakes(("needs", name))
-        for name, pe in (self.pes or {}).items():
-            if not NAME.fullmatch(name):
-                yield wanted(("pes", name), "a name of letters, digits, '_', '.', '-' (at most 100)", name)
-            yield from at_least(1, ("pes", name, "replicas"), pe.replicas)
-            if pe.lives_s is not None:
-                yield from at_least(0, ("pes", name, "lives_s"), pe.lives_s)
-            if pe.shared is not None and (pe.makes or pe.reads or ":" not in pe.shared):
-                yield Problem(("pes", name, "shared"), "wanted 'job:pe' and nothing else: what it reads and makes is said there")
+        if self.pes is not None:
+            yield from light_problems(self.pes, {"replicas": self.replicas, "contracts": self.contracts, "needs": self.needs})
+            yield from self._unused()
+
+    def _unused(self) -> Iterable[Problem]:
+        """What only an application has a use for, in a job whose PEs are written out."""
+        for name in ("plan", "strategy", "adapt", "streams", "log", "out"):
+            if getattr(self, name):
+                yield Problem((name,), "is for an 'application'; PEs that are written out have no use for it")
+        for name in ("trace", "columns"):
+            if getattr(self.feed, name) is not None:
+                yield Problem(("feed", name), "is for an 'application'; PEs that are written out have no use for it")
 
     def _rivals(self) -> Iterable[Problem]:
         """Upstream backup where something else switches replicas too: each would undo what the other does."""

@@ -1,16 +1,7 @@
-"""Documents that planning reads: told apart by their fields, and read with everything wrong with them at once.
-
-A value of the wrong type keeps the checks of what fields mean together from running, and a number out of range lets them
-find what is only its consequence. Here wrong values are replaced by two different right ones, one after the other: a
-problem that stands with both is real, one that comes and goes with the replacement is not told.
-"""
+"""Documents that planning reads: told apart by their fields, and read with everything wrong with them at once."""
 
 from __future__ import annotations
 
-import copy
-import json
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,12 +16,10 @@ from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import MAX_LINED_CHARS, Place, Problem, check_document, dotted, read_document
+from holdfast.model.document import MAX_LINED_CHARS, Place, Problem, dotted, read_document, validated
+from holdfast.model.mistakes import mistakes
 
 D = TypeVar("D", bound=BaseModel)
-
-MAX_ROUNDS = 6  # a replacement can bring missing fields to light, and they others
-_POINTS = re.compile(r"; (there are no \w|\w+ are:)")  # how problems of names end: with the names there are
 
 
 class _Plain(BaseModel):
@@ -74,18 +63,16 @@ def read_kind(path: str | Path, model: type[D], *, wanted: Iterable[Kind]) -> D:
         fields = ", ".join(sorted(wanted[0].fields))
         is_this = f"is {kind.name}, not {wants}" if kind else f"is not {wants}, which has the fields {fields}"
         raise DocumentError(str(path), [f"{is_this}; give {wants}"])
-    unprintable = [*_unprintable(data)]
+    found: list[Problem] = []
+    document: D | None = None
     try:
-        document = read_document(path, model)
-    except DocumentError as error:
-        found = [*_all_problems(data, model), *unprintable]
-        if not found:
-            raise
+        document = validated(data, model)
+    except ValidationError as error:
+        found.extend(mistakes(data, model, error))
+    found.extend(_unprintable(data))
+    if document is None or found:
         lines = lines_of(path)
-        raise DocumentError(error.thing, [placed(problem, lines) for problem in found]) from None
-    if unprintable:
-        lines = lines_of(path)
-        raise DocumentError(str(path), [placed(problem, lines) for problem in unprintable])
+        raise DocumentError(str(path), [placed(problem, lines) for problem in found])
     return document
 
 
@@ -146,157 +133,6 @@ def _kind(data: Mapping[str, Any]) -> Kind | None:
     share = {kind: len(kind.fields & data.keys()) / len(kind.fields) for kind in KINDS}
     best = max(KINDS, key=lambda kind: share[kind])
     return best if share[best] > 0 else None
-
-
-def _all_problems(data: dict[str, Any], model: type[BaseModel]) -> Iterator[Problem]:
-    """Every problem of shape, every number out of range, and what stands whatever is put in their place."""
-    shape, meaning, mended = _checked(data, model, variant=0)
-    _, other, _ = _checked(data, model, variant=1)
-    broken = any(isinstance(_at(data, place), dict | list) or place in mended.containers for place in mended.places)
-    own = [p for p in meaning if _is_number(_at(data, p.place)) and p.place not in mended.places]
-    if own:  # the numbers themselves are wrong: what else is wrong must not hang on them
-        fixed = [copy.deepcopy(data), copy.deepcopy(data)]
-        for variant, one in enumerate(fixed):
-            for problem in own:
-                _put(one, problem.place, _number(_at(data, problem.place), variant))
-        (_, meaning, _), (_, other, _) = (_checked(one, model, variant=v) for v, one in enumerate(fixed))
-    stands = {(p.place, p.text) for p in other}
-    yield from shape
-    yield from (_finite(problem, data) for problem in own)
-    for problem in meaning:
-        if (problem.place, problem.text) not in stands or problem in own:
-            continue
-        if any(problem.place[: len(place)] == place for place in mended.places):
-            continue  # the value there is not the user's
-        if any(problem.place == place[:-1] for place in mended.containers):
-            continue  # what is empty there was something else
-        if not (broken and _POINTS.search(problem.text)):  # at a name that may stand in what is broken
-            yield problem
-
-
-def _finite(problem: Problem, data: object) -> Problem:
-    value = _at(data, problem.place)
-    return problem if math.isfinite(value) else Problem(problem.place, f"wanted a finite number, got {_spelled(value)}")
-
-
-def _spelled(value: float) -> str:
-    return "NaN" if math.isnan(value) else "infinity" if value > 0 else "minus infinity"
-
-
-@dataclass(slots=True)
-class _Mended:
-    """The places whose values were replaced, and those of them that hold mappings or lists."""
-
-    places: set[Place]
-    containers: set[Place]
-
-
-def _checked(data: dict[str, Any], model: type[BaseModel], *, variant: int) -> tuple[list[Problem], list[Problem], _Mended]:
-    """Problems of shape, problems of meaning once shapes are mended, and what was mended."""
-    made = copy.deepcopy(data)
-    shape: list[Problem] = []
-    mended = _Mended(set(), set())
-    for _ in range(MAX_ROUNDS):
-        try:
-            model.model_validate_json(json.dumps(made, default=str), strict=True)
-        except ValidationError as error:
-            details = error.errors()
-        else:
-            return shape, [], mended
-        wrong = [d for d in details if not hasattr(d.get("ctx", {}).get("error"), "problems")]
-        if not wrong:
-            causes = [(tuple(d["loc"]), d["ctx"]["error"]) for d in details]
-            return shape, [Problem((*at, *p.place), p.text) for at, cause in causes for p in cause.problems], mended
-        told = _told(made, model)
-        for detail in wrong:
-            place = tuple(detail["loc"])
-            if not any(place[: len(known)] == known for known in mended.places):
-                shape.append(Problem(place, _text(told, place) or detail["msg"]))
-                mended.places.add(place)
-            if detail["type"] == "extra_forbidden":
-                _drop(made, place)
-                continue
-            value = _replacement(dict(detail), variant)
-            if isinstance(value, dict | list):
-                mended.containers.add(place)
-            if not _put(made, place, value):
-                return shape, [], mended
-    return shape, [], mended
-
-
-def _told(data: object, model: type[BaseModel]) -> tuple[str, ...]:
-    """What is said of the document's shape, in words."""
-    try:
-        check_document(data, model)
-    except DocumentError as error:
-        return error.problems
-    return ()
-
-
-def _text(told: Iterable[str], place: Place) -> str | None:
-    """What was said of one place."""
-    prefix = f"{dotted(place)}: "
-    return next((text.removeprefix(prefix) for text in told if text.startswith(prefix)), None)
-
-
-def _replacement(detail: Mapping[str, Any], variant: int) -> object:
-    """One of two values that are right wherever this error can occur."""
-    error, given = str(detail["type"]), detail.get("input")
-    if error == "missing":
-        return _NEUTRAL[variant]
-    if error.startswith("bool"):
-        return bool(variant)
-    if error.startswith("string"):
-        return "?" * (variant + 1)
-    if error.startswith("int"):
-        return variant + 1
-    if error.startswith("float") or error == "finite_number":
-        return _number(given, variant)
-    if error in ("literal_error", "enum"):
-        options = re.findall(r"'([^']*)'", str(detail.get("ctx", {}).get("expected", "")))
-        return (options or ["?"])[-variant]
-    return [] if error.startswith(("list", "tuple", "set", "frozen")) else {}
-
-
-# What a missing field is filled with first; if that is of the wrong type, the next round knows the right one.
-_NEUTRAL = (1, 2)
-
-
-def _number(given: object, variant: int) -> float | int:
-    whole = isinstance(given, int)
-    return (1, 2)[variant] if whole else (0.25, 0.75)[variant]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _at(data: Any, place: Place) -> Any:
-    """The value at a place; None where there is none."""
-    for key in place:
-        try:
-            data = data[key]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return data
-
-
-def _put(data: Any, place: Place, value: object) -> bool:
-    """Set the value at a place, if what holds it is there."""
-    holder = _at(data, place[:-1])
-    if not place or not isinstance(holder, dict | list):
-        return False
-    if isinstance(holder, dict):
-        holder[place[-1]] = value
-    else:
-        holder[int(place[-1])] = value
-    return True
-
-
-def _drop(data: Any, place: Place) -> None:
-    holder = _at(data, place[:-1])
-    if isinstance(holder, dict):
-        holder.pop(place[-1], None)
 
 
 def _lines(text: str) -> dict[Place, int]:

@@ -22,6 +22,7 @@ from holdfast.model.document import (
     write_document,
 )
 from holdfast.model.job import Job
+from holdfast.model.schedule import Schedule
 
 
 class Leg(Part):
@@ -202,3 +203,32 @@ def test_a_word_in_a_list_or_one_that_must_be_there_is_told_once():
             parse_document(text, Meal)
         (told,) = caught.value.problems
         assert told.startswith(f"{place} (line ")
+
+
+def test_a_schedule_of_wrong_shape_is_told_with_what_is_wrong_with_its_faults():
+    text = """seed: x
+faults:
+- {at_s: -1, kind: crash, what: disk}
+- {at_s: 1, kind: slow, what: pe, target: vwap/0, by_s: fast}
+- {kind: hog, what: node, target: [n1], for_s: .inf}
+random: {count: -1}
+"""
+    with pytest.raises(DocumentError) as caught:
+        parse_document(text, Schedule)
+    assert {problem.split(":")[0] for problem in caught.value.problems} == {
+        "seed (line 1)",
+        "faults[0].at_s (line 3)",
+        "faults[0].what (line 3)",
+        "faults[1].target (line 4)",
+        "faults[1].by_s (line 4)",
+        "faults[1].for_s (line 4)",
+        "faults[2].at_s (line 5)",
+        "faults[2].for_s (line 5)",
+        "random.count (line 6)",
+        "random.to_s (line 6)",
+    }
+
+
+def test_of_a_document_with_mistakes_without_end_some_are_told():
+    found = problems_of(json.dumps({"name": "ox", **{f"f{n}": n for n in range(300)}}), json_text=True)
+    assert len(found) == 201 and found[0].startswith("f0: is no field") and found[-1] == "and 100 more"

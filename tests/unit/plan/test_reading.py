@@ -48,8 +48,8 @@ hosts: {h: {cores: -3}}
 """
     assert problems(text, Descriptor, wanted=DESCRIPTOR) == [
         "pes: is missing",
-        "hosts.h.cores (line 4): wanted a number above 0, got -3.0",
         "sources.s.rates (line 2): wanted probabilities that sum to 1, got 1.2",
+        "hosts.h.cores (line 4): wanted a number above 0, got -3.0",
     ]
 
 

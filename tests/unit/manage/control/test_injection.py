@@ -11,7 +11,7 @@ import pytest
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.manage.fault_library import LIBRARY, Strike, crash_controller
 from holdfast.manage.hosts import living_controller
-from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject
+from holdfast.manage.injection import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject, read_tests
 from holdfast.manage.machine import shipped_machines
 from holdfast.manage.plugins import shipped_actions
 from holdfast.manage.scripts import NoScript, script_for
@@ -61,6 +61,26 @@ def test_everything_wrong_with_tests_is_told_at_once():
     assert "tests[2].machine: there is no machine 'other'; machines are: finite, streaming" in str(told.value)
     with pytest.raises(DocumentError, match=r"tests\[0\].trigger.max_s \(line 1\): wanted a number of at least 3, got 1"):
         parse_document("tests: [{state: a, transition: b, fault: c, trigger: {min_s: 3, max_s: 1}}]", InjectionTests)
+
+
+def test_wrong_shapes_and_names_of_what_is_not_there_are_told_together_with_their_lines(tmp_path):
+    path = tmp_path / "tests.yaml"
+    path.write_text(
+        "tests:\n"
+        "- {state: runing, transition: cancel, fault: 5}\n"
+        "- {state: running, transition: parsed, fault: rais, moment: never, trigger: {min_s: 2, max_s: 1, times: many}}\n"
+    )
+    with pytest.raises(DocumentError) as told:
+        read_tests(path, MACHINES, faults=LIBRARY)
+    assert [problem.split(",")[0].split(";")[0] for problem in told.value.problems] == [
+        "tests[0].fault (line 2): wanted text",
+        "tests[1].moment (line 3): wanted one of 'before'",
+        "tests[1].trigger.times (line 3): wanted a whole number",
+        "tests[1].trigger.max_s (line 3): wanted a number of at least 2",
+        "tests[0].state (line 2): machine 'streaming' has no state 'runing'",
+        "tests[1].fault (line 3): there is no fault 'rais'",
+        "tests[1].transition (line 3): state 'running' has no transition 'parsed'",
+    ]
 
 
 def test_a_script_leads_to_every_transition_of_the_shipped_machines_and_to_no_other():

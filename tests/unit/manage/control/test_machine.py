@@ -115,6 +115,44 @@ transitions.leave = { next = "new" }
         assert problem in told.value.problems
 
 
+def test_a_shape_that_is_wrong_hides_no_other_mistake_of_a_machine_and_makes_none():
+    text = """
+machine = "odd"
+begins = "new"
+[states.new]
+number = "one"
+properties = { updatedb = "yes" }
+transitions.go = { next = "busy", do = [5, { action = "a.unknown" }, { settings = {} }] }
+transitions.away = { next = "nowhere" }
+[states.busy]
+number = 2
+transitions = "none"
+[states.over]
+number = 2
+end = true
+"""
+    with pytest.raises(DocumentError) as told:
+        parse_machine(text, actions={"a.one"}, thing="machine 'odd'")
+    assert told.value.problems == (
+        'states.new.number: wanted a whole number, got "one"',
+        "states.new.transitions.go.do[0]: wanted text or a mapping, got 5",
+        "states.new.transitions.go.do[2].action: is missing",
+        'states.busy.transitions: wanted a mapping, got "none"',
+        'states.new.transitions.away.next: wanted one of the states busy, new, over, got "nowhere"',
+        "states.over.number: 2 is the number of 'busy' already",
+        'states.new.properties.updatedb: wanted true or false, got "yes"',
+        "states.new: must be persisted (updatedb = true): a crash would lose the job otherwise",
+        "states.over: must be persisted (updatedb = true): a crash would lose the job otherwise",
+        "states.new.transitions.go.do: there is no action 'a.unknown'; actions are: a.one",
+    )
+
+
+def test_a_machine_without_states_is_told_as_one():
+    with pytest.raises(DocumentError) as told:
+        parse_machine('machine = "m"\nbegins = "a"\n[states]\n', actions=())
+    assert told.value.problems == ("states: is empty; a machine has a state to begin in and an end",)
+
+
 def test_a_document_that_is_no_machine_is_told_in_words():
     with pytest.raises(DocumentError, match="machine 'm': not TOML"):
         parse_machine("states = [", actions=(), thing="machine 'm'")

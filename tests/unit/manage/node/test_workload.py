@@ -2,12 +2,8 @@
 
 import random
 
-import pytest
-
-from holdfast.errors import DocumentError
 from holdfast.manage.parser import light_layout
 from holdfast.manage.workload import own_pes, realistic, uniform
-from holdfast.model.job import Contract, Job, LightPe
 
 
 def test_the_uniform_jobs_are_those_of_the_paper():
@@ -43,13 +39,3 @@ def test_a_job_names_only_streams_and_pes_of_jobs_before_it():
 def test_the_same_seed_makes_the_same_jobs():
     assert realistic(random.Random(7)) == realistic(random.Random(7))
     assert realistic(random.Random(7)) != realistic(random.Random(8))
-
-
-def test_replicas_and_contracts_of_pes_that_a_light_job_does_not_have_are_told_together():
-    job = Job(job="a", host="light", pes={"x": LightPe()}, replicas={"y": 2}, contracts={"z": Contract()})
-    with pytest.raises(DocumentError) as caught:
-        light_layout(job)
-    assert caught.value.problems == (
-        "'replicas' names PE 'y', which does not exist; PEs are: x",
-        "'contracts' names PE 'z', which does not exist; PEs are: x",
-    )
