@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from holdfast.errors import HoldfastError
 from holdfast.model import Graph, Operator, Sink, Source
+from holdfast.model.fault import Divergence, Side
 
 Target = tuple[str, ...]
 """One operator or source, or several that fail together."""
+AFTER = "which feeds it alone, while it keeps nothing itself"
 
 
 @dataclass(frozen=True)
@@ -17,6 +19,7 @@ class Choice:
     name: str
     why: tuple[str, ...]
     like: str | None = None
+    alike: str = "which feeds it alone and keeps nothing"
 
     @property
     def chosen(self) -> bool:
@@ -25,14 +28,16 @@ class Choice:
     def __str__(self) -> str:
         if self.chosen:
             return f"{self.name}: a target, because {'; '.join(self.why)}"
-        return f"{self.name}: behaves like {self.like}, which feeds it alone and keeps nothing"
+        return f"{self.name}: behaves like {self.like}, {self.alike}"
 
 
-def choose_targets(graph: Graph) -> tuple[Choice, ...]:
+def choose_targets(graph: Graph, *, kind: str = "loss", side: Side = "input") -> tuple[Choice, ...]:
     """A verdict on every source and operator, breadth first from the sources.
 
     Sources are targets. An operator is one if a stream it reads has other readers too, if it reads several streams, or if what
-    feeds it is stateful; otherwise losing its input is losing the input of what feeds it.
+    feeds it is stateful; otherwise losing its input is losing the input of what feeds it. Where outputs are lost, the third rule
+    is that the operator itself is stateful: otherwise losing its output is losing the output of what feeds it. A divergence is
+    not the same before and after an operator that computes with its values, so every operator that others feed is a target.
     """
     choices: dict[str, Choice] = {
         source.name: Choice(source.name, ("it is a source: its loss is the loss of the feed",)) for source in graph.sources
@@ -40,8 +45,9 @@ def choose_targets(graph: Graph) -> tuple[Choice, ...]:
     for name in _breadth_first(graph):
         node = graph.nodes[name]
         if isinstance(node, Operator):
-            why = _rules(graph, node)
-            choices[name] = Choice(name, why) if why else Choice(name, (), like=_leader(choices, node.inputs[0]))
+            why = _rules(graph, node, kind, side)
+            like = None if why else _leader(choices, node.inputs[0])
+            choices[name] = Choice(name, why, like) if side == "input" else Choice(name, why, like, AFTER)
     return tuple(choices.values())
 
 
@@ -90,7 +96,7 @@ def target_name(target: Sequence[str]) -> str:
     return "+".join(target)
 
 
-def _rules(graph: Graph, operator: Operator) -> tuple[str, ...]:
+def _rules(graph: Graph, operator: Operator, kind: str, side: Side) -> tuple[str, ...]:
     why = []
     for stream in operator.inputs:
         others = [name for name in graph.successors(stream) if name != operator.name]
@@ -98,7 +104,13 @@ def _rules(graph: Graph, operator: Operator) -> tuple[str, ...]:
             why.append(f"{stream} also feeds {', '.join(others)}")
     if len(operator.inputs) > 1:
         why.append(f"it reads {len(operator.inputs)} streams")
-    why += [f"{stream}, which feeds it, is stateful" for stream in operator.inputs if _stateful(graph, stream)]
+    if side == "input":
+        why += [f"{stream}, which feeds it, is stateful" for stream in operator.inputs if _stateful(graph, stream)]
+    elif operator.stateful:
+        why.append("it is stateful, and goes on to remember while its output is struck")
+    fed = [stream for stream in operator.inputs if side == "output" or isinstance(graph.nodes[stream], Operator)]
+    if kind == Divergence.kind and not why and fed:
+        why.append(f"values that differ {'before' if side == 'input' else 'after'} {fed[0]} may differ otherwise here")
     return tuple(why)
 
 
