@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.assess.case import Case, Pace, Trial
+from holdfast.assess.jitter import FURTHEST_JITTER
 from holdfast.assess.metrics import PERCENTILE, THRESHOLD
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.model.fault import StreamFault, fault_of
@@ -60,7 +61,8 @@ class Campaign:
         problems += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
         if not 0 < self.threshold < math.inf:
             problems.append(f"the threshold is a relative error above 0, such as 0.03, got {self.threshold:g}")
-        problems += [] if self.jitter >= 0 else [f"the jitter must not be negative, got {self.jitter}"]
+        if not 0 <= self.jitter <= FURTHEST_JITTER:
+            problems.append(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {self.jitter}")
         problems += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]
         if self.affected is not None and self.affected < 1:
             problems.append(f"a fault affects at least 1 source tuple, got {self.affected}")

@@ -1,7 +1,7 @@
 """What a campaign tries: cases, trials, and where in the trace each of them strikes."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,6 +24,11 @@ def outage_name(outage_s: float, pace: Pace | None = None) -> str:
     ('16 peak', '0.1234567')
     """
     return np.format_float_positional(outage_s, trim="-") + (f" {pace}" if pace else "")
+
+
+def past_the_end(offset: int, tuples: int) -> str:
+    """That an offset lies where a trace of so many source tuples has none."""
+    return f"offset {offset:,} lies past the end of the trace, which has {tuples:,} source tuples; give offsets below that"
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,16 @@ class Case:
     def tuples(self, seconds: float, rate: float) -> int:
         """How many tuples an outage takes at a rate: at least one."""
         return max(1, round(rate * self.outage(seconds)))
+
+
+def astray(graph: Graph, cases: Iterable[Case], sink: str) -> list[str]:
+    """What is wrong with the cases that cannot change what reaches a sink."""
+    upstream = graph.upstream(sink) | {sink}
+    return [
+        f"target '{case.name}' does not lead to sink '{sink}', which is scored; give another target, or another sink (--sink)"
+        for case in cases
+        if upstream.isdisjoint(reader for readers in struck_edges(graph, case.target, case.side).values() for reader in readers)
+    ]
 
 
 @dataclass(frozen=True, order=True)
@@ -112,10 +127,7 @@ class Places:
     def strike(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
         """The first and the last seq that a fault concerns."""
         if offset >= len(self.source):
-            raise HoldfastError(
-                f"offset {offset:,} lies past the end of the trace, which has {len(self.source):,} source tuples; "
-                f"give offsets below that"
-            )
+            raise HoldfastError(past_the_end(offset, len(self.source)))
         first = int(self.source[offset])
         struck = self._struck(graph, case)
         begin = int(np.searchsorted(struck, first))

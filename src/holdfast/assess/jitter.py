@@ -17,6 +17,7 @@ from holdfast.model import Graph, LastRows, Operator
 
 BITS, MIDDLE = 9, 256
 """A jittered seq carries its own displacement in its last bits, so that it can be undone on the operator's output."""
+FURTHEST_JITTER = MIDDLE // 2 - 1
 
 
 def order_sensitive(operator: Operator) -> bool:
@@ -28,8 +29,8 @@ def order_sensitive(operator: Operator) -> bool:
 
 def jittered(graph: Graph, *, bound: int, seeds: Sequence[int], code: Code | None = None) -> Graph:
     """The same application with wandering delays of at most `bound` seqs; one seed per lane."""
-    if not 0 <= bound < MIDDLE // 2:
-        raise HoldfastError(f"arrival order can be jittered by 0 to {MIDDLE // 2 - 1} tuples, got {bound}")
+    if not 0 <= bound <= FURTHEST_JITTER:
+        raise HoldfastError(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {bound}")
     if bound == 0:
         return graph
     nodes = {

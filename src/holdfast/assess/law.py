@@ -1,18 +1,22 @@
 """The first law on a sample: what is measured by replay speaks of the running application only where it holds."""
 
+from itertools import count
+
 import numpy as np
 from pyspark.sql import functions as F
 
+from holdfast.assess.progress import Progress, silent
 from holdfast.assess.setting import Setting
 from holdfast.errors import ApplicationError
 from holdfast.execute.cut import ByBounds, join_spans, spans_of, with_epochs
 from holdfast.execute.law import broken_operators
 
+CHECKED = "operators checked against the first law"
 SAMPLE, EPOCHS, CUTS = 2000, 8, 4
 """Source tuples of the sample, into how many epochs it is cut, and in how many pieces these are run."""
 
 
-def require_law(setting: Setting) -> None:
+def require_law(setting: Setting, *, progress: Progress = silent) -> None:
     """Raise ApplicationError if an operator's output on the beginning of the trace depends on how it is cut into epochs.
 
     The cut is by seq: however fast a trace is, its beginning has several epochs.
@@ -24,6 +28,12 @@ def require_law(setting: Setting) -> None:
     spans = list(spans_of(sources))
     step = -(-len(spans) // CUTS)
     joined = [join_spans(spans[at : at + step]) for at in range(0, len(spans), step)]
-    broken = broken_operators(setting.spark, setting.graph, sources, joined)
+    operators, begun = len(setting.graph.operators), count()
+
+    def told(operator: str) -> None:
+        progress(CHECKED, next(begun), operators)
+
+    broken = broken_operators(setting.spark, setting.graph, sources, joined, progress=told)
+    progress(CHECKED, operators, operators)
     if broken:
         raise ApplicationError(f"application '{setting.app.name}'", [str(operator) for operator in broken])

@@ -30,7 +30,7 @@ class Results:
         self._outcomes, self._named = folder / "outcomes", folder / "campaign.json"
         require_room(folder)
         self._made = not folder.exists()
-        self._take(taken=self._begun() or self._busy())
+        self._take(taken=begun(folder) or self._busy())
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -45,7 +45,7 @@ class Results:
                 raise HoldfastError(
                     f"another process is running a campaign in folder '{self.folder}'; wait until it ends, or give another folder"
                 )
-            self._take(taken=self._begun())  # another process may have been here between opening and locking
+            self._take(taken=begun(self.folder))  # another process may have been here between opening and locking
             for part in self.folder.rglob(".*.part"):  # what a process that was killed had half written
                 part.unlink()
             try:
@@ -91,13 +91,9 @@ class Results:
             write_whole(self._named, json.dumps(self.campaign.document(), indent=2))
         self._numbers = count(1 + max((int(path.stem) for path in self._files()), default=-1))
 
-    def _begun(self) -> bool:
-        """Whether anything was found out yet: a folder in which nothing was may become another campaign's."""
-        return any(self._files()) or any((self.folder / "golden").glob("*.npz"))
-
     def _leave(self) -> None:
         """Give the folder back where nothing was found out, and remove it if it was not there before."""
-        if self._begun():
+        if begun(self.folder):
             return
         for path in (self._named, self._lock):
             path.unlink(missing_ok=True)
@@ -116,7 +112,7 @@ class Results:
         return self.folder / ".lock"
 
     def _files(self) -> list[Path]:
-        return sorted(path for path in self._outcomes.glob("*.jsonl") if path.stem.isdigit())
+        return _outcome_files(self.folder)
 
     def _lines(self) -> Iterator[tuple[Trial, Outcome]]:
         for path in self._files():
@@ -145,6 +141,25 @@ def require_room(folder: Path) -> None:
         raise HoldfastError(f"folder '{folder}' holds something that is no campaign; give a new or an empty one")
 
 
+def begun(folder: Path) -> bool:
+    """Whether anything was found out yet: a folder in which nothing was may become another campaign's."""
+    return any(_outcome_files(folder)) or any((folder / "golden").glob("*.npz"))
+
+
+def require_same_so_far(folder: Path, known: Mapping[str, Any]) -> None:
+    """Raise HoldfastError where a folder holds results of a campaign that differs in what is known of this one, a part of its
+    document: it is told as early as that is known."""
+    named = folder / "campaign.json"
+    if not named.exists() or not begun(folder):
+        return
+    there = read_json(named)
+    subject = there.get("subject")
+    told = {name: there.get(name) for name in known}
+    if isinstance(subject, dict):
+        told["subject"] = {name: subject.get(name) for name in known["subject"]}
+    _require_equal(named, told, known)
+
+
 def read_campaign(folder: Path) -> Campaign:
     """The campaign whose results a folder holds."""
     path = folder / "campaign.json"
@@ -158,13 +173,21 @@ def read_campaign(folder: Path) -> Campaign:
 
 
 def _require_same(named: Path, campaign: Campaign, *, taken: bool) -> None:
-    there, here = read_json(named), campaign.document()
-    if there == here or not taken:
+    if taken:
+        _require_equal(named, read_json(named), campaign.document())
+
+
+def _require_equal(named: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    if there == here:
         return
     raise HoldfastError(
         f"folder '{named.parent}' holds the results of another campaign: {'; '.join(_differences(there, here))}; give another "
         "folder, or the same campaign to resume it"
     )
+
+
+def _outcome_files(folder: Path) -> list[Path]:
+    return sorted(path for path in (folder / "outcomes").glob("*.jsonl") if path.stem.isdigit())
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:

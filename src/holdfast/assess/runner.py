@@ -7,18 +7,19 @@ from itertools import groupby
 from typing import Any, Literal
 
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.case import Case, Places, Tempo, Trial, outage_name
+from holdfast.assess.case import Case, Places, Tempo, Trial, astray, outage_name
 from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
 from holdfast.assess.golden import Golden, load_golden, run_golden, save_golden
 from holdfast.assess.inject import Strike, fractions
 from holdfast.assess.outcome import Outcome
 from holdfast.assess.pool import side_by_side
+from holdfast.assess.progress import Progress, Steps, silent
 from holdfast.assess.reach import Course, Ground, Reach, course_of, reach_of
 from holdfast.assess.results import Results
 from holdfast.assess.setting import Setting
 from holdfast.assess.slow import run_slow
-from holdfast.assess.verify import disagreement
-from holdfast.errors import HoldfastError
+from holdfast.assess.verify import disagreement, one_of_each
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.model.fault import Divergence, Reordering
 
 Rates = Mapping[frozenset[str], Tempo]
@@ -26,12 +27,6 @@ Rates = Mapping[frozenset[str], Tempo]
 Way = Literal["auto", "fast", "slow"]
 HELD = 8
 """Golden runs in memory at a time, however many repetitions there are."""
-Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
-
-
-def silent(what: str, done: int, of: int) -> None:
-    """Progress that nobody watches."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +54,7 @@ class Runner:
         verify: bool = True,
         rows: int = ROWS,
         rates: Rates | None = None,
+        progress: Progress = silent,
     ) -> None:
         """`rates` are those of PEs and sources where they are known already; the others are measured on the trace."""
         self.setting, self.campaign = setting, campaign
@@ -70,19 +66,22 @@ class Runner:
             case.name: course_of(graph, setting.shapes, campaign.fault_for(case, offset=0, tuples=1), setting.sink)
             for case in campaign.cases
         }
-        for case in campaign.cases:
-            if not self.courses[case.name].edges:
-                raise HoldfastError(f"target '{case.name}' does not lead to sink '{setting.sink}', which is scored")
+        problems = astray(graph, campaign.cases, setting.sink)
         if isinstance(fault, Divergence):
-            _require_fractions(setting, campaign)
+            problems += [_unchanged(setting, case) for case in campaign.cases if not has_fractions(setting, case)]
+        if problems:
+            raise ProblemsError("the campaign", problems)
         self.why_slow = "it was asked for" if way == "slow" else obstacle(setting, list(self.courses.values()))
         if self.why_slow is None and isinstance(fault, Reordering):
             self.why_slow = "tuples that change places change which key a seq belongs to"
-        if self.why_slow is None and verify:
-            self.why_slow = disagreement(setting, campaign, self.courses)
+        compared = one_of_each(campaign, self.courses) if self.why_slow is None and verify else []
+        steps = Steps(progress, "preparing", of=1 + (1 + len(compared) if compared else 0))
+        if compared:
+            self.why_slow = disagreement(setting, campaign, self.courses, cases=compared, step=steps.done)
         if way == "fast" and self.why_slow:
             raise HoldfastError(f"trials cannot share Spark jobs: {self.why_slow}; leave --way out to run each of them by itself")
         self.places, self.ground = self._measured()
+        steps.end()
 
     @property
     def fast(self) -> bool:
@@ -256,26 +255,33 @@ class Runner:
 
 
 def require_places(setting: Setting, campaign: Campaign, rates: Rates) -> None:
-    """Raise HoldfastError where the trace has no room for some trial, before any is run."""
+    """Raise ProblemsError with every place where the trace has no room for some trial, before any is run."""
     places = setting.places(
         campaign.cases, setting.stream_seqs({stream for case in campaign.cases for stream in setting.struck(case)})
     )
+    problems: dict[str, None] = {}
     for case in campaign.cases:
         tempo = tempo_of(setting, places, case, rates)
         tuples = max(case.tuples(outage_s, tempo.at(pace)) for outage_s in campaign.outages_s for pace in campaign.paces)
         for offset in campaign.offsets:
-            places.strike(setting.graph, case, offset=offset, tuples=tuples)
+            try:
+                places.strike(setting.graph, case, offset=offset, tuples=tuples)
+            except HoldfastError as error:
+                problems[str(error)] = None  # an offset past the end is so for every case
+    if problems:
+        raise ProblemsError("the campaign", list(problems))
 
 
-def _require_fractions(setting: Setting, campaign: Campaign) -> None:
-    """Raise HoldfastError where values are to diverge in a stream that has none: nothing would seem to matter."""
-    for case in campaign.cases:
-        streams = setting.struck(case)
-        if not any(fractions(setting.schemas[stream]) for stream in streams):
-            raise HoldfastError(
-                f"a divergence changes fractional numbers, and what it would change at {case.name} ({', '.join(streams)}) has "
-                "none; give other targets, or another fault"
-            )
+def has_fractions(setting: Setting, case: Case) -> bool:
+    """Whether values of a case's streams can diverge."""
+    return any(fractions(setting.schemas[stream]) for stream in setting.struck(case))
+
+
+def _unchanged(setting: Setting, case: Case) -> str:
+    return (
+        f"a divergence changes fractional numbers, and what it would change at {case.name} ({', '.join(setting.struck(case))}) has "
+        "none; give other targets, or another fault"
+    )
 
 
 def tempo_of(setting: Setting, places: Places, case: Case, rates: Rates) -> Tempo:

@@ -1,11 +1,12 @@
 """Whether trials may share jobs: put to the test on the beginning of the trace, both ways, one trial per course."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from pyspark.sql import functions as F
 
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import Case
 from holdfast.assess.fast import FastWay
 from holdfast.assess.golden import run_golden
 from holdfast.assess.inject import Strike
@@ -19,8 +20,24 @@ SAMPLE = 20_000
 CLOSE = 1e-6
 
 
-def disagreement(setting: Setting, campaign: Campaign, courses: Mapping[str, Course]) -> str | None:
-    """What the two ways disagree about on a sample, or None where they agree.
+def one_of_each(campaign: Campaign, courses: Mapping[str, Course]) -> list[Case]:
+    """A case of every course that faults take: the others would show the same."""
+    found: dict[tuple[tuple[str, tuple[str, ...]], ...], Case] = {}
+    for case in campaign.cases:
+        found.setdefault(tuple(sorted(courses[case.name].edges.items())), case)
+    return list(found.values())
+
+
+def disagreement(
+    setting: Setting,
+    campaign: Campaign,
+    courses: Mapping[str, Course],
+    *,
+    cases: Sequence[Case],
+    step: Callable[[], None] = lambda: None,
+) -> str | None:
+    """What the two ways disagree about on a sample, or None where they agree. `step` is called after the sample's golden run
+    and after each case.
 
     Two trials strike in the sample's middle, one shortly and one for long, in lanes side by side with each other.
     """
@@ -30,20 +47,16 @@ def disagreement(setting: Setting, campaign: Campaign, courses: Mapping[str, Cou
     streams = {stream for stream, _ in sample.kept_streams()} | {stream for course in courses.values() for stream in course.cut}
     way = FastWay(sample, sample.ground(sample.stream_seqs(streams)))
     golden = run_golden(sample, campaign.seed_of(0), outputs=True)
+    step()
     rows = sample.rows.seq
     middle, tenth = len(rows) // 2, max(1, len(rows) // 10)
     bounds = [
         (int(rows[middle]), int(rows[middle + tenth // 10])),
         (int(rows[middle]), int(rows[min(middle + tenth, len(rows) - 1)])),
     ]
-    tried: set[tuple[tuple[str, tuple[str, ...]], ...]] = set()
     try:
-        for case in campaign.cases:
+        for case in cases:
             course = courses[case.name]
-            edges = tuple(sorted(course.edges.items()))
-            if edges in tried:
-                continue
-            tried.add(edges)
             strikes = [Strike(campaign.fault_for(case, offset=middle, tuples=tenth), *bound) for bound in bounds]
             lanes = [way.lane(course, strike, golden.seed) for strike in strikes]
             together = way.run(course, lanes, {golden.seed: golden})[1]
@@ -53,6 +66,7 @@ def disagreement(setting: Setting, campaign: Campaign, courses: Mapping[str, Cou
                     f"on the first {len(rows):,} source tuples a trial of {case.name} differs from a run of its own in section "
                     f"{_first_apart(alone, together)}: some operator looks at what is in a key, an epoch or a seq"
                 )
+            step()
     finally:
         sample.release()
     return None

@@ -1,30 +1,18 @@
 """holdfast assess: which operators need protection, measured by fault injection."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.assess_campaign import (
-    campaign_of,
-    carry_out,
-    cases_of,
-    fault_named,
-    profiled_rates,
-    require_figures,
-    scores_of,
-    subject_of,
-    trace_rows,
-)
+from holdfast.cli.assess_campaign import campaign_of, carry_out, named_rates, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
-from holdfast.cli.shared import columns_option, json_option, print_json, read_columns, say, spark_options, spark_session
-from holdfast.errors import HoldfastError
+from holdfast.cli.assess_progress import shown
+from holdfast.cli.assess_request import read_request
+from holdfast.cli.shared import columns_option, json_option, print_json, say, spark_options, spark_session
 
 if TYPE_CHECKING:
-    from holdfast.assess.case import Case
-    from holdfast.assess.target import Choice
-    from holdfast.model import Graph
+    from holdfast.cli.assess_request import Request
 
 
 @click.command()
@@ -159,75 +147,63 @@ def assess(**options: Any) -> None:
     _assess(**options)
 
 
-def _assess(*, app_file: Path, trace: str | None, columns: Path | None, explain: bool, as_json: bool, **options: Any) -> None:
-    from holdfast.assess.group import fused_targets
-    from holdfast.assess.results import require_room
-    from holdfast.assess.setting import Setting
-    from holdfast.assess.target import choose_targets, group_targets
-    from holdfast.execute.trace import require_there
-    from holdfast.model.load import load_app
-
-    app = load_app(app_file)
-    graph = app.graph()
-    choices = choose_targets(graph)
-    named = group_targets(
-        graph, [[name.strip() for name in text.split(",")] for text in (*options["targets"], *options["protected"])]
-    )
-    targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
-    fault = fault_named(options["fault"], side=options["side"])
-    alone = [(choice.name,) for choice in choices if choice.chosen]
-    fused = {} if targets else fused_targets(graph, alone, side=options["side"])
-    choices = (*choices, *fused.values())
-    cases = cases_of(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
-    require_figures(cases, options)
-    if explain:
-        _explain(graph, cases, choices, fault=fault, as_json=as_json)
+def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
+    request = read_request(app_file, options)
+    if options["explain"]:
+        _explain(request, as_json=as_json)
         return
-    if trace is None:
-        raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
-    require_there(trace)
-    require_room(options["out"])
-    mapping = read_columns(columns, [source.name for source in graph.sources])
-    scores = scores_of(app, options["scores"], options["sink"])
-    rates = profiled_rates(options["profile_file"], graph) if options["profile_file"] else None
-    with spark_session(options["master"], options["memory"], name="holdfast assess") as spark:
-        say(f"reading {trace} ...")
-        with trace_rows(spark, graph, trace, columns=mapping) as frames:
-            setting = Setting(spark, app, frames, scores=scores, jitter=options["jitter"], section=options["section"] or SECTION)
-            subject = subject_of(setting, app_file, trace, mapping)
+    from holdfast.assess.progress import Steps
+    from holdfast.assess.setting import Setting
+
+    trace, out, rates = options["trace"], options["out"], request.rates
+    with spark_session(options["master"], options["memory"], name="holdfast assess") as spark, shown() as progress:
+        reading = Steps(progress, f"reading {trace}", of=4)
+        with trace_rows(spark, request.graph, trace, columns=request.mapping) as frames:
+            reading.done()
+            section = options["section"] or SECTION
+            setting = Setting(spark, request.app, frames, scores=request.scores, jitter=options["jitter"], section=section)
+            reading.done()
+            subject = subject_of(setting, app_file, trace, request.mapping)
+            reading.done()
             if rates:
-                subject["rates"] = {"+".join(sorted(names)): [tempo.average, tempo.peak] for names, tempo in rates.items()}
-            campaign = campaign_of(setting, cases, subject, options, rates=rates)
+                subject["rates"] = named_rates(rates)
+            campaign = campaign_of(setting, request.cases, subject, options, rates=rates)
+            reading.done()
             document = carry_out(
                 setting.sectioned(campaign.section),
                 campaign,
-                options["out"],
-                choices=choices,
+                out,
+                choices=request.choices,
                 way=options["way"],
                 check=options["check"],
                 parallel=options["parallel"],
                 rates=rates,
+                progress=progress,
             )
     if as_json:
-        click.echo((options["out"] / "report.json").read_text())
+        click.echo((out / "report.json").read_text())
     else:
-        _say(document, options["out"])
+        _say(document, out)
 
 
-def _explain(graph: "Graph", cases: "Sequence[Case]", choices: "Sequence[Choice]", *, fault: dict[str, Any], as_json: bool) -> None:
+def _explain(request: "Request", *, as_json: bool) -> None:
     """Show every injected graph, and why these operators."""
     from holdfast.assess.inject import explained, injected_nodes
     from holdfast.model.fault import fault_of
 
-    faults = {case.name: fault_of({**fault, "target": case.target, "offset": 0, "tuples": 1, "side": case.side}) for case in cases}
+    graph = request.graph
+    faults = {
+        case.name: fault_of({**request.fault, "target": case.target, "offset": 0, "tuples": 1, "side": case.side})
+        for case in request.cases
+    }
     if as_json:
         graphs = [{"case": name, "nodes": injected_nodes(graph, each)} for name, each in faults.items()]
-        why = [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices]
+        why = [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in request.choices]
         print_json({"graphs": graphs, "choices": why})
         return
     for name, each in faults.items():
         click.echo(f"{name}:\n{explained(graph, each)}\n")
-    for choice in choices:
+    for choice in request.choices:
         click.echo(str(choice))
 
 

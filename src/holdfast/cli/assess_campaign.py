@@ -3,12 +3,20 @@
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, longest_loss, spread_offsets, with_tuples
+from holdfast.cli.assess_fitting import (
+    fitting_outages,
+    fitting_section,
+    leading,
+    longest_loss,
+    spread_offsets,
+    with_fractions,
+    with_tuples,
+)
 from holdfast.cli.assess_progress import shown
 from holdfast.cli.shared import opened_trace, say
 from holdfast.errors import HoldfastError
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.case import Case, Tempo
+    from holdfast.assess.progress import Progress
     from holdfast.assess.results import Results
     from holdfast.assess.runner import Rates
     from holdfast.assess.score import OutputScore
@@ -130,33 +139,42 @@ def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> 
     """Which application and trace a campaign is about."""
     seq = setting.rows.seq
     return {
-        "application": setting.app.name,
-        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
-        "trace": Path(trace).name,
+        **named_subject(setting.app, app_file, trace, mapping),
         "trace_hash": setting.trace_hash(),
         "tuples": len(seq),
         "seqs": [int(seq[0]), int(seq[-1])],
+    }
+
+
+def named_subject(app: "App", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
+    """As much of a subject as is known before the trace is read."""
+    return {
+        "application": app.name,
+        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
+        "trace": Path(trace).name,
         "columns": mapping,
     }
 
 
-def require_figures(cases: "Sequence[Case]", options: Mapping[str, Any]) -> None:
-    """Raise ProblemsError with everything that no trace would make right in the options: it is told before Spark is started."""
-    from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
+def named_rates(rates: "Rates") -> dict[str, list[float]]:
+    """Given rates as plain values, for a campaign's subject."""
+    return {"+".join(sorted(names)): [tempo.average, tempo.peak] for names, tempo in rates.items()}
 
-    Campaign(
-        subject={},
-        cases=tuple(cases),
-        offsets=tuple(options["offsets"]) or (0,),
-        outages_s=tuple(options["outages"]) or OUTAGES_S,
-        paces=PACES if options["rate"] == "both" else (options["rate"],),
-        repetitions=options["repetitions"],
-        golden_runs=options["golden_runs"] or options["repetitions"],
-        scores=tuple(options["scores"]) or ("any",),
-        fault=fault_named(options["fault"], side=options["side"]),
-        threshold=options["threshold"],
-        percentile=options["percentile"],
-    )
+
+def figures_of(options: Mapping[str, Any], *, fault: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What options say of a campaign whatever its application and trace, as its values; the fault unless one is given."""
+    from holdfast.assess.campaign import PACES
+
+    return {
+        "paces": PACES if options["rate"] == "both" else (options["rate"],),
+        "repetitions": options["repetitions"],
+        "golden_runs": options["golden_runs"] or options["repetitions"],
+        "fault": fault or fault_named(options["fault"], side=options.get("side", "input")),
+        "threshold": options["threshold"],
+        "percentile": options["percentile"],
+        "jitter": options["jitter"],
+        "seed": options["seed"],
+    }
 
 
 def campaign_of(
@@ -168,35 +186,29 @@ def campaign_of(
     rates: "Rates | None" = None,
 ) -> "Campaign":
     """The campaign that the options of `holdfast assess` ask for; what they leave open follows from the trace."""
-    from holdfast.assess.campaign import PACES, Campaign
+    from holdfast.assess.campaign import Campaign
     from holdfast.assess.score import own_affected
 
-    repetitions, outages_s = options["repetitions"], tuple(options["outages"]) or fitting_outages(setting)
-    paces = PACES if options["rate"] == "both" else (options["rate"],)
+    figures = figures_of(options)
+    outages_s = tuple(options["outages"]) or fitting_outages(setting)
     if not options["targets"]:
         cases = leading(setting.graph, cases, setting.sink)
+        cases = with_fractions(setting, cases) if figures["fault"]["kind"] == "divergence" else cases
     places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))
     if not options["targets"]:
         cases = with_tuples(setting.graph, cases, places)
     longest_s = max(outages_s) if all(0 < outage < math.inf for outage in outages_s) else 1.0  # the campaign refuses such outages
-    lost = {case: longest_loss(setting, places, case, longest_s, paces=paces, rates=rates or {}) for case in cases}
+    lost = {case: longest_loss(setting, places, case, longest_s, paces=figures["paces"], rates=rates or {}) for case in cases}
     return Campaign(
         subject=subject,
         cases=tuple(cases),
         offsets=tuple(options["offsets"]) or spread_offsets(setting.graph, places, lost),
         outages_s=outages_s,
-        paces=paces,
-        repetitions=repetitions,
-        golden_runs=options["golden_runs"] or repetitions,
         scores=tuple(score.expression for score in setting.scores),
         sink=setting.sink,
-        fault=fault_named(options["fault"], side=options.get("side", "input")),
         section=options["section"] or fitting_section(setting, longest_s),
-        threshold=options["threshold"],
-        percentile=options["percentile"],
-        jitter=options["jitter"],
-        seed=options["seed"],
         affected=options["affected"] or own_affected(setting.app, setting.sink),
+        **figures,
     )
 
 
@@ -210,8 +222,12 @@ def carry_out(
     check: bool = True,
     parallel: int = 2,
     rates: "Rates | None" = None,
+    progress: "Progress | None" = None,
 ) -> dict[str, Any]:
-    """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values."""
+    """Run a campaign into a folder, or what is left of it, write its reports there, and return the report as plain values.
+
+    How far it is goes to `progress`, or is shown where none is given.
+    """
     from holdfast.assess.law import require_law
     from holdfast.assess.results import Results
     from holdfast.assess.runner import Runner, require_places
@@ -219,21 +235,18 @@ def carry_out(
     require_places(setting, campaign, rates or {})
     results = Results(out, campaign)
     if not results.finished():
-        with results.locked():
-            if check and not results.done():
-                say("checking the first law on the beginning of the trace ...")
-                require_law(setting)
-            say(f"preparing {campaign.size:,} trials ...")
-            runner = Runner(setting, campaign, way=way, rates=rates)
-            if runner.why_slow:
-                say(f"each trial is a run of the whole trace: {runner.why_slow}")
-            with shown() as progress:
-                try:
-                    runner.run(results, parallel=parallel, progress=progress)
-                except KeyboardInterrupt:
-                    setting.spark.sparkContext.cancelAllJobs()
-                    say(f"{len(results.done()):,} of {campaign.size:,} trials are done; run the same command again to go on")
-                    raise
+        with results.locked(), nullcontext(progress) if progress else shown() as told:
+            try:
+                if check and not results.done():
+                    require_law(setting, progress=told)
+                runner = Runner(setting, campaign, way=way, rates=rates, progress=told)
+                if runner.why_slow:
+                    say(f"each trial is a run of the whole trace: {runner.why_slow}")
+                runner.run(results, parallel=parallel, progress=told)
+            except KeyboardInterrupt:
+                setting.spark.sparkContext.cancelAllJobs()
+                say(f"{len(results.done()):,} of {campaign.size:,} trials are done; run the same command again to go on")
+                raise
     return write_reports(results, choices)
 
 

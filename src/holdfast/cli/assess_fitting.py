@@ -38,6 +38,17 @@ def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "l
     return [case for case in cases if places.count(graph, case)]
 
 
+def with_fractions(setting: "Setting", cases: "Sequence[Case]") -> "list[Case]":
+    """The cases in whose streams values can diverge; all of them where none can, which the campaign refuses."""
+    from holdfast.assess.runner import has_fractions
+
+    insensitive = [case.name for case in cases if not has_fractions(setting, case)]
+    if not insensitive or len(insensitive) == len(cases):
+        return list(cases)
+    say(f"left out, because there are no fractional numbers that could diverge: {', '.join(insensitive)}")
+    return [case for case in cases if case.name not in insensitive]
+
+
 def longest_loss(
     setting: "Setting",
     places: "Places",

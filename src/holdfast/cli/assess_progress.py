@@ -41,8 +41,9 @@ class Lines:
 
     def __call__(self, what: str, done: int, of: int) -> None:
         now = self._clock()
+        new = what not in self._began
         began, at = self._began.setdefault(what, (now, done))
-        if now < self._next_s and done < of:
+        if now < self._next_s and done < of and not new:
             return
         self._next_s = now + LINE_EVERY_S
         fresh = done - at

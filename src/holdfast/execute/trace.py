@@ -66,6 +66,26 @@ def require_there(path: str) -> None:
         raise TraceError(_absent(path))
 
 
+def known_rows(graph: Graph, path: str) -> int | None:
+    """How many rows a trace has where its files say so by themselves, which is Parquet on this machine; asks no Spark."""
+    places = [path if len(graph.sources) == 1 else _place(path, source) for source in graph.sources]
+    files = [file for place in places for file in (_parquet_files(place) or [None])]
+    try:
+        return sum(pq.read_metadata(file).num_rows for file in files if file) if None not in files else None
+    except (pa.ArrowException, OSError):
+        return None  # whoever reads the trace says what is wrong with it
+
+
+def _parquet_files(place: str) -> list[Path]:
+    """The files of a source, if they are Parquet on this machine."""
+    if not _is_local(place):
+        return []
+    local = _local(place)
+    if local.is_file():
+        return [local] if local.suffix == ".parquet" else []
+    return sorted(file for file in local.glob("*.parquet") if file.name[0] not in "._")  # Spark reads no others
+
+
 def _require_one_order(sources: Mapping[str, DataFrame], path: str) -> None:
     """Raise TraceError where two sources have rows of the same seq: one order goes over all of them."""
     seqs = reduce(DataFrame.union, [rows.select("seq", F.lit(name).alias("source")) for name, rows in sources.items()])

@@ -94,7 +94,7 @@ def test_what_is_there_twice_or_beyond_all_bounds_is_refused():
     assert "the outage '1.0' is there twice" in said
     assert "the score 'count(*)' is there twice" in said
     assert "an outage lasts more than 0 seconds, got inf" in said
-    assert "the jitter must not be negative, got -1" in said
+    assert "arrival order can be jittered by 0 to 127 tuples, got -1" in said
     assert "the seed must not be negative, got -2" in said
     assert "a fault affects at least 1 source tuple, got 0" in said
     with pytest.raises(HoldfastError, match="a failover takes more than 0 seconds, got -1"):

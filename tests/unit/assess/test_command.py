@@ -223,3 +223,11 @@ def test_progress_tells_the_time_left_now_and_then_and_always_the_end():
     for done in (10, 20, 32, 40):
         lines("trials", done, 40)
     assert said == ["trials: 10 of 40", "trials: 32 of 40, about 4 s left", "trials: 40 of 40"]
+
+
+def test_progress_of_something_new_is_told_at_once():
+    said, times = [], iter([0.0, 1.0, 2.0, 2.5])
+    lines = Lines(lambda: next(times), said.append)
+    for what, done in (("preparing", 0), ("preparing", 3), ("trials", 0), ("trials", 1)):
+        lines(what, done, 3)
+    assert said == ["preparing: 0 of 3", "preparing: 3 of 3", "trials: 0 of 3"]

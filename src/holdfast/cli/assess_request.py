@@ -1,0 +1,176 @@
+"""What was asked of `holdfast assess`, with every mistake in it that can be found before Spark is started."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from holdfast.cli.assess_campaign import (
+    cases_of,
+    fault_named,
+    figures_of,
+    named_rates,
+    named_subject,
+    profiled_rates,
+    scores_of,
+)
+from holdfast.cli.shared import read_columns
+from holdfast.errors import HoldfastError, ProblemsError
+
+if TYPE_CHECKING:
+    from holdfast.assess.case import Case
+    from holdfast.assess.runner import Rates
+    from holdfast.assess.score import OutputScore
+    from holdfast.assess.target import Choice, Target
+    from holdfast.model import App, Graph
+
+T = TypeVar("T")
+
+
+class Mistakes:
+    """Errors gathered from checks that each raise their own, to be told at once."""
+
+    def __init__(self, thing: str) -> None:
+        self._thing, self._found = thing, list[HoldfastError]()
+
+    def of(self, check: Callable[[], T]) -> T | None:
+        """What a check gives, or None where it raised."""
+        try:
+            return check()
+        except HoldfastError as error:
+            self._found.append(error)
+            return None
+
+    def tell(self) -> None:
+        """Raise the one error there is as it is, or ProblemsError with all there are."""
+        if len(self._found) == 1:
+            raise self._found[0]
+        if self._found:
+            raise ProblemsError(self._thing, list(dict.fromkeys(said for error in self._found for said in self._said(error))))
+
+    def _said(self, error: HoldfastError) -> Sequence[str]:
+        whose = isinstance(error, ProblemsError) and error.thing == self._thing
+        return error.problems if isinstance(error, ProblemsError) and whose else [str(error)]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be assessed. Without a trace only the injected graphs are asked for."""
+
+    app: "App"
+    graph: "Graph"
+    choices: "tuple[Choice, ...]"
+    cases: "tuple[Case, ...]"
+    fault: Mapping[str, Any]
+    scores: "tuple[OutputScore, ...]"
+    mapping: dict[str, dict[str, str]] | None
+    rates: "Rates | None"
+
+
+def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
+    """The request that the options make; HoldfastError with all that is wrong with it, as far as no Spark is needed to see it."""
+    from holdfast.model.load import load_app
+
+    app = load_app(app_file)
+    graph = app.graph()
+    mistakes = Mistakes("the campaign")
+    fault = mistakes.of(lambda: fault_named(options["fault"], side=options["side"]))
+    choices, cases = mistakes.of(lambda: _cases(graph, options, fault)) or ((), ())
+    scores = mistakes.of(lambda: scores_of(app, options["scores"], options["sink"]))
+    mistakes.of(lambda: _require_figures(cases, options, fault=fault, scores=scores or ()))
+    if options["explain"]:
+        mistakes.tell()
+        return Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), None, None)
+    if options["targets"] and scores:
+        mistakes.of(lambda: _require_leading(graph, cases, scores[0].sink))
+    mistakes.of(lambda: _require_trace(graph, options))
+    mapping = mistakes.of(lambda: read_columns(options["columns"], [source.name for source in graph.sources]))
+    rates = mistakes.of(lambda: profiled_rates(options["profile_file"], graph)) if options["profile_file"] else None
+    request = Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), mapping, rates)
+    mistakes.of(lambda: _require_folder(request, app_file, options))
+    mistakes.tell()
+    return request
+
+
+def _cases(
+    graph: "Graph", options: Mapping[str, Any], fault: Mapping[str, Any] | None
+) -> "tuple[tuple[Choice, ...], tuple[Case, ...]]":
+    """Why each operator is a target or not, and the cases that were asked for or chosen."""
+    from holdfast.assess.group import fused_targets
+    from holdfast.assess.target import choose_targets, group_targets
+
+    texts = (*options["targets"], *options["protected"])
+    named: list[Target] = group_targets(graph, [[name.strip() for name in text.split(",")] for text in texts])
+    targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
+    choices = choose_targets(graph, kind=(fault or {"kind": "loss"})["kind"], side=options["side"])
+    alone = [(choice.name,) for choice in choices if choice.chosen]
+    fused = {} if targets else fused_targets(graph, alone, side=options["side"])
+    cases = cases_of(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
+    return (*choices, *fused.values()), tuple(cases)
+
+
+def _require_figures(
+    cases: "Sequence[Case]", options: Mapping[str, Any], *, fault: Mapping[str, Any] | None, scores: "Sequence[OutputScore]"
+) -> None:
+    """Raise ProblemsError with everything that no trace would make right; what is wrong already is not told again."""
+    from holdfast.assess.campaign import OUTAGES_S, Campaign
+    from holdfast.assess.case import Case
+
+    Campaign(
+        subject={},
+        cases=tuple(cases) or (Case(("any",), loses=options["side"]),),
+        offsets=tuple(options["offsets"]) or (0,),
+        outages_s=tuple(options["outages"]) or OUTAGES_S,
+        scores=tuple(score.expression for score in scores) or ("any",),
+        **figures_of(options, fault=fault or {"kind": "loss", "side": options["side"]}),
+    )
+
+
+def _require_leading(graph: "Graph", cases: "Sequence[Case]", sink: str) -> None:
+    from holdfast.assess.case import astray
+
+    problems = astray(graph, cases, sink)
+    if problems:
+        raise ProblemsError("the campaign", problems)
+
+
+def _require_trace(graph: "Graph", options: Mapping[str, Any]) -> None:
+    """Raise HoldfastError for a trace that is not there, or that ends before an offset and says so by itself."""
+    from holdfast.assess.case import past_the_end
+    from holdfast.execute.trace import known_rows, require_there
+
+    if options["trace"] is None:
+        raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
+    require_there(options["trace"])
+    rows = known_rows(graph, options["trace"]) if options["offsets"] else None
+    past = [past_the_end(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
+    if past:
+        raise ProblemsError("the campaign", past)
+
+
+def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]) -> None:
+    """Raise HoldfastError unless the results folder can take this campaign, as far as it is known without its trace."""
+    from holdfast.assess.results import require_room, require_same_so_far
+
+    require_room(options["out"])
+    if request.cases and request.scores and request.fault and options["trace"] is not None:
+        require_same_so_far(options["out"], json.loads(json.dumps(_known(request, app_file, options))))
+
+
+def _known(request: Request, app_file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of the campaign's document as does not depend on what is in the trace."""
+    from holdfast.assess.score import own_affected
+
+    sink = request.scores[0].sink
+    subject = named_subject(request.app, app_file, options["trace"], request.mapping)
+    known = figures_of(options, fault=request.fault) | {
+        "subject": subject | ({"rates": named_rates(request.rates)} if request.rates else {}),
+        "scores": [score.expression for score in request.scores],
+        "sink": sink,
+        "affected": options["affected"] or own_affected(request.app, sink),
+    }
+    given = {"offsets": options["offsets"], "outages_s": options["outages"], "section": options["section"]}
+    if options["targets"]:
+        given["cases"] = [[list(case.target), case.failover_s] for case in request.cases]
+    return known | {name: value for name, value in given.items() if value}
