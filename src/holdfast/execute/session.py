@@ -4,19 +4,24 @@ import logging
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from holdfast.errors import MachineError
 
 JAVA = 17
 """The oldest Java that Spark 4 runs on."""
+ENDING_S = 5.0
 
 
 def open_session(
@@ -66,6 +71,33 @@ def open_session(
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         logging.getLogger(name).setLevel(logging.CRITICAL)  # they print the stacks of errors that are raised anyway
     return spark
+
+
+class Pulse:
+    """Whether a context still has its Spark: its JVM may be killed, for want of memory say, and a cluster may end it."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context: Any = context._jsc.sc()
+        self._process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)
+
+    def feel(self) -> None:
+        """Return once the JVM has answered, however long that takes; MachineError where the context has ended."""
+        try:
+            stopped = self._context.isStopped()
+        except (Py4JError, OSError) as error:
+            raise MachineError(f"Spark's JVM {self._death()}") from error
+        if stopped:
+            raise MachineError("Spark's context has ended; on a cluster, see what its master says of the application")
+
+    def _death(self) -> str:
+        """How the JVM ended, in words: its connections break a moment before it has."""
+        try:
+            code = None if self._process is None else self._process.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            code = None
+        if code is None:
+            return "does not answer any more"
+        return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def java_version() -> int | None:

@@ -144,7 +144,7 @@ class Controller:
         cause = hung or (self.host.death() if died else "the PE host was gone when its node came back")
         if died:
             self._log(f"{cause}; starting it again in {self._health.wait_s:g} s")
-        unready = self._health.unready_deaths >= UNREADY_DEATHS or bool(status and status.error)
+        unready = self._health.unready_deaths >= UNREADY_DEATHS or bool(status and status.error and not status.ready)
         await self._record(bereaved(self.reports.known, self.assignment, cause=cause, unready=unready))
         if self._now() >= self._health.start_at:
             self.host.start(runnable(self.assignment, self.reports.known))

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from argparse import ArgumentParser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -22,8 +22,8 @@ from typing import Any
 import psutil
 from pyspark.sql import SparkSession
 
-from holdfast.errors import HoldfastError
-from holdfast.execute.session import open_session
+from holdfast.errors import HoldfastError, MachineError
+from holdfast.execute.session import Pulse, open_session
 from holdfast.manage.protocol import Assigned, Assignment, HostStatus, ReplicaStatus
 from holdfast.run.history import History
 from holdfast.run.job import RunningJob
@@ -71,6 +71,7 @@ class Host:
         self._refused: dict[str, ReplicaStatus] = {}
         self._carried_out = 0, 0
         self._spark: SparkSession | None = None
+        self._feel: Callable[[], None] = lambda: None
         self._error: str | None = None
         self._about: dict[str, str] = {}
         self._process = psutil.Process()
@@ -88,6 +89,7 @@ class Host:
             self._write_status()
             print(error, file=sys.stderr)
             sys.exit(2)
+        self._feel = Pulse(self._spark.sparkContext).feel
         if self._spark.sparkContext.uiWebUrl is not None:
             self._about = {"spark_ui": self._spark.sparkContext.uiWebUrl}
         self._tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready", **self._about})
@@ -187,10 +189,20 @@ class Host:
                     loop.slow(fault["by_s"], for_s=fault["for_s"])
 
     def _beat(self) -> None:
-        """Say how it goes, apart from any replica's progress: a long job is no death."""
+        """Say how it goes, apart from any replica's progress: a long job is no death. But a host is nothing without its Spark: it
+        falls silent while that does not answer, and ends with it."""
         for beat in count():
             if self.stopping.is_set():
                 return
+            try:
+                self._feel()
+            except MachineError as error:
+                if self.stopping.is_set():
+                    return
+                self._error = str(error)
+                self._write_status()
+                print(error, file=sys.stderr, flush=True)
+                os._exit(1)  # whatever the other threads wait for will not come
             status = self._write_status()
             if beat % USAGE_BEATS == 0:
                 used = {"cpu_s": round(status.cpu_s, 2), "memory_bytes": status.memory_bytes}

@@ -1,11 +1,16 @@
-"""Finding Java, and saying what is missing, without starting it."""
+"""Finding Java, and saying what is missing, without starting it; and saying that it is gone."""
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from holdfast.errors import MachineError
-from holdfast.execute.session import _cores, java_version, open_session, require_java
+from holdfast.execute.session import Pulse, _cores, java_version, open_session, require_java
 
 
 def fake_java(folder: Path, said: str) -> None:
@@ -74,3 +79,37 @@ def test_the_cores_of_a_local_master_are_read_from_its_name(master, cores):
 def test_a_star_stands_for_every_core(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 7)
     assert _cores("local[*]") == 7
+
+
+def pulse(answer, process=None) -> Pulse:
+    """The pulse of a context whose JVM answers so, and is this process."""
+    scala = SimpleNamespace(isStopped=answer)
+    return Pulse(SimpleNamespace(_jsc=SimpleNamespace(sc=lambda: scala), _gateway=SimpleNamespace(proc=process)))
+
+
+def broken():
+    raise Py4JNetworkError("Answer from Java side is empty")
+
+
+def test_a_context_that_answers_is_alive_and_one_that_was_ended_is_not():
+    pulse(lambda: False).feel()
+    with pytest.raises(MachineError, match=r"^Spark's context has ended; on a cluster, see what its master says"):
+        pulse(lambda: True).feel()
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"), ("exit(52)", "ended with exit code 52")],
+)
+def test_a_jvm_that_is_gone_is_told_with_how_it_ended(code, said):
+    with subprocess.Popen([sys.executable, "-c", code]) as process, pytest.raises(MachineError) as caught:
+        pulse(broken, process).feel()
+    assert str(caught.value) == f"Spark's JVM {said}"
+
+
+def test_a_jvm_whose_connection_broke_is_told(monkeypatch):
+    monkeypatch.setattr("holdfast.execute.session.ENDING_S", 0.05)
+    with subprocess.Popen(["sleep", "600"]) as process:
+        with pytest.raises(MachineError, match=r"^Spark's JVM does not answer any more$"):
+            pulse(broken, process).feel()
+        process.send_signal(signal.SIGKILL)
