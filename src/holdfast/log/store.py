@@ -66,11 +66,16 @@ class Store:
                 obstore.delete(self._store, name)
             except FileNotFoundError:
                 continue
+            except (BaseError, OSError) as error:
+                raise LogError(f"the log at '{self.root}' cannot be trimmed: {_said(error)}; check permissions") from error
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names of all objects below a prefix, in no order."""
-        for batch in obstore.list(self._store, prefix):
-            yield from (entry["path"] for entry in batch)
+        try:
+            for batch in obstore.list(self._store, prefix):
+                yield from (entry["path"] for entry in batch)
+        except (BaseError, OSError) as error:
+            raise LogError(f"the log at '{self.root}' cannot be listed: {_said(error)}") from error
 
 
 def _local(path: Path) -> ObjectStore:

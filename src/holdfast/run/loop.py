@@ -1,10 +1,12 @@
 """The loop of one replica: a thread that does what its worker can do, and can be stopped, stalled, slowed and killed."""
 
 import ctypes
+import errno
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from holdfast.errors import HoldfastError, LogError
@@ -147,7 +149,11 @@ class Loop:
     def _work(self) -> None:
         """From becoming active to becoming idle, finishing or being stopped."""
         self.state = "starting"
-        made = self._make(self.assigned, self._stopping.is_set)
+        made, done = None, False
+        while not done and not self._stopping.is_set():
+            with self._waiting_for_the_log():
+                made = self._make(self.assigned, self._stopping.is_set)
+                done = True
         if made is None:
             return
         worker, self._timeline = made
@@ -159,21 +165,30 @@ class Loop:
             worker.close()
 
     def _step(self, worker: Worker) -> bool:
-        """One step of the worker. While the log cannot be used its state says why, and it is tried again: a step that was cut
-        short does no harm when it is done once more."""
-        try:
+        """One step of the worker."""
+        did = False
+        with self._waiting_for_the_log():
             did = worker.step()
             self._die_if_killed()
-        except LogError as error:
+        return did
+
+    @contextmanager
+    def _waiting_for_the_log(self) -> Iterator[None]:
+        """While the log cannot be used, or the disk is full, the replica's state says why, and whatever is done here is to be tried
+        again: what was cut short does no harm when it is done once more."""
+        try:
+            yield
+        except (LogError, OSError) as error:
+            if not isinstance(error, LogError) and error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
             now = time.monotonic()
             self._log_away_since = self._log_away_since or now
             if now - self._log_away_since > LOG_AWAY_S:
                 raise
-            self.error = f"waits for the log: {error}"
+            self.error = f"waits for the log: {error}" if isinstance(error, LogError) else f"waits for room: {error}"
             self._stopping.wait(LOG_LOOK_S)
-            return False
-        self._log_away_since = self.error = None
-        return did
+        else:
+            self._log_away_since = self.error = None
 
     def _follow(self, worker: Worker, timeline: Timeline) -> None:
         while self.assigned.active and not self._stopping.is_set():

@@ -4,14 +4,15 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from obstore.store import MemoryStore
+from obstore.store import MemoryStore, S3Store
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LogError
 from holdfast.log import EpochLog, Offered, Quality, Record, Store
 
 
@@ -170,6 +171,30 @@ def test_an_unwritable_root_is_told_in_words(tmp_path: Path) -> None:
     blocked.write_text("not a folder")
     with pytest.raises(HoldfastError, match=r"the log's root .* cannot be opened"):
         Store(blocked / "log")
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (lambda store: store.create("a", b""), "cannot be written"),
+        (lambda store: store.replace("a", b""), "cannot be written"),
+        (lambda store: store.read("a"), "cannot be read"),
+        (lambda store: store.remove(["a"]), "cannot be trimmed"),
+        (lambda store: list(store.names("a/")), "cannot be listed"),
+    ],
+)
+def test_a_store_that_is_away_is_told_in_words_whatever_is_asked_of_it(use: Callable[[Store], object], said: str) -> None:
+    nowhere = S3Store(
+        "logs",
+        endpoint="http://127.0.0.1:1",
+        region="us-east-1",
+        access_key_id="a",
+        secret_access_key="b",
+        client_options={"allow_http": True},
+        retry_config={"max_retries": 0},
+    )
+    with pytest.raises(LogError, match=rf"^the log at '.*' {said}: "):
+        use(Store(nowhere))
 
 
 def test_a_record_of_another_format_is_refused() -> None:

@@ -1,8 +1,13 @@
 """A replica's loop: it outlasts a log that is full or away, and fails where that does not end."""
 
+import errno
+import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import pytest
 
 from holdfast.errors import LogError
 from holdfast.log import Quality
@@ -44,10 +49,15 @@ class FiveEpochs:
         pass
 
 
-def started(worker: FiveEpochs) -> Loop:
+def started(worker: FiveEpochs, *, before: Callable[[], None] = lambda: None) -> Loop:
     line = Timeline(first=1, last=5, epoch_s=1.0, opened_s=time.time())
     assigned = Assigned(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
-    return Loop(assigned, lambda assigned, stopped: (worker, line), ranked=lambda worker, rank: None, cancel=lambda: None)
+
+    def make(assigned, stopped):
+        before()
+        return worker, line
+
+    return Loop(assigned, make, ranked=lambda worker, rank: None, cancel=lambda: None)
 
 
 def ended(loop: Loop, state: str) -> bool:
@@ -70,6 +80,39 @@ def test_a_full_log_is_waited_for_and_told(monkeypatch):
     worker.room.set()
     assert ended(loop, "finished")
     assert loop.status().error is None
+
+
+AWAY = LogError("the log at 'x' cannot be read: connection refused")
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(("error", "said"), [(AWAY, "waits for the log: the log at 'x'"), (FULL, "waits for room: [Errno 28]")])
+def test_a_replica_that_starts_while_the_log_is_away_or_its_disk_is_full_waits_too(monkeypatch, error, said):
+    monkeypatch.setattr(loops, "LOG_LOOK_S", 0.02)
+    back = threading.Event()
+
+    def before():
+        if not back.is_set():
+            raise error
+
+    worker = FiveEpochs()
+    worker.room.set()
+    loop = started(worker, before=before)
+    until = time.monotonic() + LIMIT_S
+    while not (told := loop.status().error) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert (loop.status().state, str(told)[: len(said)]) == ("starting", said)
+    back.set()
+    assert ended(loop, "finished")
+
+
+def test_another_error_of_the_system_fails_the_replica():
+    def before():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    loop = started(FiveEpochs(), before=before)
+    assert ended(loop, "failed")
+    assert loop.status().error == "PermissionError: [Errno 13] Permission denied"
 
 
 def test_a_kill_that_the_step_swallows_ends_the_replica_all_the_same():
