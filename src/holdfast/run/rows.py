@@ -76,11 +76,18 @@ def part_of(rows: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.i
         return np.zeros(rows.num_rows, np.int64)
     combined = None
     for name in key:
-        text = pc.fill_null(rows[name].cast(pa.string()), "\0")
+        text = pc.fill_null(_texts(rows[name]), "\0")
         combined = text if combined is None else pc.binary_join_element_wise(combined, text, "\x1f")
     if combined is None:
         raise HoldfastError(f"rows are to be divided into {parts} parts, but there is no key to divide them by")
     return (_of_distinct(combined, lambda value: zlib.crc32(str(value).encode())) % np.uint64(parts)).astype(np.int64)
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A text per value, the same for values that Spark takes for one key: both zeros are."""
+    if pa.types.is_nested(column.type) or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
+        return pa.chunked_array([[None if value is None else repr(value) for value in column.to_pylist()]], pa.string())
+    return (pc.add(column, 0.0) if pa.types.is_floating(column.type) else column).cast(pa.string())
 
 
 def _hashes(column: pa.ChunkedArray) -> Hashes:

@@ -54,6 +54,22 @@ def test_every_row_of_a_key_falls_on_one_part_and_all_parts_are_used():
     assert set(parts) == {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([0.0, 1.5, -0.0]),
+        pa.array([b"\xff", b"a", b"\xff"]),
+        pa.array([{"p": 1}, {"p": 2}, {"p": 1}]),
+        pa.array([[1, 2], None, [1, 2]]),
+        pa.array([float("nan"), None, float("nan")]),
+        pa.array([1, 2, 1], pa.timestamp("us", tz="UTC")),
+    ],
+)
+def test_rows_are_divided_by_keys_of_any_type_and_what_is_one_key_to_spark_falls_on_one_part(values):
+    first, _, third = part_of(pa.table({"k": values}), ("k",), parts=1_000_000)
+    assert first == third
+
+
 def test_a_checkpoint_comes_back_whole_and_only_the_last_two_stay(store):
     checkpoints = Checkpoints(store)
     for epoch in (3, 5, 9):
