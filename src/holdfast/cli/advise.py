@@ -15,6 +15,7 @@ from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.shared import (
     columns_option,
+    end_in_order,
     json_option,
     print_json,
     progress_bar,
@@ -223,6 +224,7 @@ def _verified(
     work = out / "verify"
     trace = _write_beginning(frames, work / "trace", kills=len(targets_of(app.graph(), stated)), epoch_s=app.epoch_s)
     say("running the application with real kills ...")
+    end_in_order()
     return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
 
 

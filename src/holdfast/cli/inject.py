@@ -2,7 +2,6 @@
 
 import json
 import random
-import signal
 import sys
 import tempfile
 from collections import defaultdict
@@ -14,7 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def inject(
     if only_list:
         click.echo(document_text(InjectionTests(seed=seed, tests=tuple(tests))), nl=False)
         return
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    end_in_order()
     verdicts, beside = _run(tests, work, beside_spark=beside_spark)
     troubles = beside.problems if beside is not None else []
     if as_json:

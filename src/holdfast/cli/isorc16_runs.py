@@ -1,15 +1,13 @@
 """The real runs of holdfast reproduce isorc16: which cells, what is kept of them, and how it is told."""
 
 import json
-import signal
-import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.shared import say
+from holdfast.cli.shared import end_in_order, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -59,7 +57,7 @@ def late_runs(
         raise HoldfastError(f"--epoch wants 0.2 to 5 seconds, got {epoch_s:g}")
     if seconds < WARM_S + 2 * FOR_S:
         raise HoldfastError(f"--seconds wants at least {WARM_S + 2 * FOR_S:g}: one stall after warming up, got {seconds:g}")
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    end_in_order()
     out.mkdir(parents=True, exist_ok=True)
     had = _kept(out, epoch_s=epoch_s, seconds=seconds, seed=seed)
     for cell in cells:

@@ -1,7 +1,5 @@
 """holdfast reproduce laar-pipeline: static replication falls behind where activation by load keeps up (LAAR, Figure 3)."""
 
-import signal
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.cli.demo import example
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import end_in_order, json_option, print_json, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -37,7 +35,7 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
     """
     from holdfast.run.pipeline import WAYS, Load, findings, run_way, strategies
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    end_in_order()
     load = Load(low_s, high_s, after_s)
     planned = strategies(sla)
     runs: list[Seen] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -14,7 +12,7 @@ from typing import Any
 import click
 
 from holdfast.cli.demo import example
-from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
 
 PARTS = ("simulated", "accuracy", "runs")
 
@@ -144,7 +142,7 @@ def _runs(out: Path) -> Step:
     from holdfast.run.recovery_study import SECONDS, TECHNIQUES, findings, run_techniques
     from holdfast.simulate.records import Records
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    end_in_order()
     kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
     missing = [technique for technique in TECHNIQUES if technique.name not in kept]
     if missing:

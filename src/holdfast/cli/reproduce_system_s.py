@@ -1,8 +1,6 @@
 """holdfast reproduce system-s: kill the orchestrator and see what recovery takes, as in System-S's Figure 8."""
 
 import json
-import signal
-import sys
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
@@ -10,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import end_in_order, json_option, print_json, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -38,7 +36,7 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
     """
     from holdfast.manage.system_s import BEYOND, FIGURE_8, crash_in_dispatch, findings, measure
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that all that was started is ended
+    end_in_order()
     names = {row.name.split()[0].replace(",", ""): row for row in (*FIGURE_8, *BEYOND)}
     chosen = _chosen(rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND])
     kept = _Kept(out)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
-from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, print_json, read_columns, say
+from holdfast.cli.shared import (
+    application_argument,
+    columns_option,
+    end_in_order,
+    json_option,
+    opened_trace,
+    print_json,
+    read_columns,
+    say,
+)
 from holdfast.cli.ui import page_address
 from holdfast.errors import HoldfastError
 
@@ -98,6 +107,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     from holdfast.run.layout import layout_of
     from holdfast.run.view import View
 
+    end_in_order()
     schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
     work = new_folder(work)
     job = _job(application, work, options)

@@ -6,6 +6,7 @@ import math
 import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -54,6 +55,16 @@ def spark_options(command: F) -> F:
     ):
         command = option(command)
     return command
+
+
+def end_in_order() -> None:
+    """Let SIGTERM, and the end of the terminal, end this command as Ctrl-C does: with all that it has started.
+
+    To be called by commands that start processes of their own session, which would outlive them.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
 
 
 def say(text: str = "") -> None:

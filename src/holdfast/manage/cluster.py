@@ -5,6 +5,7 @@ Nodes are processes of their own, or a fleet: many controllers in one process, w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -158,21 +159,27 @@ class Cluster:
         return f"the last that {name} said: " + ("\n  ".join(["", *lines]) if lines else "nothing")
 
     def close(self) -> None:
-        """End everything that was started here."""
+        """End everything that was started here: asked first, but for the orchestrator, and killed if that is interrupted."""
+        try:
+            self._stop()
+        finally:
+            for process in self._processes.values():
+                process.kill()  # does nothing to one that was waited for
+                process.wait()
+            for name in self._nodes:
+                self.kill_host(name)
+
+    def _stop(self) -> None:
         if self._client is not None:
             self._client.close()
         if "orchestrator" in self._processes and self.exit_code("orchestrator") is None:
             self.kill_orchestrator()
         for name, process in self._processes.items():
             process.kill() if name == "fleet" else process.terminate()
+        ends = time.monotonic() + STOP_S
         for process in self._processes.values():
-            try:
-                process.wait(STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        for name in self._nodes:
-            self.kill_host(name)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, ends - time.monotonic()))
 
     def _code(self) -> int | None:
         process = self._processes.get("orchestrator")

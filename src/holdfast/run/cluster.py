@@ -85,10 +85,12 @@ class LocalCluster(Cluster):
 
     def close(self) -> None:
         """End everything that was started here."""
-        super().close()
-        for name in self.names:
-            for pid in self.agents(name):
-                os.killpg(pid, signal.SIGKILL)
+        try:
+            super().close()
+        finally:
+            for name in self.names:
+                for pid in self.agents(name):
+                    os.killpg(pid, signal.SIGKILL)
 
     def signal_host(self, name: str, what: signal.Signals) -> None:
         """A signal to a node's PE host, its JVM and its workers."""
