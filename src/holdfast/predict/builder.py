@@ -127,6 +127,7 @@ class Work:
         began = self.clock()
         if standing.learned is None:
             learned = guard.train(standing.predictor, self.history)
+            learned = np.where((self.counts == 0)[:, np.newaxis], np.nan, learned)  # of no value, or too large ones, nothing comes
             return replace(standing, learned=learned, train_s=(self.clock() - began) / series)
         learned = standing.learned_for(series)
         if learned.shape[1] == 0:

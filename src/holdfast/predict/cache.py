@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from holdfast.predict.compiled import compiled
-from holdfast.predict.predictor import Bools, Floats, Ints
+from holdfast.predict.predictor import LARGEST, Bools, Floats, Ints
 
 A = TypeVar("A", bound=np.generic)
 NULL_MEMORY = 0.8  # how much of the share of nulls is kept from one row to the next
@@ -44,6 +44,11 @@ class Cache:
         return self._values[: self.keys].reshape(-1, self._values.shape[2])
 
     @property
+    def usable(self) -> Ints:
+        """How many values each series has to predict from: none where one of them is too large to calculate with."""
+        return _usable(self.history)
+
+    @property
     def mostly_null(self) -> Bools:
         """Per key and number, whether lately more than half of its values were null."""
         return np.asarray(self._nulls[: self.keys] > 0.5)
@@ -64,6 +69,20 @@ class Cache:
         self._values = np.ascontiguousarray(self._values[kept])
         self._nulls = self._nulls[kept]
         self.keys = len(kept)
+
+
+@compiled
+def _usable(history: Floats) -> Ints:
+    found = np.zeros(len(history), dtype=np.int64)
+    for i in range(len(history)):
+        large = 0.0
+        for value in history[i]:
+            if value == value:  # NaN alone differs from itself
+                found[i] += 1
+                large = max(large, abs(value))
+        if large > LARGEST:
+            found[i] = 0
+    return found
 
 
 @compiled

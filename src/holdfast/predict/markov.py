@@ -7,6 +7,9 @@ import numpy as np
 from holdfast.predict.compiled import compiled, first_value
 from holdfast.predict.predictor import Floats, whole
 
+MOST = 1_000
+"""The most states: what is remembered of every series grows with them, and counting moves with their square."""
+
 
 @dataclass(frozen=True)
 class SimpleMarkov:
@@ -22,7 +25,7 @@ class SimpleMarkov:
     least: int = 4
 
     def __post_init__(self) -> None:
-        whole(self.name, "states", self.states, least=2)
+        whole(self.name, "states", self.states, least=2, most=MOST)
 
     def train(self, history: Floats) -> Floats:
         return _train(history, self.states, self.least)

@@ -10,6 +10,8 @@ from holdfast.errors import HoldfastError
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+LARGEST = 1e100
+"""The largest value that algorithms are asked to calculate with: squares of larger ones, and sums of them, are no numbers."""
 
 
 class Predictor(Protocol):
@@ -17,7 +19,7 @@ class Predictor(Protocol):
 
     `history` has a row per series: its values oldest first, against the right edge, NaN before the first. A row of every
     answer depends on the same row of the arguments and on nothing else: not on the other series, the clock or a random
-    number. Arguments are never written to.
+    number. Arguments are never written to. About a series with a value beyond LARGEST it may say what it likes: it is not asked.
     """
 
     @property
@@ -55,8 +57,9 @@ def nothing(history: Floats) -> Floats:
     return np.empty((len(history), 0))
 
 
-def whole(name: str, what: str, value: int, *, least: int) -> int:
-    """The parameter itself, if it is large enough. Raises HoldfastError otherwise."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise HoldfastError(f"predictor '{name}': {what} is a whole number of at least {least}, got {value!r}")
+def whole(name: str, what: str, value: int, *, least: int, most: int | None = None) -> int:
+    """The parameter itself, if it is large enough and not too large. Raises HoldfastError otherwise."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least or (most is not None and value > most):
+        wanted = f"of at least {least}" if most is None else f"from {least} to {most:,}"
+        raise HoldfastError(f"predictor '{name}': {what} is a whole number {wanted}, got {value!r}")
     return value

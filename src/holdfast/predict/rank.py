@@ -17,6 +17,8 @@ MEMORY = 50  # outcomes: as many as the cache holds
 PRIOR = 20.0  # outcomes of the whole column that weigh as much as the series' own
 
 CLOSER = 1e-6  # of two that are within the tolerance equally often, the one with the smaller error is more accurate
+SMALLEST = 0.01  # of its column's mean size is the least that a series counts as: one that is always zero has no size of its own
+MOST = 1e140  # what an error or a size counts as at most, so that sums of squares are numbers still
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Rank:
         sums = self._sums[: self.keys]
         place = {"within": 1, "mae": 2, "rmse": 3, "mse": 3}[self.measure]
         found = sums[..., place]
-        size = np.maximum(self._size[: self.keys, :, np.newaxis], 1e-300)
+        size = self._sizes()[..., np.newaxis]
         if self.measure == "within":
             found = found - CLOSER * np.minimum(sums[..., 2] / size, sums[..., 0])
         else:
@@ -86,6 +88,13 @@ class Rank:
             column = np.where(total > 0, found.sum(axis=0) / total, -np.inf)
         mixed = np.asarray((found + PRIOR * column) / (sums[..., 0] + PRIOR))
         return np.asarray(-np.sqrt(-mixed)) if self.measure == "rmse" else mixed
+
+    def _sizes(self) -> Floats:
+        """The size of each series, in which its errors are counted."""
+        own = self._size[: self.keys]
+        known = np.count_nonzero(own, axis=0)
+        mean = own.sum(axis=0) / np.maximum(known, 1)
+        return np.asarray(np.maximum(own, np.where(known, np.maximum(SMALLEST * mean, 1 / MOST), 1.0)))
 
     def of_column(self, number: int, algorithm: int) -> Accuracy | None:
         """How one algorithm did on one column, all keys together; None without an outcome."""
@@ -106,7 +115,8 @@ def _score(sums: Floats, size: Floats, path: Floats, seen: Ints, slots: Ints, tr
             value = truth[r, c]
             if not np.isfinite(value):
                 continue
-            size[key, c] = abs(value) if size[key, c] == 0.0 else keep * size[key, c] + (1 - keep) * abs(value)
+            large = min(abs(value), MOST)
+            size[key, c] = large if size[key, c] == 0.0 else keep * size[key, c] + (1 - keep) * large
             for a in range(algorithms):
                 predicted = path[a, key, c, seen[key]]
                 if predicted != predicted:
@@ -117,6 +127,7 @@ def _score(sums: Floats, size: Floats, path: Floats, seen: Ints, slots: Ints, tr
                     outcome[place] *= keep
                 outcome[0] += 1.0
                 outcome[1] += error <= tolerance * abs(value)
+                error = min(error, MOST)
                 outcome[2] += error
                 outcome[3] += error * error
         seen[key] += 1

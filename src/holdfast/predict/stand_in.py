@@ -17,7 +17,7 @@ from holdfast.predict.census import Census, Expected
 from holdfast.predict.columns import SEQ, Columns
 from holdfast.predict.hotswap import NONE, Cost, assign
 from holdfast.predict.prediction import Prediction
-from holdfast.predict.predictor import Floats, Ints, Predictor, counts
+from holdfast.predict.predictor import Floats, Ints, Predictor
 from holdfast.predict.range import plausible
 from holdfast.predict.rank import Rank
 from holdfast.predict.registry import default_predictors
@@ -135,7 +135,7 @@ class StandIn:
             every=self.settings.train_every,
             whole=self.columns.whole,
             history=history,
-            counts=counts(history),
+            counts=self._cache.usable,
             rows=self._census.rows.copy(),
             standings=self._standings,
             near_steps=self._steps(1),
@@ -212,7 +212,7 @@ class StandIn:
         steps = int(expected.step.max(initial=1))
         paths = np.repeat(history[:, -1:], steps, axis=1)
         left_s = time_left_s - self._assembly_s - (self._clock() - began)
-        chosen, costs = self._chosen(keys, series, counts(history), ahead=ahead, steps=steps, time_left_s=left_s)
+        chosen, costs = self._chosen(keys, series, self._cache.usable[series], ahead=ahead, steps=steps, time_left_s=left_s)
         used: dict[str, int] = {}
         for number in sorted(set(chosen.tolist()) - {NONE}, key=lambda n: (-np.count_nonzero(chosen == n), n)):
             own = np.flatnonzero(chosen == number)

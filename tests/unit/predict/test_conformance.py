@@ -8,6 +8,7 @@ from hypothesis.extra import numpy as hnp
 
 from holdfast.errors import HoldfastError
 from holdfast.predict import installed, make
+from holdfast.predict.predictor import LARGEST
 
 DEPTH = 30
 every_predictor = pytest.mark.parametrize("predictor", [make(name) for name in installed()], ids=lambda p: p.name)
@@ -27,6 +28,7 @@ def predicted(predictor, history, steps=3):
 
 
 values = st.floats(-1e6, 1e6, allow_nan=False, width=32)
+extremes = st.one_of(values, st.floats(-LARGEST, LARGEST), st.sampled_from([0.0, LARGEST, -LARGEST, 5e-324, 1e-300, 2.0**63]))
 histories = st.lists(hnp.arrays(np.float64, st.integers(0, DEPTH), elements=values), min_size=1, max_size=4)
 
 
@@ -40,6 +42,15 @@ def test_it_answers_for_exactly_the_series_with_enough_values(predictor, series,
     enough = np.array([len(values) >= predictor.least for values in series])
     assert np.isfinite(answer[enough]).all()
     assert np.isnan(answer[~enough]).all()
+
+
+@every_predictor
+@settings(max_examples=60)
+@given(series=st.lists(hnp.arrays(np.float64, st.integers(1, DEPTH), elements=extremes), min_size=1, max_size=4))
+def test_it_has_an_answer_to_numbers_as_large_and_as_small_as_it_may_be_given(predictor, series):
+    answer = predicted(predictor, padded(*series))
+    enough = np.array([len(values) >= predictor.least for values in series])
+    assert np.isfinite(answer[enough]).all()
 
 
 @every_predictor
@@ -114,7 +125,8 @@ def test_it_is_called_as_it_is_made(predictor):
         ("stride", {"span": 0}, "predictor 'stride'|predictor 'long-stride': span is a whole number of at least 1, got 0"),
         ("nearest-neighbours", {"k": 0}, "predictor 'nearest-neighbours': k is a whole number of at least 1, got 0"),
         ("nearest-neighbours", {"window": 1.5}, "window is a whole number of at least 1, got 1.5"),
-        ("simple-markov", {"states": 1}, "predictor 'simple-markov': states is a whole number of at least 2, got 1"),
+        ("simple-markov", {"states": 1}, "predictor 'simple-markov': states is a whole number from 2 to 1,000, got 1"),
+        ("simple-markov", {"states": 10**6}, "predictor 'simple-markov': states is a whole number from 2 to 1,000, got 1000000"),
         ("autoregressive", {"order": True}, "order is a whole number of at least 1, got True"),
         ("recent-mode", {"keep": 1.0}, "predictor 'recent-mode': keep lies between 0 and 1, got 1.0"),
         ("recent-mode", {"speed": 3}, "predictor 'recent-mode' cannot be made: TypeError: .*'speed'"),

@@ -143,6 +143,17 @@ def test_infinity_is_no_value():
     assert stand.predict(21, AMPLE_S).rows["cpu"].to_pylist() == pytest.approx([1.0, 2.0])
 
 
+def test_a_series_too_large_to_calculate_with_has_its_last_outcome_and_keeps_no_algorithm_from_the_others():
+    stand = watched(stand_in(), range(30), cpu=[1.7e308, 2.0])
+    assert not [standing.reason for standing in stand.standings if standing.reason]
+    assert stand.predict(30, AMPLE_S).rows["cpu"].to_pylist() == [1.7e308, 2.0]
+    for epoch in range(30, 90):
+        watched(stand, [epoch], cpu=[float(epoch), -1.7e308 if epoch == 40 else 2.0])
+    assert not [standing.reason for standing in stand.standings if standing.reason]
+    assert stand.predict(90, AMPLE_S).rows["cpu"].to_pylist() == pytest.approx([90.0, 2.0], rel=0.05)
+    json.dumps(view(stand), allow_nan=False)
+
+
 def test_whole_numbers_stay_whole_and_in_range():
     stand = watched(stand_in([make("stride")]), range(20), requests=[2**31 - 1, 0])
     watched(stand, [20], requests=[2**31 - 1, 7])
@@ -399,6 +410,17 @@ def test_the_rank_counts_what_was_predicted_before_it_was_known():
 def test_every_measure_prefers_the_one_that_is_right(measure):
     stand = watched(stand_in([make("last-outcome"), make("stride")], measure=measure, tolerance=0.01), range(30))
     assert stand.predict(30, AMPLE_S).used["stride"] == 4
+
+
+@pytest.mark.parametrize("measure", ["mae", "rmse", "mse"])
+def test_a_key_that_is_always_zero_does_not_decide_for_the_others(measure):
+    stand = stand_in([make("last-outcome"), make("exponential-smoothing"), make("stride")], measure=measure)
+    for epoch in range(40):
+        watched(stand, [epoch], cpu=[0.0, 100.0 + 5 * epoch], requests=[0, 5 * epoch])
+    made = stand.predict(40, AMPLE_S)
+    assert made.rows["cpu"].to_pylist() == pytest.approx([0.0, 300.0])
+    assert made.used["stride"] >= 2
+    assert np.isfinite(stand.ranks[0].accuracies()).all()
 
 
 @settings(max_examples=15)
