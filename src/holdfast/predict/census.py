@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.predict.cache import grown
 from holdfast.predict.columns import Columns
-from holdfast.predict.predictor import Floats, Ints
+from holdfast.predict.predictor import Bools, Floats, Ints
+from holdfast.predict.rows import keys_of
 
 WINDOW = 16  # epochs over which appearances are counted
 GONE = 3.0  # usual gaps of silence after which a key counts as gone: one in twenty, were its rows to come at random
@@ -40,6 +42,8 @@ class Census:
         self._at = np.zeros((16, len(columns.advancing)), dtype=np.int64)
         self._front = np.zeros(len(columns.advancing), dtype=np.int64)
         self._pace = np.zeros(len(columns.advancing))
+        self._told = np.zeros(len(columns.advancing), dtype=np.int64)  # epochs that said where a column stands
+        self._since = np.zeros(len(columns.advancing), dtype=np.int64)  # epochs since the last of them
         self.turns = 0
 
     def __len__(self) -> int:
@@ -52,8 +56,7 @@ class Census:
 
     def take(self, table: pa.Table, *, epochs: int) -> Ints:
         """Take in the rows of an epoch, in order, `epochs` after the one before; the key number of each."""
-        names = [table[name].to_pylist() for name in self._columns.keys]
-        keys: list[Hashable] = list(names[0]) if len(names) == 1 else list(zip(*names, strict=True)) or [()] * table.num_rows
+        keys = keys_of(self._columns, table)
         known = len(self)
         slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in keys), dtype=np.int64, count=len(keys))
         self._make_room(known)
@@ -62,8 +65,9 @@ class Census:
         np.add.at(self._appeared[:, self.turns % WINDOW], slots, 1)
         np.add.at(self._rows, slots, 1)
         self._seen[slots] = self.turns
+        self._since += epochs
         if len(slots):
-            self._advance(table, slots, epochs)
+            self._advance(table, slots)
             self._remember(table, slots, known)
         return slots
 
@@ -87,6 +91,11 @@ class Census:
         silent = (self.turns - self._seen[expected.slots])[:, np.newaxis]
         epochs = silent + ahead - 1 + expected.share[:, np.newaxis]
         return self._at[expected.slots] + np.rint(epochs * self._pace).astype(np.int64)
+
+    @property
+    def told(self) -> Bools:
+        """Which of the advancing columns ever had a value."""
+        return np.asarray(self._told > 0)
 
     def last_rows(self, slots: Ints) -> pa.Table:
         """Keys and carried columns of these keys' last rows."""
@@ -115,17 +124,18 @@ class Census:
         self._born, self._seen, self._rows = (grown(a, size) for a in (self._born, self._seen, self._rows))
         self._born[known:size] = self.turns + 1
 
-    def _advance(self, table: pa.Table, slots: Ints, epochs: int) -> None:
+    def _advance(self, table: pa.Table, slots: Ints) -> None:
+        """Note where the advancing columns stand and how fast they go. A row without a value stands at the front."""
         for number, name in enumerate(self._columns.advancing):
             column = table[name].cast(pa.int64())
-            if column.null_count:
-                column = column.fill_null(int(self._front[number]))
-            values = column.to_numpy()
-            front = int(values.max())
-            if self.turns > 1:
-                pace = (front - self._front[number]) / epochs
-                self._pace[number] = pace if self.turns == 2 else 0.8 * self._pace[number] + 0.2 * pace
-            self._at[slots, number], self._front[number] = values, front
+            if column.null_count == len(column):
+                continue
+            front = pc.max(column).as_py()
+            if self._told[number]:
+                pace = (front - self._front[number]) / self._since[number]
+                self._pace[number] = pace if self._told[number] == 1 else 0.8 * self._pace[number] + 0.2 * pace
+            self._at[slots, number], self._front[number] = column.fill_null(front).to_numpy(), front
+            self._told[number], self._since[number] = self._told[number] + 1, 0
 
     def _remember(self, table: pa.Table, slots: Ints, known: int) -> None:
         if not self._last.column_names or (not self._columns.carried and len(self) == known):

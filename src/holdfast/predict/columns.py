@@ -55,6 +55,11 @@ def columns_of(
         raise ProblemsError(f"prediction of stream '{stream}'", problems)
     problems += [f"column '{name}' is carried and blank; say which" for name in carry if name in blank]
     problems += [f"column '{name}' is part of the key, which cannot be left blank" for name in keys if name in blank]
+    problems += [
+        f"column '{name}' is part of the key, which cannot be of type {schema.field(name).type}: rows are told apart by plain values"
+        for name in keys
+        if pa.types.is_nested(schema.field(name).type)
+    ]
     problems += [f"column '{name}' may not be null, so it cannot be blank" for name in blank if not schema.field(name).nullable]
     kinds: dict[str, list[str]] = {"numbers": [], "advancing": [], "carried": []}
     for field in schema:

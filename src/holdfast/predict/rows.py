@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast.predict.columns import EPOCH, SEQ, Columns
-from holdfast.predict.predictor import Floats, Ints
+from holdfast.predict.predictor import Bools, Floats, Ints
 
 
 def ordered(columns: Columns, rows: pa.Table) -> pa.Table:
@@ -22,6 +25,19 @@ def ordered(columns: Columns, rows: pa.Table) -> pa.Table:
     return table if (seq[1:] >= seq[:-1]).all() else table.take(pa.array(np.argsort(seq, kind="stable")))
 
 
+def keys_of(columns: Columns, table: pa.Table) -> list[Hashable]:
+    """The key of each row; NaN is one key and not as many as there are rows."""
+    parts = [_plain(table[name]) for name in columns.keys]
+    return list(zip(*parts, strict=True)) if parts else [()] * table.num_rows
+
+
+def _plain(column: pa.ChunkedArray) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if not pa.types.is_floating(column.type):
+        return values
+    return ["NaN" if value != value else value for value in values]  # NaN alone differs from itself
+
+
 def numbers_of(columns: Columns, table: pa.Table) -> Floats:
     """The numbers of each row as floats, a column each; NaN for null."""
     values = np.empty((table.num_rows, len(columns.numbers)))
@@ -31,14 +47,19 @@ def numbers_of(columns: Columns, table: pa.Table) -> Floats:
     return values
 
 
-def written(columns: Columns, last: pa.Table, *, epoch: int, numbers: Floats, advancing: Ints) -> pa.Table:
-    """Predicted rows in the stream's schema and in order of seq: `last` has keys and carried columns, a row for each."""
+def written(columns: Columns, last: pa.Table, *, epoch: int, numbers: Floats, advancing: Ints, told: Bools) -> pa.Table:
+    """Predicted rows in the stream's schema and in order of seq: `last` has keys and carried columns, a row for each.
+
+    An advancing column of which nothing was ever `told` stays without a value, where it may.
+    """
     made: dict[str, pa.Array | pa.ChunkedArray] = {name: last[name] for name in last.column_names}
     size = len(numbers)
     for place, (name, whole) in enumerate(zip(columns.numbers, columns.whole, strict=True)):
         made[name] = _numbers(numbers[:, place], columns.schema.field(name), whole=whole)
     for place, name in enumerate(columns.advancing):
-        made[name] = pa.array(advancing[:, place]).cast(columns.schema.field(name).type)
+        field = columns.schema.field(name)
+        known = told[place] or not field.nullable
+        made[name] = pa.array(advancing[:, place]).cast(field.type) if known else pa.nulls(size, field.type)
     for name in columns.blank:
         made[name] = pa.nulls(size, columns.schema.field(name).type)
     if EPOCH in columns.schema.names:
@@ -64,10 +85,13 @@ def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
         limits = np.iinfo(field.type.to_pandas_dtype())
         most = float(limits.max)
         values = np.clip(np.rint(values), float(limits.min), most if most <= limits.max else np.nextafter(most, 0))
-    if pa.types.is_decimal(field.type):
-        unit = 10.0**-field.type.scale
-        most = 10.0 ** (field.type.precision - field.type.scale) - unit
+    elif pa.types.is_decimal(field.type):
+        above = 10.0 ** (field.type.precision - field.type.scale)
+        most = min(above - 10.0**-field.type.scale, np.nextafter(above, 0))
         values = np.clip(np.round(values, field.type.scale), -most, most)
+    else:
+        most = float(np.finfo(field.type.to_pandas_dtype()).max)
+        values = np.clip(values, -most, most)
     if not field.nullable:
         values = np.nan_to_num(values)
     array = pa.array(values, from_pandas=True)

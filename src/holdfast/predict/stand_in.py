@@ -182,7 +182,8 @@ class StandIn:
         advanced = self._census.advanced(expected, ahead)
         if seqs is not None and SEQ in self.columns.advancing:
             spread(advanced[:, self.columns.advancing.index(SEQ)], seqs)
-        rows = written(self.columns, self._census.last_rows(expected.slots), epoch=epoch, numbers=values, advancing=advanced)
+        last, told = self._census.last_rows(expected.slots), self._census.told
+        rows = written(self.columns, last, epoch=epoch, numbers=values, advancing=advanced, told=told)
         self.predictions += 1
         self.last_used = used
         ended = self._clock()

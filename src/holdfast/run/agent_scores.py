@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from holdfast.predict import Columns
 from holdfast.predict.rank import TOLERANCE
-from holdfast.predict.rows import numbers_of
+from holdfast.predict.rows import keys_of, numbers_of
 
 MOST = 64
 """Predicted epochs that are remembered until their truth comes."""
@@ -63,10 +63,9 @@ class Scores:
     def _by_key(self, rows: pa.Table) -> dict[Hashable, np.ndarray]:
         """The numbers of each row, by its key and its place among that key's rows."""
         numbers = numbers_of(self.columns, rows)
-        keys = list(zip(*(rows[name].to_pylist() for name in self.columns.keys), strict=True)) or [()] * rows.num_rows
         seen: dict[Hashable, int] = {}
         found: dict[Hashable, np.ndarray] = {}
-        for key, row in zip(keys, numbers, strict=True):
+        for key, row in zip(keys_of(self.columns, rows), numbers, strict=True):
             seen[key] = seen.get(key, -1) + 1
             found[key, seen[key]] = row
         return found

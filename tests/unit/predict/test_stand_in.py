@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -187,6 +188,60 @@ def test_times_go_on_as_they_went():
         time = pa.array([1_000_000 * (60 + 5 * epoch)]).cast(schema.field("time").type)
         stand.observe(epoch, pa.table({"time": time, "cpu": [1.0]}, schema=schema))
     assert stand.predict(11, AMPLE_S).rows["time"].cast(pa.int64()).to_pylist() == [1_000_000 * (60 + 55)]
+
+
+def series_of(kind, value, *, epochs=25):
+    """A stand-in for a stream of one key whose one column is of this type, after so many epochs."""
+    schema = pa.schema([("seq", pa.int64()), ("x", kind), ("cpu", pa.float64())])
+    stand = StandIn(columns_of(schema, []))
+    for epoch in range(epochs):
+        x = pa.array([value(epoch)], kind)
+        stand.observe(epoch, pa.table({"seq": [epoch], "x": x, "cpu": [1.0]}, schema=schema))
+        stand.learn()
+    return stand
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "predicted"),
+    [
+        (pa.decimal128(18, 2), lambda epoch: Decimal("9999999999999999.99"), Decimal("9999999999999998.00")),
+        (pa.decimal128(38, 18), lambda epoch: Decimal(4 * 10**18) * epoch, Decimal(99999999999999983616)),
+        (pa.float32(), lambda epoch: 1.4e37 * epoch, float(np.finfo(np.float32).max)),
+        (pa.float16(), lambda epoch: np.float16(2600.0 * epoch), 65504.0),
+        (pa.int8(), lambda epoch: 5 * epoch, 127),
+        (pa.uint64(), lambda epoch: 2**64 - 1, 2**64 - 2048),
+        (pa.bool_(), lambda epoch: epoch % 2 == 0, True),
+        (pa.duration("us"), lambda epoch: timedelta(seconds=epoch), timedelta(seconds=24)),
+        (pa.list_(pa.int64()), lambda epoch: [epoch], [24]),
+        (pa.null(), lambda epoch: None, None),
+        (pa.float64(), lambda epoch: None, None),
+    ],
+    ids=str,
+)
+def test_every_type_of_column_stays_what_it_is_and_as_large_as_it_can_be(kind, value, predicted):
+    made = series_of(kind, value).predict(27, AMPLE_S).rows
+    made.validate(full=True)
+    assert made["x"].type == kind
+    assert made["x"].to_pylist() == [predicted]
+
+
+@pytest.mark.parametrize(
+    ("missing", "second"), [(lambda epoch: epoch == 0, 27 * 5), (lambda epoch: epoch % 3 == 1, 27 * 5), (lambda epoch: True, None)]
+)
+def test_a_time_that_is_not_always_told_goes_on_as_it_went_and_one_that_never_is_stays_untold(missing, second):
+    began = datetime(2020, 1, 1, tzinfo=UTC)
+    stand = series_of(pa.timestamp("us", "UTC"), lambda epoch: None if missing(epoch) else began + timedelta(seconds=5 * epoch))
+    made = stand.predict(27, AMPLE_S).rows["x"].to_pylist()
+    assert made == [None if second is None else began + timedelta(seconds=second)]
+
+
+def test_a_key_that_is_no_number_is_one_key():
+    schema = pa.schema([("level", pa.float64()), ("cpu", pa.float64())])
+    stand = StandIn(columns_of(schema, ["level"]))
+    for epoch in range(20):
+        stand.observe(epoch, pa.table({"level": [float("nan"), 1.0], "cpu": [5.0, 6.0]}, schema=schema))
+    assert stand.keys == 2
+    assert stand.predict(20, AMPLE_S).rows["cpu"].to_pylist() == [5.0, 6.0]
 
 
 def test_of_two_that_are_within_the_tolerance_the_closer_is_chosen():
@@ -446,6 +501,9 @@ def test_columns_that_do_not_fit_are_told_all_at_once():
     assert len(error.value.problems) == 3
     with pytest.raises(ProblemsError, match="prediction of stream 'racks': the key names column 'rock', which does not exist"):
         columns_of(SCHEMA, ["rock"], stream="racks")
+    nested = pa.schema([("place", pa.struct([("rack", pa.string())])), ("cpu", pa.float64())])
+    with pytest.raises(ProblemsError, match="column 'place' is part of the key, which cannot be of type struct<rack: string>"):
+        columns_of(nested, ["place"])
     with pytest.raises(ProblemsError, match="no column to predict"):
         columns_of(SCHEMA, ["rack"], carry=["cpu", "requests"])
 
