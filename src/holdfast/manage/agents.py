@@ -128,14 +128,17 @@ class Agents(Plugin):
         return sorted((agent for agent in self._agents.values() if agent.job == job), key=lambda agent: agent.task)
 
     def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
-        """Change an agent while it runs; what is not named stays as it was. Raises NotThere, and HoldfastError for a bad order."""
+        """Change an agent while it runs; what is not named stays as it was, and null takes an order back.
+
+        Raises NotThere, and HoldfastError for a bad order.
+        """
         agent = self._agents.get(f"{job}:{task}")
         if agent is None:
             have = ", ".join(each.task for each in self.of(job)) or "none"
             raise NotThere(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
         merged = {**agent.orders, **orders}
         self.orchestrator.supervisors.check_orders(self.orchestrator.job(job), task, merged)
-        agent.revision, agent.orders = agent.revision + 1, merged
+        agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}
         self.orchestrator.dispatch.touch([agent.node])
         self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
         return agent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -34,6 +35,8 @@ class Cover:
         problems = []
         if self.deadline_s is None:
             problems.append("no deadline set; give deadline_s, the seconds after its last input by which an epoch's output is due")
+        elif not math.isfinite(self.deadline_s):
+            problems.append(f"deadline_s wants a number of seconds, got {self.deadline_s:g}")
         elif self.deadline_s < self.epoch_s:
             problems.append(
                 f"the deadline of {self.deadline_s:g} s is below the epoch length of {self.epoch_s:g} s; "

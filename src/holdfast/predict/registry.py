@@ -48,7 +48,7 @@ def installed() -> dict[str, Factory]:
     return own | dict(sorted(others.items()))
 
 
-def make(name: str, **parameters: Any) -> Predictor:
+def make(name: str, /, **parameters: Any) -> Predictor:
     """The algorithm of that name with these parameters. Raises HoldfastError.
 
     >>> make("nearest-neighbours", k=3).least
@@ -61,7 +61,7 @@ def make(name: str, **parameters: Any) -> Predictor:
         predictor = factories[name](**parameters)
     except HoldfastError:
         raise
-    except Exception as error:  # another package's constructor may raise anything
+    except (Exception, SystemExit) as error:  # another package's constructor may raise anything
         raise HoldfastError(f"predictor '{name}' cannot be made: {type(error).__name__}: {error}") from error
     return _checked(name, predictor)
 

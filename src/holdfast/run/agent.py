@@ -115,7 +115,7 @@ class AgentProcess:
         self._revision = assigned.revision
         try:
             epoch_s = agent.timeline.epoch_s / agent.timeline.speed
-            agent.change(check_orders(assigned.orders, agent.contract, epoch_s=epoch_s).applied_to(agent.contract))
+            agent.change(check_orders(assigned.orders, agent.given, epoch_s=epoch_s).applied_to(agent.given))
             self._refused = None
             self._history.tell("agent", {"task": agent.task.name, "what": "changed", "orders": assigned.orders})
         except HoldfastError as error:

@@ -62,13 +62,21 @@ def predictors_of(contract: Contract) -> tuple[Predictor, ...]:
 def check_contract(contract: Contract, epoch_s: float) -> list[str]:
     """Everything wrong with a contract of prediction."""
     problems: list[str] = []
-    for build in (lambda: cover_of(contract, epoch_s), lambda: settings_of(contract), lambda: predictors_of(contract)):
+    for build in (lambda: cover_of(contract, epoch_s), lambda: settings_of(contract)):
         try:
             build()
         except ProblemsError as error:
             problems += error.problems
+    terms = contract.predicting
+    for name in sorted(terms.algorithms):
+        try:
+            least = make(name, **terms.algorithms[name]).least
         except HoldfastError as error:
             problems.append(str(error))
+            continue
+        if least > terms.depth:
+            said = f"predictor '{name}' needs {least} values of a series before it says anything, and depth lets {terms.depth} be kept"
+            problems.append(f"{said}; give a greater depth, or other parameters")
     return problems
 
 

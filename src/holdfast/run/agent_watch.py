@@ -29,8 +29,9 @@ OWN = (Quality.EXACT, Quality.TENTATIVE)
 class PredictionAgent:
     """Watches a task through the log alone: it needs no word from the task, and stalls with nothing that the task waits for.
 
-    `step` does what can be done now. Whatever an algorithm does wrong stays inside; a stream that cannot be predicted at all is
-    told in `problem`, and the task goes on without protection.
+    `given` is the contract it was made with, `contract` the one it goes by after changes. `step` does what can be done now.
+    Whatever an algorithm does wrong stays inside; a stream that cannot be predicted at all is told in `problem`, and the task goes
+    on without protection.
     """
 
     def __init__(
@@ -44,14 +45,16 @@ class PredictionAgent:
         learner: Executor,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.task, self.contract, self._outbox, self._clock = task, contract, outbox, clock
+        self.task, self.given, self.contract = task, contract, contract
+        self._outbox, self._clock = outbox, clock
         self.timeline: Timeline = outbox.timeline
         self._log = outbox.log
         self._inputs = [_Input(r, EpochLog(s), number) for r, s in zip(task.reads, stores, strict=True) for number in r.tasks]
         self.monitor = Monitor(cover_of(contract, self._epoch_s), [each.label for each in self._inputs])
         named = contract.predicting.keys
+        keys = keys if named is None else dict.fromkeys(task.makes, named)
         self.streams = [
-            WatchedStream(name, task.task, store=outbox.store, keys=named or keys[name], contract=contract, learner=learner)
+            WatchedStream(name, task.task, store=outbox.store, keys=keys[name], contract=contract, learner=learner)
             for name in task.makes
         ]
         self.problem: str | None = None

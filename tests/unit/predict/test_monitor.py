@@ -111,6 +111,7 @@ def test_a_stream_that_is_no_input_is_told():
     [
         ({"deadline_s": None}, "contract of prediction: no deadline set; give deadline_s"),
         ({"deadline_s": 0.5}, "the deadline of 0.5 s is below the epoch length of 1 s; give a longer deadline or shorter epochs"),
+        ({"deadline_s": float("inf")}, "deadline_s wants a number of seconds, got inf"),
         ({"lead_s": 3.0}, "lead_s wants 0 or more and less than the deadline of 2 s, got 3"),
         ({"most_epochs": 0}, "most_epochs wants a whole number of at least 1, got 0"),
         ({"late": "ignore"}, "late wants correct or drop, got 'ignore'"),

@@ -9,8 +9,10 @@ from obstore.store import MemoryStore
 
 from holdfast.errors import DocumentError, HoldfastError, ProblemsError
 from holdfast.log import EpochLog, Quality, Store
+from holdfast.manage.protocol import AssignedAgent
 from holdfast.model.document import check_document
 from holdfast.model.job import Contract, Job, Predicting, Reading, Task
+from holdfast.run.agent import AgentProcess
 from holdfast.run.agent_terms import check_orders, check_protection
 from holdfast.run.agent_watch import POLL_S, PredictionAgent
 from holdfast.run.outbox import Outbox
@@ -351,6 +353,24 @@ def test_algorithms_are_changed_while_it_runs_and_only_installed_ones():
         check_orders({"deadline_s": 0.5}, world.contract, epoch_s=1.0)
 
 
+def test_an_order_that_is_taken_back_leaves_what_the_contract_says(tmp_path):
+    world, process = World(), AgentProcess(tmp_path, "n2")
+    for revision, orders, deadline_s in ((1, {"deadline_s": 2.0}, 2.0), (2, {"lead_s": 0.1}, 1.0), (3, {"deadline_s": 0.1}, 1.0)):
+        process._obey(world.agent, AssignedAgent(job=1, task="racks/0", revision=revision, orders=orders))
+        assert world.agent.view()["deadline_s"] == deadline_s
+    assert "the deadline of 0.1 s is below the epoch length of 1 s" in process._refused
+    process._history.close()
+
+
+def test_a_stream_whose_contract_says_no_keys_is_one_series():
+    world = World(keys=("server",))
+    world.contract = world.contract.model_copy(update={"predicting": Predicting(keys=())})
+    world.agent = world.new_agent()
+    world.run(range(1, 13))
+    world.run([13], makes=False)
+    assert (world.agent.problem, world.first(13)) == (None, "predicted")
+
+
 def test_what_counts_as_accurate_is_the_contract_s_and_can_be_changed_while_it_runs():
     world = World(measure="mae")
     world.run(range(1, 13))
@@ -365,7 +385,13 @@ def test_what_counts_as_accurate_is_the_contract_s_and_can_be_changed_while_it_r
 
 def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_laid_out():
     contract = Contract(
-        protection="prediction", deadline_s=0.5, predicting=Predicting(depth=1, algorithms={"oracle": {}}, most_epochs=0)
+        protection="prediction",
+        deadline_s=0.5,
+        predicting=Predicting(
+            depth=1,
+            algorithms={"oracle": {}, "last-outcome": {"name": "first"}, "nearest-neighbours": {"k": 60}},
+            most_epochs=0,
+        ),
     )
     job = Job(job="j", application="app.py", log="x", contract=contract)
     with pytest.raises(ProblemsError) as found:
@@ -376,6 +402,8 @@ def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_
         "PE 'racks': most_epochs wants a whole number of at least 1, got 0",
         "PE 'racks': depth wants a whole number of at least 2, got 1",
         "PE 'racks': predictor 'oracle' is not installed",
+        "PE 'racks': predictor 'last-outcome' calls itself 'first'; the two must be the same",
+        "PE 'racks': predictor 'nearest-neighbours' needs 62 values of a series before it says anything, and depth lets 1 be kept",
     ):
         assert part in text
 
