@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from holdfast.cli.demo import example
-from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
+from holdfast.cli.ppa_runs import Step, real_runs
+from holdfast.cli.shared import json_option, print_json, progress_bar, say
 
 PARTS = ("simulated", "accuracy", "runs")
 
@@ -24,7 +25,7 @@ PARTS = ("simulated", "accuracy", "runs")
     default="all",
     show_default=True,
     help="Recovery at the paper's scale, simulated (Figures 7 to 10); accuracy of tentative output, by failing tasks on Spark "
-    "(Figures 12 and 13); recovery of real processes on Spark (Figures 7, 8 and 10, smaller).",
+    "(Figures 12 and 13); recovery and checkpoints of real processes on Spark (Figures 7 to 10, smaller).",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of traces and of the moments of failures."
@@ -45,7 +46,8 @@ def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, maste
     """Figures 7 to 10, 12 and 13: how long recovery takes, what checkpoints cost, and what tentative output is worth.
 
     Simulated: the topology of Figure 6 at the paper's rates, on 30 nodes. On Spark: top pages and traffic incidents over generated
-    traces with every task outside a plan failed; and three windowed PEs whose replicas are killed one at a time and all at once.
+    traces with every task outside a plan failed; three windowed PEs whose replicas are killed one at a time and all at once; and
+    PEs that are checkpointed at several intervals.
     What has been done is kept in --out: the same command goes on where it was stopped.
 
     \b
@@ -62,7 +64,7 @@ def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, maste
     steps = {
         "simulated": lambda: _simulated(seed, repetitions, out, workers=workers),
         "accuracy": lambda: _accuracy(seed, events, out, master=master),
-        "runs": lambda: _runs(out),
+        "runs": lambda: real_runs(out),
     }
     for name in PARTS if part == "all" else (part,):
         found, checks, parts = steps[name]()
@@ -76,9 +78,6 @@ def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, maste
     for check in document["findings"]:
         click.echo(f"{'holds' if check['holds'] else 'FAILS'}  {check['name']}: {check['ours']} (paper: {check['paper']})")
     say(f"report: {out / 'ppa.html'}")
-
-
-Step = tuple[dict[str, Any], Sequence[Any], list[str]]
 
 
 def _simulated(seed: int, repetitions: int, out: Path, *, workers: int) -> Step:
@@ -135,27 +134,6 @@ def _accuracy(seed: int, events: int, out: Path, *, master: str) -> Step:
 
 def _plain(plan: Any) -> dict[str, Any]:
     return {name: value for name, value in asdict(plan).items() if name != "key"}
-
-
-def _runs(out: Path) -> Step:
-    """Section VI-A as real runs."""
-    from holdfast.run.recovery_study import SECONDS, TECHNIQUES, findings, run_techniques
-    from holdfast.simulate.records import Records
-
-    end_in_order()
-    kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
-    missing = [technique for technique in TECHNIQUES if technique.name not in kept]
-    if missing:
-        say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
-        with tempfile.TemporaryDirectory(prefix="holdfast-ppa-") as folder:
-
-            def keep(run: Any) -> None:
-                kept.add({"key": run.technique, **run.document()})
-                say(f"{run.technique}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
-
-            run_techniques(missing, Path(folder) / "work", done=keep)
-    rows = [kept[technique.name] for technique in TECHNIQUES]
-    return {"runs": rows}, findings(rows), _run_sections(rows)
 
 
 def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> None:
@@ -266,34 +244,4 @@ def _accuracy_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             ],
         ),
         cards(plots),
-    ]
-
-
-def _run_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    from holdfast.report.page import heading, paragraph, table
-
-    def seconds(value: float | None) -> str:
-        return "-" if value is None else f"{value:.1f}"
-
-    return [
-        heading("Figures 7, 8 and 10, really run"),
-        paragraph(
-            "Three PEs with windows of 10 s in a row on two one-core nodes, 400 tuples a second. Silence: the longest that the "
-            "sink waited for an epoch, over an epoch's length. Latency: from noticing until the last task was where it had been; "
-            "where a replica went on there is none."
-        ),
-        table(
-            ("technique", "one task: silence (s)", "latency (s)", "all tasks: silence (s)", "latency (s)", "load average"),
-            [
-                (
-                    r["technique"],
-                    seconds(r["one_silence_s"]),
-                    seconds(r["one_latency_s"]),
-                    seconds(r["all_silence_s"]),
-                    seconds(r["all_latency_s"]),
-                    f"{r['load']:g}",
-                )
-                for r in rows
-            ],
-        ),
     ]

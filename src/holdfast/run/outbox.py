@@ -24,7 +24,8 @@ class Outbox:
     """The streams that one replica of a task makes.
 
     `patience_s` is how long a record of another replica is waited for before this one writes its own: 0 for the primary and for
-    eager secondaries. A quiet secondary that waited in vain stops waiting until it sees another's record again.
+    eager secondaries. A quiet secondary that waited in vain stops waiting until it sees another's record again. `waited_s` is how
+    long that was in all.
     """
 
     store: Store
@@ -35,6 +36,7 @@ class Outbox:
     patience_s: float = 0.0
     clock: Callable[[], float] = time.time
     log: EpochLog = field(init=False)
+    waited_s: float = field(default=0.0, init=False)
     _silent: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -93,11 +95,13 @@ class Outbox:
         if held is not None or self.patience_s == 0:
             self._silent = self._silent and held is None
             return held
-        until = time.monotonic() + (0.0 if self._silent else self.patience_s)
+        begun = time.monotonic()
+        until = begun + (0.0 if self._silent else self.patience_s)
         while held is None and time.monotonic() < until:
             time.sleep(POLL_S)
             held = self._held(stream, epoch, quality)
         self._silent = held is None
+        self.waited_s += time.monotonic() - begun
         return held
 
     def _held(self, stream: str, epoch: int, quality: Quality) -> Record | None:

@@ -119,17 +119,35 @@ def schedule() -> Schedule:
     return Schedule(faults=tuple(ScheduledFault(at_s=at_s, kind="crash", what="pe", target=who) for at_s, who in crashes))
 
 
-def write_windows(path: Path, *, seconds: int) -> None:
+def write_windows(path: Path, *, seconds: int, rate: int = RATE, keys: int = KEYS) -> None:
     """A trace of evenly spaced tuples whose keys come in turn."""
-    count = RATE * seconds
+    count = rate * seconds
     begins = datetime(2024, 1, 1, tzinfo=UTC)
-    times = [begins + timedelta(seconds=(n + 0.5) / RATE) for n in range(count)]
+    times = [begins + timedelta(seconds=(n + 0.5) / rate) for n in range(count)]
     seq = np.arange(1, count + 1)
-    columns = {"seq": seq, "time": pa.array(times, pa.timestamp("us", "UTC")), "key": seq % KEYS, "value": (seq % 97).astype(float)}
+    columns = {"seq": seq, "time": pa.array(times, pa.timestamp("us", "UTC")), "key": seq % keys, "value": (seq % 97).astype(float)}
     pq.write_table(pa.table(columns), path)
 
 
 def _run(cluster: LocalCluster, name: str, technique: Technique, application: Path, trace: Path, faults: Schedule) -> Ran:
+    terms = {
+        "replicas": dict.fromkeys(technique.replicated, 2),
+        "contract": {"checkpoint_epochs": technique.checkpoint_epochs},
+    }
+    return completed(cluster, name, application, trace, terms, what=technique.name, faults=faults)
+
+
+def completed(
+    cluster: LocalCluster,
+    name: str,
+    application: Path,
+    trace: Path,
+    terms: Mapping[str, Any],
+    *,
+    what: str,
+    faults: Schedule | None = None,
+) -> Ran:
+    """A job's run over a trace, to its end; `terms` are what else the job says. Raises HoldfastError of `what` where it fails."""
     document = {
         "job": name,
         "type": "finite",
@@ -137,13 +155,12 @@ def _run(cluster: LocalCluster, name: str, technique: Technique, application: Pa
         "feed": {"trace": str(trace)},
         "log": str(cluster.work / name / "log"),
         "out": str(cluster.work / name / "out"),
-        "replicas": dict.fromkeys(technique.replicated, 2),
-        "contract": {"checkpoint_epochs": technique.checkpoint_epochs},
+        **terms,
     }
     job = check_document(document, Job, thing="the study's job")
     ran = run_job(job, layout_of(job), cluster, schedule=faults)
     if ran.state != "completed" or ran.timeline is None:
-        raise HoldfastError(f"{technique.name}: the job ended as {ran.state}: {ran.reason or 'no reason given'}")
+        raise HoldfastError(f"{what}: the job ended as {ran.state}: {ran.reason or 'no reason given'}")
     return ran
 
 

@@ -54,16 +54,18 @@ class Replica:
         timeline: Timeline,
         fades: int | None = None,
         checkpointed: Callable[[int], None] = lambda epoch: None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.task, self.contract = task, contract
         self._inbox, self.outbox, self._compute = inbox, outbox, compute
         self._checkpoints, self._timeline, self._fades = checkpoints, timeline, fades
-        self._checkpointed = checkpointed
+        self._checkpointed, self._clock = checkpointed, clock
         self._most_epochs = MOST_EPOCHS
         self._failures = 0
         self._wary_to = timeline.first - 1
         self.saves_every = contract.checkpoint_epochs
         self.rows_read = 0
+        self._worked_s = 0.0
         self._looks_again_s = 0.0
         self.restore()
 
@@ -100,11 +102,29 @@ class Replica:
         return self._advance_clean() or ahead
 
     def save(self) -> None:
-        """Store the clean head, so that a replica started elsewhere need not begin further back."""
-        if self.clean.epoch > self._saved:
-            self._checkpoints.save(self.task.name, self.clean)
-            self._saved = self.clean.epoch
-            self._checkpointed(self._saved)
+        """Store the clean head, so that a replica started elsewhere need not begin further back.
+
+        The history is told what that took, with what upstream forgets because of it, beside the work since the one before.
+        """
+        if self.clean.epoch <= self._saved:
+            return
+        begun, since = self._clock(), self._saved
+        self._checkpoints.save(self.task.name, self.clean)
+        self._saved = self.clean.epoch
+        self._checkpointed(self._saved)
+        self.outbox.tell(
+            "checkpoint",
+            {
+                "task": self.task.name,
+                "producer": self.outbox.producer,
+                "since": since,
+                "epoch": self._saved,
+                "rows": sum(table.num_rows for table in self.clean.kept.values()),
+                "took_s": round(self._clock() - begun, 6),
+                "worked_s": round(self._worked_s, 6),
+            },
+        )
+        self._worked_s = 0.0
 
     def close(self) -> None:
         """Nothing is held that would outlive the loop."""
@@ -148,9 +168,9 @@ class Replica:
 
     def _skipped(self) -> bool:
         """Jump to a newer checkpoint of another replica where there is one: the log may be trimmed up to there."""
-        if time.monotonic() < self._looks_again_s:
+        if self._clock() < self._looks_again_s:
             return False
-        self._looks_again_s = time.monotonic() + LOOK_S
+        self._looks_again_s = self._clock() + LOOK_S
         newest = self._checkpoints.epoch(self.task.name)
         if newest is None or newest <= self.clean.epoch:
             return False
@@ -177,6 +197,14 @@ class Replica:
         return found
 
     def _run(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None = None) -> Head:
+        """What `_job` makes of it, and the time that takes; waiting for another replica is no work."""
+        begun, waited_s = self._clock(), self.outbox.waited_s
+        try:
+            return self._job(head, epochs, qualities, tainted=tainted)
+        finally:
+            self._worked_s += self._clock() - begun - (self.outbox.waited_s - waited_s)
+
+    def _job(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None) -> Head:
         """One job over a run of epochs, and its commits in order: the head after them, or the same one where it came to nothing.
 
         `tainted` is what the head after them is to say of its kept rows."""

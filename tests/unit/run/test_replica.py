@@ -153,6 +153,63 @@ def test_when_all_is_quiet_the_final_records_equal_the_run_without_faults(seed):
     assert not [event for kind, event in cluster.told if kind == "divergence"]
 
 
+def test_a_checkpoint_is_told_with_what_it_took_beside_the_work_since_the_one_before():
+    now = [0.0]
+
+    class Slow(Chain):
+        def run(self, new, head, span):
+            now[0] += 2.0
+            return super().run(new, head, span)
+
+    class SlowCheckpoints(Checkpoints):
+        def save(self, task, head):
+            now[0] += 0.5
+            super().save(task, head)
+
+    cluster = Cluster(Store(MemoryStore()))
+    a = Replica(
+        task("a"),
+        Contract(checkpoint_epochs=5),
+        inbox=Inbox(task("a").reads, [cluster.store], {"src": SCHEMA, "a": SCHEMA}),
+        outbox=cluster.outbox("a"),
+        compute=Slow("a"),
+        checkpoints=SlowCheckpoints(cluster.store),
+        timeline=TIMELINE,
+        checkpointed=lambda epoch: now.__setitem__(0, now[0] + 0.25),
+        clock=lambda: now[0],
+    )
+    for _ in range(EPOCHS):
+        cluster.produce()
+        assert a.step()
+    told = [event for kind, event in cluster.told if kind == "checkpoint"]
+    assert [(each["since"], each["epoch"], each["took_s"], each["worked_s"]) for each in told] == [
+        (-1, 4, 0.75, 10.0),
+        (4, 9, 0.75, 10.0),
+        (9, 11, 0.75, 4.0),
+    ]
+    assert {(each["task"], each["producer"], each["rows"]) for each in told} == {("a/0", "a", 1)}
+
+
+def test_what_a_quiet_secondary_waits_is_no_work():
+    now = [0.0]
+    cluster = Cluster(Store(MemoryStore()))
+    a = cluster.replicas[0]
+    a._clock = lambda: now[0]
+    publish = a.outbox.publish
+
+    def waits(*words, **options):
+        now[0] += 3.0
+        a.outbox.waited_s += 2.5
+        return publish(*words, **options)
+
+    a.outbox.publish = waits
+    cluster.produce()
+    assert a.step()
+    a.save()
+    (told,) = [event for kind, event in cluster.told if kind == "checkpoint"]
+    assert told["worked_s"] == 0.5
+
+
 def test_a_replica_that_is_behind_does_all_waiting_epochs_in_one_job():
     jobs = []
 
@@ -242,9 +299,11 @@ def test_a_quiet_secondary_writes_nothing_while_the_primary_does():
     cluster.produce()
     assert primary.step() and secondary.step()
     assert log.first("a", 0, epoch=1).producer == "primary"
+    assert secondary.outbox.waited_s == 0
     cluster.produce()
     assert secondary.step()
     assert log.first("a", 0, epoch=2).producer == "secondary"
+    assert secondary.outbox.waited_s >= 0.05
     assert len(list(cluster.store.names("data/a/"))) == 3
 
 

@@ -1,0 +1,138 @@
+"""The real runs of holdfast reproduce ppa: what is kept of them, and how it is told."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.cli.shared import end_in_order, say
+from holdfast.model.finding import Finding
+
+Step = tuple[dict[str, Any], Sequence[Finding], list[str]]
+
+
+def real_runs(out: Path) -> Step:
+    """Section VI-A on Spark: recovery, and the cost of checkpoints. Each run is kept in `out` when it has ended."""
+    recovered, costs = _recoveries(out), _costs(out)
+    return recovered[0] | costs[0], [*recovered[1], *costs[1]], [*recovered[2], *costs[2]]
+
+
+@contextmanager
+def _work() -> Iterator[Path]:
+    """A folder for the time of some runs. All that was started is ended when this process is told to end."""
+    end_in_order()
+    with tempfile.TemporaryDirectory(prefix="holdfast-ppa-") as folder:
+        yield Path(folder)
+
+
+def _recoveries(out: Path) -> Step:
+    """Figures 7, 8 and 10."""
+    from holdfast.run.recovery_study import SECONDS, TECHNIQUES, findings, run_techniques
+    from holdfast.simulate.records import Records
+
+    kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
+    missing = [technique for technique in TECHNIQUES if technique.name not in kept]
+    if missing:
+        say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
+        with _work() as folder:
+
+            def keep(run: Any) -> None:
+                kept.add({"key": run.technique, **run.document()})
+                say(f"{run.technique}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
+
+            run_techniques(missing, folder / "work", done=keep)
+    rows = [kept[technique.name] for technique in TECHNIQUES]
+    return {"runs": rows}, findings(rows), _recovery_sections(rows)
+
+
+def _costs(out: Path) -> Step:
+    """Figure 9."""
+    from holdfast.run.checkpoint_study import INTERVALS, RATES, SECONDS, WINDOW, findings, run_rates
+    from holdfast.simulate.records import Records
+
+    kept = Records(out / "checkpoints", {"intervals": list(INTERVALS), "window": WINDOW, "seconds": SECONDS})
+    missing = [rate for rate in RATES if str(rate) not in kept]
+    if missing:
+        say(f"checkpoints: {len(missing)} real runs of {SECONDS} s each, one after the other ...")
+        with _work() as folder:
+
+            def keep(run: dict[str, Any]) -> None:
+                kept.add({"key": str(run["rate"]), **run})
+                told = ", ".join(f"every {cost['interval_s']} s {cost['share']:.1%}" for cost in run["costs"])
+                say(f"{run['rate']} tuples a second: checkpoints {told} of what epochs take")
+
+            run_rates(missing, folder / "work", done=keep)
+    runs = [kept[str(rate)] for rate in RATES]
+    costs = [cost | {"load": run["load"]} for run in runs for cost in run["costs"]]
+    return {"checkpoint_runs": costs}, findings(runs), _cost_sections(costs)
+
+
+def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    from holdfast.report.page import heading, paragraph, table
+
+    def seconds(value: float | None) -> str:
+        return "-" if value is None else f"{value:.1f}"
+
+    return [
+        heading("Figures 7, 8 and 10, really run"),
+        paragraph(
+            "Three PEs with windows of 10 s in a row on two one-core nodes, 400 tuples a second. Silence: the longest that the "
+            "sink waited for an epoch, over an epoch's length. Latency: from noticing until the last task was where it had been; "
+            "where a replica went on there is none."
+        ),
+        table(
+            ("technique", "one task: silence (s)", "latency (s)", "all tasks: silence (s)", "latency (s)", "load average"),
+            [
+                (
+                    r["technique"],
+                    seconds(r["one_silence_s"]),
+                    seconds(r["one_latency_s"]),
+                    seconds(r["all_silence_s"]),
+                    seconds(r["all_latency_s"]),
+                    f"{r['load']:g}",
+                )
+                for r in rows
+            ],
+        ),
+    ]
+
+
+def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
+    from holdfast.report.page import cards, heading, paragraph, table
+    from holdfast.report.plot import line_plot
+
+    def line(rate: int) -> tuple[str, list[float], list[float]]:
+        mine = [cost for cost in costs if cost["rate"] == rate]
+        return f"{rate} tuples/s", [cost["interval_s"] for cost in mine], [cost["share"] for cost in mine]
+
+    lines = [line(rate) for rate in dict.fromkeys(cost["rate"] for cost in costs)]
+    columns = ("tuples/s", "interval (s)", "checkpoints", "rows of each", "checkpoint (ms)", "epoch (ms)", "share", "load average")
+    plot = line_plot(lines, x="checkpoint interval (s)", y="time, share of processing", title="Figure 9, really run", level=None)
+    return [
+        heading("Figure 9, really run: time of checkpoints, of that of processing, window 30 s"),
+        paragraph(
+            "Four PEs that do the same to the same stream side by side on two one-core nodes, each checkpointed at another "
+            "interval. Processing is reading, the Spark job and publishing; a checkpoint is writing the kept rows, with what "
+            "upstream forgets because of it. Counted once windows are full, in seconds of a clock."
+        ),
+        table(
+            columns,
+            [
+                (
+                    f"{c['rate']}",
+                    f"{c['interval_s']}",
+                    f"{c['checkpoints']}",
+                    f"{c['rows']:,.0f}",
+                    f"{1000 * c['checkpoint_s']:.1f}",
+                    f"{1000 * c['epoch_s']:.1f}",
+                    f"{c['share']:.4f}",
+                    f"{c['load']:g}",
+                )
+                for c in costs
+            ],
+        ),
+        cards([plot]),
+    ]
