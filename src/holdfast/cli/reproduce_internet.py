@@ -16,18 +16,6 @@ if TYPE_CHECKING:
 
     from holdfast.simulate.records import Record
 
-COLOURS = {
-    "--ink": "#1c2024",
-    "--faint": "#9aa3ab",
-    "--s0": "#2563a8",
-    "--s1": "#c2571a",
-    "--s2": "#2e8b57",
-    "--s3": "#8e44ad",
-    "--s4": "#b8860b",
-    "--s5": "#5f6b73",
-}
-"""The page's light colours, for pictures that stand alone."""
-
 
 @click.command()
 @click.option("--profile", type=click.Path(path_type=Path), help="CSV of period and count per minute. [default: generated]")
@@ -124,6 +112,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
     """Write internet.html, internet.json and the pictures."""
     from holdfast.assess.files import write_whole
     from holdfast.report.page import cards, heading, page, paragraph, table
+    from holdfast.report.plot import on_its_own
 
     plots = {f"output-{kind}": _output_plot(records, kind) for kind in ("rack", "pdu")} | {"cost-and-loss": _price_plot(document)}
     rows = _rows(document)
@@ -164,9 +153,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
     write_whole(out / "internet.json", json.dumps(document, indent=2))
     write_whole(out / "internet.html", page("A day of a data center", parts))
     for name, svg in plots.items():
-        for colour, value in COLOURS.items():
-            svg = svg.replace(f"var({colour})", value)
-        write_whole(out / f"{name}.svg", svg)
+        write_whole(out / f"{name}.svg", on_its_own(svg))
 
 
 def _struck(faults: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -1,17 +1,18 @@
-"""holdfast reproduce objectives: which objective foretells what failures do to the output of the example applications."""
+"""holdfast reproduce objectives: which objective foretells what failures do to the output, and whose plans leave the most of it."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.advise_loop import Loop
-from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
+from holdfast.cli.assess_campaign import campaign_of, scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
+from holdfast.cli.assess_progress import shown
 from holdfast.cli.demo import example
 from holdfast.cli.shared import json_option, print_json, say, spark_options, spark_session
 from holdfast.errors import HoldfastError
@@ -19,7 +20,12 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.advise.objectives import Foretold, Studied
+    from holdfast.advise.objectives import Studied
+    from holdfast.assess.assessment import Assessment
+    from holdfast.assess.case import Case
+    from holdfast.assess.runner import Way
+    from holdfast.assess.setting import Setting
+    from holdfast.assess.target import Target
 
 APPLICATIONS = ("bargain_discovery", "datacenter_monitor", "top_pages", "traffic_incidents")
 SHARES = (0.25, 0.5, 0.75)
@@ -29,9 +35,11 @@ SHARES = (0.25, 0.5, 0.75)
 @click.command()
 @click.option("--application", "wanted", multiple=True, type=click.Choice(APPLICATIONS), help="Only these.  [default: all]")
 @click.option("--generated", default=3, show_default=True, type=click.IntRange(0), help="Generated applications besides.")
-@click.option("--sets", default=12, show_default=True, type=click.IntRange(3), help="Sets of operators that fail together.")
+@click.option(
+    "--sets", default=12, show_default=True, type=click.IntRange(3), help="Sets of operators that fail together, at most."
+)
 @click.option("--events", default=60_000, show_default=True, type=click.IntRange(1000), help="Events of each generated trace.")
-@click.option("--outage", "outage_s", default=4.0, show_default=True, help="Seconds that a failure lasts, at the peak rate.")
+@click.option("--outage", default=4.0, show_default=True, help="Epochs that a failure lasts, at the peak rate.")
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of traces and of the sets.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("objectives"), show_default=True, help="Run again to resume.")
 @spark_options
@@ -41,7 +49,7 @@ def objectives(
     generated: int,
     sets: int,
     events: int,
-    outage_s: float,
+    outage: float,
     seed: int,
     out: Path,
     master: str,
@@ -50,84 +58,144 @@ def objectives(
 ) -> None:
     """Let sets of operators of applications fail together, and see which objective orders the damage as it is.
 
-    For every set the quality impact on the output is measured by injection. Output fidelity (PPA), internal completeness (LAAR),
+    For every set the damage to the output is measured by injection. Output fidelity (PPA), internal completeness (LAAR),
     criticality weighed by measured impacts, and the plain maximum of the impacts alone are held against it by rank correlation.
     Then every objective plans a quarter, half and three quarters of the operators, and all that its plan leaves open fails at once.
+    The objective whose plans fall least short of the best is the one to plan by.
 
     \b
     Example:
-      holdfast reproduce objectives --application bargain_discovery --sets 8
+      holdfast reproduce objectives --application bargain_discovery --generated 0 --sets 8
     """
-    from holdfast.advise.objectives import OBJECTIVES, agreement, worse
-
+    if not outage > 0:
+        raise HoldfastError(f"--outage: wanted more than 0 epochs, got {outage:g}")
     out.mkdir(parents=True, exist_ok=True)
     studied: dict[str, Studied] = {}
-    options = {"repetitions": 1, "outage_s": outage_s, "failover_s": None, "seed": seed}
     names = [*(wanted or APPLICATIONS), *(f"generated_{seed + number}" for number in range(generated))]
     with spark_session(master, memory, name="holdfast objectives") as spark:
         for name in names:
             say(f"{name} ...")
             try:
-                studied[name] = _study(spark, name, out / name, events=events, sets=sets, options=options)
+                studied[name] = _study(spark, name, out / name, events=events, sets=sets, outage=outage, seed=seed)
             except HoldfastError as error:
                 say(f"{name} is left out: {error}")
-    agreements = {name: agreement(study.sets) for name, study in studied.items()}
-    document = {
-        "seed": seed,
-        "agreement": agreements,
-        "mean": {each: fmean(row[each] for row in agreements.values()) for each in OBJECTIVES} if agreements else {},
-        "sets": {name: [asdict(each) for each in study.sets] for name, study in studied.items()},
-        "plans": {name: [asdict(each) for each in study.plans] for name, study in studied.items()},
-        "worse": {name: worse(study.plans) for name, study in studied.items()},
-    }
-    (out / "objectives.json").write_text(json.dumps(document, indent=2))
-    (out / "objectives.html").write_text(_page(agreements, studied, seed=seed, events=events, outage_s=outage_s))
+    if not studied:
+        raise HoldfastError("no application could be studied; what is said above tells why, of each")
+    command = (
+        f"holdfast reproduce objectives --generated {generated} --sets {sets} --events {events} --outage {outage:g} --seed {seed}"
+    )
+    command += "".join(f" --application {name}" for name in wanted)
+    document = {"command": command, "seed": seed, **_document(studied)}
+    _write(out, document, studied)
     print_json(document) if as_json else _tell(document, out)
 
 
-def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, options: dict[str, Any]) -> "Studied":
+def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
+    from holdfast.advise.objectives import OBJECTIVES, agreement, chosen, findings, shortfall, worse
+
+    agreements = {by: {name: agreement(study.sets, by) for name, study in studied.items()} for by in ("impact", "wrong")}
+    return {
+        "default": chosen(list(studied.values())),
+        "findings": [asdict(finding) for finding in findings(studied)],
+        "agreement": agreements,
+        "mean": {by: {each: fmean(row[each] for row in rows.values()) for each in OBJECTIVES} for by, rows in agreements.items()},
+        "shortfall": {by: shortfall(studied.values(), by) for by in ("impact", "wrong")},
+        "sets": {name: [asdict(each) for each in study.sets] for name, study in studied.items()},
+        "plans": {name: [asdict(each) for each in study.plans] for name, study in studied.items()},
+        "worse": {by: {name: worse(study.plans, by) for name, study in studied.items()} for by in ("impact", "wrong")},
+    }
+
+
+def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
     from holdfast.advise.budget import Budget
-    from holdfast.advise.candidate import candidates
-    from holdfast.advise.loss import losses_of, together_case
-    from holdfast.advise.objectives import Planned, Studied, failure_sets, foretell
+    from holdfast.advise.candidate import candidates, whole_operators
+    from holdfast.advise.loss import alone, losses_of
+    from holdfast.advise.objectives import Damage, Planned, Studied, damage, failure_sets, felt, foretell
     from holdfast.assess.case import Case
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets
     from holdfast.model.load import load_app
     from holdfast.model.tasks import topology_of
-    from holdfast.profile.measure import measure
 
     out.mkdir(parents=True, exist_ok=True)
     file, trace = _application(name, out), out / "trace.parquet"
     if not trace.exists():
-        _writer(name)(trace, events=events, seed=options["seed"])
+        _writer(name)(trace, events=events, seed=seed)
     app = load_app(file)
     graph = app.graph()
     choices = choose_targets(graph)
     with trace_rows(spark, graph, str(trace), columns=None) as frames:
-        measured = measure(spark, app, frames)
-        topology = topology_of(graph, name=app.name, rates=measured.leaving, shares=measured.shares)
         setting = Setting(spark, app, frames, scores=scores_of(app, ())[:1], jitter=8, section=SECTION)
-        loop = Loop(setting, subject_of(setting, file, str(trace), None), choices, topology, options, out)
-        first, _, single = loop.singles()
-        impact = {each: loss.mean for each, loss in single.items()}
-        count = len(loop.everything)
-        even = dict.fromkeys(loop.everything, 1.0)
-        budgets = sorted({max(1, round(count * share)) for share in SHARES})
-        plans = [(budget, plan) for budget in budgets for plan in candidates(loop.topology, impact, Budget(replicas=budget), even)]
-        drawn = [Case(failed) for failed in failure_sets(loop.everything, count=sets, seed=options["seed"])]
-        open_ = [tuple(each for each in loop.everything if each not in plan.protected) for _, plan in plans]
-        left = [together_case(failed, loop.everything, failover_s=loop.failover_s) for failed in open_]
-        _, assessed = loop.assessed(list(dict.fromkeys([*drawn, *left])), "together", offsets=first.offsets)
-    losses = losses_of(assessed.cases)
+        everything = tuple(name for name in graph.order if name in {choice.name for choice in choices})
+        trials = _Trials(setting, subject_of(setting, file, str(trace), None), outage * app.epoch_s, seed, out)
+        leaving = {each: float(len(seqs)) for each, seqs in setting.stream_seqs(everything).items()}
+        topology = whole_operators(topology_of(graph, name=app.name, rates=leaving))
+        first = trials.assessed([Case((choice.name,)) for choice in choices if choice.chosen], "alone")
+        single = alone(choices, losses_of(first.cases))
+        known = {view.case: damage(view) for view in first.cases}
+        seen: dict[Target, Damage] = {(each,): known.get(loss.case, Damage(0.0, 0.0)) for each, loss in single.items()}
+        budgets = sorted({min(len(everything) - 1, max(1, round(len(everything) * share))) for share in SHARES})
+        impact, even = {each: loss.mean for each, loss in single.items()}, dict.fromkeys(everything, 1.0)
+        plans = [(budget, plan) for budget in budgets for plan in candidates(topology, impact, Budget(replicas=budget), even)]
+        left = [felt(graph, set(everything) - set(plan.protected)) for _, plan in plans]
+        drawn = failure_sets(graph, everything, count=sets, seed=seed)
+        more = [Case(failed) for failed in dict.fromkeys([*drawn, *left]) if failed not in seen]
+        if more:
+            again = trials.assessed(more, "together", offsets=trials.offsets)
+            seen |= {case.target: damage(again.case(case.name)) for case in more}
     return Studied(
-        sets=tuple(foretell(loop.topology, single, case.target, measured=losses[case.name].mean) for case in drawn),
+        sets=tuple(foretell(topology, single, failed, measured=seen[failed]) for failed in drawn),
         plans=tuple(
-            Planned(budget, plan.objective, plan.protected, losses[case.name].mean)
-            for (budget, plan), case in zip(plans, left, strict=True)
+            Planned(budget, plan.objective, plan.protected, seen[failed])
+            for (budget, plan), failed in zip(plans, left, strict=True)
         ),
     )
+
+
+class _Trials:
+    """Trials of one application, each folder a campaign of its own; what was tried is not tried again."""
+
+    def __init__(self, setting: "Setting", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
+        self._setting, self._subject, self._outage_s, self._seed, self._out = setting, subject, outage_s, seed, out
+        self.offsets: tuple[int, ...] = ()
+        self._way: Way = "auto"
+
+    def assessed(self, cases: "Sequence[Case]", folder: str, *, offsets: tuple[int, ...] = ()) -> "Assessment":
+        """What these cases do, each for the whole outage; without offsets at such as the trace has room for.
+
+        Whether trials may share jobs is a matter of the operators, so it is tried where each fails alone, and holds for the rest.
+        """
+        from holdfast.assess.assessment import assess
+        from holdfast.assess.results import Results
+        from holdfast.assess.runner import Runner
+
+        wanted = {
+            "repetitions": 1,
+            "outages": (self._outage_s,),
+            "rate": "peak",
+            "targets": (folder,) if offsets else (),
+            "offsets": offsets,
+            "golden_runs": None,
+            "fault": "loss",
+            "section": None,
+            "threshold": 0.03,
+            "percentile": 0.9,
+            "jitter": 8,
+            "seed": self._seed,
+            "affected": None,
+        }
+        campaign = campaign_of(self._setting, cases, self._subject, wanted)
+        self.offsets = campaign.offsets
+        say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
+        results = Results(self._out / folder, campaign)
+        if not results.finished():
+            with results.locked(), shown() as progress:
+                setting = self._setting.sectioned(campaign.section)
+                Runner(setting, campaign, way=self._way, verify=not offsets).run(results, progress=progress)
+        facts, golden = results.read("facts") or {}, results.read("golden") or {}
+        self._way = "slow" if facts.get("why_slow") else "auto"
+        return assess(campaign, facts, golden, results.outcomes)[0]
 
 
 def _application(name: str, out: Path) -> Path:
@@ -142,68 +210,41 @@ def _application(name: str, out: Path) -> Path:
 
 
 def _writer(name: str) -> Callable[..., Any]:
+    """What writes the trace of an application, at a rate at which 60,000 events last some dozens of its epochs."""
     from holdfast.trace import write_market, write_pages, write_servers, write_traffic
 
-    writers: tuple[Callable[..., Any], ...] = (write_market, write_servers, write_pages, write_traffic)
-    return writers[APPLICATIONS.index(name)] if name in APPLICATIONS else write_market
+    writers: dict[str, Callable[..., Any]] = {
+        "datacenter_monitor": write_servers,
+        "top_pages": partial(write_pages, rate=200.0, peak=400.0),
+        "traffic_incidents": partial(write_traffic, users=4000, segments=200, rate=60.0, every_s=5.0),
+    }
+    return writers.get(name, write_market)
 
 
-def _tell(document: dict[str, Any], out: Path) -> None:
-    rows = {**document["agreement"], "mean": document["mean"]}
-    for name, row in rows.items():
+def _write(out: Path, document: Mapping[str, Any], studied: "Mapping[str, Studied]") -> None:
+    """Write objectives.json, objectives.html, and the table and the picture by themselves."""
+    from holdfast.assess.files import write_whole
+    from holdfast.report.objectives import foretold_picture, objectives_page, objectives_tables
+    from holdfast.report.plot import on_its_own
+
+    write_whole(out / "objectives.json", json.dumps(document, indent=2))
+    write_whole(out / "objectives.html", objectives_page(document, studied))
+    write_whole(out / "objectives.md", objectives_tables(document, studied))
+    write_whole(out / "objectives.svg", on_its_own(foretold_picture(document)))
+
+
+def _tell(document: Mapping[str, Any], out: Path) -> None:
+    for name, row in {**document["agreement"]["impact"], "mean": document["mean"]["impact"]}.items():
         click.echo(f"{name:20} " + "  ".join(f"{objective} {value:+.2f}" for objective, value in row.items()))
     for name, plans in document["plans"].items():
         for each in plans:
             who = ", ".join(each["protected"]) or "nothing"
-            click.echo(f"{name:20} {each['budget']} replicas by {each['objective']:11} {each['lost']:10.4g} lost  ({who})")
-    for name, cases in document["worse"].items():
-        for text in cases:
-            click.echo(f"{name}: {text}")
+            lost = each["lost"]
+            click.echo(
+                f"{name:20} {each['budget']} replicas by {each['objective']:11} impact {lost['impact']:10.4g}, {lost['wrong']:.2f} "
+                f"outages' worth wrong  ({who})"
+            )
+    for finding in document["findings"]:
+        click.echo(f"{'holds' if finding['holds'] else 'does not hold'}: {finding['name']}: {finding['ours']}")
+    click.echo(f"the objective to plan by: {document['default']}")
     click.echo(f"report: {out / 'objectives.html'}")
-
-
-def _page(found: dict[str, dict[str, float]], studied: "dict[str, Studied]", *, seed: int, events: int, outage_s: float) -> str:
-    from holdfast.advise.objectives import OBJECTIVES
-    from holdfast.report.page import cards, heading, page, paragraph, table
-    from holdfast.report.plot import SERIES, drawn
-
-    def picture(name: str, of: "Sequence[Foretold]") -> str:
-        def draw(axes: Any) -> None:
-            for number, objective in enumerate(("of", "ic", "criticality")):
-                axes.plot(
-                    [each.foretold[objective] for each in of],
-                    [each.measured for each in of],
-                    "o",
-                    color=SERIES[number],
-                    label=objective,
-                )
-            axes.set(xlabel="foretold loss", ylabel="measured impact", title=name)
-            axes.legend()
-
-        return drawn(draw, label=f"Foretold and measured loss of {name}")
-
-    rows = [[name, *(f"{row[each]:+.2f}" for each in OBJECTIVES)] for name, row in found.items()]
-    planned = [
-        [name, str(each.budget), each.objective, ", ".join(each.protected) or "nothing", f"{each.lost:,.4g}"]
-        for name, study in studied.items()
-        for each in study.plans
-    ]
-    return page(
-        "Which objective foretells the damage",
-        [
-            paragraph(
-                f"Rank correlation of what each objective foretold with the quality impact measured, over sets of operators that "
-                f"failed together for {outage_s:g} s at the peak rate; traces of {events:,} events, seed {seed}."
-            ),
-            table(["application", *OBJECTIVES], rows, names=["application"]),
-            heading("Foretold and measured"),
-            cards([picture(name, study.sets) for name, study in studied.items()]),
-            heading("What plans leave"),
-            paragraph(
-                "Quality impact when everything without a replica fails at once, by who made the plan and how many replicas it has."
-            ),
-            table(
-                ["application", "replicas", "plan by", "protects", "impact"], planned, names=["application", "plan by", "protects"]
-            ),
-        ],
-    )

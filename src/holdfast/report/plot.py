@@ -22,6 +22,18 @@ SERIES = ("#0a0b01", "#0a0b02", "#0a0b03", "#0a0b04", "#0a0b05", "#0a0b06")
 QUALITY = {"exact": "#0c0d01", "tentative": "#0c0d02", "predicted": "#0c0d03", "absent": "#0c0d04"}
 """The colours of qualities, which are those of the dashboard."""
 
+LIGHT = {
+    "--ink": "#1c2024",
+    "--faint": "#9aa3ab",
+    "--s0": "#2563a8",
+    "--s1": "#c2571a",
+    "--s2": "#2e8b57",
+    "--s3": "#8e44ad",
+    "--s4": "#b8860b",
+    "--s5": "#5f6b73",
+}
+"""The page's light colours, for pictures that stand alone."""
+
 LINES = ("-", "--", ":")
 """Styles that tell lines apart when there are more of them than colours."""
 
@@ -67,6 +79,17 @@ def drawn(draw: Callable[[Axes], None], *, label: str, width: float = WIDTH, hei
         text = io.StringIO()
         figure.savefig(text, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return _inline(text.getvalue(), label)
+
+
+def on_its_own(svg: str) -> str:
+    """A drawn element as a picture of its own, in the page's light colours.
+
+    >>> on_its_own('<path stroke="var(--s0)"/>')
+    '<path stroke="#2563a8"/>'
+    """
+    for name, colour in LIGHT.items():
+        svg = svg.replace(f"var({name})", colour)
+    return svg
 
 
 def _in_lines(title: str) -> str:

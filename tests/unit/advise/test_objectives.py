@@ -1,10 +1,33 @@
 """Sets that fail together, and how the objectives are held against them."""
 
-import pytest
+from types import SimpleNamespace
 
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import App
 from holdfast.advise.loss import Loss
-from holdfast.advise.objectives import Foretold, Planned, agreement, failure_sets, foretell, worse
+from holdfast.advise.objectives import (
+    Damage,
+    Foretold,
+    Planned,
+    Studied,
+    agreement,
+    chosen,
+    damage,
+    failure_sets,
+    felt,
+    findings,
+    foretell,
+    shortfall,
+    worse,
+)
+from holdfast.cli.reproduce_objectives import _document
 from holdfast.model.topology import TaskOperator, Topology
+from holdfast.report.objectives import foretold_picture, objectives_page, objectives_tables
+from holdfast.report.plot import on_its_own
 
 LINE = Topology(
     topology="line",
@@ -17,29 +40,115 @@ LINE = Topology(
 SINGLE = {name: Loss(name, (impact,)) for name, impact in {"read": 1.0, "count": 9.0, "sum": 2.0}.items()}
 
 
-def test_sets_differ_have_two_members_at_least_and_follow_from_the_seed():
-    sets = failure_sets(["read", "count", "sum"], count=10, seed=1)
-    assert sorted(sets) == sorted({("read", "count"), ("read", "sum"), ("count", "sum"), ("read", "count", "sum")})
-    many = [f"o{n}" for n in range(8)]
-    assert failure_sets(many, count=5, seed=1) == failure_sets(many, count=5, seed=1) != failure_sets(many, count=5, seed=2)
+def joined():
+    """Two sources, each through an operator of its own, into a join, and what follows it."""
+    app = App("joined")
+    left = app.source("left", "seq long")
+    right = app.source("right", "seq long")
+    one = app.operator(inputs=left, name="one")(lambda rows: rows)
+    two = app.operator(inputs=right, name="two")(lambda rows: rows)
+    both = app.operator(inputs=[one, two], name="both")(lambda rows, others: rows)
+    last = app.operator(inputs=both, name="last")(lambda rows: rows)
+    app.sink("out", last)
+    return app.graph()
+
+
+EVERYTHING = ("left", "right", "one", "two", "both", "last")
+
+
+@pytest.mark.parametrize(
+    ("failed", "left"),
+    [
+        ({"left", "one"}, {"left"}),
+        ({"left", "both"}, {"left", "both"}),
+        ({"left", "last"}, {"left", "last"}),
+        ({"left", "two", "both", "last"}, {"left", "two"}),
+        ({"both", "last"}, {"both"}),
+        (set(EVERYTHING), {"left", "right"}),
+    ],
+)
+def test_what_gets_nothing_anyway_may_fail_as_well(failed, left):
+    assert set(felt(joined(), failed)) == left
+
+
+@given(st.sets(st.sampled_from(EVERYTHING), min_size=1))
+def test_what_is_felt_of_what_is_felt_is_all_of_it(failed):
+    once = felt(joined(), failed)
+    assert once and set(once) <= failed
+    assert felt(joined(), once) == once
+
+
+def test_sets_are_all_felt_differ_and_follow_from_the_seed():
+    graph = joined()
+    sets = failure_sets(graph, EVERYTHING, count=100, seed=1)
+    assert len(set(sets)) == len(sets) > 10
+    assert all(felt(graph, failed) == failed for failed in sets)
+    assert failure_sets(graph, EVERYTHING, count=5, seed=1) == failure_sets(graph, EVERYTHING, count=5, seed=1)
+    assert failure_sets(graph, EVERYTHING, count=5, seed=1) != failure_sets(graph, EVERYTHING, count=5, seed=2)
 
 
 def test_a_lost_source_loses_everything_whatever_else_survives():
-    seen = foretell(LINE, SINGLE, ("read", "sum"), measured=3.0)
+    seen = foretell(LINE, SINGLE, ("read", "sum"), measured=Damage(3.0, 1.0))
     assert seen.foretold["of"] == pytest.approx(1.0)
     assert seen.foretold["alone"] == 2.0
-    assert seen.measured == 3.0
+    assert seen.measured == Damage(3.0, 1.0)
 
 
-def test_agreement_is_that_of_the_orders():
-    seen = [Foretold((str(n),), {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}, float(n)) for n in range(5)]
-    assert agreement(seen) == pytest.approx({"criticality": 1.0, "ic": 0.0, "of": -1.0, "alone": 1.0})
+def test_damage_is_the_impact_and_the_outages_worth_that_differs():
+    golden = np.array([10.0, 10.0, 10.0, 10.0])
+    offsets = [
+        SimpleNamespace(impact=4.0, local_golden=golden, local_faulty=np.array([0.0, 0.0, 10.0, 10.0])),
+        SimpleNamespace(impact=2.0, local_golden=golden, local_faulty=np.array([0.0, 0.0, 20.0, 10.0])),
+        SimpleNamespace(impact=0.0, local_golden=golden * 0, local_faulty=golden * 0),
+    ]
+    assert damage(SimpleNamespace(offsets=offsets, outage_sections=2)) == Damage(2.0, pytest.approx(2.5 / 3))
+
+
+def test_agreement_is_that_of_the_orders_and_rounding_orders_nothing():
+    def seen(n: int) -> Foretold:
+        said = {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}
+        return Foretold((str(n),), said, Damage(float(n), 7.0 + n * 1e-12))
+
+    sets = [seen(n) for n in range(5)]
+    assert agreement(sets) == pytest.approx({"criticality": 1.0, "ic": 0.0, "of": -1.0, "alone": 1.0})
+    assert agreement(sets, "wrong") == dict.fromkeys(("criticality", "ic", "of", "alone"), 0.0)
+
+
+def plans(budget: int, **lost: float) -> tuple[Planned, ...]:
+    return tuple(Planned(budget, objective, ("read",), Damage(value, value / 10)) for objective, value in lost.items())
 
 
 def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
-    def plans(budget: int, **lost: float) -> list[Planned]:
-        return [Planned(budget, objective, (), value) for objective, value in lost.items()]
-
     same = plans(1, measured=9.0, criticality=5.1, of=5.0, ic=7.0)
     behind = plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0)
     assert worse(same + behind) == ["with 2 replicas the plans from measured impacts lose 6, the others 5"]
+    assert worse(same + behind, "wrong") == ["with 2 replicas the plans from measured impacts lose 0.6, the others 0.5"]
+
+
+def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
+    alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.1, ic=5.0))
+    told = Studied((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
+    assert shortfall([alike]) == {"criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
+    assert chosen([alike]) == "criticality"
+    assert shortfall([told, alike]) == {"criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
+    assert chosen([told, alike]) == "measured"
+
+
+def test_a_finding_that_does_not_hold_names_application_and_budget():
+    study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
+    first, second = findings({"shop": study})
+    assert not first.holds
+    assert first.ours == "shop: with 2 replicas the plans from measured impacts lose 6, the others 5"
+    assert not second.holds
+
+
+def test_page_tables_and_picture_have_every_application_and_name_the_default():
+    sets = tuple(foretell(LINE, SINGLE, failed, measured=Damage(2.0, 1.0)) for failed in (("read",), ("count",), ("sum",)))
+    study = Studied(sets, plans(1, measured=5.0, criticality=4.0, of=5.0, ic=6.0))
+    document = {"command": "holdfast reproduce objectives", "seed": 1, **_document({"shop": study})}
+    assert document["default"] == "criticality"
+    page, tables = objectives_page(document, {"shop": study}), objectives_tables(document, {"shop": study})
+    assert "measured, weighed along the graph: its plans fall least short" in page
+    assert "| shop | 1 | 4, 0.40 | 5, 0.50 | 5, 0.50 | 6, 0.60 |" in tables
+    assert tables.startswith("`holdfast reproduce objectives`\n")
+    assert "var(" not in on_its_own(foretold_picture(document))
