@@ -70,7 +70,12 @@ def objectives(
     if not outage > 0:
         raise HoldfastError(f"--outage: wanted more than 0 epochs, got {outage:g}")
     out.mkdir(parents=True, exist_ok=True)
+    command = (
+        f"holdfast reproduce objectives --generated {generated} --sets {sets} --events {events} --outage {outage:g} --seed {seed}"
+    )
+    command += "".join(f" --application {name}" for name in wanted)
     studied: dict[str, Studied] = {}
+    document: dict[str, Any] = {}
     names = [*(wanted or APPLICATIONS), *(f"generated_{seed + number}" for number in range(generated))]
     with spark_session(master, memory, name="holdfast objectives") as spark:
         for name in names:
@@ -79,14 +84,11 @@ def objectives(
                 studied[name] = _study(spark, name, out / name, events=events, sets=sets, outage=outage, seed=seed)
             except HoldfastError as error:
                 say(f"{name} is left out: {error}")
+                continue
+            document = {"command": command, "seed": seed, **_document(studied)}
+            _write(out, document, studied)  # so far: what follows takes minutes
     if not studied:
         raise HoldfastError("no application could be studied; what is said above tells why, of each")
-    command = (
-        f"holdfast reproduce objectives --generated {generated} --sets {sets} --events {events} --outage {outage:g} --seed {seed}"
-    )
-    command += "".join(f" --application {name}" for name in wanted)
-    document = {"command": command, "seed": seed, **_document(studied)}
-    _write(out, document, studied)
     print_json(document) if as_json else _tell(document, out)
 
 
