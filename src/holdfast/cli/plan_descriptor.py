@@ -74,8 +74,8 @@ def plan_descriptor(
         click.echo(f"drew {plot}", err=True)
     if as_json:
         plain = [json.loads(document_text(one, json_text=True)) for one, _ in found]
-        whole = {"application": descriptor.application, "strategies": plain} if solver == "all" else plain[0]
-        click.echo(json.dumps(whole | report, indent=2))
+        whole = {"application": descriptor.application, "strategies": plain, **report} if solver == "all" else plain[0]
+        click.echo(json.dumps(whole, indent=2))
     else:
         _say(strategy, lines, compared=[one for one, _ in found] if solver == "all" else [])
     if report:

@@ -63,8 +63,8 @@ def plan_topology(
         click.echo(f"drew {plot}", err=True)
     if as_json:
         plain = [json.loads(document_text(document, json_text=True)) for document in documents]
-        whole = plain[0] if len(planners) == 1 else {"topology": topology.topology, "plans": plain}
-        click.echo(json.dumps(whole | report, indent=2))
+        whole = plain[0] if len(planners) == 1 else {"topology": topology.topology, "plans": plain, **report}
+        click.echo(json.dumps(whole, indent=2))
     else:
         if len(planners) > 1:
             _compare(documents)

@@ -44,6 +44,8 @@ class Written:
 class RateMeter:
     """The mean and the peak number of tuples per second, from ascending times that come in blocks.
 
+    The peak is the most in any whole second; the mean is never more, however short the time is in which all came.
+
     >>> meter = RateMeter()
     >>> meter.add(np.array([0, 400_000, 900_000, 1_000_000]))
     >>> meter.add(np.array([1_500_000, 1_600_000, 1_700_000, 2_000_000]))
@@ -69,4 +71,5 @@ class RateMeter:
 
     def statistics(self) -> dict[str, float]:
         span_s = (self._last_us - self._first_us) / 1e6
-        return {"rate_mean": self.rows / span_s if span_s else float(self.rows), "rate_peak": self.peak, "span_s": span_s}
+        mean = min(self.rows / span_s, float(self.peak)) if span_s else float(self.rows)
+        return {"rate_mean": mean, "rate_peak": self.peak, "span_s": span_s}

@@ -179,6 +179,20 @@ def test_check_blames_an_operator_that_fails_on_real_rows(holdfast, written, mar
     assert "failed in operator 'risky' (application.py:12): ZeroDivisionError" in ran.err
 
 
+def test_what_init_writes_is_sound_and_puts_something_out(holdfast, tmp_path):
+    made = tmp_path / "hot-sensors"
+    assert holdfast("init", made).code == 0
+    checked = holdfast("check", made / "app.py", "--trace", made / "readings.csv", "--rows", 200, "--epochs", 3)
+    assert checked.code == 0
+    assert checked.out == (
+        "hot-sensors: 3 operators, 1 of them stateful: compared\n"
+        "  the first law holds for every operator on 200 tuples cut into 3 epochs\n"
+    )
+    replayed = json.loads(holdfast("replay", made / "app.py", "--trace", made / "readings.csv", "--json").out)
+    assert replayed["rows"]["warnings"] > 0
+    assert replayed["scores"]["sum(above) of warnings"] > 0
+
+
 def test_profile_writes_a_descriptor_that_can_be_read_back(holdfast, bargain, market, tmp_path, monkeypatch):
     monkeypatch.setattr(import_module("holdfast.profile.measure"), "REPEATS", 1)
     out = tmp_path / "bargain.yaml"

@@ -174,3 +174,9 @@ def test_options_out_of_range_are_refused_by_name(kind, options, message, tmp_pa
 )
 def test_small_and_large_settings_work(kind, options, written):
     assert sum(table.num_rows for table in written(kind, events=2000, seed=1, **options).values()) == 2000
+
+
+@every_kind
+def test_the_average_is_not_above_the_peak_however_short_the_trace(kind, tmp_path):
+    account = WRITERS[kind](tmp_path / kind, events=1000, seed=1)
+    assert account.statistics["rate_mean"] <= account.statistics["rate_peak"]
