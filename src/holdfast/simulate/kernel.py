@@ -8,7 +8,9 @@ brought, whose output leaves when all of it is done.
 import numpy as np
 
 from holdfast.compiled import compiled
-from holdfast.simulate.life import checkpoint, choose, command, elect, recover, serves, settle, stand_in, strike, switch
+from holdfast.simulate.activation import choose, command, stand_in, switch
+from holdfast.simulate.recovery import checkpoint, recover, settle
+from holdfast.simulate.replicas import serves
 from holdfast.simulate.state import (
     CONFIGURATION,
     CONTROL,
@@ -26,6 +28,8 @@ from holdfast.simulate.state import (
     State,
     Troubles,
 )
+from holdfast.simulate.strike import strike
+from holdfast.simulate.takeover import elect
 
 SMOOTHING_STEPS = 100
 
