@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import json
 from collections import Counter
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.model.document import check_document
@@ -20,13 +22,15 @@ from holdfast.model.document import check_document
 Token = Literal["user", "node", "none"]
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
+UNREAD_BYTES, UNREAD_S = 256 * 1024 * 1024, 10.0
+"""How much is still taken, and for how long, of a body that is too long: who sends it hears of that only when it is done."""
 
 
 class Refusal(HoldfastError):
-    """An answer that is an error, with its status."""
+    """An answer that is an error, with its status. `unread`: the rest of the body is still to come."""
 
-    def __init__(self, status: int, text: str, *, headers: Mapping[str, str] | None = None) -> None:
-        self.status, self.headers = status, dict(headers or {})
+    def __init__(self, status: int, text: str, *, headers: Mapping[str, str] | None = None, unread: bool = False) -> None:
+        self.status, self.headers, self.unread = status, dict(headers or {}), unread
         super().__init__(text)
 
 
@@ -123,18 +127,36 @@ async def read_body(request: Request, most_bytes: int) -> bytes:
     """The body of a request, of at most so many bytes. Raises Refusal."""
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared) > most_bytes:
-        raise _too_long(most_bytes)
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async for part in request.stream():
-            size += len(part)
-            if size > most_bytes:
-                raise _too_long(most_bytes)
-            parts.append(part)
-    except ClientDisconnect:
-        raise Refusal(400, "the body ended before it was whole") from None
-    return b"".join(parts)
+        raise _too_long(most_bytes, unread=True)
+    body = bytearray()
+    more = True
+    while more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "the body ended before it was whole")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > most_bytes:
+            raise _too_long(most_bytes, unread=more)
+    return bytes(body)
+
+
+class Unread(Response):
+    """An answer to a body that is not taken. Closing the line with a part of it unread would reset it, and take the answer along:
+    so the answer comes first, and the rest of the body is taken and dropped, within bounds."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        left = UNREAD_BYTES
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(UNREAD_S):
+                while left > 0:
+                    message = await receive()
+                    left -= len(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        break
+        await send({"type": "http.response.body", "body": b""})
 
 
 def read_document(call: Call, body: bytes) -> Any:
@@ -194,7 +216,8 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
                 document = read_document(call, await read_body(request, call.most_bytes))
             return answered(await call.handler(Asked(request.path_params, query, document)))
         except Refusal as refusal:
-            return refused(refusal.status, str(refusal), headers=refusal.headers)
+            made = Unread if refusal.unread else Response
+            return refused(refusal.status, str(refusal), headers=refusal.headers, made=made)
         except asyncio.CancelledError:
             raise
         except HoldfastError as error:
@@ -217,8 +240,8 @@ def answered(answer: Answer | Stream) -> Response:
     return Response(content, status_code=answer.status, media_type="application/json")
 
 
-def refused(status: int, text: str, *, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(
+def refused(status: int, text: str, *, headers: Mapping[str, str] | None = None, made: type[Response] = Response) -> Response:
+    return made(
         json.dumps({"error": text}, ensure_ascii=True),
         status_code=status,
         media_type="application/json",
@@ -226,8 +249,9 @@ def refused(status: int, text: str, *, headers: Mapping[str, str] | None = None)
     )
 
 
-def _too_long(most_bytes: int) -> Refusal:
-    return Refusal(413, f"the body is too long; wanted at most {most_bytes} bytes", headers={"Connection": "close"})
+def _too_long(most_bytes: int, *, unread: bool) -> Refusal:
+    text = f"the body is too long; wanted at most {most_bytes} bytes"
+    return Refusal(413, text, headers={"Connection": "close"}, unread=unread)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
