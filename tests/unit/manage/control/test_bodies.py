@@ -1,6 +1,7 @@
 """Bodies that are too long, sent to a real server: who sends one hears what was wrong with it."""
 
 import asyncio
+import http.client
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -40,12 +41,21 @@ def served(folder) -> Iterator[str]:
 
 
 def test_a_job_that_is_too_long_is_refused_in_words_and_not_by_a_broken_line(tmp_path):
-    job = Job(job="a", host="light", pes={f"{n:05}{'x' * 90}": LightPe() for n in range(60_000)})
+    job = Job(job="a", host="light", pes={f"{n:05}{'x' * 90}": LightPe() for n in range(1_000)})
     with served(tmp_path) as url, Client(url, "user") as client:
         with pytest.raises(ClientError, match="the body is too long; wanted at most 10000 bytes") as caught:
             client.submit(job)
         assert caught.value.status == 413
         assert client.submit(Job(job="a", host="light", pes={"x": LightPe()})) == 1
+
+
+def test_who_sends_all_before_it_listens_hears_why_that_was_too_much(tmp_path):
+    with served(tmp_path) as url:
+        line = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+        line.request("POST", "/v1/jobs", body=b" " * 20_000_000, headers={"authorization": "Bearer user"})
+        answer = line.getresponse()
+        assert (answer.status, "wanted at most 10000 bytes" in answer.read().decode()) == (413, True)
+        line.close()
 
 
 def test_parts_without_end_are_taken_up_to_a_bound(tmp_path, monkeypatch):
