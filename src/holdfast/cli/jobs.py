@@ -4,11 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.orchestrators import clock, event_line, follow, orchestrator_options, watch_option
+from holdfast.cli.orchestrators import clock, event_line, follow, orchestrator_options, print_table, watch_option
 from holdfast.cli.shared import json_option, print_json, say
+
+MOST_CHARS = 240
 
 
 @click.command()
@@ -52,7 +53,9 @@ def jobs(
 
 
 def _show(found: list[dict[str, Any]]) -> None:
-    table = Table("job", "name", "type", "host", "state", "submitted", "why", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
+    for column in ("job", "name", "type", "host", "state", "submitted", "why"):
+        table.add_column(column, no_wrap=column not in ("name", "why"))
     for job in found:
         table.add_row(
             str(job["id"]),
@@ -61,6 +64,17 @@ def _show(found: list[dict[str, Any]]) -> None:
             job["host"],
             job["state"],
             clock(job["submitted_s"])[:8],
-            job["reason"].splitlines()[0] if job["reason"] else "",
+            shortened(job["reason"]),
         )
-    Console().print(table if found else "no jobs", markup=False)
+    print_table(table if found else "no jobs")
+
+
+def shortened(reason: str) -> str:
+    """A reason in one line; 'holdfast job' tells all of a long one.
+
+    >>> shortened("job 4 has 2 problems:\\n  - no stream 's'\\n  - no PE 'x'")
+    "job 4 has 2 problems: no stream 's'; no PE 'x'"
+    """
+    first, *rest = (line.strip().removeprefix("- ") for line in reason.splitlines() or [""])
+    told = " ".join([first, "; ".join(rest)]).strip()
+    return told if len(told) <= MOST_CHARS else told[: MOST_CHARS - 4] + " ..."

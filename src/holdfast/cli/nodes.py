@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from holdfast.cli.orchestrators import orchestrator_options
+from holdfast.cli.orchestrators import lasted, orchestrator_options, print_table
 from holdfast.cli.shared import json_option, print_json
 from holdfast.errors import HoldfastError
 
@@ -35,7 +35,7 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
             print_json({"nodes": client.nodes()})
             return
         if not watch:
-            Console(markup=False).print(table(client.nodes(), now_s=time.time()))
+            print_table(table(client.nodes(), now_s=time.time()))
             return
         with Live(console=Console(markup=False), refresh_per_second=4) as live:
             after = 0
@@ -52,9 +52,10 @@ def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
     """The nodes as a table, by name; in words where there are none."""
     if not found:
         return "no nodes; start one with 'holdfast node'"
-    shown = Table(box=None, header_style="bold")
+    shown = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("node", "state", "host", "labels", "cores", "memory", "replicas", "PE host", "since"):
-        shown.add_column(column, justify="right" if column in ("cores", "memory", "replicas") else "left", no_wrap=column == "node")
+        right = column in ("cores", "memory", "replicas", "since")
+        shown.add_column(column, justify="right" if right else "left", no_wrap=column not in ("labels", "PE host"))
     for node in found:
         shown.add_row(
             node["name"],
@@ -65,7 +66,7 @@ def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
             f"{node['memory_bytes'] / 2**30:.1f} GiB",
             f"{node['replicas']} of {node['slots']}",
             host_text(node),
-            f"{max(0.0, now_s - node['since_s']):.0f} s",
+            lasted(now_s - node["since_s"]),
         )
     return shown
 
@@ -87,4 +88,4 @@ def host_text(node: dict[str, Any]) -> str:
         return f"broken: {status['error']}"
     if not status.get("ready"):
         return "starting"
-    return f"ready, {status.get('cpu_s', 0):.0f} s CPU, {status.get('memory_bytes', 0) / 2**20:.0f} MiB"
+    return f"ready, {lasted(status.get('cpu_s', 0))} CPU, {status.get('memory_bytes', 0) / 2**20:.0f} MiB"

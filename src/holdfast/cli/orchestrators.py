@@ -1,5 +1,6 @@
 """What the commands that speak with an orchestrator have in common: where it is, how its jobs and events are shown."""
 
+import os
 import time
 from collections.abc import Callable
 from datetime import datetime
@@ -11,11 +12,14 @@ import click
 from holdfast.cli.shared import say
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from holdfast.manage.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 AWAY_S = 0.5
+UNBOUNDED = 100_000
 
 
 def orchestrator_options(command: F) -> F:
@@ -39,6 +43,28 @@ watch_option = click.option("--watch", is_flag=True, help="Go on showing what ha
 def clock(at_s: float) -> str:
     """A moment as the time of day."""
     return datetime.fromtimestamp(at_s).strftime("%H:%M:%S.%f")[:-3]
+
+
+def lasted(seconds: float) -> str:
+    """A length of time in the largest unit that tells enough.
+
+    >>> lasted(12.3), lasted(1800), lasted(100_000), lasted(1e6), lasted(-1)
+    ('12 s', '30 min', '28 h', '12 d', '0 s')
+    """
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
+
+def print_table(found: "Table | str") -> None:
+    """Print a table. Where no screen bounds it, it is as wide as it is: a row is a line for whatever reads on."""
+    from rich.console import Console
+
+    console = Console(markup=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = UNBOUNDED
+    console.print(found)
 
 
 def event_line(event: dict[str, Any]) -> str:

@@ -54,6 +54,9 @@ PASSING = frozenset(
 """What SQLite says of a file that is well and cannot be had now. It has one class of error for these and for all others."""
 
 
+LIKE = "sqlite:///jobs.db or postgresql://user@host/name"
+
+
 class Fenced(HoldfastError):
     """Another orchestrator has taken over."""
 
@@ -225,10 +228,18 @@ class Database:
 def _url(text: str) -> URL:
     try:
         url = make_url(text)
-    except ArgumentError:
-        raise HoldfastError(f"database '{text}': wanted a URL such as sqlite:///jobs.db or postgresql://user@host/name") from None
+    except (ArgumentError, ValueError):
+        shown = f"'...{text[text.rindex('@') :]}'" if "@" in text else f"'{text}'"  # what stands before it may be a password
+        raise HoldfastError(f"database {shown}: wanted a URL such as {LIKE}") from None
     if url.drivername in ("postgresql", "postgres"):
         url = url.set(drivername="postgresql+psycopg")
+    kind = url.drivername.partition("+")[0]
+    if kind not in ("postgresql", "sqlite"):
+        raise HoldfastError(f"database '{url.drivername}': wanted SQLite or PostgreSQL; give one such as {LIKE}")
+    if kind == "sqlite" and (not url.database or ":memory:" in url.database):
+        raise HoldfastError(
+            f"database '{text}' is in memory, and jobs must outlive this process; give a file, such as sqlite:///jobs.db"
+        )
     return url
 
 
@@ -243,7 +254,8 @@ def _engine(url: URL) -> Engine:
         given = patience if url.get_backend_name() == "postgresql" else {}
         return create_engine(url, pool_pre_ping=True, pool_size=3, connect_args=given)
     except (NoSuchModuleError, ModuleNotFoundError, ImportError) as error:
-        raise MachineError(f"database '{url.drivername}' needs a driver: {error}; pip install 'holdfast[postgresql]'") from error
+        mend = "leave the driver out of the URL" if url.get_backend_name() == "sqlite" else "pip install 'holdfast[postgresql]'"
+        raise MachineError(f"database '{url.drivername}' needs a driver: {error}; {mend}") from error
 
 
 def _set_up_sqlite(connection: Any, _: object) -> None:

@@ -159,7 +159,19 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
 
 @pytest.mark.parametrize(
     ("url", "error", "words"),
-    [("nonsense", HoldfastError, "wanted a URL such as sqlite:///jobs.db"), ("oddsql://x/y", MachineError, "needs a driver")],
+    [
+        ("nonsense", HoldfastError, "database 'nonsense': wanted a URL such as sqlite:///jobs.db"),
+        (
+            "postgresql://me:secret@db:high/jobs",
+            HoldfastError,
+            r"database '...@db:high/jobs': wanted a URL such as sqlite:///jobs.db",
+        ),
+        ("mysql://db/jobs", HoldfastError, "database 'mysql': wanted SQLite or PostgreSQL; give one such as sqlite:///jobs.db"),
+        ("sqlite://", HoldfastError, "is in memory, and jobs must outlive this process; give a file, such as sqlite:///jobs.db"),
+        ("sqlite:///:memory:", HoldfastError, "is in memory"),
+        ("sqlite+odd:///jobs.db", MachineError, "needs a driver: .*; leave the driver out of the URL"),
+        ("postgresql+odd://db/jobs", MachineError, r"needs a driver: .*; pip install 'holdfast\[postgresql\]'"),
+    ],
 )
 def test_a_database_that_cannot_be_used_is_told_in_words(url, error, words):
     with pytest.raises(error, match=words):
