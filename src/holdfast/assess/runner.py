@@ -9,8 +9,9 @@ from typing import Any, Literal
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case, Places, Tempo, Trial, astray, outage_name
 from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
+from holdfast.assess.fit import Rates, require_places, tempo_of, unchangeable
 from holdfast.assess.golden import Golden, load_golden, run_golden, save_golden
-from holdfast.assess.inject import Strike, fractions
+from holdfast.assess.inject import Strike
 from holdfast.assess.outcome import Outcome
 from holdfast.assess.pool import side_by_side
 from holdfast.assess.progress import Progress, Steps, silent
@@ -22,8 +23,6 @@ from holdfast.assess.verify import disagreement, one_of_each
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.model.fault import Divergence, Reordering
 
-Rates = Mapping[frozenset[str], Tempo]
-"""The rates of what operators, by all their names, or a source take in together."""
 Way = Literal["auto", "fast", "slow"]
 HELD = 8
 """Golden runs in memory at a time, however many repetitions there are."""
@@ -68,7 +67,7 @@ class Runner:
         }
         problems = astray(graph, campaign.cases, setting.sink)
         if isinstance(fault, Divergence):
-            problems += [_unchanged(setting, case) for case in campaign.cases if not has_fractions(setting, case)]
+            problems += unchangeable(setting, campaign.cases)
         if problems:
             raise ProblemsError("the campaign", problems)
         self.why_slow = "it was asked for" if way == "slow" else obstacle(setting, list(self.courses.values()))
@@ -252,47 +251,6 @@ class Runner:
 
     def _alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, Outcome]]:
         return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
-
-
-def require_places(setting: Setting, campaign: Campaign, rates: Rates) -> None:
-    """Raise ProblemsError with every place where the trace has no room for some trial, before any is run."""
-    places = setting.places(
-        campaign.cases, setting.stream_seqs({stream for case in campaign.cases for stream in setting.struck(case)})
-    )
-    problems: dict[str, None] = {}
-    for case in campaign.cases:
-        tempo = tempo_of(setting, places, case, rates)
-        tuples = max(case.tuples(outage_s, tempo.at(pace)) for outage_s in campaign.outages_s for pace in campaign.paces)
-        for offset in campaign.offsets:
-            try:
-                places.strike(setting.graph, case, offset=offset, tuples=tuples)
-            except HoldfastError as error:
-                problems[str(error)] = None  # an offset past the end is so for every case
-    if problems:
-        raise ProblemsError("the campaign", list(problems))
-
-
-def has_fractions(setting: Setting, case: Case) -> bool:
-    """Whether values of a case's streams can diverge."""
-    return any(fractions(setting.schemas[stream]) for stream in setting.struck(case))
-
-
-def _unchanged(setting: Setting, case: Case) -> str:
-    return (
-        f"a divergence changes fractional numbers, and what it would change at {case.name} ({', '.join(setting.struck(case))}) has "
-        "none; give other targets, or another fault"
-    )
-
-
-def tempo_of(setting: Setting, places: Places, case: Case, rates: Rates) -> Tempo:
-    """The rate at which a case loses tuples: as given for just these operators, else the sources' own, given or measured, scaled
-    by how many of their tuples come to flow there."""
-    if case.side == "input" and frozenset(case.target) in rates:
-        return rates[frozenset(case.target)]
-    given = [rates.get(frozenset({source.name})) for source in setting.graph.sources]
-    known = [tempo for tempo in given if tempo is not None]
-    together = Tempo(sum(tempo.average for tempo in known), sum(tempo.peak for tempo in known))
-    return places.tempo_of(setting.graph, case, sources=together if len(known) == len(given) else None)
 
 
 def _batched(

@@ -209,6 +209,8 @@ def _explain(request: "Request", *, as_json: bool) -> None:
 
 def _say(document: dict[str, Any], out: Path) -> None:
     """The report in a few lines: who matters most, and what a replica would change."""
+    from holdfast.assess.case import outage_name
+
     score = document["scores"][0]
     say(f"scored by {score['score']}; most critical first:")
     by_name = {case["case"]: case for case in score["cases"]}
@@ -219,9 +221,10 @@ def _say(document: dict[str, Any], out: Path) -> None:
         say(click.wrap_text(case["advice"], width=120, initial_indent="    ", subsequent_indent="    "))
     for each in score["what_if"]:
         say(
-            f"  if {each['failing']} fails and {each['group']} has a replica ({each['failover_s']:g} s): I "
+            f"  if {each['failing']} fails and {each['group']} has a replica ({outage_name(each['failover_s'])} s): I "
             f"{each['impact_before']:,.2f} to {each['impact_after']:,.2f}, R {each['recovery_before']} to {each['recovery_after']}"
         )
-    if score["spread_warning"]:
-        say(f"careful: golden runs differ by {score['spread']:.1%}")
+    for each in document["scores"]:
+        if each["spread_warning"]:
+            say(f"careful: {each['score']} differs by {each['spread']:.1%} between golden runs, more than the threshold")
     say(f"report: {out / 'report.html'}")

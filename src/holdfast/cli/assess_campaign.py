@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.case import Case, Tempo
+    from holdfast.assess.fit import Rates
     from holdfast.assess.progress import Progress
     from holdfast.assess.results import Results
-    from holdfast.assess.runner import Rates
     from holdfast.assess.score import OutputScore
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import Choice, Target
@@ -228,9 +228,10 @@ def carry_out(
 
     How far it is goes to `progress`, or is shown where none is given.
     """
+    from holdfast.assess.fit import require_places
     from holdfast.assess.law import require_law
     from holdfast.assess.results import Results
-    from holdfast.assess.runner import Runner, require_places
+    from holdfast.assess.runner import Runner
 
     require_places(setting, campaign, rates or {})
     results = Results(out, campaign)

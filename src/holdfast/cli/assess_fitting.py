@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.assess.case import Case, Pace, Places
-    from holdfast.assess.runner import Rates
+    from holdfast.assess.fit import Rates
     from holdfast.assess.setting import Setting
     from holdfast.model import Graph
 
@@ -40,7 +40,7 @@ def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "l
 
 def with_fractions(setting: "Setting", cases: "Sequence[Case]") -> "list[Case]":
     """The cases in whose streams values can diverge; all of them where none can, which the campaign refuses."""
-    from holdfast.assess.runner import has_fractions
+    from holdfast.assess.fit import has_fractions
 
     insensitive = [case.name for case in cases if not has_fractions(setting, case)]
     if not insensitive or len(insensitive) == len(cases):
@@ -59,7 +59,7 @@ def longest_loss(
     rates: "Rates",
 ) -> int:
     """How many tuples the longest outage takes from a case."""
-    from holdfast.assess.runner import tempo_of
+    from holdfast.assess.fit import tempo_of
 
     tempo = tempo_of(setting, places, case, rates)
     return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)

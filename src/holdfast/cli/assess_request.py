@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, ProblemsError
 
 if TYPE_CHECKING:
     from holdfast.assess.case import Case
-    from holdfast.assess.runner import Rates
+    from holdfast.assess.fit import Rates
     from holdfast.assess.score import OutputScore
     from holdfast.assess.target import Choice, Target
     from holdfast.model import App, Graph

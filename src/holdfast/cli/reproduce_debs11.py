@@ -134,8 +134,9 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
     from holdfast.assess.debs11 import FAILOVER_S, GROUP, findings, table_rows
     from holdfast.assess.files import write_whole
     from holdfast.assess.results import Results, read_campaign
-    from holdfast.report.assessment import WHAT_IF, spread_line, what_if_rows
+    from holdfast.report.assessment import WHAT_IF, what_if_rows
     from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
+    from holdfast.report.assessment_words import local_caption, spread_line
     from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
 
     campaign = read_campaign(out / "campaign")
@@ -164,6 +165,7 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
         heading("Figure 9: quality against offset"),
         cards([offset_plot(first)]),
         heading("Figure 10: local quality after the longest outage"),
+        paragraph(local_caption(campaign), note=True),
         cards([local_plot(first.case(name), campaign) for name in ("market", "quote_filter", "vwap", "trade_filter")]),
         heading("Figure 11: local quality of the most critical operator after outages of 2, 8 and 16 seconds"),
         cards(growth_plots(first, campaign)),

@@ -11,9 +11,11 @@ from typing import Any
 from holdfast.assess.advice import advise
 from holdfast.assess.assessment import Assessment, CaseView, as_they_are
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import outage_name
 from holdfast.assess.target import Choice
 from holdfast.assess.what_if import what_ifs
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
+from holdfast.report.assessment_words import how_it_was_run, local_caption, spread_warning, summary
 from holdfast.report.page import cards, heading, page, paragraph, table
 
 RANKING = ("rank", "operator", "what to do", "because")
@@ -33,7 +35,10 @@ def assessment_document(
         "identity": campaign.identity,
         "trials": campaign.size,
         "facts": {name: value for name, value in facts.items() if name != "affected"},
-        "choices": [{"name": c.name, "chosen": c.chosen, "why": list(c.why), "like": c.like} for c in choices],
+        "choices": [
+            {"name": c.name, "chosen": c.chosen, "tried": tried == "yes", "why": list(c.why), "like": c.like}
+            for c, (_, tried, _) in zip(choices, _tried_rows(campaign, choices), strict=False)
+        ],
         "scores": [_score_document(campaign, assessment, choices) for assessment in assessments],
     }
 
@@ -56,7 +61,16 @@ def assessment_csv(assessments: Sequence[Assessment]) -> str:
             for of_offset in view.offsets:
                 for (outage_s, pace), tuples, quality in zip(view.outages, view.tuples, of_offset.quality, strict=True):
                     writer.writerow(
-                        (assessment.score.expression, view.case, of_offset.offset, f"{outage_s:g}", pace, tuples, quality, *figures)
+                        (
+                            assessment.score.expression,
+                            view.case,
+                            of_offset.offset,
+                            outage_name(outage_s),
+                            pace,
+                            tuples,
+                            quality,
+                            *figures,
+                        )
                     )
     return text.getvalue()
 
@@ -68,8 +82,8 @@ def assessment_page(
     first = assessments[0]
     name = campaign.subject.get("application", "application")
     parts = [
-        paragraph(_summary(campaign, facts, first)),
-        *([paragraph(_spread_warning(first, campaign))] if first.spread_warning else []),
+        paragraph(summary(campaign, facts, first)),
+        *(paragraph(f"Careful: {spread_warning(each, campaign)}") for each in assessments if each.spread_warning),
         heading("Who needs protection"),
         table(RANKING, _ranking_rows(campaign, first, choices), words=("what to do", "because"), names=("operator",)),
         heading("The four metrics"),
@@ -84,17 +98,23 @@ def assessment_page(
         ),
         *_what_if(campaign, first),
         heading("Quality against outage"),
+        paragraph(
+            "Each point is an outage, from the shortest at the average rate to the longest at the peak rate, at the offset of the "
+            "largest quality impact; the line is fitted to them by least squares.",
+            note=True,
+        ),
         cards([outage_plot(view) for view in first.cases]),
         heading("Quality against offset, longest outage"),
         cards([offset_plot(first)]),
         heading("Local quality after the longest outage"),
+        paragraph(local_caption(campaign), note=True),
         cards([local_plot(view, campaign) for view in first.cases]),
         *_growth(campaign, first),
         *_other_scores(campaign, assessments),
         heading("Which operators were tried"),
-        table(("operator", "why"), [(c.name, str(c).partition(": ")[2]) for c in choices], words=("why",)),
+        table(("operator", "tried", "why"), _tried_rows(campaign, choices), words=("why",), names=("tried",)),
         heading("How it was run"),
-        *(paragraph(line, note=True) for line in _how(campaign, facts, first)),
+        *(paragraph(line, note=True) for line in how_it_was_run(campaign, facts, first)),
     ]
     return page(f"What losing an operator costs {name}", parts)
 
@@ -105,6 +125,17 @@ def metric_row(view: CaseView) -> tuple[str, ...]:
     return view.case, f"{view.outage_impact:.2f}", str(view.dependency), recovery, f"{view.impact:.2f}"
 
 
+def _tried_rows(campaign: Campaign, choices: Sequence[Choice]) -> list[tuple[str, str, str]]:
+    """Every operator: whether it was injected into, or another in its stead, and why."""
+    tried = {case.name for case in campaign.cases if case.failover_s is None}
+    rows = []
+    for choice in choices:
+        instead = f"as {choice.like}" if choice.like in tried else "no"
+        rows.append((choice.name, "yes" if choice.name in tried else instead, str(choice).partition(": ")[2]))
+    named = {choice.name for choice in choices}
+    return rows + [(name, "yes", "it was asked for") for name in sorted(tried - named)]
+
+
 def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
     if len(assessment.growth) < 2:
         return []
@@ -112,52 +143,11 @@ def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
     return [heading(f"How the damage of {name} grows with the outage"), cards(growth_plots(assessment, campaign))]
 
 
-def _summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
-    ranked = as_they_are(campaign, assessment) or list(assessment.ranking)
-    most, least = ranked[0], ranked[-1]
-    replicas = sum(case.failover_s is not None for case in campaign.cases)
-    place = "into" if campaign.fault.get("side", "input") == "input" else "on the way out of"
-    figures = ", ".join(f"{name} {value:g}" for name, value in campaign.fault.items() if name not in ("kind", "side"))
-    what = campaign.fault["kind"] + (f" ({figures})" if figures else "")
-    into = _counted(len(campaign.cases) - replicas, "target") + (
-        f" and {_counted(replicas, 'replicated group')}" if replicas else ""
-    )
-    if not most.impact:
-        found = "No section of the output left the threshold"
-    elif most is least:
-        found = f"{most.case} has a quality impact of {most.impact:,.2f}, {_recovered(most)}"
-    else:
-        found = (
-            f"Losing {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
-            f"losing {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
-        )
-    return (
-        f"{campaign.size:,} injections of {what} {place} {into} over "
-        f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {found}."
-    )
-
-
-def _recovered(view: CaseView) -> str:
-    return "not settled when the trace ended" if view.lasting else f"{_counted(view.recovery, 'section')} to recover"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _spread_warning(assessment: Assessment, campaign: Campaign) -> str:
-    return (
-        f"Careful: the score varies by {assessment.spread:.1%} between golden runs, more than the threshold of "
-        f"{campaign.threshold:.0%}. What looks like the effect of a fault may be the application's own variation; choose a "
-        "steadier score."
-    )
-
-
 def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for rank, view in enumerate(as_they_are(campaign, assessment), start=1):
         advice, others = advise(assessment, view), sharing(view, choices)
-        same = f" The same goes for {', '.join(others)}, which behaves alike." if others else ""
+        same = f" The same goes for {', '.join(others)}, which behave{'s' if len(others) == 1 else ''} alike." if others else ""
         rows.append((str(rank), view.case, f"{advice.said}.", f"{advice.because[:1].upper()}{advice.because[1:]}.{same}"))
     return rows
 
@@ -173,7 +163,7 @@ def what_if_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, 
         (
             each.failing,
             each.group,
-            f"{each.failover_s:g} s",
+            f"{outage_name(each.failover_s)} s",
             f"{each.impact_before:.2f}",
             f"{each.impact_after:.2f}",
             _times(each.impact_before, each.impact_after),
@@ -212,37 +202,6 @@ def _other_scores(campaign: Campaign, assessments: Sequence[Assessment]) -> list
     return [
         heading("The same outcomes under other scores"),
         table(("score", "from most to least critical", "spread of golden runs"), rows, words=("from most to least critical",)),
-    ]
-
-
-def spread_line(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
-    """How steady the score is without a fault (section 3)."""
-    if facts["deterministic"]:
-        return "Every run of this application gives the same output, so repetitions repeat it."
-    wandered = f"The arrival order of joined streams wandered by up to {campaign.jitter} tuples from run to run"
-    if len(assessment.golden) < 2:
-        return f"{wandered}; one golden run does not tell how far the score varies with it."
-    return (
-        f"{wandered}: over {len(assessment.golden)} golden runs {assessment.score.expression} varies by "
-        f"{assessment.spread:.2g} of its mean (standard deviation), where more than {campaign.threshold:g} would be warned about."
-    )
-
-
-def _how(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> list[str]:
-    source = facts["source"]
-    shared = (
-        "Trials shared Spark jobs, each in a lane of its own; a sample of them was compared with runs of their own."
-        if facts["why_slow"] is None
-        else f"Every trial was a run of the whole trace, because {facts['why_slow']}."
-    )
-    return [
-        f"Offsets (source tuples): {', '.join(f'{offset:,}' for offset in campaign.offsets)}. Outages (s): "
-        f"{', '.join(f'{outage:g}' for outage in campaign.outages_s)}, at the {' and '.join(campaign.paces)} rate of each target. "
-        f"Repetitions: {campaign.repetitions}; golden runs: {campaign.golden_runs}.",
-        f"The sources carry {source['average']:,.0f} tuples a second on average and {source['peak']:,.0f} at the peak.",
-        shared,
-        spread_line(campaign, facts, assessment),
-        f"Campaign {campaign.identity}, seed {campaign.seed}.",
     ]
 
 

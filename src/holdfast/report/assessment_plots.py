@@ -1,11 +1,14 @@
 """The plots of an assessment: quality against outage and offset, and section by section (DEBS'11, Figures 8 to 11)."""
 
+import math
+
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView, as_they_are
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.case import outage_name
 from holdfast.assess.metrics import fitted_line
 from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot
 
@@ -18,10 +21,13 @@ def outage_plot(view: CaseView) -> str:
     def draw(axes: Axes) -> None:
         ends = np.array([min(view.tuples), max(view.tuples)])
         axes.axhline(1.0, color=FAINT, linewidth=1)
-        axes.plot(ends, slope * ends + intercept, color=SERIES[1], label=f"f(x) = {slope:.2e} x + {intercept:.2f}")
+        if math.isfinite(intercept):  # where golden scores zero there is no quality to fit a line to
+            axes.plot(ends, slope * ends + intercept, color=SERIES[1], label=f"f(x) = {slope:.2e} x + {intercept:.2f}")
+            axes.legend()
         axes.plot(view.tuples, worst.quality, "o", color=SERIES[0])
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.set(xlabel="outage (tuples)", ylabel="quality score", title=f"{view.case}, offset {worst.offset:,}")
-        axes.legend()
 
     return drawn(draw, label=f"quality score of {view.case} against outage")
 
@@ -44,7 +50,8 @@ def growth_plots(assessment: Assessment, campaign: Campaign) -> list[str]:
     """Local quality score of the most critical case under a shorter, a longer and the longest outage (Figure 11)."""
     name, last = as_they_are(campaign, assessment)[0].case, len(assessment.growth) - 1
     chosen = sorted({(last + 1) // 3, 2 * (last + 1) // 3, last})
-    return [_local(view, campaign, name=f"{name}, {outage_s:g} s") for outage_s, view in (assessment.growth[at] for at in chosen)]
+    shown = [assessment.growth[at] for at in chosen]
+    return [_local(view, campaign, name=f"{name}, {outage_name(outage_s)} s") for outage_s, view in shown]
 
 
 def _local(worst: OffsetView, campaign: Campaign, *, name: str) -> str:
@@ -62,9 +69,10 @@ def _local(worst: OffsetView, campaign: Campaign, *, name: str) -> str:
             axes.annotate(
                 f"R = {worst.recovery}",
                 (at, 0.98),
-                (3, 0),  # points beside the line
+                (5, 0) if at <= sections[-1] - 0.12 * shown else (-5, 0),  # points beside the line, on the side with room
                 xycoords=("data", "axes fraction"),
                 textcoords="offset points",
+                ha="left" if at <= sections[-1] - 0.12 * shown else "right",
                 va="top",
                 color=INK,
             )

@@ -160,7 +160,51 @@ def test_golden_runs_that_differ_too_much_are_warned_about():
     assert first.spread == pytest.approx(0.0673, abs=1e-3)
     assert first.spread_warning
     page = assessment_page(campaign(), facts(), [first], CHOICES)
-    assert "the score varies by 6.7% between golden runs, more than the threshold of 3%" in page
+    assert "Careful: sum(x) varies by 6.7% between golden runs, more than the threshold of 3%" in page
+    beside = assessment_page(campaign(), facts(), assess(campaign(), facts(), runs, outcomes().items)[::-1], CHOICES)
+    assert "Careful: sum(x) varies by 6.7%" in beside and "Careful: count(x)" not in beside
+
+
+def test_the_page_says_who_was_tried_and_in_whose_stead():
+    some = campaign(cases=(Case(("loud",)), Case(("loud", "quiet"))))
+    about = facts(tuples={"loud": {"1 peak": 1, "2 peak": 2}, "loud+quiet": {"1 peak": 1, "2 peak": 2}}, affected=None)
+    first = assess(some, about, golden(), outcomes(some).items)[:1]
+    page = assessment_page(some, about, first, CHOICES)
+    rows = [("loud", "yes"), ("quiet", "no"), ("calm", "as loud"), ("loud+quiet", "yes")]
+    for name, tried in rows:
+        assert f'<td data-column="operator">{name}</td><td class=name data-column="tried">{tried}</td>' in page
+    document = assessment_document(some, about, first, CHOICES)
+    assert {choice["name"]: choice["tried"] for choice in document["choices"]} == {"loud": True, "quiet": False, "calm": False}
+
+
+def test_outages_that_six_digits_do_not_tell_apart_keep_their_own_tuples_and_names():
+    close = campaign(cases=(Case(("quiet",)),), outages_s=(1.0000001, 1.0000002))
+    about = facts(tuples={"quiet": {"1.0000001 peak": 100, "1.0000002 peak": 101}}, affected=None)
+    first = assess(close, about, golden(), outcomes(close).items)[0]
+    assert first.case("quiet").tuples == (100, 101)
+    assert [line.split(",")[3] for line in assessment_csv([first]).splitlines()[1:3]] == ["1.0000001", "1.0000002"]
+    assert "Outages (s): 1.0000001, 1.0000002, at the peak rate" in assessment_page(close, about, [first], CHOICES)
+
+
+def test_the_recovery_mark_of_local_quality_says_its_value_and_the_page_what_it_means():
+    first = assess(campaign(), facts(), golden(), outcomes().items)[0]
+    page = assessment_page(campaign(), facts(), [first], CHOICES)
+    plots = page.partition("Local quality after the longest outage")[2].partition("How the damage")[0]
+    assert [plots.count(f">R = {sections}<") for sections in (4, 2, 1)] == [1, 1, 1]
+    assert "The dashed line marks the recovery R at this offset: by then 90% of the sections outside the band" in plots
+
+
+def test_a_golden_score_of_zero_leaves_quality_open_and_is_shown_so():
+    none = {"runs": [{"sum(x)": [0.0] * SECTIONS, "count(x)": [0.0] * SECTIONS}] * 2}
+    about = facts(affected=None)
+    first = assess(campaign(), about, none, outcomes().items)[0]
+    assert np.isnan(first.case("loud").offsets[0].quality).all()
+    assert (first.case("loud").outage_impact, str(first.case("loud").dependency)) == (0.0, "(0.00, A)")
+    assert first.case("loud").recovery == 4  # errors count as 1 where golden scores nothing anywhere
+    document = json.loads(assessment_json(assessment_document(campaign(), about, [first], CHOICES)))
+    assert document["scores"][0]["cases"][0]["offsets"][0]["quality"] == [None, None]
+    page = assessment_page(campaign(), about, [first], CHOICES)
+    assert "f(x)" not in page and ">nan<" not in page
 
 
 def test_the_page_says_how_steady_the_score_is_without_a_fault():

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.assess.case import Case, Places, Tempo
-from holdfast.assess.runner import tempo_of
+from holdfast.assess.fit import tempo_of
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
