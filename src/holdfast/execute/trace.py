@@ -69,9 +69,9 @@ def require_there(path: str) -> None:
 def known_rows(graph: Graph, path: str) -> int | None:
     """How many rows a trace has where its files say so by themselves, which is Parquet on this machine; asks no Spark."""
     places = [path if len(graph.sources) == 1 else _place(path, source) for source in graph.sources]
-    files = [file for place in places for file in (_parquet_files(place) or [None])]
+    files = [_parquet_files(place) for place in places]
     try:
-        return sum(pq.read_metadata(file).num_rows for file in files if file) if None not in files else None
+        return sum(pq.read_metadata(file).num_rows for of_source in files for file in of_source) if all(files) else None
     except (pa.ArrowException, OSError):
         return None  # whoever reads the trace says what is wrong with it
 

@@ -15,7 +15,7 @@ from holdfast.assess.case import outage_name
 from holdfast.assess.target import Choice
 from holdfast.assess.what_if import what_ifs
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
-from holdfast.report.assessment_words import how_it_was_run, local_caption, spread_warning, summary
+from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary
 from holdfast.report.page import cards, heading, page, paragraph, table
 
 RANKING = ("rank", "operator", "what to do", "because")
@@ -91,9 +91,9 @@ def assessment_page(
         paragraph(
             "C: rank correlation of outage and quality. D: standard deviation of quality over offsets, and whether the analysis "
             "of variance accepts (A) or rejects (R) that offsets do not matter. "
-            f"R: sections of {campaign.section:,} keys until {campaign.percentile:.0%} of the sections more than "
-            f"{campaign.threshold:.0%} off have passed; a + says that the output had not settled when the trace ended. I: their "
-            "squared errors, summed. R and I are of the longest outage and the worst offset.",
+            f"R: sections of {campaign.section:,} keys until {percent(campaign.percentile)} of the sections more than "
+            f"{percent(campaign.threshold)} off have passed; a + says that the output had not settled when the trace ended. I: "
+            "their squared errors, summed. R and I are of the longest outage and the worst offset.",
             note=True,
         ),
         *_what_if(campaign, first),

@@ -43,12 +43,21 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
+def percent(share: float) -> str:
+    """A share in per cent, with as many digits as it has.
+
+    >>> percent(0.03), percent(0.005)
+    ('3%', '0.5%')
+    """
+    return f"{100 * share:g}%"
+
+
 def spread_warning(assessment: Assessment, campaign: Campaign) -> str:
     """That a score varies too much without a fault (section 3)."""
     much = f"by {assessment.spread:.1%}" if math.isfinite(assessment.spread) else "around zero"
     return (
-        f"{assessment.score.expression} varies {much} between golden runs, more than the threshold of {campaign.threshold:.0%}. "
-        "What looks like the effect of a fault may be the application's own variation; choose a steadier score."
+        f"{assessment.score.expression} varies {much} between golden runs, more than the threshold of "
+        f"{percent(campaign.threshold)}. What looks like the effect of a fault may be the application's own variation; choose a steadier score."
     )
 
 
@@ -56,8 +65,9 @@ def local_caption(campaign: Campaign) -> str:
     """What the plots of local quality show."""
     return (
         f"Section by section from the fault on, at the offset of the largest quality impact, as a share of what golden runs score. "
-        f"The band is the threshold of {campaign.threshold:.0%}. The dashed line marks the recovery R at this offset: by then "
-        f"{campaign.percentile:.0%} of the sections outside the band have passed. The table above has the longest R of all offsets."
+        f"The band is the threshold of {percent(campaign.threshold)}. The dashed line marks the recovery R at this offset: by then "
+        f"{percent(campaign.percentile)} of the sections outside the band have passed. The table above has the longest R of all "
+        "offsets."
     )
 
 
