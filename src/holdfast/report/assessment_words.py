@@ -57,7 +57,8 @@ def spread_warning(assessment: Assessment, campaign: Campaign) -> str:
     much = f"by {assessment.spread:.1%}" if math.isfinite(assessment.spread) else "around zero"
     return (
         f"{assessment.score.expression} varies {much} between golden runs, more than the threshold of "
-        f"{percent(campaign.threshold)}. What looks like the effect of a fault may be the application's own variation; choose a steadier score."
+        f"{percent(campaign.threshold)}. What looks like the effect of a fault may be the application's own variation; choose a "
+        "steadier score."
     )
 
 
