@@ -1,6 +1,5 @@
 """A campaign from a command's options to its reports."""
 
-import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -148,9 +147,11 @@ def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> 
 
 def named_subject(app: "App", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
     """As much of a subject as is known before the trace is read."""
+    from holdfast.model.own_files import application_hash
+
     return {
         "application": app.name,
-        "application_sha256": hashlib.sha256(app_file.read_bytes()).hexdigest()[:16],
+        "application_sha256": application_hash(app_file),
         "trace": Path(trace).name,
         "columns": mapping,
     }
@@ -240,7 +241,9 @@ def carry_out(
             try:
                 if check and not results.done():
                     require_law(setting, progress=told)
-                runner = Runner(setting, campaign, way=way, rates=rates, progress=told)
+                facts = results.read("facts")
+                compared = facts is not None and facts["why_slow"] is None  # by the process that began it
+                runner = Runner(setting, campaign, way=way, verify=not compared, rates=rates, progress=told)
                 if runner.why_slow:
                     say(f"each trial is a run of the whole trace: {runner.why_slow}")
                 runner.run(results, parallel=parallel, progress=told)

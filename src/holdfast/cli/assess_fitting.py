@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.cli.shared import say
-from holdfast.errors import HoldfastError
+from holdfast.errors import ProblemsError
 
 if TYPE_CHECKING:
     from holdfast.assess.case import Case, Pace, Places
@@ -92,13 +92,17 @@ def fitting_section(setting: "Setting", longest_s: float) -> int:
 
 
 def spread_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
-    """Five offsets spread over as much of the trace as leaves room for what every case loses; HoldfastError where none does."""
+    """Five offsets spread over as much of the trace as leaves room for what every case loses; ProblemsError where none does."""
     room = {case: places.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
     short = [case for case, offsets in room.items() if not offsets]
     if short:
-        raise HoldfastError(
-            f"the longest outage is longer than the trace: it takes {lost[short[0]]:,} tuples from {short[0].name}, which has "
-            f"{places.count(graph, short[0]):,}; give shorter outages with --outage, or a longer trace"
+        raise ProblemsError(
+            "the campaign",
+            [
+                f"the longest outage is longer than the trace: it takes {lost[case]:,} tuples from {case.name}, which has "
+                f"{places.count(graph, case):,}; give shorter outages with --outage, or a longer trace"
+                for case in short
+            ],
         )
     least = min(room.values(), default=0)
     return tuple(sorted({int(least * share) for share in (0.1, 0.3, 0.5, 0.7, 0.9)}))

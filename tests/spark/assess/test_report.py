@@ -58,6 +58,21 @@ def test_a_campaign_ends_in_a_report_and_a_finished_one_is_not_run_again(setting
     assert carry_out(setting, campaign(), tmp_path, choices=choices, check=False) == document
 
 
+def test_preparation_tells_how_far_it_is_and_is_not_compared_again_when_a_campaign_goes_on(setting, tmp_path, monkeypatch):
+    told = []
+    quotes = campaign(cases=(Case(("quote_filter",)),), outages_s=(0.2,))
+    document = carry_out(setting, quotes, tmp_path, choices=(), check=False, progress=lambda *said: told.append(said))
+    assert told[:4] == [("preparing", done, 3) for done in range(4)]
+    assert told[4:] == [("golden runs", 0, 1), ("golden runs", 1, 1), ("trials", 0, 1), ("trials", 1, 1)]
+    for file in (tmp_path / "outcomes").iterdir():
+        file.unlink()
+    told.clear()
+    monkeypatch.setattr("holdfast.assess.runner.disagreement", lambda *_, **__: pytest.fail("it was compared again"))
+    again = carry_out(setting, quotes, tmp_path, choices=(), check=False, progress=lambda *said: told.append(said))
+    assert told == [("preparing", 0, 1), ("preparing", 1, 1), ("trials", 0, 1), ("trials", 1, 1)]
+    assert again["scores"][0]["cases"][0]["offsets"] == document["scores"][0]["cases"][0]["offsets"]
+
+
 def test_an_offset_past_the_end_is_refused_before_anything_runs(setting, tmp_path, capsys):
     with pytest.raises(HoldfastError, match="offset 4,000 lies past the end of the trace, which has 4,000 source tuples"):
         carry_out(setting, campaign(offsets=(4000,)), tmp_path / "new", choices=())
@@ -76,5 +91,7 @@ def test_an_application_that_breaks_the_first_law_is_refused(spark):
     app.sink("out", numbered)
     rows = spark.range(20).selectExpr("id as seq", "timestamp_millis(id) as time")  # all of them in one epoch
     setting = Setting(spark, app, {"orders": rows}, scores=scores_of(app, ()), jitter=0, section=10)
+    told = []
     with pytest.raises(ApplicationError, match=r"operator 'numbered' .* breaks the first law"):
-        require_law(setting)
+        require_law(setting, progress=lambda *said: told.append(said))
+    assert told == [("operators checked against the first law", done, 1) for done in (0, 1)]

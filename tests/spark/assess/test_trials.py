@@ -167,10 +167,16 @@ def run_both(setting, campaign, folder):
     return (dict(Results(folder / name, campaign).outcomes()) for name in ("fast", "slow"))
 
 
-@pytest.mark.parametrize("kind", ["duplication", "divergence"])
-def test_other_faults_in_one_job_give_what_a_run_of_each_gives(spark, market, tmp_path, kind):
+@pytest.mark.parametrize(
+    ("fault", "case"),
+    [
+        ({"kind": "duplication", "share": 0.5}, Case(("market",))),
+        ({"kind": "divergence", "side": "output"}, Case(("vwap",), loses="output")),
+    ],
+)
+def test_other_faults_in_one_job_give_what_a_run_of_each_gives(spark, market, tmp_path, fault, case):
     setting = bargains(spark, market)
-    campaign = campaign_of(setting, (Case(("market",)),), fault={"kind": kind}, offsets=(500,), repetitions=1, golden_runs=1)
+    campaign = campaign_of(setting, (case,), fault=fault, offsets=(500,), repetitions=1, golden_runs=1)
     fast, slow = run_both(setting, campaign, tmp_path)
     assert set(fast) == set(slow) == set(campaign.trials())
     assert any(len(outcome.sections) for outcome in slow.values())
