@@ -103,7 +103,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     from holdfast.model.document import read_document
     from holdfast.model.schedule import Schedule
     from holdfast.run.cluster import LocalCluster
-    from holdfast.run.experiment import new_folder, run_job
+    from holdfast.run.experiment import new_folder, require_new, run_job
     from holdfast.run.layout import layout_of
     from holdfast.run.view import View
 
@@ -112,6 +112,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     work = new_folder(work)
     job = _job(application, work, options)
     layout = layout_of(job)
+    require_new(job, layout)
     cluster = LocalCluster(
         work,
         nodes=options["nodes"],

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
@@ -187,3 +188,15 @@ def new_folder(work: Path) -> Path:
         raise HoldfastError(f"'{work}' is not empty; give another --work, or remove what an earlier run left there")
     work.mkdir(parents=True, exist_ok=True)
     return work.resolve()
+
+
+def require_new(job: Job, layout: Layout) -> None:
+    """Raise HoldfastError where a job's log or output has been written to before: what this run's history does not tell of cannot
+    be judged by it."""
+    assert job.log is not None and job.out is not None
+    if timeline_of(Store(job.log)) is not None:
+        raise HoldfastError(f"the log at '{job.log}' is that of an earlier run; give another --log, or remove it")
+    out = Store(job.out)
+    for sink in sorted(task.pe for task in layout.tasks if task.kind == "sink"):
+        if any(out.names(f"{quote(sink, safe='')}/")):
+            raise HoldfastError(f"'{job.out}' has the output of an earlier run at '{sink}'; give another --out, or remove it")

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 from pyspark.sql import SparkSession
 
-from holdfast.errors import HoldfastError, MachineError
+from holdfast.errors import HoldfastError, LogError, MachineError
 from holdfast.execute.session import Pulse, open_session
 from holdfast.manage.protocol import Assigned, Assignment, HostStatus, ReplicaStatus
 from holdfast.run.history import History
@@ -75,7 +75,7 @@ class Host:
         self._error: str | None = None
         self._about: dict[str, str] = {}
         self._process = psutil.Process()
-        self._written = threading.Lock()
+        self._written, self._loading = threading.Lock(), threading.Lock()
         self.stopping = threading.Event()
 
     def run(self, master: str, memory: str, *, cores: int, ui: bool) -> None:
@@ -140,30 +140,40 @@ class Host:
     def _start(self, assigned: Assigned) -> None:
         assert self._spark is not None
         try:
-            job = self._job(assigned.job)
-        except (HoldfastError, KeyError) as error:
-            said = str(error) if isinstance(error, HoldfastError) else f"its assignment does not describe job {assigned.job}"
-            status = ReplicaStatus(key=assigned.key, incarnation=assigned.incarnation, state="failed", error=said)
+            self._job(assigned.job)
+        except LogError:
+            pass  # its loop looks again
+        except HoldfastError as error:
+            status = ReplicaStatus(key=assigned.key, incarnation=assigned.incarnation, state="failed", error=str(error))
             self._refused[assigned.key] = status
             return
-        group = f"{job.job.job}: {assigned.pe}/{assigned.task}"
+        group = f"{self._assignment.jobs[assigned.job]['job']['job']}: {assigned.pe}/{assigned.task}"
         cancel = self._spark.sparkContext.cancelJobGroup
-        self._loops[assigned.key] = Loop(assigned, job.worker, ranked=job.ranked, cancel=lambda: cancel(group))
+        self._loops[assigned.key] = Loop(
+            assigned,
+            lambda assigned, stopped: self._job(assigned.job).worker(assigned, stopped),
+            ranked=lambda worker, rank: self._job(assigned.job).ranked(worker, rank),
+            cancel=lambda: cancel(group),
+        )
         self._refused.pop(assigned.key, None)
         self._tell("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})
 
     def _job(self, number: int) -> RunningJob:
-        if number not in self._jobs:
-            assert self._spark is not None
-            self._jobs[number] = RunningJob(
-                self._spark,
-                number,
-                self._assignment.jobs[number],
-                node=self._node,
-                tell=self._tell,
-                scratch=self._work / "scratch",
-            )
-        return self._jobs[number]
+        """A job as it runs here, loaded when it is asked for first. Raises HoldfastError."""
+        assert self._spark is not None
+        with self._loading:
+            if number not in self._jobs:
+                if "job" not in self._assignment.jobs.get(number, {}):
+                    raise HoldfastError(f"its assignment does not describe job {number}")
+                self._jobs[number] = RunningJob(
+                    self._spark,
+                    number,
+                    self._assignment.jobs[number],
+                    node=self._node,
+                    tell=self._tell,
+                    scratch=self._work / "scratch",
+                )
+            return self._jobs[number]
 
     def _obey_faults(self) -> None:
         """Bring about what a fault schedule wants of single replicas: files in a folder, each done once and told.

@@ -24,6 +24,7 @@ from holdfast.model.document import check_document
 from holdfast.model.job import Job, Reading, Task
 from holdfast.model.load import load_app
 from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.claim import claim
 from holdfast.run.inbox import Inbox
 from holdfast.run.joining import Foreign, join, reader_name, remembered
 from holdfast.run.loop import Worker
@@ -55,6 +56,7 @@ class RunningJob:
         self.graph = self.app.graph()
         self.schemas = analyse(self.graph, spark, name=self.app.name)
         self.store = Store(self.job.log)
+        claim(self.store, self.job, self.app.name, self.tasks)
         self._logs = remembered(self.store, settings.get("logs", {}))
         self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out")
         self.checkpoints = Checkpoints(self.store)

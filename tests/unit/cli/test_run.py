@@ -1,6 +1,7 @@
 """holdfast run and demo: what they say of a run, without running one."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 from click.testing import CliRunner
@@ -74,6 +75,26 @@ def test_where_output_and_log_are_is_said_of_all_that_outlives_the_run(shop, mon
     assert (found["out"], found["log"]) == (out, log)
     said = CliRunner().invoke(command.run, [str(shop), *options]).output
     assert [f"output: {out}" in said, f"log: {log}" in said] == [out is not None, log is not None]
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("log/timeline", "the log at '{}/log' is that of an earlier run; give another --log, or remove it"),
+        (
+            "out/out/00000000000000000001.first.exact.parquet",
+            "'{}/out' has the output of an earlier run at 'out'; give another --out",
+        ),
+    ],
+)
+def test_what_an_earlier_run_has_written_is_not_taken_for_this_ones(shop, tmp_path, file, said):
+    left = tmp_path / file
+    left.parent.mkdir(parents=True)
+    left.write_text(json.dumps(asdict(LINE)))
+    options = ["--trace", "none", "--log", str(tmp_path / "log"), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "run")]
+    result = CliRunner().invoke(command.run, [str(shop), *options])
+    assert isinstance(result.exception, HoldfastError)
+    assert said.format(tmp_path) in str(result.exception)
 
 
 def test_upstream_backup_beside_adaptation_is_refused_before_anything_starts(shop, tmp_path):

@@ -1,12 +1,13 @@
-"""A PE host's beat: it waits for Spark, and ends with it."""
+"""A PE host: its beat waits for Spark and ends with it, and what it is to run is loaded as soon as that can be."""
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
-from holdfast.errors import MachineError
-from holdfast.manage.protocol import HostStatus
+from holdfast.errors import HoldfastError, LogError, MachineError
+from holdfast.manage.protocol import Assigned, Assignment, HostStatus
 from holdfast.run import host as hosts
 from holdfast.run.host import Host
 
@@ -82,3 +83,61 @@ def test_a_host_whose_spark_hangs_falls_silent(host, tmp_path):
     assert said(tmp_path).beat_s > last_s
     host.stopping.set()
     beating.join(LIMIT_S)
+
+
+class Job:
+    """A job whose log is away at first, and that cannot be loaded where it is called so."""
+
+    def __init__(self, tries, *, name):
+        self.tries = tries
+        self.tries.append(name)
+        if name == "broken":
+            raise HoldfastError("the log at 'x' is that of application 'bank'")
+        if len(self.tries) < 3:
+            raise LogError("the log at 'x' cannot be read: connection refused")
+
+    def worker(self, assigned, stopped):
+        raise HoldfastError("it was loaded, and that is all")
+
+
+def ended(host, key):
+    ends_s = time.monotonic() + LIMIT_S
+    while (status := host._loops[key].status()).state != "failed" and time.monotonic() < ends_s:
+        time.sleep(0.01)
+    return status
+
+
+@pytest.fixture
+def loading(host, monkeypatch):
+    """A function that gives the host a replica of a job of that name; and how often it tried to load it."""
+    tries: list[str] = []
+    monkeypatch.setattr("holdfast.run.loop.LOG_LOOK_S", 0.01)
+    monkeypatch.setattr(hosts, "RunningJob", lambda spark, number, settings, **_: Job(tries, name=settings["job"]["job"]))
+    host._spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelJobGroup=lambda group: None))
+    assigned = Assigned(job=1, pe="vwap", task=0, replica=0, incarnation=1, rank=0, active=True)
+
+    def assign(jobs):
+        host._assignment = Assignment(term=1, generation=1, replicas=(assigned,), jobs=jobs)
+        host._apply()
+        return assigned.key
+
+    return assign, tries
+
+
+def test_a_job_whose_log_is_away_is_loaded_when_it_is_back(host, loading):
+    assign, tries = loading
+    key = assign({1: {"job": {"job": "market"}}})
+    assert ended(host, key).error == "it was loaded, and that is all"
+    assert len(tries) == 3
+
+
+@pytest.mark.parametrize(
+    ("jobs", "said"),
+    [
+        ({1: {"job": {"job": "broken"}}}, "the log at 'x' is that of application 'bank'"),
+        ({1: {}}, "its assignment does not describe job 1"),
+    ],
+)
+def test_a_job_that_cannot_be_loaded_is_refused(host, loading, jobs, said):
+    key = loading[0](jobs)
+    assert (host._refused[key].state, host._refused[key].error, host._loops) == ("failed", said, {})
