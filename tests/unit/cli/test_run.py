@@ -82,8 +82,8 @@ def test_where_output_and_log_are_is_said_of_all_that_outlives_the_run(shop, mon
     [
         ("log/timeline", "the log at '{}/log' is that of an earlier run; give another --log, or remove it"),
         (
-            "out/out/00000000000000000001.first.exact.parquet",
-            "'{}/out' has the output of an earlier run at 'out'; give another --out",
+            "out/alerts/00000000000000000001.first.exact.parquet",
+            "'{}/out' has the output of an earlier run at 'alerts'; give another --out",
         ),
     ],
 )
