@@ -15,12 +15,15 @@ from holdfast.predict.predictor import Bools, Floats, Ints, Predictor
 from holdfast.predict.range import Range, plausible
 
 Clock = Callable[[], float]
+HUNG = 10.0  # as many times as long as a round may take, an algorithm that has not returned is given up
+FOR_GOOD = 2**62  # a turn that never comes
 FALL = 0.9  # a cost that was measured once is forgotten by a tenth a round: quick to rise, slow to fall
 
 
 @dataclass(frozen=True)
 class Standing:
     """One algorithm in use: what it has learned, what it costs, and whether it is out for misbehaving, until which turn and why.
+    One that hung is out for good: each further try would leave another thread behind.
 
     `near` is the cost of forecasting the next epoch, `far` of going on for several.
     """
@@ -56,8 +59,14 @@ class Standing:
             return self.learned
         return np.concatenate([self.learned, np.full((missing, self.learned.shape[1]), np.nan)])
 
-    def demoted(self, reason: str, *, turn: int, penalty: int) -> Standing:
-        """The same, out for `penalty` turns, doubled with every fault."""
+    @property
+    def hung(self) -> bool:
+        return self.out_until >= FOR_GOOD
+
+    def demoted(self, reason: str, *, turn: int, penalty: int, hung: bool = False) -> Standing:
+        """The same, out for `penalty` turns, doubled with every fault; or for good."""
+        if hung:
+            return replace(self, faults=self.faults + 1, out_until=FOR_GOOD, reason=reason)
         rounds = penalty * 2 ** min(self.faults, 10)
         return replace(self, faults=self.faults + 1, out_until=turn + rounds, reason=reason)
 
@@ -94,6 +103,10 @@ class Work:
             far.append(later_path)
         return Done(self, tuple(standings), _paths(near), None if self.far_steps is None else _paths(far), self.clock() - began)
 
+    @property
+    def _limit_s(self) -> float:
+        return HUNG * self.slow_s
+
     @cached_property
     def _range(self) -> Range:
         return plausible(self.history, self.whole)
@@ -114,7 +127,8 @@ class Work:
             else:
                 far = silent_far
         except guard.Misbehaved as fault:
-            return standing.demoted(str(fault), turn=self.turn, penalty=self.penalty), silent_near, silent_far
+            hung = isinstance(fault, guard.Hung)
+            return standing.demoted(str(fault), turn=self.turn, penalty=self.penalty, hung=hung), silent_near, silent_far
         took_s = self.clock() - began
         if took_s > self.slow_s:
             reason = f"took {took_s:.2f} s for {len(self.history)} series; wanted at most {self.slow_s:g} s a round"
@@ -126,7 +140,7 @@ class Work:
         series = len(self.history)
         began = self.clock()
         if standing.learned is None:
-            learned = guard.train(standing.predictor, self.history)
+            learned = guard.train(standing.predictor, self.history, limit_s=self._limit_s)
             learned = np.where((self.counts == 0)[:, np.newaxis], np.nan, learned)  # of no value, or too large ones, nothing comes
             return replace(standing, learned=learned, train_s=(self.clock() - began) / series)
         learned = standing.learned_for(series)
@@ -136,7 +150,7 @@ class Work:
         due = np.flatnonzero((turn | np.isnan(learned[:, 0])) & (self.counts >= standing.predictor.least))
         if not len(due):
             return replace(standing, learned=learned)
-        fresh = guard.train(standing.predictor, self.history[due])
+        fresh = guard.train(standing.predictor, self.history[due], limit_s=self._limit_s)
         if fresh.shape[1] != learned.shape[1]:
             raise guard.Misbehaved(f"train gave {fresh.shape[1]} numbers per series, and {learned.shape[1]} before")
         learned = learned.copy()
@@ -147,9 +161,10 @@ class Work:
         """The paths of all series, and what they cost."""
         learned, ready = standing.learned_for(len(self.history)), standing.ready(self.counts)
         began = self.clock()
-        guard.forecast(standing.predictor, self.history[:1], learned[:1], steps=steps, ready=ready[:1])
+        limit_s = self._limit_s
+        guard.forecast(standing.predictor, self.history[:1], learned[:1], steps=steps, ready=ready[:1], limit_s=limit_s)
         called = self.clock()
-        paths = guard.forecast(standing.predictor, self.history, learned, steps=steps, ready=ready)
+        paths = guard.forecast(standing.predictor, self.history, learned, steps=steps, ready=ready, limit_s=limit_s)
         call_s, all_s = called - began, self.clock() - called
         cost = Cost(call_s, max(0.0, all_s - call_s) / len(self.history))
         if before is not None:

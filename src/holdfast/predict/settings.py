@@ -20,7 +20,8 @@ class Settings:
     again. `reach`: epochs ahead on which going on for longer is judged. `measure` and `tolerance`: what counts as accurate. A key
     with fewer than `least_outputs` outputs has too little history: its last outcome stands in, or it is left out (`short`). At
     most `most_keys` keys are remembered, each until it is unseen for `forget_after` epochs. An algorithm that takes more than
-    `slow_s` for a round, raises or gives NaN is out for `penalty` epochs, and twice as long every further time.
+    `slow_s` for a round, raises or gives NaN is out for `penalty` epochs, and twice as long every further time; one that has not
+    returned after ten times `slow_s` is not asked again.
     """
 
     depth: int = 50

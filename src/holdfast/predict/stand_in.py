@@ -150,7 +150,9 @@ class StandIn:
         if done.work.generation != self._generation:
             return
         self._standings = tuple(
-            standing if now is before else replace(standing, faults=now.faults, out_until=now.out_until, reason=now.reason)
+            standing
+            if now is before or standing.hung
+            else replace(standing, faults=now.faults, out_until=now.out_until, reason=now.reason)
             for standing, now, before in zip(done.standings, self._standings, done.work.standings, strict=True)
         )
         self.learn_s = done.took_s
@@ -217,9 +219,10 @@ class StandIn:
         used: dict[str, int] = {}
         for number in sorted(set(chosen.tolist()) - {NONE}, key=lambda n: (-np.count_nonzero(chosen == n), n)):
             own = np.flatnonzero(chosen == number)
-            if costs[number].of(len(own)) > time_left_s - self._assembly_s - (self._clock() - began):
+            left_s = time_left_s - self._assembly_s - (self._clock() - began)
+            if costs[number].of(len(own)) > left_s:
                 continue  # the ones before took longer than they used to
-            answer = self._answer(number, history[own], series[own], steps)
+            answer = self._answer(number, history[own], series[own], steps, limit_s=left_s)
             if answer is not None:
                 paths[own] = answer
                 used[self._standings[number].name] = len(own)
@@ -259,12 +262,13 @@ class StandIn:
         learned = standing.learned_for(len(self._cache.history))[series]
         return replace(standing, learned=learned).ready(had)
 
-    def _answer(self, number: int, history: Floats, series: Ints, steps: int) -> Floats | None:
-        """The forecast of one algorithm; None if it misbehaved, for which it is demoted."""
+    def _answer(self, number: int, history: Floats, series: Ints, steps: int, *, limit_s: float) -> Floats | None:
+        """The forecast of one algorithm; None if it misbehaved or was not there in time, for which it is demoted."""
         standing = self._standings[number]
         learned = standing.learned_for(len(self._cache.history))[series]
+        ready = np.ones(len(series), dtype=np.bool_)
         try:
-            return guard.forecast(standing.predictor, history, learned, steps=steps, ready=np.ones(len(series), dtype=np.bool_))
+            return guard.forecast(standing.predictor, history, learned, steps=steps, ready=ready, limit_s=limit_s)
         except guard.Misbehaved as fault:
             demoted = standing.demoted(str(fault), turn=self._census.turns, penalty=self.settings.penalty)
             self._standings = (*self._standings[:number], demoted, *self._standings[number + 1 :])

@@ -79,6 +79,10 @@ def raising(answer):
     raise ValueError("no idea")
 
 
+def exiting(answer):
+    raise SystemExit(3)
+
+
 def test_a_predicted_epoch_has_the_streams_schema_and_the_keys_that_were_there():
     made = watched(stand_in(), range(30)).predict(30, AMPLE_S)
     assert made.rows.schema == SCHEMA
@@ -299,6 +303,7 @@ def test_an_algorithm_that_needs_more_than_is_left_is_not_begun():
         (raising, "forecast raised ValueError: no idea"),
         (lambda answer: answer * np.nan, "forecast gave NaN or infinity for 1 of 1 series with enough values"),
         (lambda answer: answer[:, :0], r"forecast gave an array of shape \(1, 0\); wanted \(1, 1\)"),
+        (exiting, "forecast raised SystemExit: 3"),
         (lambda answer: "tomorrow", "forecast raised ValueError: could not convert string to float: 'tomorrow'"),
     ],
 )
@@ -325,6 +330,33 @@ def test_an_algorithm_that_fails_while_it_answers_is_stood_in_for():
     assert made.used == {"last-outcome": 4}
     assert made.rows["cpu"].to_pylist() == [29.0, 39.0]
     assert stand.standings[0].reason == "forecast raised ValueError: no idea"
+
+
+@pytest.fixture
+def hanging():
+    """What never returns, until the test is over."""
+    over = threading.Event()
+    yield lambda answer: answer if over.wait(60) else None
+    over.set()
+
+
+def test_an_algorithm_that_hangs_while_it_is_tried_is_never_asked_again_and_holds_up_nobody(hanging):
+    stand = stand_in([Broken(hanging), LastOutcome()], slow_s=0.02, penalty=1)
+    watched(stand, range(20))
+    assert stand.standings[0].predictor.calls == 1
+    shown = view(stand)["algorithms"][0]
+    assert (shown["out"], shown["epochs_out"], shown["reason"]) == (True, None, "forecast has not returned after 0.2 s")
+    assert stand.predict(20, AMPLE_S).rows["cpu"].to_pylist() == [29.0, 39.0]
+
+
+def test_an_algorithm_that_hangs_while_it_answers_is_waited_for_until_the_deadline(hanging):
+    stand = watched(stand_in([Broken(hanging, after=10**6)]), range(20))
+    broken = stand.standings[0].predictor
+    broken.after = broken.calls
+    made = stand.predict(20, 0.5)
+    assert made.used == {"last-outcome": 4}
+    assert made.rows["cpu"].to_pylist() == [29.0, 39.0]
+    assert re.fullmatch(r"forecast has not returned after 0\.\d+ s", stand.standings[0].reason)
 
 
 def test_an_algorithm_that_is_too_slow_is_out():
