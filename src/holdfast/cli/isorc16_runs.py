@@ -1,6 +1,7 @@
 """The real runs of holdfast reproduce isorc16: which cells, what is kept of them, and how it is told."""
 
 import json
+import math
 import tempfile
 from collections.abc import Sequence
 from importlib.resources import files
@@ -28,7 +29,7 @@ def chosen_cells(text: str | None, *, full: bool) -> "list[Cell]":
     unknown = [name for name in text.split(",") if name not in names]
     if unknown:
         raise HoldfastError(f"--cells: there is no cell '{unknown[0]}'; cells are: {', '.join(names)}")
-    return [names[name] for name in text.split(",")]
+    return [names[name] for name in dict.fromkeys(text.split(","))]
 
 
 def chosen_settings(text: str | None, *, full: bool) -> list[str]:
@@ -43,6 +44,16 @@ def chosen_settings(text: str | None, *, full: bool) -> list[str]:
     return [name for name in SETTINGS if name in text.split(",")]
 
 
+def check_lengths(epoch_s: float, seconds: float) -> None:
+    """Raise HoldfastError for runs that are too short to show anything, or have no end."""
+    from holdfast.run.late_study import FOR_S, WARM_S
+
+    if not 0.2 <= epoch_s <= 5:
+        raise HoldfastError(f"--epoch wants 0.2 to 5 seconds, got {epoch_s:g}")
+    if not (math.isfinite(seconds) and seconds >= WARM_S + 2 * FOR_S):
+        raise HoldfastError(f"--seconds wants at least {WARM_S + 2 * FOR_S:g}: one stall after warming up, got {seconds:g}")
+
+
 def late_runs(
     out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int
 ) -> "list[LateRun]":
@@ -51,17 +62,14 @@ def late_runs(
     Settings are compared, so all of a cell run one after the other on one cluster: a cell that was interrupted is run again. Runs
     of another length, epoch or seed are left aside.
     """
-    from holdfast.run.late_study import FOR_S, WARM_S, run_cell
+    from holdfast.run.late_study import run_cell
 
-    if not 0.2 <= epoch_s <= 5:
-        raise HoldfastError(f"--epoch wants 0.2 to 5 seconds, got {epoch_s:g}")
-    if seconds < WARM_S + 2 * FOR_S:
-        raise HoldfastError(f"--seconds wants at least {WARM_S + 2 * FOR_S:g}: one stall after warming up, got {seconds:g}")
+    check_lengths(epoch_s, seconds)
     end_in_order()
     out.mkdir(parents=True, exist_ok=True)
-    had = _kept(out, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
     for cell in cells:
-        if all((cell, name) in had for name in settings):
+        if cell in had:
             continue
         say(f"{cell.name}: {', '.join(settings)}, {seconds:g} s each ...")
         with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
@@ -75,7 +83,8 @@ def late_runs(
                 seed=seed,
                 done=lambda run: _keep(out, run),
             )
-    return [run for run in _kept(out, epoch_s=epoch_s, seconds=seconds, seed=seed).values() if run.cell in cells]
+    had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    return [run for cell in cells for run in had[cell]]
 
 
 def _keep(out: Path, run: "LateRun") -> None:
@@ -84,21 +93,42 @@ def _keep(out: Path, run: "LateRun") -> None:
         file.write("\n" + json.dumps(run.document()) + "\n")  # a line that a kill cut short ends here
 
 
-def _kept(out: Path, *, epoch_s: float, seconds: float, seed: int) -> "dict[tuple[Cell, str], LateRun]":
-    """The last run of each cell and setting that was asked for in the same words. What a kill cut short is left out."""
-    from holdfast.run.late_study import LateRun
+def _kept(out: Path, settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> "dict[Cell, list[LateRun]]":
+    """The runs of each cell that the last cluster made which ran all these settings as they are asked for now.
 
-    path = out / KEPT
-    found: dict[tuple[Cell, str], LateRun] = {}
-    for line in path.read_text().splitlines() if path.exists() else ():
+    What a kill cut short is left out. Raises HoldfastError for a file that is not of runs.
+    """
+    from holdfast.run.late_study import SETTINGS, LateRun
+
+    made: dict[tuple[Cell, str | None], dict[str, LateRun]] = {}
+    for number, line in enumerate(_lines(out / KEPT), 1):
         try:
             document = json.loads(line)
         except ValueError:
             continue
-        run = LateRun.of(document)
+        try:
+            run = LateRun.of(document)
+        except (KeyError, TypeError, ValueError) as error:
+            raise HoldfastError(
+                f"'{out / KEPT}', line {number}, is no run that this version keeps ({type(error).__name__}: {error}); "
+                "move the file away, or give another --out"
+            ) from error
         if (run.epoch_s, run.seconds, run.seed) == (epoch_s, seconds, seed):
-            found[run.cell, run.setting] = run
-    return found
+            made.setdefault((run.cell, run.cluster), {})[run.setting] = run
+    return {
+        cell: [runs[name] for name in SETTINGS if name in runs]
+        for (cell, _), runs in made.items()
+        if all(name in runs for name in settings)
+    }
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise HoldfastError(f"'{path}' cannot be read: {error}; move it away, or give another --out") from error
 
 
 def _example() -> Path:

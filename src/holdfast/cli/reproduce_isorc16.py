@@ -53,6 +53,8 @@ def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> N
     document: dict[str, Any] = {"seed": seed}
     checks: list[Finding] = []
     sections: list[str] = []
+    if part != "algorithms":
+        _check_runs(options)  # before minutes are spent on the rest
     if part != "runs":
         found, own, parts = _algorithms(seed=seed, **{name: options[name] for name in ("epochs", "ahead", "weather", "servers")})
         document |= found
@@ -108,6 +110,14 @@ def _algorithms(
     }
     checks = findings(studies[0], [studies[1], *studies[3:]], studies[2], timings, by_k)
     return document, checks, _sections(document, studies, timings, by_k)
+
+
+def _check_runs(options: dict[str, Any]) -> None:
+    from holdfast.cli.isorc16_runs import check_lengths, chosen_cells, chosen_settings
+
+    chosen_cells(options["cells"], full=options["full"])
+    chosen_settings(options["settings"], full=options["full"])
+    check_lengths(options["epoch_s"], options["seconds"])
 
 
 def _runs(

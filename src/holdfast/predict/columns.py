@@ -56,7 +56,7 @@ def columns_of(
     problems += [f"column '{name}' is carried and blank; say which" for name in carry if name in blank]
     problems += [f"column '{name}' is part of the key, which cannot be left blank" for name in keys if name in blank]
     problems += [
-        f"column '{name}' is part of the key, which cannot be of type {schema.field(name).type}: rows are told apart by plain values"
+        f"column '{name}' is part of the key, which cannot be of type {schema.field(name).type} but only of plain values"
         for name in keys
         if pa.types.is_nested(schema.field(name).type)
     ]

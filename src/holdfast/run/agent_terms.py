@@ -75,7 +75,9 @@ def check_contract(contract: Contract, epoch_s: float) -> list[str]:
             problems.append(str(error))
             continue
         if least > terms.depth:
-            said = f"predictor '{name}' needs {least} values of a series before it says anything, and depth lets {terms.depth} be kept"
+            said = (
+                f"predictor '{name}' needs {least} values of a series before it says anything, and depth lets {terms.depth} be kept"
+            )
             problems.append(f"{said}; give a greater depth, or other parameters")
     return problems
 

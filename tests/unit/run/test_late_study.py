@@ -1,13 +1,16 @@
 """ISORC'16's real runs, without running them: the application they run, what is kept of them, and what is found."""
 
 import json
+import re
 import signal
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from holdfast.cli.isorc16_runs import late_runs
+from holdfast.cli.isorc16_runs import check_lengths, chosen_cells, late_runs
+from holdfast.cli.reproduce_isorc16 import isorc16
 from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
 from holdfast.report.late_runs import late_parts, scaled
@@ -18,9 +21,9 @@ from holdfast.run.late_study import Cell, LateRun, Usage, fused_application
 EXAMPLE = Path(__file__).parents[3] / "examples" / "datacenter_monitor.py"
 
 
-def run(setting, latencies, *, fault="large", **more):
+def run(setting, latencies, *, pes=5, fault="large", data="medium", memory=1 << 30, **more):
     return LateRun(
-        Cell(5, fault, "medium"),
+        Cell(pes, fault, data),
         setting,
         1.0,
         "completed",
@@ -31,7 +34,7 @@ def run(setting, latencies, *, fault="large", **more):
         {"exact": len(latencies)},
         corrected=True,
         accuracy=0.9 if setting == "prediction" else None,
-        usage=Usage(cpu_s=100.0, written_bytes=1 << 20),
+        usage=Usage(cpu_s=100.0, memory_bytes=memory, written_bytes=1 << 20),
         **more,
     )
 
@@ -109,6 +112,51 @@ def test_a_cell_that_was_interrupted_runs_again_so_that_what_is_compared_ran_on_
     assert [each.setting for each in found] == names
 
 
+def test_what_ran_on_another_cluster_is_not_compared_with(tmp_path, ran):
+    cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
+    with (tmp_path / "runs.jsonl").open("w") as file:
+        for setting, cluster in (("upstream", "one"), ("prediction", "one"), ("upstream", "two"), ("baseline", "two")):
+            made = replace(run(setting, [1.0]), seconds=75.0, seed=1, cluster=cluster)
+            file.write(json.dumps(made.document()) + "\n")
+    found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    assert ([(each.setting, each.cluster) for each in found], ran.asked) == ([("upstream", "one"), ("prediction", "one")], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'\n{"cell": {}}\n', r"runs\.jsonl', line 2, is no run that this version keeps \(TypeError: .*; move the file away"),
+        (b"3\n", r"runs\.jsonl', line 1, is no run that this version keeps"),
+        (b"\xff\xfe\n", r"runs\.jsonl' cannot be read: .*; move it away, or give another --out"),
+    ],
+)
+def test_a_file_of_something_else_is_told(tmp_path, ran, content, said):
+    (tmp_path / "runs.jsonl").write_bytes(content)
+    with pytest.raises(HoldfastError, match=said):
+        late_runs(tmp_path, [Cell(5, "large", "medium")], ["prediction"], epoch_s=1.0, seconds=75.0, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("epoch_s", "seconds", "said"),
+    [
+        (float("nan"), 75.0, r"--epoch wants 0\.2 to 5 seconds, got nan"),
+        (1.0, 30.0, "--seconds wants at least 31: one stall after warming up, got 30"),
+        (1.0, float("nan"), "--seconds wants at least 31: one stall after warming up, got nan"),
+        (1.0, float("inf"), "--seconds wants at least 31: one stall after warming up, got inf"),
+    ],
+)
+def test_lengths_that_cannot_be_run_are_told_before_anything_is(tmp_path, epoch_s, seconds, said):
+    with pytest.raises(HoldfastError, match=said):
+        check_lengths(epoch_s, seconds)
+    told = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epoch", str(epoch_s), "--seconds", str(seconds)])
+    assert re.search(said, str(told.exception))
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cell_that_is_named_twice_runs_once():
+    assert chosen_cells("5/large/medium,5/large/medium", full=False) == [Cell(5, "large", "medium")]
+
+
 def test_findings_are_true_where_prediction_is_in_time():
     found = verdicts(runs())
     assert found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
@@ -123,6 +171,46 @@ def test_findings_are_false_where_it_is_not():
     assert not found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
     assert not found["prediction's longest end-to-end time is below upstream backup's in every cell"]
     assert not found["every predicted or tentative result was corrected in the end"]
+
+
+def cell(averages, **more):
+    return [
+        run(setting, [average], **more) for setting, average in zip(("baseline", "upstream", "prediction"), averages, strict=True)
+    ]
+
+
+def test_the_paper_s_clock_starts_with_a_tuple_s_input_and_ours_half_an_epoch_later():
+    (found,) = (finding for finding in late_findings(cell((2.0, 2.0, 0.6))) if "from a tuple's arrival" in finding.name)
+    assert (found.ours, found.holds) == ("1.10 s of 2.50 s: 44%", False)
+    assert verdicts(cell((9.0, 9.0, 1.0)))[found.name]
+
+
+LARGER = "large faults make the average longer than small ones for every setting"
+SENSITIVE = "prediction is more sensitive to large faults than the others"
+MORE = "more input makes prediction's average longer"
+BEATEN = "with large faults and large input upstream backup is faster than all"
+FASTER = "upstream backup is faster on a larger system"
+MEMORY = "memory is much the same in every setting"
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (cell((2, 2, 1)), {MEMORY: True}),
+        ([*cell((2, 2, 1))[:2], run("prediction", [1], memory=2 << 30)], {MEMORY: False}),
+        (cell((2, 2, 1), fault="small") + cell((3, 3, 2)), {LARGER: True, SENSITIVE: True, MEMORY: True}),
+        (cell((2, 2, 1), fault="small") + cell((4, 4, 1)), {LARGER: False, SENSITIVE: False, MEMORY: True}),
+        (cell((2, 2, 1), data="small") + cell((2, 2, 0.9)), {MORE: False, MEMORY: True}),
+        (cell((2, 2, 1.1)) + cell((2, 2, 1), data="small"), {MORE: True, MEMORY: True}),
+        (cell((2, 2, 1), data="large"), {BEATEN: False, MEMORY: True}),
+        (cell((2, 1, 2), data="large"), {BEATEN: True, MEMORY: True}),
+        (cell((2, 2, 1)) + cell((2, 1.5, 1), pes=9), {FASTER: True, MEMORY: True}),
+        (cell((2, 2, 1)) + cell((2, 2.5, 1), pes=9), {FASTER: False, MEMORY: True}),
+    ],
+)
+def test_what_the_paper_finds_between_cells_is_checked_where_there_are_such_cells(cells, expected):
+    found = verdicts(cells)
+    assert {name: found.get(name) for name in (LARGER, SENSITIVE, MORE, BEATEN, FASTER, MEMORY) if name in found} == expected
 
 
 def test_without_all_three_settings_nothing_is_found():

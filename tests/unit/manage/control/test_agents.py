@@ -102,7 +102,10 @@ def test_a_change_reaches_the_agent_s_node_and_outlives_the_orchestrator_s_memor
 
 def test_what_is_null_takes_an_order_back(settings):
     async def story(control, number, nodes):
-        for orders, left in (({"deadline_s": 2.0, "lead_s": 0.1}, {"deadline_s": 2.0, "lead_s": 0.1}), ({"deadline_s": None}, {"lead_s": 0.1})):
+        for orders, left in (
+            ({"deadline_s": 2.0, "lead_s": 0.1}, {"deadline_s": 2.0, "lead_s": 0.1}),
+            ({"deadline_s": None}, {"lead_s": 0.1}),
+        ):
             answer = await control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": orders})
             assert (answer.status_code, answer.json()["orders"]) == (202, left)
 
