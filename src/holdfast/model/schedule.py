@@ -35,7 +35,8 @@ class ScheduledFault(Part):
     is full for `for_s`.
 
     `target` names whom: a task such as vwap/0 or one replica of it, vwap/0.1; a node; a label such as rack=r1 for all nodes that
-    carry it. Several in one fault strike at once.
+    carry it. Several in one fault strike at once. Of a task that stalls or is slow, replicas that are idle are spared: they do
+    nothing that could take longer.
     """
 
     at_s: float
@@ -102,7 +103,7 @@ class Stalls(Part):
         yield from at_least(0, (*place, "for_s"), self.for_s)
         yield from at_least(0, (*place, "from_s"), self.from_s)
         yield from at_least(self.from_s, (*place, "to_s"), self.to_s)
-        if self.every_s <= self.for_s:
+        if not self.every_s > self.for_s:
             yield Problem((*place, "every_s"), f"wanted more than for_s, {self.for_s:g}: a stall ends before the next begins")
 
     def drawn(self, rng: random.Random, *, pes: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:

@@ -178,7 +178,8 @@ class Host:
     def _obey_faults(self) -> None:
         """Bring about what a fault schedule wants of single replicas: files in a folder, each done once and told.
 
-        One that lay there while this host was dead or stopped spoke of a moment that is over.
+        One that lay there while this host was dead or stopped spoke of a moment that is over. A replica that is idle has nothing to
+        be late with: a stall of its PE is none of it, so that it can be woken in the meantime.
         """
         for path in sorted((self._work / "faults").glob("*.json")):
             fault: dict[str, Any] = json.loads(path.read_text())
@@ -188,7 +189,10 @@ class Host:
             for loop in self._loops.values():
                 name = loop.assigned.key.split(":", 1)[1]
                 there = loop.state not in ("failed", "finished")
-                if not there or fault["target"] not in (name, name.rsplit(".", 1)[0], loop.assigned.pe):
+                names = [name]
+                if loop.assigned.active or fault["kind"] == "crash":
+                    names += [name.rsplit(".", 1)[0], loop.assigned.pe]
+                if not there or fault["target"] not in names:
                     continue
                 self._tell("struck", {"order": fault["order"], "replica": loop.assigned.key, "node": self._node})
                 if fault["kind"] == "crash":

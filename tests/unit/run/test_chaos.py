@@ -190,6 +190,25 @@ def test_the_host_that_has_a_replica_obeys_and_says_so(tmp_path, target):
     assert (fault["tasks"], struck["replica"], struck["node"]) == (["vwap/0"] if "/" in target else ["vwap"], "1:vwap/0.1", "n2")
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "done"),
+    [
+        ("stall", "vwap/0", []),
+        ("stall", "vwap", []),
+        ("slow", "vwap/0", []),
+        ("stall", "vwap/0.1", ["stall 8"]),
+        ("crash", "vwap/0", ["kill"]),
+    ],
+)
+def test_an_idle_replica_does_not_stall_with_its_pe_and_can_be_woken_for_it(tmp_path, kind, target, done):
+    cluster = Cluster(tmp_path)
+    found, loop = hosts(cluster)
+    loop.assigned = loop.assigned.model_copy(update={"active": False})
+    chaos(cluster, {"at_s": 1, "kind": kind, "what": "pe", "target": (target,), "for_s": 8, "by_s": 1}).look(1)
+    found[1]._obey_faults()
+    assert loop.done == done
+
+
 def test_a_replica_that_is_dead_already_is_not_struck(tmp_path):
     cluster = Cluster(tmp_path)
     found, loop = hosts(cluster)
