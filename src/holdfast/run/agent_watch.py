@@ -199,7 +199,7 @@ class PredictionAgent:
         if len(made) < len(finals):
             self._open.add(epoch)
             return
-        self.corrected += 1
+        self.corrected += self.contract.correction
         self.monitor.output_committed(epoch, at_s=max(record.committed_s for record in made))
 
     def _learn(self) -> None:
@@ -207,7 +207,7 @@ class PredictionAgent:
             for record in stream.learn(until=self._next, exact=self._exact):
                 if record.epoch in self._open:
                     self._open.discard(record.epoch)
-                    self.corrected += 1
+                    self.corrected += self.contract.correction  # else what comes late is dropped, and only learned from
                     self.monitor.output_committed(record.epoch, at_s=record.committed_s)  # late, but the task is back
         if len(self._open) > 10_000:
             self._open = set(sorted(self._open)[-1_000:])  # epochs that are never corrected

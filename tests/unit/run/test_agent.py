@@ -148,6 +148,21 @@ def test_a_pe_that_is_back_is_given_its_whole_deadline_again_and_its_late_epochs
     assert world.first(16) is None
 
 
+def test_what_comes_late_is_learned_but_corrects_nothing_where_the_contract_drops_it():
+    world = World()
+    world.contract = world.contract.model_copy(update={"correction": False})
+    world.agent = world.new_agent()
+    world.run(range(1, 13))
+    world.run(range(13, 15), makes=False)
+    for epoch in (13, 14):
+        world.make(epoch)
+    world.agent.step()
+    shown = world.agent.view()
+    assert (shown["predicted"], shown["corrected"], shown["state"]) == (2, 0, "watching")
+    assert shown["streams"]["racks"]["scored_epochs"] == 2
+    assert world.first(13) == "predicted"
+
+
 def test_its_own_predictions_are_judged_when_the_truth_comes():
     world = World()
     world.run(range(1, 13))

@@ -185,6 +185,7 @@ def test_the_paper_s_clock_starts_with_a_tuple_s_input_and_ours_half_an_epoch_la
     assert verdicts(cell((9.0, 9.0, 1.0)))[found.name]
 
 
+ALIKE = "with large faults upstream backup differs little from the baseline"
 LARGER = "large faults make the average longer than small ones for every setting"
 SENSITIVE = "prediction is more sensitive to large faults than the others"
 MORE = "more input makes prediction's average longer"
@@ -211,6 +212,11 @@ MEMORY = "memory is much the same in every setting"
 def test_what_the_paper_finds_between_cells_is_checked_where_there_are_such_cells(cells, expected):
     found = verdicts(cells)
     assert {name: found.get(name) for name in (LARGER, SENSITIVE, MORE, BEATEN, FASTER, MEMORY) if name in found} == expected
+
+
+def test_what_was_not_run_is_neither_found_nor_missed():
+    assert ALIKE not in verdicts(cell((2, 2, 1), fault="small"))
+    assert ALIKE in verdicts(cell((2, 2, 1)))
 
 
 def test_without_all_three_settings_nothing_is_found():
