@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.cli.shared import FiniteRange, json_option, print_json, progress_bar, say
+from holdfast.cli.spread import Spread, spread_over
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,8 +40,9 @@ PAPER = {
 @click.command()
 @click.option("--applications", type=click.IntRange(min=1), default=100, show_default=True, help="Applications to compare.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of applications, traces and crashes.")
-@click.option("--seconds", type=click.FloatRange(min=0.1), default=10.0, show_default=True, help="Time limit of each solver run.")
+@click.option("--seconds", type=FiniteRange(min=0.1), default=10.0, show_default=True, help="Time limit of each solver run.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to work in.")
+@click.option("--master", help="A Spark master to work on, in place of local processes.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
@@ -49,7 +51,7 @@ PAPER = {
     help="Folder for records and report.",
 )
 @json_option
-def laar(applications: int, seed: int, seconds: float, workers: int, out: Path, as_json: bool) -> None:
+def laar(applications: int, seed: int, seconds: float, workers: int, master: str | None, out: Path, as_json: bool) -> None:
     """Six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
 
     Applications of 24 PEs on four hosts, a trace of five minutes, a third of it at the High rate. Where no strategy for
@@ -64,10 +66,12 @@ def laar(applications: int, seed: int, seconds: float, workers: int, out: Path, 
     from holdfast.simulate.records import Records
 
     settings = {"seed": seed, "seconds": seconds}
-    planned = _planned(Records(out, settings, name="strategies"), applications, seed=seed, seconds=seconds, workers=workers)
-    tasks = {plans["key"]: (Task(seed, plans["application"], seconds), plans) for plans in planned}
-    with progress_bar("simulating") as progress:
-        records = Records(out, settings).fill(play, tasks, workers=workers, progress=progress)
+    strategies, kept = Records(out, settings, name="strategies"), Records(out, settings)
+    with spread_over(master, name="holdfast-laar") as spread:
+        planned = _planned(strategies, applications, seed=seed, seconds=seconds, workers=workers, spread=spread)
+        tasks = {plans["key"]: (Task(seed, plans["application"], seconds), plans) for plans in planned}
+        with progress_bar("simulating") as progress:
+            records = kept.fill(play, tasks, workers=workers, spread=spread, progress=progress)
     document = _written(records, out, seed=seed, seconds=seconds)
     if as_json:
         print_json(document)
@@ -81,7 +85,7 @@ def laar(applications: int, seed: int, seconds: float, workers: int, out: Path, 
     say(f"report: {out / 'laar.html'}")
 
 
-def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int) -> list[Record]:
+def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int, spread: Spread | None) -> list[Record]:
     """The strategies of the first so many applications that can be compared, made where they are missing."""
     from holdfast.simulate.laar_study import Task, plan
 
@@ -89,7 +93,8 @@ def _planned(kept: Records, applications: int, *, seed: int, seconds: float, wor
     with progress_bar("planning") as progress:
         while True:
             tasks = {str(n): Task(seed, n, seconds) for n in range(drawn)}
-            found = [plans for plans in kept.fill(plan, tasks, workers=workers, progress=progress) if plans["strategies"]]
+            every = kept.fill(plan, tasks, workers=workers, spread=spread, progress=progress)
+            found = [plans for plans in every if plans["strategies"]]
             if len(found) >= applications:
                 return found[:applications]
             drawn += applications - len(found)

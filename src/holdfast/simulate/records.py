@@ -30,7 +30,7 @@ class Records:
         directory.mkdir(parents=True, exist_ok=True)
         self._path = directory / f"{name}.jsonl"
         noted = directory / "settings.json"
-        if noted.exists() and (before := json.loads(noted.read_text())) != settings:
+        if noted.exists() and (before := _settings(noted)) != settings:
             raise HoldfastError(f"'{directory}' holds records made with {before}, not {settings}; give another --out")
         lock = os.open(directory / f".{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
         self.close = finalize(self, os.close, lock)
@@ -61,13 +61,19 @@ class Records:
         tasks: Mapping[str, T],
         *,
         workers: int = 1,
+        spread: Callable[[Callable[[T], Record], Sequence[T]], Iterator[Record]] | None = None,
         progress: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[Record]:
-        """The records of all tasks, by key, in their order; those that are missing are made, in so many processes, and kept."""
+        """The records of all tasks, by key, in their order; those that are missing are made, in so many processes, and kept.
+
+        `spread` makes the records of tasks elsewhere, in place of processes here.
+        """
         missing = [task for key, task in tasks.items() if key not in self]
         done = len(tasks) - len(missing)
         progress(done, len(tasks))
-        for record in in_processes(function, missing, workers=workers):
+        if not missing:
+            return [self[key] for key in tasks]
+        for record in spread(function, missing) if spread else in_processes(function, missing, workers=workers):
             self.add(record)
             done += 1
             progress(done, len(tasks))
@@ -77,10 +83,23 @@ class Records:
         """Every whole line; one cut short by a kill is made again."""
         if not self._path.exists():
             return {}
-        lines = self._path.read_text().split("\n")
+        try:
+            lines = self._path.read_text().split("\n")
+            found = {record["key"]: record for record in map(json.loads, lines[:-1])}
+        except (ValueError, TypeError, KeyError):
+            raise HoldfastError(
+                f"'{self._path}' holds something else than records of this command; give another --out, or remove it"
+            ) from None
         if lines[-1]:
             _replace(self._path, "".join(line + "\n" for line in lines[:-1]))
-        return {record["key"]: record for record in map(json.loads, lines[:-1])}
+        return found
+
+
+def _settings(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except ValueError:
+        raise HoldfastError(f"'{path}' was not written by this command; give another --out, or remove it") from None
 
 
 def _replace(path: Path, text: str) -> None:

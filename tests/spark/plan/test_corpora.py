@@ -9,8 +9,10 @@ from click.testing import CliRunner
 
 from holdfast.cli.reproduce_laar_search import laar_search
 from holdfast.cli.reproduce_ppa_plans import ppa_plans
+from holdfast.cli.spread import spread_over
 from holdfast.plan.laar.study import Task, evaluate
 from holdfast.plan.ppa.figure14 import measure_unit, units
+from holdfast.simulate.records import Records
 
 
 @pytest.fixture
@@ -19,8 +21,8 @@ def shared(spark, monkeypatch):
     def session(master, memory, *, name):
         yield spark
 
-    for command in ("laar_search", "ppa_plans"):
-        monkeypatch.setattr(f"holdfast.cli.reproduce_{command}.spark_session", session)
+    for command in ("reproduce_laar_search", "reproduce_ppa_plans", "spread"):
+        monkeypatch.setattr(f"holdfast.cli.{command}.spark_session", session)
 
 
 def lines(path: Path) -> dict[str, dict]:
@@ -37,6 +39,17 @@ def test_the_corpus_of_applications_is_solved_on_spark_as_it_is_here(shared, tmp
     there = made[here.key]
     assert (there["outcome"], there["pes"]) == (here.outcome, here.pes)
     assert there["cost"] == (here.cost if here.cost is None else pytest.approx(here.cost, rel=1e-6))
+
+
+def test_a_study_is_made_on_spark_as_it_is_here(shared, tmp_path):
+    cells = {str(seed): Task(seed=seed, application=1, sla=0.6, solver="milp", seconds=20.0) for seed in range(3)}
+    records = Records(tmp_path, {"seed": 1})
+    with spread_over("local[2]", name="study") as spread:
+        found = records.fill(lambda task: {"key": str(task.seed), "drawn": task.key}, cells, spread=spread)
+    assert [record["drawn"] for record in found] == [task.key for task in cells.values()]
+    assert lines(tmp_path / "records.jsonl") == {record["key"]: record for record in found}
+    with spread_over(None, name="study") as nothing:
+        assert nothing is None
 
 
 def test_topologies_are_planned_on_spark_as_they_are_here(shared, tmp_path):

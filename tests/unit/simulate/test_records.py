@@ -40,6 +40,35 @@ def test_what_is_missing_is_made_and_a_line_cut_short_is_made_again(tmp_path):
     assert [json.loads(line)["key"] for line in lines] == ["0", "1", "2", "3"]
 
 
+def test_records_that_are_made_elsewhere_are_kept_as_they_come(tmp_path):
+    asked = []
+
+    def spread(function, tasks):
+        for task in tasks:
+            yield function(task)
+            asked.append((tmp_path / "records.jsonl").read_text().count("\n"))
+
+    records = Records(tmp_path, {"seed": 1})
+    tasks = {str(n): n for n in range(3)}
+    assert [record["twice"] for record in records.fill(doubled, tasks, spread=spread)] == [0, 2, 4]
+    assert asked == [1, 2, 3]
+    records.fill(doubled, tasks, spread=lambda function, missing: pytest.fail("nothing is missing"))
+
+
+@pytest.mark.parametrize("text", ["garbage}\n", "[1]\n", '{"no": "key"}\n'])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
+    (tmp_path / "records.jsonl").write_text(text)
+    with pytest.raises(HoldfastError, match=r"records\.jsonl' holds something else than records of this command; give another --o"):
+        Records(tmp_path, {"seed": 1})
+    assert (tmp_path / "records.jsonl").read_text() == text
+
+
+def test_settings_that_are_none_are_refused(tmp_path):
+    (tmp_path / "settings.json").write_text("garbage")
+    with pytest.raises(HoldfastError, match=r"settings\.json' was not written by this command; give another --out, or remove it"):
+        Records(tmp_path, {"seed": 1})
+
+
 def test_a_folder_has_one_writer(tmp_path):
     first = Records(tmp_path, {"seed": 1})
     with pytest.raises(HoldfastError, match=r"another command is working in .*; wait for its end, or give another --out"):
