@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, say, this_call
+from holdfast.cli.shared import FiniteRange, json_option, print_json, say, this_call
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ SHOWN = 40
 @click.option("--faults", "schedule", metavar="F", type=click.Path(), help="A fault schedule, as holdfast run takes it.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1, max=10_000_000),
+    type=FiniteRange(min=1, max=10_000_000),
     default=300.0,
     show_default=True,
     help="Length of a trace that is made.",
@@ -164,14 +164,17 @@ def _rates(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: i
 
     if trace is None:
         return drawn_rates(descriptor, np.random.default_rng(seed), seconds=seconds)
-    if trace in {configuration.name for configuration in descriptor.input_configurations}:
+    names = [configuration.name for configuration in descriptor.input_configurations]
+    if trace in names:
         return steady_rates(descriptor, trace, seconds=seconds)
+    if not Path(trace).exists():
+        raise HoldfastError(f"--trace wants a file of rates or a configuration ({', '.join(names)}); there is no file '{trace}'")
     return read_rates(trace, descriptor)
 
 
 def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool | None, str]]:
-    """Checks of the outcome; recoveries are judged by the runtime's own checker."""
-    from holdfast.run.checkers import recoveries
+    """Checks of the outcome; recoveries and faults are judged by the runtime's own checkers."""
+    from holdfast.run.checkers import every_fault_struck, recoveries
     from holdfast.run.history import Event
 
     events = [Event(event.at_s, "simulation", event.kind, event.about) for event in outcome.history()]
@@ -180,6 +183,8 @@ def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool 
     came_back = {recovery.task for recovery in found} | {back.pe for back in outcome.returns()}
     out_by = float(outcome.imbalance.max())
     ic = outcome.internal_completeness
+    faults = [Event(event.at_s, "simulation", event.kind, event.about) for event in outcome.struck()]
+    struck = every_fault_struck(faults, scheduled=len(outcome.faults))
     return [
         ("the books balance", out_by < 1e-6, f"tuples in differ from tuples out, dropped and queued by {out_by:.1e} at most"),
         ("nothing was lost", outcome.missed < 0.5 and ic > 1 - 1e-6, f"{outcome.missed:,.0f} tuples were missed by a PE"),
@@ -193,6 +198,7 @@ def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool 
             None if not crashed else crashed <= came_back,
             f"{len(crashed & came_back)} of {len(crashed)} PEs that lost a replica were taken over or recovered",
         ),
+        *([(struck.name, struck.holds, struck.said)] if outcome.faults else []),
     ]
 
 
@@ -201,12 +207,14 @@ def _show(document: dict[str, Any]) -> None:
         f"{document['application']}: {document['seconds']:g} s, internal completeness {document['internal_completeness']:.4f}, "
         f"{document['cpu_s']:,.1f} CPU s, {document['missed']:,.0f} tuples missed, {document['dropped']:,.0f} dropped by replicas"
     )
-    click.echo(f"  {'PE':24} {'in':>12} {'processed':>12} {'out':>12} {'missed':>10} {'queued':>9}")
+    widths = {"in": 12, "processed": 12, "out": 12, "missed": 10, "dropped": 10, "queued": 9}
+    click.echo(f"  {'PE':24} " + " ".join(f"{name:>{width}}" for name, width in widths.items()))
     for row in document["pes"][:SHOWN]:
-        figures = f"{row['in']:12,.0f} {row['processed']:12,.0f} {row['out']:12,.0f} {row['missed']:10,.0f} {row['queued']:9,.0f}"
-        click.echo(f"  {row['pe']:24} {figures}")
+        click.echo(f"  {row['pe']:24} " + " ".join(f"{row[name]:{width},.0f}" for name, width in widths.items()))
     if len(document["pes"]) > SHOWN:
         click.echo(f"  and {len(document['pes']) - SHOWN} more")
+    for sink, made in document["output"].items():
+        click.echo(f"  sink {sink:19} {made:12,.0f} tuples, {document['output_rate'][sink]:,.2f} a second")
     for row in document["hosts"][:SHOWN]:
         click.echo(f"  host {row['host']:19} {row['cpu_s']:12,.1f} CPU s, {row['busy']:.0%} busy")
     for row in document["recoveries"][:SHOWN]:

@@ -23,13 +23,16 @@ VICTIMS: dict[str, tuple[str, ...]] = {
 }
 """Whom each kind of fault can strike. A node is its controller and its PE host together."""
 
+AS_INIT_S = 0.5
+"""After how long an orchestrator that was killed is started again where nothing else is said, as an init system would."""
+
 LASTING = ("stall", "slow", "hog", "cut", "fill")
 
 
 class ScheduledFault(Part):
     """One fault, `at_s` seconds after the job began to run.
 
-    crash: killed at once (SIGKILL); a node or the orchestrator is started again after `back_after_s`, if that is given.
+    crash: killed at once (SIGKILL); a node is started again after `back_after_s`, if that is given, the orchestrator in any case.
     stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. hog: others' work
     takes a node's CPU for `for_s`. cut: a node's messages to the orchestrator and back are lost for `for_s`. fill: the log's disk
     is full for `for_s`.
@@ -46,6 +49,12 @@ class ScheduledFault(Part):
     for_s: float | None = None
     by_s: float | None = None
     back_after_s: float | None = None
+
+    @property
+    def lasts_s(self) -> float | None:
+        """After how long it is undone; None: it is not."""
+        lasts_s = self.for_s if self.for_s is not None else self.back_after_s
+        return AS_INIT_S if lasts_s is None and self.what == "orchestrator" else lasts_s
 
     def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
         yield from at_least(0, (*place, "at_s"), self.at_s)

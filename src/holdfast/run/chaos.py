@@ -103,9 +103,6 @@ class Chaos:
         said = f"{fault.kind} {fault.what} {' '.join(fault.target)}".strip()
         targets = self._targets(fault)
         struck = sorted({task for target in targets for task in self._tasks_at(fault, target)})
-        lasts_s = fault.for_s if fault.for_s is not None else fault.back_after_s
-        if lasts_s is None and fault.what == "orchestrator":
-            lasts_s = 0.5  # as an init system would start it again
         dead = [target for target in targets if not self._lives(fault, target)]
         orders = []
         for target in targets:
@@ -113,8 +110,8 @@ class Chaos:
                 orders.append(self._tell_hosts(fault, target))
                 continue
             undo = self._on(fault, target)
-            if undo is not None and lasts_s is not None:
-                self._ends.append(_End(now_s + lasts_s, said, undo))
+            if undo is not None and fault.lasts_s is not None:
+                self._ends.append(_End(now_s + fault.lasts_s, said, undo))
         self._history.tell("fault", {"what": said, "tasks": struck, "for_s": fault.for_s, "orders": orders, "dead": dead})
 
     def _targets(self, fault: ScheduledFault) -> list[str]:

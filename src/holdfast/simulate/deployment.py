@@ -74,7 +74,8 @@ class Deployment:
     def places(self) -> Places:
         hosts = self.descriptor.hosts
         racks, cores = zip(*((host.rack, float(host.cores)) for host in hosts.values()), strict=True)
-        return Places(self.pes, self.replicas, tuple(hosts), racks, cores, self.host_of)
+        others = frozenset((*self.descriptor.sources, *self.descriptor.sinks))
+        return Places(self.pes, self.replicas, tuple(hosts), racks, cores, self.host_of, others)
 
     def plant(self, settings: Settings) -> Plant:
         """The arrays that do not change."""

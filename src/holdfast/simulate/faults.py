@@ -37,7 +37,10 @@ _TASK = re.compile(r"(?P<pe>.+?)(?:/\d+)?(?:\.(?P<replica>\d+))?")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Who can be struck: PEs in their order, hosts with their racks and cores, and the host of each replica."""
+    """Who can be struck: PEs in their order, hosts with their racks and cores, and the host of each replica.
+
+    `others` are the sources and sinks, who cannot.
+    """
 
     pes: tuple[str, ...]
     replicas: int
@@ -45,6 +48,7 @@ class Places:
     racks: tuple[str | None, ...]
     cores: tuple[float, ...]
     host_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+    others: frozenset[str] = frozenset()
 
     def of_pe(self, target: str) -> list[int] | None:
         """Replica numbers that a target such as vwap, vwap/0 or vwap/0.1 names; None if there is no such PE."""
@@ -69,13 +73,18 @@ class Places:
         return [h for h, host in enumerate(self.hosts) if (self.racks[h] == rack if rack is not None else host == target)]
 
 
-def troubles(schedule: Schedule, places: Places, settings: Settings) -> Troubles:
-    """The schedule by step. Raises DocumentError for targets that are not there and for faults that have no meaning here."""
-    faults = schedule.drawn(tasks=places.pes, nodes=places.hosts)
+def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ...]:
+    """Every fault in order of time. Raises DocumentError for targets that are not there and faults that have no meaning here."""
+    faults = tuple(schedule.drawn(tasks=places.pes, nodes=places.hosts))
     problems = list(_problems(faults, places))
     if problems:
         raise DocumentError("fault schedule", problems)
-    rows = sorted(row for fault in faults for row in _rows(fault, places, settings))
+    return faults
+
+
+def troubles(faults: Sequence[ScheduledFault], places: Places, settings: Settings) -> Troubles:
+    """The faults by step."""
+    rows = sorted(row for n, fault in enumerate(faults) for row in _rows(fault, faults[n + 1 :], places, settings))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
     step, kind, replica, back = (np.array(column, dtype=np.int64) for column in columns[:4])
     return Troubles(step, kind, replica, back, np.array(columns[4], dtype=np.float64))
@@ -84,29 +93,34 @@ def troubles(schedule: Schedule, places: Places, settings: Settings) -> Troubles
 def _problems(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
     for n, fault in enumerate(faults):
         if fault.kind in ("cut", "fill"):
-            yield f"fault {n} is a {fault.kind} of a {fault.what}, and a simulation has none; give a crash, stall, slow or hog"
+            lacks = "messages" if fault.kind == "cut" else "disks"
+            yield f"fault {n} is a {fault.kind} of a {fault.what}; a simulation has no {lacks}: give a crash, stall, slow or hog"
         elif fault.what not in ("controller", "orchestrator"):
             for target in fault.target:
-                if _struck(fault, target, places) is None:
+                if fault.what == "pe" and places.others & {target, target.partition("/")[0]}:
+                    yield f"fault {n} strikes '{target}'; sources and sinks of a simulation do not fail: leave it out"
+                elif victims(fault, target, places) is None:
                     known = places.pes if fault.what == "pe" else places.hosts
                     listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
                     kind = "PE" if fault.what == "pe" else "host or rack"
                     yield f"fault {n} strikes '{target}', which is no {kind} of the descriptor; there are: {listed}"
 
 
-def _struck(fault: ScheduledFault, target: str, places: Places) -> list[int] | None:
+def victims(fault: ScheduledFault, target: str, places: Places) -> list[int] | None:
+    """The replicas that a fault of a PE, a PE host or a node strikes at one of its targets; None if there is no such target."""
     return places.of_pe(target) if fault.what == "pe" else places.of_host(target)
 
 
-def _rows(fault: ScheduledFault, places: Places, settings: Settings) -> Iterable[tuple[int, int, int, int, float]]:
+def _rows(
+    fault: ScheduledFault, later: Sequence[ScheduledFault], places: Places, settings: Settings
+) -> Iterable[tuple[int, int, int, int, float]]:
     at = settings.steps(fault.at_s)
     if fault.what == "controller":
         return  # replicas go on without it
     if fault.what == "orchestrator":
-        lasts = fault.for_s if fault.for_s is not None else fault.back_after_s
+        assert fault.lasts_s is not None
         yield at, CONTROL_DOWN, -1, NEVER, 0.0
-        if lasts is not None:
-            yield settings.steps(fault.at_s + lasts), CONTROL_UP, -1, NEVER, 0.0
+        yield settings.steps(fault.at_s + fault.lasts_s), CONTROL_UP, -1, NEVER, 0.0
         return
     end = settings.steps(fault.at_s + (fault.for_s or 0.0))
     for target in fault.target:
@@ -116,15 +130,30 @@ def _rows(fault: ScheduledFault, places: Places, settings: Settings) -> Iterable
                 yield at, HOG, h, NEVER, hogs
                 yield end, FREE, h, NEVER, hogs
             continue
-        for r in _struck(fault, target, places) or ():
+        for r in victims(fault, target, places) or ():
             if fault.kind == "crash":
                 back = NEVER if fault.back_after_s is None else settings.steps(fault.at_s + fault.back_after_s)
                 yield at, AWAY if fault.what == "node" and not settings.care.spares else CRASH, r, back, 0.0
             elif fault.kind == "stall":
                 yield at, STALL, r, NEVER, 0.0
-                yield end, RESUME, r, NEVER, 0.0
+                if not _renewed(fault, r, later, places):
+                    yield end, RESUME, r, NEVER, 0.0
             else:
                 assert fault.by_s is not None
                 epoch_s = settings.epoch_s or EPOCH_S
                 yield at, SLOW, r, NEVER, settings.step_s * epoch_s / (epoch_s + fault.by_s)
-                yield end, STEADY, r, NEVER, np.inf
+                if not _renewed(fault, r, later, places):
+                    yield end, STEADY, r, NEVER, np.inf
+
+
+def _renewed(fault: ScheduledFault, r: int, later: Sequence[ScheduledFault], places: Places) -> bool:
+    """Whether a replica that is stalled or slowed is told so again before that is over: the last word counts, as in the runtime.
+
+    A PE host that is stopped twice goes on at the first signal to do so.
+    """
+    if fault.what != "pe":
+        return False
+    assert fault.for_s is not None
+    ends_s = fault.at_s + fault.for_s
+    again = (other for other in later if (other.kind, other.what) == (fault.kind, "pe") and other.at_s <= ends_s)
+    return any(r in (victims(other, target, places) or ()) for other in again for target in other.target)

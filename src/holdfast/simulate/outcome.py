@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from holdfast.model.schedule import ScheduledFault
 from holdfast.simulate.deployment import Deployment
+from holdfast.simulate.faults import victims
 from holdfast.simulate.settings import Settings
 from holdfast.simulate.state import (
     CONFIGURED,
@@ -74,6 +76,7 @@ class Outcome:
     ledger: Ledger
     source_tuples: Floats
     steps: int
+    faults: tuple[ScheduledFault, ...] = ()
 
     @property
     def pes(self) -> tuple[str, ...]:
@@ -148,6 +151,23 @@ class Outcome:
             found.append(Happening(at_s, name, about))
         return sorted(found, key=lambda happening: happening.at_s)
 
+    def struck(self) -> list[Happening]:
+        """The faults of the schedule that came about before the end, one each; `dead` are their targets that were dead already."""
+        k, places = self.deployment.replicas, self.deployment.places
+        events = self.state.events[: self.state.counters[EVENTS]].tolist()
+        crashed = {(step, pe * k + replica) for step, kind, pe, replica in events if kind == FAULT}
+        found = []
+        for fault in self.faults:
+            step = self.settings.steps(fault.at_s)
+            if step >= self.steps:
+                continue
+            crash = fault.kind == "crash" and fault.what in ("pe", "host", "node")
+            targets = [target for target in fault.target if crash and victims(fault, target, places)]
+            dead = [t for t in targets if not any((step, r) in crashed for r in victims(fault, t, places) or ())]
+            said = f"{fault.kind} {fault.what} {' '.join(fault.target)}".strip()
+            found.append(Happening(fault.at_s, "fault", {"what": said, "tasks": [], "for_s": fault.for_s, "dead": dead}))
+        return found
+
     def returns(self) -> list[Return]:
         """Each failure of a PE's primary that was made good, by takeover, checkpoint or replay."""
         return list(_returns(self.history(), self.settings))
@@ -166,6 +186,7 @@ class Outcome:
             "dropped": self.dropped,
             "missed": self.missed,
             "output": {sink: float(self.output(sink).sum()) for sink in self.deployment.descriptor.sinks},
+            "output_rate": {sink: float(self.output(sink).sum()) / self.seconds for sink in self.deployment.descriptor.sinks},
             "recoveries": [
                 {"pe": r.pe, "by": r.by, "failed_s": r.failed_s, "detected_s": r.detected_s, "latency_s": r.latency_s}
                 for r in returns

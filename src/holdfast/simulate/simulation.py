@@ -7,7 +7,7 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.model.schedule import Schedule
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.faults import troubles
+from holdfast.simulate.faults import drawn_faults, troubles
 from holdfast.simulate.kernel import play
 from holdfast.simulate.outcome import Outcome
 from holdfast.simulate.rates import RateTrace
@@ -52,7 +52,8 @@ def simulate(
             f"wanted 1 to {MAX_STEPS:,}; give another --step or a trace of another length"
         )
     plant, orders = deployment.plant(settings), deployment.orders(settings)
-    struck = troubles(schedule or Schedule(), deployment.places, settings)
+    faults = drawn_faults(schedule or Schedule(), deployment.places)
+    struck = troubles(faults, deployment.places, settings)
     arrivals = trace.arrivals(settings.step_s, drain_s=settings.drain_s, rng=rng, epoch_s=settings.epoch_s)
     per_interval = max(1, settings.steps(settings.interval_s))
     begins = deployment.configuration_for(trace.rates[0])
@@ -66,7 +67,7 @@ def simulate(
         raise HoldfastError(
             f"the simulation has {state.counters[EVENTS]} events, wanted at most {len(state.events)}; give fewer faults"
         )
-    return Outcome(deployment, settings, plant, state, ledger, source_tuples=arrivals.sum(axis=0), steps=steps)
+    return Outcome(deployment, settings, plant, state, ledger, source_tuples=arrivals.sum(axis=0), steps=steps, faults=faults)
 
 
 def _care(settings: Settings) -> Care:

@@ -1,5 +1,7 @@
 """The compiled step's faults: what a crash, a stall, a slow PE, a hog or an orchestrator's death does at once."""
 
+import numpy as np
+
 from holdfast.compiled import compiled
 from holdfast.simulate.replicas import note
 from holdfast.simulate.state import (
@@ -44,7 +46,8 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
         state.hogged[r] -= int(troubles.share[at])
         return
     if kind in (SLOW, STEADY):
-        state.limit[r] = troubles.share[at]
+        if state.status[r] != CRASHED:  # who is started again is not slow
+            state.limit[r] = troubles.share[at]
         return
     if kind == STALL:
         if state.status[r] == UP:
@@ -74,6 +77,7 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
         if state.status[r] == UP:
             state.counters[DOWN] += 1
         state.status[r] = CRASHED
+        state.limit[r] = np.inf
         state.stopped[r] = t
         state.noticed[r] = NEVER
         state.back[r] = troubles.back[at]

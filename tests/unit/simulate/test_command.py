@@ -80,6 +80,26 @@ def test_the_lines_of_a_simulation_are_as_long_as_they_say(documents):
         assert float(mine[20]["in"]) == pytest.approx(8 * 0.9 if row["pe"] == "pe1" else float(mine[19]["out"]), rel=0.4)
 
 
+def test_faults_are_judged_as_those_of_a_real_run(documents):
+    kept = {"kind": "crash", "what": "pe", "target": ["pe1.0"]}
+    path = documents / "late.yaml"
+    words = ("simulate", documents / "pipe.yaml", "--faults", path, "--seconds", "60", "--json")
+
+    def verdict(*at_s: float) -> tuple[bool | None, str]:
+        path.write_text(json.dumps({"faults": [{"at_s": each, **kept} for each in at_s]}))
+        (found,) = [v for v in json.loads(called(*words).stdout)["verdicts"] if v["name"] == "every fault struck"]
+        return found["holds"], found["found"]
+
+    assert verdict(10) == (True, "all 1 faults of the schedule came about")
+    assert verdict(10, 600) == (False, "1 of 2 faults were due after the run's end; schedule them earlier")
+    assert verdict(10, 12) == (None, "1 of 2 faults found nothing alive to strike, first: crash pe pe1.0")
+
+
+def test_what_reached_the_sinks_is_told_by_the_second(documents):
+    shown = called("simulate", documents / "pipe.yaml", "--trace", "low", "--seconds", 60).stdout
+    assert "sink sink                         240 tuples, 3.69 a second" in shown
+
+
 def test_a_configuration_can_be_held(documents):
     result = called("simulate", documents / "pipe.yaml", "--trace", "high", "--seconds", 60)
     assert result.exit_code == 0, result.output
@@ -98,6 +118,11 @@ def test_by_the_epoch_a_queue_without_end_drops_nothing_and_jobs_cost(documents)
 def test_mistakes_are_named(documents):
     result = called("simulate", documents / "pipe.yaml", "--strategy", "none.json")
     assert "--strategy wants a strategy's file or one of nr, sr, grd; there is no file 'none.json'" in str(result.exception)
+    result = called("simulate", documents / "pipe.yaml", "--trace", "hihg")
+    assert "--trace wants a file of rates or a configuration (low, high); there is no file 'hihg'" in str(result.exception)
+    result = called("simulate", documents / "pipe.yaml", "--seconds", "nan")
+    assert result.exit_code == 2
+    assert "wanted a finite number, got nan" in result.output
     result = called("simulate", documents / "pipe.yaml", "--step", "0")
     assert "step_s wants a number above 0, got 0" in str(result.exception)
 
@@ -172,7 +197,7 @@ def test_a_master_and_a_profile_go_to_the_commands_that_take_them(tmp_path, monk
     monkeypatch.setattr(reproduce_all, "called", lambda words: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
     called("reproduce", "all", "--master", "spark://one:7077", "--profile", "web.csv", "--out", tmp_path)
     with_master = {name for name, words in asked.items() if "--master" in words}
-    assert with_master == {"debs11", "laar-search", "objectives", "ppa", "ppa-plans"}
+    assert with_master == {"debs11", "laar", "laar-search", "objectives", "ppa", "ppa-plans"}
     assert asked["internet"] == ["--profile", "web.csv", "--seed", "1"]
     assert asked["laar-pipeline"] == []
 

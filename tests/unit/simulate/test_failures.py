@@ -173,6 +173,47 @@ def test_a_stalled_replica_goes_on_where_it_was():
     assert outcome.output("sink").sum() == pytest.approx(4 * 60)
 
 
+def test_a_stall_that_is_renewed_ends_with_the_last_word():
+    faults = tuple(ScheduledFault(at_s=at, kind="stall", what="pe", target=("pe1",), for_s=5) for at in (20, 24))
+    outcome = run(pipeline(replicated=False), Schedule(faults=faults), scheme="checkpoint")
+    made = outcome.output("sink")
+    assert made[21:29].sum() == 0
+    assert made[29:].sum() == pytest.approx(4 * 60 - made[:21].sum())
+
+
+def test_a_pe_that_was_slow_and_is_started_again_is_slow_no_more():
+    slow = ScheduledFault(at_s=10, kind="slow", what="pe", target=("pe1",), for_s=40, by_s=9.0)
+    killed = crash("pe1", at_s=20).faults
+    while_dead = ScheduledFault(at_s=21, kind="slow", what="pe", target=("pe1",), for_s=40, by_s=9.0)
+    outcome = run(pipeline(replicated=False), Schedule(faults=(slow, *killed, while_dead)), scheme="checkpoint")
+    assert outcome.output("sink")[12:20].mean() == pytest.approx(1, abs=0.1)
+    assert outcome.output("sink")[45:50].mean() == pytest.approx(4)
+
+
+def test_an_orchestrator_that_was_killed_is_started_again_in_any_case():
+    faults = (
+        ScheduledFault(at_s=10, kind="crash", what="orchestrator"),
+        ScheduledFault(at_s=20, kind="crash", what="pe", target=("pe1.0",)),
+    )
+    (taken,) = run(pipeline(replicated=True), Schedule(faults=faults), detect_s=1.0).returns()
+    assert taken.detected_s == pytest.approx(21)
+
+
+def test_the_faults_that_came_about_are_told_and_whom_they_found_dead():
+    faults = (
+        *crash("pe1.0", at_s=10).faults,
+        ScheduledFault(at_s=12, kind="crash", what="pe", target=("pe1.0", "pe2")),
+        ScheduledFault(at_s=20, kind="stall", what="orchestrator", for_s=1),
+        *crash("pe2", at_s=1000).faults,
+    )
+    told = run(pipeline(replicated=True), Schedule(faults=faults)).struck()
+    assert [(each.at_s, each.about["what"], each.about["dead"]) for each in told] == [
+        (10, "crash pe pe1.0", []),
+        (12, "crash pe pe1.0 pe2", ["pe1.0"]),
+        (20, "stall orchestrator", []),
+    ]
+
+
 def test_a_slow_pe_falls_behind():
     slow = ScheduledFault(at_s=0, kind="slow", what="pe", target=("pe1",), for_s=60, by_s=9.0)
     outcome = run(pipeline(replicated=False), Schedule(faults=(slow,)))
@@ -269,6 +310,8 @@ def test_a_schedule_that_strikes_nobody_is_told_whole():
     faults = (
         ScheduledFault(at_s=1, kind="crash", what="pe", target=("vwap",)),
         ScheduledFault(at_s=1, kind="crash", what="node", target=("rack=r9",)),
+        ScheduledFault(at_s=1, kind="crash", what="pe", target=("source/0",)),
+        ScheduledFault(at_s=1, kind="cut", what="node", target=("host1",), for_s=3),
         ScheduledFault(at_s=1, kind="fill", what="disk", for_s=3),
     )
     with pytest.raises(DocumentError) as error:
@@ -276,7 +319,9 @@ def test_a_schedule_that_strikes_nobody_is_told_whole():
     text = str(error.value)
     assert "strikes 'vwap', which is no PE of the descriptor; there are: pe1, pe2" in text
     assert "strikes 'rack=r9', which is no host or rack of the descriptor; there are: host1, host2" in text
-    assert "is a fill of a disk, and a simulation has none; give a crash, stall, slow or hog" in text
+    assert "strikes 'source/0'; sources and sinks of a simulation do not fail: leave it out" in text
+    assert "is a cut of a node; a simulation has no messages: give a crash, stall, slow or hog" in text
+    assert "is a fill of a disk; a simulation has no disks: give a crash, stall, slow or hog" in text
 
 
 def test_a_strategy_of_another_application_is_told_whole():
