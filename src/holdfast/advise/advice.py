@@ -32,10 +32,12 @@ class Weighed:
 
 @dataclass(frozen=True)
 class Next:
-    """The next replica to buy: whose, the share of the loss that would then be left, and what its failure would still cost."""
+    """The next replica to buy: whose, the share of the loss that would then be left, the share of full replication's CPU that it
+    takes, and what the failure would still cost."""
 
     operator: str
     left: float
+    cpu: float
     after: Loss
 
 
@@ -78,9 +80,13 @@ class Advice:
         return _share(self.chosen.single.mean, self.unprotected.mean)
 
     @property
-    def by_seed(self) -> float:
-        """How far quality differed between arrival orders in any of the trials behind the plan, at most."""
-        return max(loss.by_seed for loss in (*self.unprotected.parts, *self.chosen.single.parts, self.chosen.together))
+    def widest(self) -> Loss:
+        """Of the trials behind the plan those in which quality differed most between arrival orders."""
+        return max((*self.unprotected.parts, *self.chosen.single.parts, self.chosen.together), key=lambda loss: loss.by_seed)
+
+    def stated(self, operator: str) -> Loss:
+        """What the failure of an operator or source costs under the plan: with its replica, or alone."""
+        return self.failing_over[operator] if operator in self.chosen.candidate.protected else self.single[operator]
 
     @property
     def ranking(self) -> tuple[str, ...]:
@@ -95,7 +101,8 @@ class Advice:
             return None
         after = self.failing_over[name]
         mean = self.chosen.single.mean - (self.single[name].mean - after.mean) / len(self.single)
-        return Next(name, max(0.0, _share(mean, self.unprotected.mean)), after)
+        cpu = _share(self.cpu.get(name, 0.0), sum(self.cpu.values()))
+        return Next(name, max(0.0, _share(mean, self.unprotected.mean)), cpu, after)
 
     def document(self) -> dict[str, Any]:
         """Everything as plain values."""
@@ -114,9 +121,10 @@ class Advice:
                 "share_of_full": _share(sum(self.cpu.get(n, 0.0) for n in held), sum(self.cpu.values())),
             },
             "single_failures": {"without": _expected(self.unprotected), "with": _expected(chosen.single), "left": self.left},
-            "spread_over_seeds": self.by_seed,
+            "spread_over_seeds": {"quality": self.widest.by_seed, "case": self.widest.case},
             "correlated_failures": _loss(chosen.together),
-            "next": following and {"operator": following.operator, "left": following.left, **_loss(following.after)},
+            "next": following
+            and {"operator": following.operator, "left": following.left, "share_of_full": following.cpu, **_loss(following.after)},
             "plans": [
                 {
                     "objective": each.candidate.objective,

@@ -90,11 +90,14 @@ class Verified:
         """Every kill of a PE struck and left what was stated, and the run lost nothing."""
         return all(kill.holds for kill in self.kills) and all(verdict.holds is not False for verdict in self.verdicts)
 
+    @property
+    def conclusion(self) -> str:
+        return f"Real kills: the promise {'held' if self.holds else 'did NOT hold'}."
+
     def said(self) -> list[str]:
         """In words, the conclusion first."""
-        begins = "the promise held" if self.holds else "the promise did NOT hold"
         verdicts = [f"{each.name}: {'BROKEN' if each.holds is False else 'holds'} ({each.said})" for each in self.verdicts]
-        return [f"Real kills: {begins}.", *map(str, self.kills), *verdicts]
+        return [self.conclusion, *map(str, self.kills), *verdicts]
 
     def document(self) -> dict[str, Any]:
         kills = [

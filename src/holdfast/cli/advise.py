@@ -180,9 +180,17 @@ def _written(
     from holdfast.assess.files import write_whole
     from holdfast.report.advice import advice_page
 
-    said = [strategy, *(verified.said() if verified else ())]
-    write_whole(out / "advice.html", advice_page(advice, campaigns, said))
-    document = {**advice.document(), "verified": verified.document() if verified else None, "strategy": strategy, "out": str(out)}
+    write_whole(out / "advice.html", advice_page(advice, campaigns, [strategy], verified))
+    document = {
+        **advice.document(),
+        "trials": {
+            folder: {"report": f"{folder}/report.json", "seed": campaign.seed, "cases": [case.name for case in campaign.cases]}
+            for folder, (campaign, _) in campaigns.items()
+        },
+        "verified": verified.document() if verified else None,
+        "strategy": strategy,
+        "out": str(out),
+    }
     write_whole(out / "advice.json", json.dumps(document, indent=2))
     return document
 
@@ -286,7 +294,7 @@ def _tell(advice: "Advice", strategy: str, verified: Sequence[str], out: Path) -
     click.echo(
         f"Expected quality impact of one failure: {advice.unprotected.mean:,.4g} without, {chosen.single.mean:,.4g} with "
         f"({chosen.single.least:,.4g} to {chosen.single.greatest:,.4g} over offsets; between arrival orders quality differed by at "
-        f"most {advice.by_seed:.2g}): {advice.left:.1%} is left."
+        f"most {advice.widest.by_seed:.2g}): {advice.left:.1%} is left."
     )
     click.echo(f"When everything without a replica fails at once: {chosen.together.mean:,.4g}.")
     for name in advice.ranking:
@@ -299,7 +307,10 @@ def _tell(advice: "Advice", strategy: str, verified: Sequence[str], out: Path) -
             f"others at once {each.together.mean:,.4g}"
         )
     if following is not None:
-        click.echo(f"The next replica should be of {following.operator}: {following.left:.1%} of the loss would then be left.")
+        click.echo(
+            f"The next replica should be of {following.operator}, for {following.cpu:.0%} more of full replication's CPU: "
+            f"{following.left:.1%} of the loss would then be left."
+        )
     for text in (strategy, *verified):
         click.echo(text)
     click.echo(f"report: {out / 'advice.html'}; next: holdfast run APP --trace FILE --plan {out / 'plan.json'}")

@@ -1,7 +1,10 @@
 """The one page of an advice: what to protect, what it costs, what to expect; every figure leads to the trials behind it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 
@@ -9,8 +12,11 @@ from holdfast.advise.advice import Advice, Next
 from holdfast.advise.loss import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
-from holdfast.report.page import Markup, cards, heading, page, paragraph, table
+from holdfast.report.page import Markup, cards, heading, page, paragraph, table, verdicts
 from holdfast.report.plot import INK, SERIES, drawn
+
+if TYPE_CHECKING:
+    from holdfast.advise.verify import Kill, Verified
 
 NAMES = {
     "measured": "measured: the costliest failures",
@@ -32,9 +38,13 @@ class _Trials:
 
     def figure(self, loss: Loss) -> Markup:
         """A loss with its spread; it leads to the trials that it was computed from, where there were any."""
+        return _spread(self.leading(f"{loss.mean:,.4g}", loss), *loss.spread)
+
+    def leading(self, text: str, loss: Loss) -> Markup:
+        """A text that leads to the trials of a loss."""
         same = [place for known, place in self._places if known == loss]
         near = [place for known, place in self._places if known.case == loss.case]
-        return _figure(loss.mean, *loss.spread, next(iter(same + near), None))
+        return _link(text, next(iter(same + near), None))
 
     def parts(self) -> list[str]:
         """Every campaign with what each of its trials gave."""
@@ -48,8 +58,11 @@ class _Trials:
         return parts
 
 
-def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessment]], verified: Sequence[str] = ()) -> str:
-    """The page. `campaigns` are the assessments behind it, by the folder that each lies in; `verified` what real kills showed."""
+def advice_page(
+    advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessment]], said: Sequence[str] = (), verified: Verified | None = None
+) -> str:
+    """The page. `campaigns` are the assessments behind it, by the folder that each lies in; `said` is told besides; `verified` is
+    what real kills showed."""
     trials = _Trials(campaigns)
     chosen = advice.chosen
     cost = advice.document()["cost"]
@@ -65,14 +78,13 @@ def advice_page(advice: Advice, campaigns: Mapping[str, tuple[Campaign, Assessme
             f"seconds a second at average rates: {cost['share_of_full']:.0%} of what replicating everything takes."
         ),
         f"<p>{expected}</p>",
-        paragraph(
-            f"Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of {advice.failover_s:g} s "
-            "where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the offsets that were tried. "
-            f"Between arrival orders, drawn by seed, quality differed by at most {advice.by_seed:.2g} at any offset.",
-            note=True,
-        ),
+        f'<p class="note">Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of '
+        f"{advice.failover_s:g} s where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the "
+        "offsets that were tried. Between arrival orders, drawn by seed, quality differed by at most "
+        f"{trials.leading(f'{advice.widest.by_seed:.2g}', advice.widest)} at any offset.</p>",
         _next(advice.next_unit(), trials),
-        *(paragraph(text) for text in verified),
+        *(paragraph(text) for text in said),
+        *(_verified(advice, verified, trials) if verified is not None else ()),
         heading("Why"),
         table(
             ("operator", "impact when it fails alone", "replica", "why"), _why(advice, trials), words=("why",), names=("replica",)
@@ -97,9 +109,30 @@ def _next(following: Next | None, trials: _Trials) -> str:
     if following is None:
         return paragraph("Everything has a replica: there is nothing more to buy.")
     return (
-        f"<p>The next replica should be of {escape(following.operator)}, whose failure would then cost "
-        f"{trials.figure(following.after)}: {following.left:.1%} of the expected loss would be left.</p>"
+        f"<p>The next replica should be of {escape(following.operator)}, for {following.cpu:.0%} more of full replication's CPU. "
+        f"Its failure would then cost {trials.figure(following.after)}: {following.left:.1%} of the expected loss would be left.</p>"
     )
+
+
+def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
+    """What real kills showed, each beside what was stated."""
+
+    def row(kill: Kill) -> tuple[str, ...]:
+        name = min(kill.operators, key=lambda each: (each in advice.chosen.candidate.protected, kill.operators.index(each)))
+        stated = trials.leading(f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}", advice.stated(name))
+        quality = "" if kill.quality is None else f"{kill.quality:.4g}"
+        held = {True: "yes", False: "no", None: "shows nothing"}[kill.holds]
+        left = f"{kill.inexact} of {kill.epochs}" if kill.noticed else "nobody noticed"
+        at = f"{kill.at_s:.0f}" if kill.noticed else ""
+        return "+".join(kill.operators), "yes" if kill.stated.protected else "no", at, left, quality, stated, held
+
+    columns = ("killed", "replica", "after (s)", "epochs not exact at first", "quality", "stated, by injection", "holds")
+    return [
+        heading("Real kills"),
+        paragraph(f"{verified.conclusion} The run can be looked at again: holdfast ui verify/run, from this folder."),
+        table(columns, [row(kill) for kill in verified.kills]),
+        verdicts([(each.name, each.holds, each.said) for each in verified.verdicts]),
+    ]
 
 
 def _why(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
@@ -159,12 +192,15 @@ def _plot(advice: Advice) -> str:
 
 
 def _expected(expected: Expected) -> Markup:
-    return _figure(expected.mean, expected.least, expected.greatest, ALONE)
+    return _spread(_link(f"{expected.mean:,.4g}", ALONE), expected.least, expected.greatest)
 
 
-def _figure(mean: float, least: float, greatest: float, place: str | None) -> Markup:
-    shown = f"{mean:,.4g}" if place is None else f'<a href="#{place}">{mean:,.4g}</a>'
+def _spread(shown: Markup, least: float, greatest: float) -> Markup:
     return Markup(f"{shown} ({least:,.4g} to {greatest:,.4g})")
+
+
+def _link(text: str, place: str | None) -> Markup:
+    return Markup(escape(text) if place is None else f'<a href="#{place}">{escape(text)}</a>')
 
 
 def _and(names: Sequence[str]) -> str:

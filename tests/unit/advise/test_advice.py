@@ -69,6 +69,7 @@ def test_the_next_unit_goes_to_the_costliest_that_is_left(advice):
     following = advice.next_unit()
     assert (following.operator, following.after.case) == ("read", "read (replica, 1 s)")
     assert following.left == pytest.approx((1.25 - (3.0 - 0.6) / 3) / 16.0)
+    assert following.cpu == pytest.approx(0.25)
 
 
 def test_a_plan_that_does_not_keep_what_was_asked_for_is_not_chosen(advice):
@@ -77,7 +78,8 @@ def test_a_plan_that_does_not_keep_what_was_asked_for_is_not_chosen(advice):
 
 def test_the_spread_over_seeds_is_the_widest_of_the_trials_behind_the_plan(advice):
     wide = {**advice.single, "sum": Loss("sum", (0.0, 0.0), 0.25)}
-    assert (advice.by_seed, replace(advice, single=wide).by_seed) == (0.0, 0.25)
+    assert advice.widest.by_seed == 0.0
+    assert replace(advice, single=wide).widest == wide["sum"]
 
 
 def test_the_document_names_the_trials_behind_every_figure(advice):
