@@ -12,7 +12,7 @@ from holdfast.advise.advice import Advice, Next
 from holdfast.advise.loss import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
-from holdfast.report.page import Markup, cards, heading, page, paragraph, table, verdicts
+from holdfast.report.page import Markup, cards, heading, page, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ NAMES = {
     "of": "output fidelity (PPA)",
     "ic": "internal completeness (LAAR)",
 }
+HELD = {True: "yes", False: "no", None: "shows nothing"}
 ALONE = "failing-alone"
 """Where the page has what every operator costs when it fails alone: what is expected of one failure is the mean of these."""
 
@@ -110,7 +111,8 @@ def _next(following: Next | None, trials: _Trials) -> str:
         return paragraph("Everything has a replica: there is nothing more to buy.")
     return (
         f"<p>The next replica should be of {escape(following.operator)}, for {following.cpu:.0%} more of full replication's CPU. "
-        f"Its failure would then cost {trials.figure(following.after)}: {following.left:.1%} of the expected loss would be left.</p>"
+        f"Its failure would then cost {trials.figure(following.after)}: {following.left:.1%} of the expected loss would be left."
+        "</p>"
     )
 
 
@@ -121,17 +123,16 @@ def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
         name = min(kill.operators, key=lambda each: (each in advice.chosen.candidate.protected, kill.operators.index(each)))
         stated = trials.leading(f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}", advice.stated(name))
         quality = "" if kill.quality is None else f"{kill.quality:.4g}"
-        held = {True: "yes", False: "no", None: "shows nothing"}[kill.holds]
         left = f"{kill.inexact} of {kill.epochs}" if kill.noticed else "nobody noticed"
         at = f"{kill.at_s:.0f}" if kill.noticed else ""
-        return "+".join(kill.operators), "yes" if kill.stated.protected else "no", at, left, quality, stated, held
+        return "+".join(kill.operators), "yes" if kill.stated.protected else "no", at, left, quality, stated, HELD[kill.holds]
 
     columns = ("killed", "replica", "after (s)", "epochs not exact at first", "quality", "stated, by injection", "holds")
     return [
         heading("Real kills"),
         paragraph(f"{verified.conclusion} The run can be looked at again: holdfast ui verify/run, from this folder."),
         table(columns, [row(kill) for kill in verified.kills]),
-        verdicts([(each.name, each.holds, each.said) for each in verified.verdicts]),
+        table(("check", "holds", "found"), [(v.name, HELD[v.holds], v.said) for v in verified.verdicts], words=("check", "found")),
     ]
 
 
