@@ -2,20 +2,18 @@
 
 import json
 import math
-import shutil
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.advise_loop import SINGLE, Loop
+from holdfast.cli.advise_loop import Loop
+from holdfast.cli.advise_verify import stated_of, verified_by_kills
 from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.shared import (
     columns_option,
-    end_in_order,
     json_option,
     print_json,
     progress_bar,
@@ -27,14 +25,13 @@ from holdfast.cli.shared import (
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.advise.advice import Advice
-    from holdfast.advise.verify import Stated, Verified
+    from holdfast.advise.verify import Verified
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.score import OutputScore
+    from holdfast.assess.setting import Setting
     from holdfast.model import App
     from holdfast.model.descriptor import Descriptor
     from holdfast.model.topology import Topology
@@ -91,6 +88,7 @@ def advise(**options: Any) -> None:
 def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_json: bool, **options: Any) -> None:
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets
+    from holdfast.execute.trace import require_there
     from holdfast.model.load import load_app
 
     _check(options)
@@ -100,18 +98,20 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
     mapping = read_columns(columns, [source.name for source in graph.sources])
     scores = scores_of(app, options["scores"], options["sink"])[:1]
     choices = choose_targets(graph)
+    require_there(trace)
     with spark_session(options["master"], options["memory"], name="holdfast advise") as spark:
         say(f"reading {trace} ...")
         with trace_rows(spark, graph, trace, columns=mapping) as frames:
-            descriptor, topology, cpu = _profiled(spark, app, frames, out)
             setting = Setting(spark, app, frames, scores=scores, jitter=8, section=SECTION)
+            _require_length(setting, outage_s=options["outage_s"], verify=options["verify"])
+            descriptor, topology, cpu = _profiled(spark, app, frames, out)
             subject = subject_of(setting, app_file, trace, mapping)
             advice, campaigns = Loop(setting, subject, choices, topology, options, out).run(cpu)
             strategy = _write_documents(advice, topology, descriptor, out, sla=options["ic"])
             document = _written(advice, campaigns, strategy, None, out)
             verified = None
             if options["verify"]:
-                verified = _verified(spark, app_file, app, frames, _stated(advice, campaigns), score=scores[0], out=out)
+                verified = verified_by_kills(spark, app_file, app, frames, stated_of(advice, campaigns), score=scores[0], out=out)
                 document = _written(advice, campaigns, strategy, verified, out)
     print_json(document) if as_json else _tell(advice, strategy, verified.said() if verified else [], out)
     if verified is not None and not verified.holds:
@@ -138,6 +138,26 @@ def _quick_check(most: int, budget: str | None) -> None:
     given = Budget.of(budget) if budget is not None else None
     if given is not None and given.replicas is not None:
         given.check(dict.fromkeys(map(str, range(most)), 1.0))
+
+
+def _require_length(setting: "Setting", *, outage_s: float | None, verify: bool) -> None:
+    """Raise HoldfastError for a trace that is too short for what is asked, before anything is measured on it."""
+    from holdfast.advise.verify import seconds_for
+
+    rows, epoch_s = setting.rows, setting.app.epoch_s
+    lost = (outage_s or 0.0) * rows.tempo.peak
+    if lost > len(rows.seq):
+        raise HoldfastError(
+            f"--outage: {outage_s:g} s at the peak rate of {rows.tempo.peak:,.0f} tuples a second take {lost:,.0f} tuples, and the "
+            f"trace has {len(rows.seq):,}; give a shorter outage, or a longer trace"
+        )
+    first, last = setting.epochs
+    wanted_s, there_s = seconds_for(2, epoch_s), (last - first + 1) * epoch_s
+    if verify and there_s < wanted_s:
+        raise HoldfastError(
+            f"--verify: with a replica and without one takes two kills, which need {wanted_s:g} s of trace, and it has "
+            f"{there_s:g} s; give a longer trace"
+        )
 
 
 def _profiled(
@@ -193,68 +213,6 @@ def _written(
     }
     write_whole(out / "advice.json", json.dumps(document, indent=2))
     return document
-
-
-def _stated(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]") -> "dict[str, Stated]":
-    """What the trials showed of every operator with a replica, and of the costliest that has none: the range of qualities."""
-    from holdfast.advise.verify import Stated
-
-    held = advice.chosen.candidate.protected
-    (again,) = (assessed for folder, (_, assessed) in campaigns.items() if folder != SINGLE)
-    cases = {name: again.case(advice.failing_over[name].case) for name in held}
-    first = campaigns[SINGLE][1]
-    tried = {view.case for view in first.cases}
-    others = [name for name in advice.ranking if name not in held and advice.single[name].case in tried]
-    cases |= {name: first.case(advice.single[name].case) for name in others[:1]}
-    qualities = {name: [quality for repeated in view.repeated for quality in repeated] for name, view in cases.items()}
-    return {name: Stated(name in held, min(found), max(found)) for name, found in qualities.items()}
-
-
-def _verified(
-    spark: "SparkSession",
-    app_file: Path,
-    app: "App",
-    frames: "dict[str, DataFrame]",
-    stated: "dict[str, Stated]",
-    *,
-    score: "OutputScore",
-    out: Path,
-) -> "Verified":
-    """Run the beginning of the trace with the plan and with real kills; how that compares with what was stated."""
-    from pyspark.sql import functions as F
-
-    from holdfast.advise.verify import targets_of, verify
-
-    def scored(rows: "pa.Table") -> float:
-        (found,) = spark.createDataFrame(rows).agg(F.expr(score.expression)).collect()[0]
-        return float(found or 0.0)
-
-    work = out / "verify"
-    trace = _write_beginning(frames, work / "trace", kills=len(targets_of(app.graph(), stated)), epoch_s=app.epoch_s)
-    say("running the application with real kills ...")
-    end_in_order()
-    return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
-
-
-def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:
-    """The first seconds of a trace, as long as so many kills need, as a run takes it. Raises HoldfastError for a shorter trace."""
-    from pyspark.sql import functions as F
-
-    from holdfast.advise.verify import seconds_for
-
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    spans = [frame.agg(F.min("time"), F.max("time")).collect()[0] for frame in frames.values()]
-    begins, ends = min(first for first, _ in spans), max(last for _, last in spans)
-    wanted_s = seconds_for(kills, epoch_s)
-    if (ends - begins).total_seconds() < wanted_s:
-        raise HoldfastError(
-            f"--verify: {kills} kills need {wanted_s:g} s of trace, and it has {(ends - begins).total_seconds():.0f} s; give a "
-            "longer trace or a smaller --budget (the advice itself has been written)"
-        )
-    for name, frame in frames.items():
-        until = begins + timedelta(seconds=wanted_s)
-        frame.where(F.col("time") < F.lit(until)).coalesce(1).write.parquet(str(folder / f"{name}.parquet"))
-    return folder if len(frames) > 1 else folder / f"{next(iter(frames))}.parquet"
 
 
 def _write_documents(advice: "Advice", topology: "Topology", descriptor: "Descriptor", out: Path, *, sla: float | None) -> str:

@@ -1,11 +1,12 @@
 """holdfast advise: what is refused before anything is measured."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.advise import advise
+from holdfast.cli.advise import _require_length, advise
 from holdfast.errors import HoldfastError
 
 APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
@@ -23,6 +24,7 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
         (["--loss", "-1"], "--loss: wanted a share from 0 to 1, got -1"),
         (["--outage", "0"], "--outage: wanted more than 0 seconds, got 0"),
         (["--failover", "0"], "--failover: wanted more than 0 seconds, got 0"),
+        ([], "none.parquet' does not exist; make one with 'holdfast trace', or check the path"),
     ],
 )
 def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path, options, said):
@@ -30,3 +32,20 @@ def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path, options,
     with pytest.raises(HoldfastError, match=said):
         CliRunner().invoke(advise, command, catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def trace_of(*, tuples, peak, epochs, epoch_s):
+    rows = SimpleNamespace(seq=range(tuples), tempo=SimpleNamespace(peak=peak))
+    return SimpleNamespace(rows=rows, epochs=(0, epochs - 1), app=SimpleNamespace(epoch_s=epoch_s))
+
+
+def test_a_trace_too_short_for_the_outage_or_for_real_kills_is_told_before_it_is_measured():
+    short = trace_of(tuples=5000, peak=100.0, epochs=20, epoch_s=1.0)
+    _require_length(short, outage_s=50.0, verify=False)
+    with pytest.raises(
+        HoldfastError, match="--outage: 60 s at the peak rate of 100 tuples a second take 6,000 tuples, and the trace"
+    ):
+        _require_length(short, outage_s=60.0, verify=False)
+    with pytest.raises(HoldfastError, match="two kills, which need 28 s of trace, and it has 20 s; give a longer trace"):
+        _require_length(short, outage_s=None, verify=True)
+    _require_length(trace_of(tuples=5000, peak=100.0, epochs=28, epoch_s=1.0), outage_s=None, verify=True)

@@ -1,0 +1,83 @@
+"""What an advice states, held against a run with real kills."""
+
+import shutil
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from holdfast.cli.advise_loop import SINGLE
+from holdfast.cli.shared import end_in_order, say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.advise.advice import Advice
+    from holdfast.advise.verify import Stated, Verified
+    from holdfast.assess.assessment import Assessment
+    from holdfast.assess.campaign import Campaign
+    from holdfast.assess.score import OutputScore
+    from holdfast.model import App
+
+
+def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]") -> "dict[str, Stated]":
+    """What the trials showed of every operator with a replica, and of the costliest that has none: the range of qualities."""
+    from holdfast.advise.verify import Stated
+
+    held = advice.chosen.candidate.protected
+    (again,) = (assessed for folder, (_, assessed) in campaigns.items() if folder != SINGLE)
+    cases = {name: again.case(advice.failing_over[name].case) for name in held}
+    first = campaigns[SINGLE][1]
+    tried = {view.case for view in first.cases}
+    others = [name for name in advice.ranking if name not in held and advice.single[name].case in tried]
+    cases |= {name: first.case(advice.single[name].case) for name in others[:1]}
+    qualities = {name: [quality for repeated in view.repeated for quality in repeated] for name, view in cases.items()}
+    return {name: Stated(name in held, min(found), max(found)) for name, found in qualities.items()}
+
+
+def verified_by_kills(
+    spark: "SparkSession",
+    app_file: Path,
+    app: "App",
+    frames: "dict[str, DataFrame]",
+    stated: "dict[str, Stated]",
+    *,
+    score: "OutputScore",
+    out: Path,
+) -> "Verified":
+    """Run the beginning of the trace with the plan and with real kills; how that compares with what was stated."""
+    from pyspark.sql import functions as F
+
+    from holdfast.advise.verify import targets_of, verify
+
+    def scored(rows: "pa.Table") -> float:
+        (found,) = spark.createDataFrame(rows).agg(F.expr(score.expression)).collect()[0]
+        return float(found or 0.0)
+
+    work = out / "verify"
+    trace = _write_beginning(frames, work / "trace", kills=len(targets_of(app.graph(), stated)), epoch_s=app.epoch_s)
+    say("running the application with real kills ...")
+    end_in_order()
+    return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
+
+
+def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:
+    """The first seconds of a trace, as long as so many kills need, as a run takes it. Raises HoldfastError for a shorter trace."""
+    from pyspark.sql import functions as F
+
+    from holdfast.advise.verify import seconds_for
+
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    spans = [frame.agg(F.min("time"), F.max("time")).collect()[0] for frame in frames.values()]
+    begins, ends = min(first for first, _ in spans), max(last for _, last in spans)
+    wanted_s = seconds_for(kills, epoch_s)
+    if (ends - begins).total_seconds() < wanted_s:
+        raise HoldfastError(
+            f"--verify: {kills} kills need {wanted_s:g} s of trace, and it has {(ends - begins).total_seconds():.0f} s; give a "
+            "longer trace or a smaller --budget (the advice itself has been written)"
+        )
+    for name, frame in frames.items():
+        until = begins + timedelta(seconds=wanted_s)
+        frame.where(F.col("time") < F.lit(until)).coalesce(1).write.parquet(str(folder / f"{name}.parquet"))
+    return folder if len(frames) > 1 else folder / f"{next(iter(frames))}.parquet"
