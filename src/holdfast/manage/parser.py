@@ -7,7 +7,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import DocumentError, HoldfastError
 from holdfast.manage.plugins import Plugin
 from holdfast.model.document import parse_document
 from holdfast.model.job import Job, Layout, Reading, Task
@@ -27,7 +27,9 @@ PARSER = (sys.executable, "-m", "holdfast.run.layout")
 
 
 def light_layout(job: Job) -> Layout:
-    """The layout of a job whose PEs are written out in it."""
+    """The layout of a job whose PEs are written out in it. Raises DocumentError: one that was kept may have been taken unseeing."""
+    if problems := list(map(str, job.problems())):
+        raise DocumentError(f"job '{job.job}'", problems)
     pes = job.pes or {}
     order, _ = order_of(pes)
     lives = {name: {"lives_s": pe.lives_s} for name, pe in pes.items() if pe.lives_s is not None}

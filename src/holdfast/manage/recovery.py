@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from sqlalchemy import Connection
@@ -23,7 +23,10 @@ from holdfast.manage.livejob import LiveJob
 from holdfast.manage.machine import RECOVER, Machine
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.resources import TICK_S, WakingTime
+from holdfast.model.document import restored
 from holdfast.model.job import Job, Layout
+
+D = TypeVar("D", Job, Layout)
 
 
 class Recovery(Plugin):
@@ -59,10 +62,16 @@ class Recovery(Plugin):
         self.orchestrator.resume()
 
     def _adopt(self, kept: Kept, story: Sequence[Move]) -> None:
-        """Phase 1 for one job: rebuilt from what is stored, its `recover` the first event that it will see."""
+        """Phase 1 for one job: rebuilt from what is stored, its `recover` the first event that it will see. One that cannot be read
+        fails instead: neither may it keep the others waiting."""
         live = live_job(kept, story, self.orchestrator.machines)
         self.orchestrator.adopt(live)
-        self.orchestrator.post(live, RECOVER, cause="the orchestrator was started again")
+        if live.unread and not live.leaving:
+            self.orchestrator.say(live.unread)
+            failing = next((event for event in ("error", "cancel") if event in live.transitions), RECOVER)
+            self.orchestrator.post(live, failing, cause=live.unread)
+        else:
+            self.orchestrator.post(live, RECOVER, cause="the orchestrator was started again")
 
     def _restore(self, placed: Sequence[Placed], others: Sequence[Kept]) -> None:
         """Phase 2: jobs that have places are on the graph, and so are PEs of ended jobs that others still use."""
@@ -137,18 +146,11 @@ def live_job(kept: Kept, story: Sequence[Move], machines: Mapping[str, Machine])
             f"states are: {', '.join(machine.states)}; give the document that it was begun with by --machine"
         )
     written = frozenset(move.state for move in story if move.state in machine.states and machine.states[move.state].persisted)
-    try:
-        document = Job.model_validate_json(kept.document)
-        layout = Layout.model_validate_json(kept.layout) if kept.layout else None
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        raise HoldfastError(
-            f"job {kept.id} ('{kept.name}') is stored in words that this holdfast does not take "
-            f"({'.'.join(map(str, first['loc']))}: {first['msg']}); start the one that wrote it and cancel the job there"
-        ) from None
+    document, undocumented = _read(kept, kept.document, Job)
+    layout, unlaid = _read(kept, kept.layout, Layout)
     return LiveJob(
         kept.id,
-        document,
+        document or Job.model_construct(job=kept.name, type=kept.type, host=kept.host),
         machine,
         Life(kept.id, kept.state, written | {kept.state}, len(story), tuple(story)),
         kept.submitted_s,
@@ -157,8 +159,22 @@ def live_job(kept: Kept, story: Sequence[Move], machines: Mapping[str, Machine])
         reason=kept.reason,
         broken=bool(story) and story[-1].event != "cancel",
         told=len(story),
-        layout_told=layout is not None,
+        layout_told=kept.layout is not None,
+        unread=undocumented or unlaid,
     )
+
+
+def _read(kept: Kept, text: str | None, model: type[D]) -> tuple[D | None, str]:
+    """What is stored of a job, and why it could not be read."""
+    try:
+        return (restored(text, model) if text else None), ""
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        return None, (
+            f"the {'document' if model is Job else 'layout'} of job {kept.id} ('{kept.name}') is stored in words that this holdfast "
+            f"does not take ({f'{place}: ' if place else ''}{first['msg']}); submit it anew"
+        )
 
 
 def _everything(connection: Connection) -> Stored:

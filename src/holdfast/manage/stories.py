@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from holdfast.manage.archive import Kept
 from holdfast.manage.life import Move
 from holdfast.manage.livejob import LiveJob
 from holdfast.manage.replicas import LIVING, Replica
+from holdfast.model.document import restored
 from holdfast.model.job import Layout, Task
 
 if TYPE_CHECKING:
@@ -55,7 +58,10 @@ def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
 
 def ended_story(kept: Kept, story: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
     """Everything that is kept of a job that has ended."""
-    layout = Layout.model_validate_json(kept.layout) if kept.layout else None
+    try:
+        layout = restored(kept.layout, Layout) if kept.layout else None
+    except ValidationError:  # it was made by another holdfast, and is over
+        layout = None
     return {
         "id": kept.id,
         "name": kept.name,

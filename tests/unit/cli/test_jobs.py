@@ -15,8 +15,8 @@ PROBLEMS = (
 JOB = {"id": 14, "name": "a", "type": "streaming", "host": "light", "state": "failed", "submitted_s": 0.0, "reason": PROBLEMS}
 STATUS = {"ready": True, "error": None, "cpu_s": 7300.0, "memory_bytes": 300 * 2**20}
 NODE = {
-    "name": "node-17", "state": "draining", "host": "light", "labels": {"rack": "r1", "zone": "north"}, "cores": 16.0, "memory_bytes": 2**36,
-    "replicas": 120, "slots": 512, "since_s": 0.0, "stalled_s": 0.0, "host_status": STATUS,
+    "name": "node-17", "state": "draining", "host": "light", "labels": {"rack": "r1", "zone": "north"}, "cores": 16.0,
+    "memory_bytes": 2**36, "replicas": 120, "slots": 512, "since_s": 0.0, "stalled_s": 0.0, "host_status": STATUS,
 }  # fmt: skip
 
 

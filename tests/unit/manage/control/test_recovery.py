@@ -13,7 +13,7 @@ from holdfast.manage.archive import all_placed
 from holdfast.manage.database import Fenced
 from holdfast.manage.resources import TICK_S
 
-from .conditions import acknowledged, incarnation_is, kept_as_abandoned, nodes, replica_is, said, told
+from .conditions import acknowledged, agree, incarnation_is, kept_as_abandoned, nodes, replica_is, said, told, without
 from .conftest import alive, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
@@ -125,7 +125,7 @@ def test_a_type_whose_machine_is_gone_is_told_at_the_start(settings, tmp_path):
     asyncio.run(play())
 
 
-def test_a_stored_state_or_document_that_is_not_understood_any_more_is_told_at_the_start(settings, tmp_path):
+def test_a_stored_state_that_no_machine_has_any_more_is_told_at_the_start(settings, tmp_path):
     machine = tmp_path / "machine.toml"
     shipped = (files("holdfast.manage") / "machines" / "streaming.toml").read_text()
     machine.write_text(shipped.replace("mapping", "charting"))
@@ -136,12 +136,58 @@ def test_a_stored_state_or_document_that_is_not_understood_any_more_is_told_at_t
         with pytest.raises(HoldfastError, match=r"job 1 \('a'\) is charting, and machine 'streaming' has no such state; states"):
             async with running(settings):
                 pass
-        with closing(sqlite3.connect(settings.work / "jobs.db")) as stored:
-            stored.execute("""UPDATE jobs SET state = 'submitted', document = '{"job": "a", "flavour": 1}'""")
-            stored.commit()
-        with pytest.raises(HoldfastError, match=r"job 1 \('a'\) is stored in words that this holdfast does not take \(flavour: "):
-            async with running(settings):
-                pass
+
+    asyncio.run(play())
+
+
+def rewrite(settings, statement):
+    with closing(sqlite3.connect(settings.work / "jobs.db")) as stored:
+        stored.execute(statement)
+        stored.commit()
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "why"),
+    [("document", '{"job": "a", "flavour": 1}', "flavour: Extra inputs are not permitted"), ("layout", "{", "Invalid JSON: EOF")],
+)
+def test_a_job_that_is_stored_in_words_of_another_holdfast_fails_and_keeps_no_other_waiting(settings, column, text, why):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                old, other = await control.submit("old"), await control.submit("other")
+                for number in (old, other):
+                    await control.reaches(number, "running")
+        rewrite(settings, f"UPDATE jobs SET {column} = '{text}' WHERE id = {old}")
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                story = await control.reaches(old, "failed")
+                assert story["reason"].startswith(
+                    f"the {column} of job {old} ('old') is stored in words that this holdfast does not take ({why}"
+                )
+                assert story["reason"] in control.said
+                await control.until(lambda: without(n1, f"{old}:x/0.0"))
+                assert (await control.job(other))["state"] == "running"
+                assert len(n1.starts) == 2
+
+    asyncio.run(play())
+
+
+def test_a_job_that_would_not_be_taken_today_and_runs_is_not_touched(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+        rewrite(settings, """UPDATE jobs SET document = replace(document, '"makes":[]', '"makes":["../../etc"]')""")
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                await control.until(lambda: agree(control, number))
+                assert (await control.job(number))["document"]["pes"]["x"]["makes"] == ["../../etc"]
+                assert len(n1.starts) == 1
 
     asyncio.run(play())
 
