@@ -19,7 +19,7 @@ from holdfast.errors import HoldfastError
 from holdfast.manage.agent_processes import AgentProcesses
 from holdfast.manage.controller import HUNG_S, Controller, Node
 from holdfast.manage.files import CONTROLLER_LOCK
-from holdfast.manage.hosts import AGENTS, HostProcess, host_command
+from holdfast.manage.hosts import AGENTS, HostProcess, host_command, living_host
 from holdfast.manage.link import Link, Place, place_at
 from holdfast.manage.reports import Reports
 from holdfast.manage.wire import Wire
@@ -67,8 +67,23 @@ def serve_node(
                     node, find, host, reports=reports, metrics_port=metrics_port, certificate=certificate, hung_after_s=hung_after_s
                 )
             )
+        except HoldfastError:
+            raise
+        except Exception as error:
+            _say(_last_words(node.name, work, error))
+            raise  # a mistake of ours, with all there is to find it by
         finally:
             reports.close()
+
+
+def _last_words(name: str, work: Path, error: Exception) -> str:
+    """What is said by a controller that ends by a mistake of its own, of which its PE host knows nothing."""
+    said = f"the controller of node {name} ends by a mistake of its own ({type(error).__name__}: {error}), told below"
+    again = f"start the node again with --work {work}"
+    host = living_host(work)
+    if host is None:
+        return f"{said}; {again}"
+    return f"{said}; its PE host (process {host}) goes on: {again} to take it up, or end it with 'kill {host}'"
 
 
 async def _serve(

@@ -170,10 +170,10 @@ def _read(kept: Kept, text: str | None, model: type[D]) -> tuple[D | None, str]:
         return (restored(text, model) if text else None), ""
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"]))
+        what, place = "document" if model is Job else "layout", ".".join(map(str, first["loc"]))
+        why = f"{place}: {first['msg']}" if place else first["msg"]
         return None, (
-            f"the {'document' if model is Job else 'layout'} of job {kept.id} ('{kept.name}') is stored in words that this holdfast "
-            f"does not take ({f'{place}: ' if place else ''}{first['msg']}); submit it anew"
+            f"the {what} of job {kept.id} ('{kept.name}') is stored in words that this holdfast does not take ({why}); submit it anew"
         )
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from pydantic import ValidationError
+
 from holdfast.errors import HoldfastError
 from holdfast.manage.protocol import Assignment, Report
 
@@ -83,7 +85,14 @@ class Reports:
         self._last: int = self._db.execute("SELECT last FROM counter").fetchone()[0]
         self._count: int = self._db.execute("SELECT count(*) FROM reports").fetchone()[0]
         row = self._db.execute("SELECT document FROM assignment").fetchone()
-        self._assignment = Assignment.model_validate_json(row[0]) if row else Assignment()
+        try:
+            self._assignment = Assignment.model_validate_json(row[0]) if row else Assignment()
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            raise HoldfastError(
+                f"reports '{path}': what the node was assigned is stored in words that this holdfast does not take "
+                f"({'.'.join(map(str, first['loc']))}: {first['msg']}); run the one that wrote it, or give the node a new --work"
+            ) from None
         self.owner: str = self._db.execute("SELECT id FROM owner").fetchone()[0]
         """Tells the controller whose reports these are from any other, also one of the same node's name."""
 

@@ -221,7 +221,7 @@ def validated(data: object, model: type[D]) -> D:
 
 
 def restored(text: str, model: type[D]) -> D:
-    """A document that was checked by whoever took it and is kept as JSON: only its shape is looked at, or pydantic's ValidationError.
+    """A document that was checked by whoever took it and is kept as JSON. Only its shape is looked at; raises ValidationError.
 
     What is wrong with a document may come to be seen more sharply; what was taken is not taken back for that.
     """

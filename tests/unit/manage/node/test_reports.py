@@ -106,6 +106,18 @@ def test_reports_of_a_newer_holdfast_are_refused_in_words(tmp_path):
         opened(tmp_path)
 
 
+def test_an_assignment_in_words_of_another_holdfast_is_refused_in_words(tmp_path):
+    path = tmp_path / "reports.db"
+    Reports(path, clock=time.time).close()
+    with closing(sqlite3.connect(path)) as stored:
+        stored.execute("""INSERT INTO assignment VALUES ('{"term": 1, "flavour": 2}')""")
+        stored.commit()
+    with pytest.raises(
+        HoldfastError, match=r"stored in words that this holdfast does not take \(flavour: .*give the node a new --work"
+    ):
+        Reports(path, clock=time.time)
+
+
 def test_a_file_that_is_no_database_is_told(tmp_path):
     (tmp_path / "reports.db").write_text("no database" * 1000)
     with pytest.raises(HoldfastError, match=r"reports '.*reports.db' cannot be opened: file is not a database; mend it"):
