@@ -172,9 +172,8 @@ def _read(kept: Kept, text: str | None, model: type[D]) -> tuple[D | None, str]:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         what, place = "document" if model is Job else "layout", ".".join(map(str, first["loc"]))
         why = f"{place}: {first['msg']}" if place else first["msg"]
-        return None, (
-            f"the {what} of job {kept.id} ('{kept.name}') is stored in words that this holdfast does not take ({why}); submit it anew"
-        )
+        job = f"job {kept.id} ('{kept.name}')"
+        return None, f"the {what} of {job} is stored in words that this holdfast does not take ({why}); submit it anew"
 
 
 def _everything(connection: Connection) -> Stored:
