@@ -3,16 +3,18 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.assess_campaign import carry_out, scores_of, subject_of, trace_rows
+from holdfast.cli.assess_campaign import carry_out, named_subject, scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import longest_loss, spread_offsets
+from holdfast.cli.assess_progress import shown
 from holdfast.cli.demo import example
-from holdfast.cli.shared import json_option, say, spark_options, spark_session
+from holdfast.cli.shared import json_option, spark_options, spark_session
 
 if TYPE_CHECKING:
     from holdfast.assess.case import Case, Places
@@ -64,8 +66,11 @@ def debs11(
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.case import Case
     from holdfast.assess.debs11 import FAILOVER_S, GROUP
+    from holdfast.assess.progress import Steps
+    from holdfast.assess.results import require_room, require_same_so_far
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets
+    from holdfast.execute.trace import require_there
     from holdfast.model.load import load_app
 
     app_file = example()
@@ -73,24 +78,35 @@ def debs11(
     choices = choose_targets(app.graph())
     cases = [Case((choice.name,)) for choice in choices if choice.chosen]
     cases += [Case(GROUP, FAILOVER_S), Case(("market", "trade_quote"), FAILOVER_S)]
-    path = trace or _generated(out, events, seed)
+    scores = scores_of(app, ("sum", "mean", "count"))
+    asked: dict[str, Any] = {"repetitions": repetitions, "golden_runs": golden_runs or repetitions, "seed": seed}
+    planned = Campaign(
+        subject={},
+        cases=tuple(cases),
+        offsets=(0,),
+        scores=tuple(score.expression for score in scores),
+        sink=scores[0].sink,
+        **asked,
+    )
+    path = trace or out / f"market-{events}-{seed}.parquet"
+    require_room(out / "campaign")
+    require_same_so_far(out / "campaign", asked | {"subject": named_subject(app, app_file, str(path), None)})
+    if trace is None:
+        _generate(path, events, seed)
+    require_there(str(path))
     began = time.monotonic()
-    with (
-        spark_session(master, memory, name="holdfast reproduce debs11") as spark,
-        trace_rows(spark, app.graph(), str(path), columns=None) as frames,
-    ):
-        setting = Setting(spark, app, frames, scores=scores_of(app, ("sum", "mean", "count")), jitter=8, section=5000)
-        campaign = Campaign(
-            subject=subject_of(setting, app_file, str(path), None),
-            cases=tuple(cases),
-            offsets=_offsets(setting, cases),
-            repetitions=repetitions,
-            golden_runs=golden_runs or repetitions,
-            scores=tuple(score.expression for score in setting.scores),
-            sink=setting.sink,
-            seed=seed,
-        )
-        carry_out(setting, campaign, out / "campaign", choices=choices, check=False)
+    with ExitStack() as open_:
+        spark = open_.enter_context(spark_session(master, memory, name="holdfast reproduce debs11"))
+        progress = open_.enter_context(shown())
+        reading = Steps(progress, f"reading {path}", of=3)
+        frames = open_.enter_context(trace_rows(spark, app.graph(), str(path), columns=None))
+        reading.done()
+        setting = Setting(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
+        subject = subject_of(setting, app_file, str(path), None)
+        reading.done()
+        campaign = replace(planned, subject=subject, offsets=_offsets(setting, cases))
+        reading.done()
+        carry_out(setting, campaign, out / "campaign", choices=choices, check=False, progress=progress)
     market = "a generated market" if trace is None else f"the market in {trace.name}"
     document = _written(out, app.graph(), market, time.monotonic() - began)
     if as_json:
@@ -116,15 +132,17 @@ def _offsets(setting: "Setting", cases: "Sequence[Case]") -> tuple[int, ...]:
     return papers_offsets(setting.graph, places, lost)
 
 
-def _generated(out: Path, events: int, seed: int) -> Path:
+def _generate(path: Path, events: int, seed: int) -> None:
+    """Write the market unless it is there."""
+    from holdfast.assess.files import writing
     from holdfast.trace import write_market
 
-    path = out / f"market-{events}-{seed}.parquet"
-    if not path.exists():
-        out.mkdir(parents=True, exist_ok=True)
-        say(f"writing a market of {events:,} events ...")
-        write_market(path, events=events, seed=seed)
-    return path
+    if path.exists():
+        return
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with shown() as progress:
+        write_market(path, events=events, seed=seed, progress=lambda rows: progress("events of a market written", rows, events))
 
 
 def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str, Any]:

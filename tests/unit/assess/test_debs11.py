@@ -5,13 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
+from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.debs11 import TABLE_2, findings, table_rows
 from holdfast.assess.metrics import Dependency
+from holdfast.assess.outcome import Outcome
+from holdfast.assess.results import Results
 from holdfast.assess.score import score_of
-from holdfast.cli.reproduce_debs11 import papers_offsets
+from holdfast.cli.reproduce_debs11 import debs11, papers_offsets
+from holdfast.errors import HoldfastError
 from holdfast.model.load import load_app
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -146,3 +151,22 @@ def test_offsets_are_the_papers_unless_the_trace_is_too_short_for_its_longest_ou
 def test_the_table_has_the_papers_figures_beside_ours():
     row = next(row for row in table_rows(paper()[0]) if row[0].startswith("VWAP"))
     assert row == ("VWAP (vwap)", "0.99", "0.99", "(0.14, R)", "(0.14, R)", "73", "73", "30.87", "30.87")
+
+
+def test_what_no_trace_makes_right_is_told_before_a_market_is_written_or_spark_started(tmp_path):
+    def refused(*options, out=tmp_path / "out"):
+        run = CliRunner().invoke(debs11, ["--out", str(out), *options])
+        assert isinstance(run.exception, HoldfastError) and run.stderr == ""
+        return str(run.exception)
+
+    assert "golden runs must be at least as many as the 5 repetitions, got 2" in refused("--golden", "2")
+    assert "none.parquet' does not exist" in refused("--trace", str(tmp_path / "none.parquet"))
+    (tmp_path / "file").write_text("")
+    assert "cannot be made, because" in refused(out=tmp_path / "file")
+    begun = Campaign(subject={"trace": "other"}, cases=(Case(("market",)),), offsets=(1,), scores=("count(*)",), sink="bargains")
+    results = Results(tmp_path / "out" / "campaign", begun)
+    results.add([(next(begun.trials()), Outcome(np.array([0]), {"count(*)": np.array([1.0])}))])
+    said = refused("--seed", "2")
+    assert "holds the results of another campaign: its seed 1, now 2" in said
+    assert 'its trace "other", now "market-5000000-2.parquet"' in said
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["campaign"]
