@@ -143,11 +143,11 @@ class Runner:
                 raise HoldfastError(f"the results in folder '{results.folder}' are of an earlier version; give another folder")
             return
         runs = self._runs()
+        progress("golden runs", 0, runs)
         parts: list[dict[str, list[float]]] = []
         affected: dict[str, dict[str, list[dict[str, float]]]] = {case.name: {} for case in self.campaign.cases}
         reaches = {} if self.ground is None or self.campaign.affected else self._widest()
         for run in range(runs):
-            progress("golden runs", run, runs)
             golden = self._golden_run(results, run)
             parts.append({part: values.tolist() for part, values in golden.parts.items()})
             for (case, offset), reach in reaches.items():
@@ -155,6 +155,8 @@ class Runner:
                     sums = golden.outputs.within(reach, self.setting.cut)[1]
                     totals = {part: float(values.sum()) for part, values in sums.items()}
                     affected[case].setdefault(str(offset), []).append(totals)
+            if run + 1 < runs:
+                progress("golden runs", run + 1, runs)
         results.write("facts", self._facts(affected))
         results.write("golden", {"runs": parts})
         progress("golden runs", runs, runs)

@@ -41,6 +41,18 @@ class Keying:
     keys: Ints
 
 
+def analysed(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Schemas:
+    """The schemas of an application's streams; its errors and those of its scores are told without a trace."""
+    graph = app.graph()
+    schemas = analyse(graph, spark, name=app.name)
+    problems = [
+        problem for score in scores for problem in check_score(graph, spark, schemas, sink=score.sink, expression=score.expression)
+    ]
+    if problems:
+        raise ProblemsError(f"the scores of application '{app.name}'", problems)
+    return schemas
+
+
 class Setting:
     """An application, its trace and its scores, with what the runners need to know of them."""
 
@@ -53,18 +65,13 @@ class Setting:
         scores: Sequence[OutputScore],
         jitter: int,
         section: int,
+        schemas: Schemas | None = None,
     ) -> None:
+        """`schemas` are those that `analysed` gave, where it was asked already."""
         self.spark, self.app, self.graph = spark, app, app.graph()
         self.jitter, self.section = jitter, section
         self.scores = tuple(scores)
-        self.schemas: Schemas = analyse(self.graph, spark, name=app.name)
-        problems = [
-            problem
-            for score in self.scores
-            for problem in check_score(self.graph, spark, self.schemas, sink=score.sink, expression=score.expression)
-        ]
-        if problems:
-            raise ProblemsError(f"the scores of application '{app.name}'", problems)
+        self.schemas: Schemas = schemas or analysed(spark, app, self.scores)
         if len({score.sink for score in self.scores}) != 1:
             raise HoldfastError("the scores of one campaign must be of one sink; assess the sinks one after the other")
         self.sink = self.scores[0].sink

@@ -153,16 +153,17 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
         _explain(request, as_json=as_json)
         return
     from holdfast.assess.progress import Steps
-    from holdfast.assess.setting import Setting
+    from holdfast.assess.setting import Setting, analysed
 
     trace, out, rates = options["trace"], options["out"], request.rates
     with spark_session(options["master"], options["memory"], name="holdfast assess") as spark, shown() as progress:
         reading = Steps(progress, f"reading {trace}", of=4)
+        schemas = analysed(spark, request.app, request.scores)
+        reading.done()
         with trace_rows(spark, request.graph, trace, columns=request.mapping) as frames:
             reading.done()
-            section = options["section"] or SECTION
-            setting = Setting(spark, request.app, frames, scores=request.scores, jitter=options["jitter"], section=section)
-            reading.done()
+            given = {"jitter": options["jitter"], "section": options["section"] or SECTION}
+            setting = Setting(spark, request.app, frames, scores=request.scores, schemas=schemas, **given)
             subject = subject_of(setting, app_file, trace, request.mapping)
             reading.done()
             if rates:
