@@ -100,6 +100,7 @@ def run(application: str, **options: Any) -> None:
 
 def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     """Run in a folder and return what there is to say, as plain values."""
+    from holdfast.execute.trace import require_there
     from holdfast.model.document import read_document
     from holdfast.model.schedule import Schedule
     from holdfast.run.cluster import LocalCluster
@@ -111,6 +112,8 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
     work = new_folder(work)
     job = _job(application, work, options)
+    if job.feed.trace is not None:
+        require_there(job.feed.trace)
     layout = layout_of(job)
     require_new(job, layout)
     cluster = LocalCluster(

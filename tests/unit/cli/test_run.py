@@ -91,10 +91,16 @@ def test_what_an_earlier_run_has_written_is_not_taken_for_this_ones(shop, tmp_pa
     left = tmp_path / file
     left.parent.mkdir(parents=True)
     left.write_text(json.dumps(asdict(LINE)))
-    options = ["--trace", "none", "--log", str(tmp_path / "log"), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "run")]
+    options = ["--log", str(tmp_path / "log"), "--out", str(tmp_path / "out"), "--work", str(tmp_path / "run")]
     result = CliRunner().invoke(command.run, [str(shop), *options])
     assert isinstance(result.exception, HoldfastError)
     assert said.format(tmp_path) in str(result.exception)
+
+
+def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path):
+    result = CliRunner().invoke(command.run, [str(shop), "--trace", str(tmp_path / "none"), "--work", str(tmp_path / "run")])
+    assert isinstance(result.exception, HoldfastError)
+    assert str(result.exception).startswith(f"trace '{tmp_path}/none' does not exist; make one with 'holdfast trace'")
 
 
 def test_upstream_backup_beside_adaptation_is_refused_before_anything_starts(shop, tmp_path):
