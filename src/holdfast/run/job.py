@@ -128,7 +128,7 @@ class RunningJob:
                 source=source,
                 schema=arrow_schema(source_schema(source)),
                 staged=staged,
-                query=start_query(self._spark, source, task, store=self.store, staged=staged, epoch_s=timeline.epoch_s),
+                start=lambda: start_query(self._spark, source, task, store=self.store, staged=staged, epoch_s=timeline.epoch_s),
                 place=self._place(task),
                 outbox=self._outbox(task, timeline, assigned),
                 checkpoints=self.checkpoints,

@@ -9,6 +9,8 @@ from holdfast.log import Store
 from holdfast.model.job import Task
 from holdfast.run.rows import parquet
 
+ROOM_BYTES = 2**16
+
 
 class Staged:
     """The staged batches of one task of a source. Its incarnations share them; a batch that comes once more replaces itself."""
@@ -20,6 +22,12 @@ class Staged:
         """Keep a batch, unless it is empty."""
         if rows.num_rows:
             self._store.replace(self._name(number), parquet(rows))
+
+    def require_room(self) -> None:
+        """Raise LogError where nothing can be kept now."""
+        name = f"{self._folder}/room"
+        self._store.replace(name, bytes(ROOM_BYTES))
+        self._store.remove([name])
 
     def waiting(self, *, after: int) -> list[int]:
         """The batches past `after`, in order. It and those before it are in a record: what is left of them is removed."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LogError
 from holdfast.execute.call import first_line
 from holdfast.log import Quality, Record, Store
 from holdfast.model import Source
@@ -36,8 +36,9 @@ def stream_timeline(store: Store, *, epoch_s: float) -> Timeline:
 
 
 class StreamSource:
-    """One task of a source with a reader. `schema` is what the source declares, `query` fills `staged`. `place` is where it stands
-    among all source tasks of the job, and how many there are: from it follow seqs that ascend over all of them."""
+    """One task of a source with a reader. `schema` is what the source declares; `start` starts the query that fills `staged`, again
+    where the log was full or away and that has ended it. `place` is where the task stands among all source tasks of the job, and
+    how many there are: from it follow seqs that ascend over all of them."""
 
     quality = Quality.EXACT
     finished = False
@@ -50,7 +51,7 @@ class StreamSource:
         source: Source,
         schema: pa.Schema,
         staged: Staged,
-        query: Query,
+        start: Callable[[], Query],
         place: tuple[int, int],
         outbox: Outbox,
         checkpoints: Checkpoints,
@@ -59,12 +60,13 @@ class StreamSource:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.task, self.saves_every = task, contract.checkpoint_epochs
-        self._source, self._staged, self._query, self._place = source, staged, query, place
+        self._source, self._staged, self._start, self._place = source, staged, start, place
         self._schema = schema.append(pa.field("epoch", pa.int64()))
         self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
         self._checkpointed, self._clock = checkpointed, clock
         self.rows_read = 0
         self.restore()
+        self._query, self._log_was_away = start(), False
 
     def restore(self) -> None:
         """Go on behind the last exact record, and behind the last batch that any record names."""
@@ -78,9 +80,7 @@ class StreamSource:
 
     def step(self) -> bool:
         """Commit the next epoch if it is over, with the batches that have come since the one before; whether there was one."""
-        failed = self._query.exception()
-        if failed is not None:
-            raise HoldfastError(f"{reader_of(self._source)} stopped: {first_line(failed)}")
+        self._see_to_query()
         epoch, taken = self.clean.epoch + 1, self.clean.after
         if self._timeline.closes_s(epoch) > self._clock():
             return False
@@ -101,6 +101,21 @@ class StreamSource:
         if epoch - self._saved >= self.saves_every:
             self.save()
         return True
+
+    def _see_to_query(self) -> None:
+        """Raise HoldfastError where the query has failed. It cannot do without the log, nor can Spark: where that is why, raise
+        LogError for as long, and start the query again when the log is back."""
+        failed = self._query.exception()
+        if failed is None:
+            return
+        try:
+            self._staged.require_room()
+        except LogError:
+            self._log_was_away = True
+            raise
+        if not self._log_was_away:
+            raise HoldfastError(f"{reader_of(self._source)} stopped: {first_line(failed)}")
+        self._query, self._log_was_away = self._start(), False
 
     def save(self) -> None:
         """Remember how far the source has come, and the last batch up to there."""

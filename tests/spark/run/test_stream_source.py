@@ -48,7 +48,7 @@ class Fed:
             source=source,
             schema=arrow_schema(source_schema(source)),
             staged=staged,
-            query=start_query(self.spark, source, task, store=self.store, staged=staged, epoch_s=self.timeline.epoch_s),
+            start=lambda: start_query(self.spark, source, task, store=self.store, staged=staged, epoch_s=self.timeline.epoch_s),
             place=(0, 1),
             outbox=Outbox(self.store, 0, "clicks/0.0", self.timeline, lambda kind, about: None),
             checkpoints=Checkpoints(self.store),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, LogError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.model import Source
 from holdfast.model.job import Contract, Task
@@ -42,7 +42,11 @@ class Fed:
         self.store, self.told, self.over = Store(MemoryStore()), [], 0
         self.log, self.staged = EpochLog(self.store), Staged(self.store, TASK)
         self.delivered = []
-        self.query = Reading()
+        self.query, self.started = Reading(), 0
+
+    def read(self):
+        self.started += 1
+        return self.query
 
     def start(self, name, *, saves_every=50):
         return StreamSource(
@@ -51,7 +55,7 @@ class Fed:
             source=Source("clicks", "", reader=lambda spark: spark),
             schema=SCHEMA,
             staged=self.staged,
-            query=self.query,
+            start=self.read,
             place=(0, 1),
             outbox=Outbox(self.store, 0, name, TIMELINE, lambda kind, about: self.told.append((kind, about))),
             checkpoints=Checkpoints(self.store),
@@ -157,6 +161,29 @@ def test_a_query_that_failed_is_told():
     fed.query.failure = RuntimeError("Multiple streaming jobs detected\n  at org.apache")
     with pytest.raises(HoldfastError, match=r"the reader of source 'clicks' \(.*\) stopped: Multiple streaming jobs detected$"):
         source.step()
+
+
+def test_a_query_that_a_full_log_has_ended_is_started_again_when_there_is_room(monkeypatch):
+    fed = Fed()
+    source = fed.start("one")
+    full = LogError("the log at 'x' cannot be written: No space left on device")
+
+    def refuse(name, content):
+        raise full
+
+    fed.query.failure = RuntimeError("No space left on device")
+    with monkeypatch.context() as patched:
+        patched.setattr(fed.store, "replace", refuse)
+        for _ in range(3):
+            with pytest.raises(LogError):
+                source.step()
+    assert fed.started == 1
+    fed.query = Reading()
+    fed.deliver("x")
+    fed.over = 1
+    assert source.step()
+    assert (fed.started, fed.pages()) == (2, ["x"])
+    assert not any(name.endswith("room") for name in fed.left())
 
 
 @given(st.lists(st.sampled_from(["deliver", "pass", "stand in", "old", "new", "restart", "save", "trim"]), max_size=60))
