@@ -39,5 +39,6 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
     assert done.returncode == 1
     assert (
         "the controller of node n1 ends by a mistake of its own (KeyError: 'odd'), told below; "
-        f"its PE host (process {left}) goes on: start the node again with --work {tmp_path} to take it up, or end it with 'kill {left}'"
+        f"its PE host (process {left}) goes on: start the node again with --work {tmp_path} to take it up, "
+        f"or end it with 'kill {left}'"
     ) in done.stderr
