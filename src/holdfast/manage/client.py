@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.link import error_text, read_token, sendable_token
+from holdfast.manage.link import check_url, error_text, read_token, sendable_token
 from holdfast.model.job import Job
 
 URL = "HOLDFAST_URL"
@@ -44,6 +44,7 @@ class Client:
 
     def __init__(self, url: str, token: str, *, certificate: Path | None = None) -> None:
         self.url, self.token = url.rstrip("/"), token
+        check_url(self.url)
         try:
             verify = ssl.create_default_context(cafile=certificate) if self.url.startswith("https") else False
         except OSError as error:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ValidationError
 
@@ -66,8 +67,8 @@ def place_at(where: str, token: Path | None) -> Callable[[], Place]:
     if folder is None and token is None:
         raise HoldfastError(f"orchestrator '{where}' needs a token: give --token-file with its node.token")
 
-    if folder is None and not where.startswith(("http://", "https://")):
-        raise HoldfastError(f"orchestrator '{where}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
+    if folder is None:
+        check_url(where)
     if token is not None and token.is_file():
         read_token(token)
 
@@ -76,6 +77,17 @@ def place_at(where: str, token: Path | None) -> Callable[[], Place]:
         return Place(url.rstrip("/"), _token(token or Path(where) / "node.token"))
 
     return find
+
+
+def check_url(url: str) -> None:
+    """Raise HoldfastError for what can be no orchestrator's address."""
+    try:
+        split = urlsplit(url)
+        sound = split.scheme in ("http", "https") and split.hostname and split.port != 0 and not (split.query or split.fragment)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise HoldfastError(f"orchestrator '{url}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
 
 
 def read_token(path: Path) -> str:

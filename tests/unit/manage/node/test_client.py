@@ -8,6 +8,7 @@ import pytest
 from holdfast.cli.orchestrators import follow
 from holdfast.errors import HoldfastError
 from holdfast.manage.client import Client, ClientError, NotReached, OrchestratorAway, find_client
+from holdfast.manage.link import place_at
 from holdfast.model.job import Job, LightPe
 
 JOB = Job(job="a", host="light", pes={"x": LightPe()})
@@ -148,3 +149,10 @@ def test_a_certificate_that_is_not_trusted_is_told_apart_from_nobody_there():
 
     with client(untrusted) as made, pytest.raises(HoldfastError, match=r"is not trusted .*; give --certificate with the PEM file"):
         made.health()
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://:80", "http://a:0", "http://a:99999", "https://a/?b", "://"])
+def test_what_is_no_address_is_told_and_not_tried(url, tmp_path):
+    for found in (lambda: Client(url, "secret"), lambda: place_at(url, tmp_path / "token")):
+        with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT or its --work folder"):
+            found()
