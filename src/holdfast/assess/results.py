@@ -10,7 +10,8 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import count
+from dataclasses import dataclass
+from itertools import count, groupby
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +31,7 @@ class Results:
         self._outcomes, self._named = folder / "outcomes", folder / "campaign.json"
         require_room(folder)
         self._made = not folder.exists()
+        self._known: tuple[list[Path], list[_Place]] | None = None
         self._take(taken=begun(folder) or self._busy())
 
     @contextmanager
@@ -56,11 +58,16 @@ class Results:
 
     def done(self) -> set[Trial]:
         """The trials that have an outcome."""
-        return {trial for trial, _ in self._lines()}
+        return {place.trial for place in self._places()}
 
     def outcomes(self) -> Iterator[tuple[Trial, Outcome]]:
-        """Every trial that is done with its outcome, read one after the other: they need not fit into memory together."""
-        yield from self._lines()
+        """Every trial with its outcome, in the order of trials: what is made of them does not depend on which of them was ready
+        first. They are read one after the other, and need not fit into memory together."""
+        for path, places in groupby(self._places(), key=lambda place: place.path):
+            with path.open("rb") as file:
+                for place in places:
+                    file.seek(place.begin)
+                    yield _parsed(file.readline(), path, place.line)
 
     def add(self, outcomes: Iterable[tuple[Trial, Outcome]]) -> None:
         """Keep a batch of outcomes: all of them, or, if the process dies, none."""
@@ -114,19 +121,12 @@ class Results:
     def _files(self) -> list[Path]:
         return _outcome_files(self.folder)
 
-    def _lines(self) -> Iterator[tuple[Trial, Outcome]]:
-        for path in self._files():
-            with path.open("rb") as file:
-                for number, line in enumerate(file, start=1):
-                    try:
-                        document = json.loads(line)
-                        case, offset, outage_s, pace, repetition = document["trial"]
-                        trial, outcome = Trial(case, offset, outage_s, pace, repetition), Outcome.of(document)
-                    except (ValueError, KeyError, TypeError, AttributeError) as error:
-                        raise HoldfastError(
-                            f"results file '{path}' is damaged in line {number}; remove it, and its trials are run again"
-                        ) from error
-                    yield trial, outcome
+    def _places(self) -> list["_Place"]:
+        """Where the outcome of every trial is, in the order of trials; looked for again where files have come or gone."""
+        files = self._files()
+        if self._known is None or self._known[0] != files:
+            self._known = files, sorted(place for path in files for place in _places_in(path))
+        return self._known[1]
 
 
 def require_room(folder: Path) -> None:
@@ -139,6 +139,35 @@ def require_room(folder: Path) -> None:
     named = folder / "campaign.json"
     if folder.exists() and not named.exists() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
         raise HoldfastError(f"folder '{folder}' holds something that is no campaign; give a new or an empty one")
+
+
+@dataclass(frozen=True, order=True)
+class _Place:
+    """A trial, and the file, the line and the byte at which its outcome is."""
+
+    trial: Trial
+    path: Path
+    line: int
+    begin: int
+
+
+def _places_in(path: Path) -> Iterator[_Place]:
+    begin = 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            yield _Place(_parsed(line, path, number)[0], path, number, begin)
+            begin += len(line)
+
+
+def _parsed(line: bytes, path: Path, number: int) -> tuple[Trial, Outcome]:
+    try:
+        document = json.loads(line)
+        case, offset, outage_s, pace, repetition = document["trial"]
+        return Trial(case, offset, outage_s, pace, repetition), Outcome.of(document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HoldfastError(
+            f"results file '{path}' is damaged in line {number}; remove it, and its trials are run again"
+        ) from error
 
 
 def begun(folder: Path) -> bool:

@@ -244,6 +244,19 @@ def test_batches_of_a_resumed_campaign_come_after_those_that_are_there(tmp_path)
     assert len(list((tmp_path / "outcomes").iterdir())) == 3
 
 
+def test_outcomes_are_read_in_the_order_of_trials_whatever_order_they_were_ready_in(tmp_path):
+    trials = list(campaign().trials())
+    results = Results(tmp_path, campaign())
+    results.add([(trial, outcome(float(n))) for n, trial in reversed(list(enumerate(trials))) if n % 2])
+    assert results.done() == set(trials[1::2])
+    for n, trial in reversed(list(enumerate(trials))):
+        if n % 2 == 0:
+            results.add([(trial, outcome(float(n)))])
+    read = list(results.outcomes())
+    assert [trial for trial, _ in read] == trials
+    assert [each.differences["count(*)"][0] for _, each in read] == list(range(len(trials)))
+
+
 WITHOUT_SECTIONS = '{"trial": ["a", 10, 1.0, "peak", 0], "differences": {"count(*)": [1.0]}}'
 OF_TWO_LENGTHS = '{"trial": ["a", 10, 1.0, "peak", 0], "sections": [1, 2], "differences": {"count(*)": [1.0]}}'
 
