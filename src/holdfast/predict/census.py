@@ -15,6 +15,7 @@ from holdfast.predict.predictor import Bools, Floats, Ints
 from holdfast.predict.rows import keys_of
 
 WINDOW = 16  # epochs over which appearances are counted
+KNOWN = 4  # epochs of a key's life after which its pace is its own
 GONE = 3.0  # usual gaps of silence after which a key counts as gone: one in twenty, were its rows to come at random
 
 
@@ -39,6 +40,7 @@ class Census:
         self._last = pa.schema([columns.schema.field(name) for name in (*columns.keys, *columns.carried)]).empty_table()
         self._appeared = np.zeros((16, WINDOW), dtype=np.int64)
         self._born, self._seen, self._rows = (np.zeros(16, dtype=np.int64) for _ in range(3))
+        self._usual = np.zeros(16)
         self._at = np.zeros((16, len(columns.advancing)), dtype=np.int64)
         self._front = np.zeros(len(columns.advancing), dtype=np.int64)
         self._pace = np.zeros(len(columns.advancing))
@@ -60,11 +62,13 @@ class Census:
         known = len(self)
         slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in keys), dtype=np.int64, count=len(keys))
         self._make_room(known)
+        self._return(np.unique(slots[slots < known]))
         self.turns += 1
         self._appeared[:, self.turns % WINDOW] = 0
         np.add.at(self._appeared[:, self.turns % WINDOW], slots, 1)
         np.add.at(self._rows, slots, 1)
         self._seen[slots] = self.turns
+        self._note_pace(np.unique(slots))
         self._since += epochs
         if len(slots):
             self._advance(table, slots)
@@ -76,10 +80,8 @@ class Census:
 
         A key that has been silent for longer than three of its usual gaps is gone.
         """
-        age = np.minimum(self.turns - self._born[: len(self)] + 1, WINDOW)
-        rate = self._appeared[: len(self)].sum(axis=1) / np.maximum(age, 1)
-        silent = self.turns - self._seen[: len(self)]
-        rate = np.where(silent * rate > GONE, 0.0, rate)
+        every = np.arange(len(self))
+        rate = np.where(self._gone(every), 0.0, self._rate(every))
         before, after = (np.floor(rate * epochs + 0.5).astype(np.int64) for epochs in (ahead - 1, ahead))
         count = after - before
         slots = np.repeat(np.arange(len(self)), count)
@@ -116,12 +118,33 @@ class Census:
         self._slots = {keys[slot]: number for number, slot in enumerate(kept)}
         self._last = self.last_rows(kept)
         self._appeared, self._born, self._seen = self._appeared[kept], self._born[kept], self._seen[kept]
-        self._rows, self._at = self._rows[kept], self._at[kept]
+        self._rows, self._at, self._usual = self._rows[kept], self._at[kept], self._usual[kept]
+
+    def _rate(self, slots: Ints) -> Floats:
+        """Rows an epoch, over the last epochs of each key's life."""
+        age = np.minimum(self.turns - self._born[slots] + 1, WINDOW)
+        return np.asarray(self._appeared[slots].sum(axis=1) / np.maximum(age, 1))
+
+    def _gone(self, slots: Ints) -> Bools:
+        silent, rate = self.turns - self._seen[slots], self._rate(slots)
+        usual = np.maximum(rate, self._usual[slots])  # in a long silence the rate falls with every epoch
+        return np.asarray((rate == 0) | (silent * usual > GONE))
+
+    def _note_pace(self, slots: Ints) -> None:
+        grown_up = slots[self.turns - self._born[slots] + 1 >= KNOWN]
+        self._usual[grown_up] = self._rate(grown_up)
+
+    def _return(self, slots: Ints) -> None:
+        """Let keys that were gone, and came in most epochs before, begin anew: the gap says nothing of their pace."""
+        back = slots[self._gone(slots) & (self._usual[slots] >= 0.5)]
+        self._appeared[back] = 0
+        self._born[back] = self.turns + 1
 
     def _make_room(self, known: int) -> None:
         size = len(self)
         self._appeared, self._at = grown(self._appeared, size), grown(self._at, size)
         self._born, self._seen, self._rows = (grown(a, size) for a in (self._born, self._seen, self._rows))
+        self._usual = grown(self._usual, size)
         self._born[known:size] = self.turns + 1
 
     def _advance(self, table: pa.Table, slots: Ints) -> None:

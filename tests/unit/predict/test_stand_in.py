@@ -114,6 +114,25 @@ def test_a_key_that_vanished_is_no_longer_predicted_and_a_new_one_is():
     assert stand.predict(26, AMPLE_S).rows["rack"].to_pylist() == ["b", "c"]
 
 
+@pytest.mark.parametrize("away", [6, 12, 14, 30])
+def test_a_key_that_is_back_is_expected_as_before_it_left_and_with_what_it_had_learned(away):
+    stand = watched(stand_in(forget_after=50), range(20), racks="ab")
+    watched(stand, range(20, 20 + away), racks="a")
+    for ahead in range(8):
+        assert stand.predict(20 + away + ahead, AMPLE_S).rows["rack"].to_pylist() == ["a"]
+    watched(stand, [20 + away], racks="ab")
+    made = stand.predict(21 + away, AMPLE_S)
+    assert made.rows["rack"].to_pylist() == ["a", "b"]
+    assert made.short == 0
+
+
+def test_a_key_that_comes_once_in_a_long_while_is_not_expected_in_the_next_epochs():
+    stand = stand_in()
+    for epoch in range(62):
+        watched(stand, [epoch], racks="a" if epoch % 20 else "ab")
+    assert stand.predict(62, AMPLE_S).rows["rack"].to_pylist() == ["a"]
+
+
 def test_a_key_that_missed_one_epoch_is_still_expected():
     stand = watched(stand_in(), range(20), racks="ab")
     watched(stand, [20], racks="a")
