@@ -5,9 +5,9 @@
 LAAR's pipeline of two PEs whose load doubles, with all replicas active and by load; and Bargain Discovery as three PEs, as
 `holdfast profile` describes it, with a node killed. What the descriptor cannot know is measured beforehand, in a short run of each
 application with one replica of each PE at a steady rate (theirs with one PE killed): the seconds that a job takes beside its
-tuples, the CPU time of a node that idles and of one that works, and how long a restart takes. Nothing is taken from the runs that
-are compared. A run before all others, that nothing is taken from, lets the JVMs compile what they will run. Ours is the
-simulation, theirs the real run.
+tuples, the CPU time of a node that idles and of one that works, and how long a PE takes to come back, an ordinary job apart.
+Nothing is taken from the runs that are compared. A run before all others, that nothing is taken from, lets the JVMs compile what
+they will run. Ours is the simulation, theirs the real run.
 """
 
 import argparse
@@ -237,7 +237,8 @@ def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mappin
     half = calm.opened_s + seconds / 2
     used = calm.watch.used(half, half + seconds / 2) - stage.idle_cores * len(stage.cluster.names) * seconds / 2
     back = recoveries(calm.events)
-    restart_s = statistics.fmean(each.started_s - each.detected_s for each in back) if back else 1.0
+    late = [each.latency_s - job_s[each.task.split("/")[0]] for each in back]  # the first job builds its plan: part of coming back
+    restart_s = max(0.0, statistics.fmean(late)) if late else 1.0
     return Cost(job_s, stage.idle_cores, max(0.0, used) / busy_s, restart_s)
 
 
