@@ -150,7 +150,7 @@ class Loop:
         """From becoming active to becoming idle, finishing or being stopped."""
         self.state = "starting"
         made, done = None, False
-        while not done and not self._stopping.is_set():
+        while not done and self.assigned.active and not self._stopping.is_set():
             with self._waiting_for_the_log():
                 made = self._make(self.assigned, self._stopping.is_set)
                 done = True
