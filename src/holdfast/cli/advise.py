@@ -217,21 +217,11 @@ def _written(
 
 def _write_documents(advice: "Advice", topology: "Topology", descriptor: "Descriptor", out: Path, *, sla: float | None) -> str:
     """Write the plan and the strategy that 'holdfast run' takes; in words what the strategy promises."""
+    from holdfast.advise.document import plan_document
     from holdfast.model.document import write_document
     from holdfast.plan.laar import plan_strategy
-    from holdfast.plan.ppa.document import PlanDocument, Replica
 
-    held = advice.chosen.candidate.protected
-    tasks = [f"{name}/{number}" for name in held for number in range(topology.operators[name].parallelism)]
-    plan = PlanDocument(
-        topology=topology.topology,
-        parallelism={name: topology.operators[name].parallelism for name in topology.order},
-        planner="advise",
-        objective=advice.chosen.candidate.objective,
-        budget=len(tasks),
-        replicated=tuple(Replica(task=task, why=advice.why[task.rpartition("/")[0]]) for task in tasks),
-    )
-    write_document(out / "plan.json", plan)
+    write_document(out / "plan.json", plan_document(advice, topology))
     try:
         planned = plan_strategy(descriptor, sla=sla, seconds=20.0)
     except HoldfastError as error:

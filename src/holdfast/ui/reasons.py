@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.document import read_document
 from holdfast.model.job import Job, Task
 from holdfast.plan.laar.strategy import Strategy
-from holdfast.plan.ppa.document import PlanDocument
+from holdfast.plan.ppa.document import ADVISE, PlanDocument
 
 
 def plan_of(job: Job, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -40,17 +40,22 @@ def _of_plan(plan: PlanDocument, job: Job, tasks: Sequence[Task]) -> dict[str, A
         if replica.quality_without is not None:
             least = reason["quality_without"]
             reason["quality_without"] = replica.quality_without if least is None else min(least, replica.quality_without)
-    proven = " (no plan of this budget is better)" if plan.proven else ""
-    worth = (
-        f"; worth {plan.quality:.3f} by {plan.objective.upper()} when all else fails{proven}" if plan.quality is not None else ""
-    )
-    said = f"{len(plan.replicated)} of a budget of {plan.budget} replicas, chosen by '{plan.planner}'{worth}."
+    said = f"{len(plan.replicated)} of a budget of {plan.budget} replicas, chosen by '{plan.planner}'{_worth(plan)}."
     document = _document("plan", said, job, tasks, reasons=reasons)
     document["quality"], document["objective"] = plan.quality, plan.objective
     document["next"] = (
         None if plan.next is None else {"why": plan.next.why, "start": list(plan.next.start), "quality": plan.next.quality}
     )
     return document
+
+
+def _worth(plan: PlanDocument) -> str:
+    if plan.quality is None:
+        return ""
+    if plan.planner == ADVISE:
+        return f"; it spares {plan.quality:.1%} of the loss to be expected of single failures"
+    proven = " (no plan of this budget is better)" if plan.proven else ""
+    return f"; worth {plan.quality:.3f} by {plan.objective.upper()} when all else fails{proven}"
 
 
 def _of_strategy(strategy: Strategy, job: Job, tasks: Sequence[Task]) -> dict[str, Any]:

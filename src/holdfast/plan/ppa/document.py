@@ -15,6 +15,9 @@ from holdfast.plan.ppa.explain import Next, Reason
 from holdfast.plan.ppa.planner import Plan
 from holdfast.plan.reading import PLAN, plain, read_kind
 
+ADVISE = "advise"
+"""The planner whose plans are worth the share of what single failures are expected to cost that they spare, as was measured."""
+
 
 class Replica(Part):
     """A task with an active replica, what the plan would be worth without it, and why it is there."""
@@ -45,7 +48,7 @@ class Changes(Part):
 
 
 class PlanDocument(Document):
-    """A plan as `holdfast plan` writes it. `bound` is a quality that no plan of the budget can exceed.
+    """A plan as `holdfast plan` and `holdfast advise` write it. `bound` is a quality that no plan of the budget can exceed.
 
     `parallelism` gives the number of tasks of each operator that the plan was made for, so that a plan for another
     topology can be told by `misfits`. A plan written by hand may leave it out.
