@@ -4,48 +4,94 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 LINE_EVERY_S = 10.0
+
+Clock = Callable[[], float]
+
+
+class Pace:
+    """When something will be done, if the rest of it takes as long as what was done since it began.
+
+    >>> pace = Pace(100.0, done=10)
+    >>> pace.left_s(100.0, done=10, of=40), pace.left_s(110.0, done=30, of=40)
+    (None, 5.0)
+    """
+
+    def __init__(self, now_s: float, *, done: int) -> None:
+        self._began_s, self._at = now_s, done
+
+    def left_s(self, now_s: float, *, done: int, of: int) -> float | None:
+        """The seconds left; None while nothing was done to tell from."""
+        fresh = done - self._at
+        return (now_s - self._began_s) * (of - done) / fresh if fresh > 0 else None
 
 
 @contextmanager
 def shown() -> Iterator[Callable[[str, int, int], None]]:
     """What to call with what is being done, how much of it is done, and how much there is."""
     if sys.stderr.isatty():
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft(time.monotonic))
         with Progress(*columns, console=Console(stderr=True)) as bar:
-            tasks: dict[str, Any] = {}
-
-            def show(what: str, done: int, of: int) -> None:
-                if what not in tasks:
-                    tasks[what] = bar.add_task(what, total=of)
-                bar.update(tasks[what], completed=done, total=of)
-
-            yield show
+            yield Bars(bar, time.monotonic)
     else:
         yield Lines(time.monotonic)
+
+
+class TimeLeft(ProgressColumn):
+    """The time until a task ends, which goes on falling between its steps however long they take."""
+
+    max_refresh = 0.5
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def render(self, task: Task) -> Text:
+        if task.finished:
+            return Text("")
+        ends_s = task.fields.get("ends_s")
+        if ends_s is None:
+            return Text("-:--:-- left")
+        return Text(f"{timedelta(seconds=round(max(0.0, ends_s - self._clock())))} left")
+
+
+class Bars:
+    """Progress as bars, one for each thing that is done."""
+
+    def __init__(self, bar: Progress, clock: Clock) -> None:
+        self._bar, self._clock = bar, clock
+        self._tasks: dict[str, tuple[Any, Pace]] = {}
+
+    def __call__(self, what: str, done: int, of: int) -> None:
+        now = self._clock()
+        if what not in self._tasks:
+            self._tasks[what] = self._bar.add_task(what, total=of), Pace(now, done=done)
+        task, pace = self._tasks[what]
+        left_s = pace.left_s(now, done=done, of=of)
+        self._bar.update(task, completed=done, total=of, ends_s=None if left_s is None else now + left_s)
 
 
 class Lines:
     """Progress as plain lines, with the time left."""
 
-    def __init__(self, clock: Callable[[], float], say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, clock: Clock, say: Callable[[str], None] | None = None) -> None:
         self._clock, self._say = clock, say or (lambda line: click.echo(line, err=True))
-        self._began: dict[str, tuple[float, int]] = {}
+        self._paces: dict[str, Pace] = {}
         self._next_s = 0.0
 
     def __call__(self, what: str, done: int, of: int) -> None:
-        now = self._clock()
-        new = what not in self._began
-        began, at = self._began.setdefault(what, (now, done))
+        now, new = self._clock(), what not in self._paces
+        pace = self._paces.setdefault(what, Pace(now, done=done))
         if now < self._next_s and done < of and not new:
             return
         self._next_s = now + LINE_EVERY_S
-        fresh = done - at
-        left = f", about {(now - began) * (of - done) / fresh:,.0f} s left" if fresh and done < of else ""
-        self._say(f"{what}: {done:,} of {of:,}{left}")
+        left_s = pace.left_s(now, done=done, of=of) if done < of else None
+        self._say(f"{what}: {done:,} of {of:,}{'' if left_s is None else f', about {left_s:,.0f} s left'}")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from rich.progress import Progress
 
 from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.fit import tempo_of
@@ -13,7 +14,7 @@ from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
 from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, spread_offsets, with_tuples
-from holdfast.cli.assess_progress import LINE_EVERY_S, Lines
+from holdfast.cli.assess_progress import LINE_EVERY_S, Bars, Lines, TimeLeft
 from holdfast.errors import HoldfastError, ProblemsError, TraceError
 from holdfast.model import App
 
@@ -223,6 +224,25 @@ def test_progress_tells_the_time_left_now_and_then_and_always_the_end():
     for done in (10, 20, 32, 40):
         lines("trials", done, 40)
     assert said == ["trials: 10 of 40", "trials: 32 of 40, about 4 s left", "trials: 40 of 40"]
+
+
+def test_the_time_left_on_a_terminal_follows_from_the_first_step_on_and_falls_between_steps():
+    now = [0.0]
+    left = TimeLeft(lambda: now[0])
+    bar = Progress()
+    told = Bars(bar, lambda: now[0])
+
+    def shown(at_s):
+        now[0] = at_s
+        return str(left.render(bar.tasks[0]))
+
+    told("trials", 10, 40)
+    assert shown(1.0) == "-:--:-- left"
+    now[0] = 100.0
+    told("trials", 20, 40)
+    assert [shown(at_s) for at_s in (100.0, 160.0, 400.0)] == ["0:03:20 left", "0:02:20 left", "0:00:00 left"]
+    told("trials", 40, 40)
+    assert shown(401.0) == ""
 
 
 def test_progress_of_something_new_is_told_at_once():
