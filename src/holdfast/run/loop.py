@@ -17,7 +17,8 @@ from holdfast.run.timeline import Timeline
 
 POLL_S = 0.02
 """How long a replica that has nothing to do waits before it looks again."""
-
+IDLE_S = 5.0
+"""An idle one is woken; it looks by itself only in case."""
 
 LOG_AWAY_S = 120.0
 """How long a replica waits for a log that is full or away before it fails, and is tried on another node."""
@@ -64,7 +65,7 @@ class Loop:
         self._make, self._ranked, self._cancel = make, ranked, cancel
         self._worker: Worker | None = None
         self._timeline: Timeline | None = None
-        self._stopping = threading.Event()
+        self._stopping, self._woken = threading.Event(), threading.Event()
         self._killed = False
         self._stalled_until = self._slow_until = self._slow_s = 0.0
         self._busy = True
@@ -78,18 +79,21 @@ class Loop:
         """Take a new rank, or become active or idle."""
         changed = assigned.rank != self.assigned.rank
         self.assigned = assigned
+        self._woken.set()
         if changed and self._worker is not None:
             self._ranked(self._worker, assigned.rank)
 
     def stop(self, *, wait_s: float = 10.0) -> None:
         """End the loop after the step that it is in."""
         self._stopping.set()
+        self._woken.set()
         self._cancel()
         self._thread.join(wait_s)
 
     def kill(self) -> None:
         """End it at once, in the middle of whatever it does, and where that swallows what is thrown into it, right after."""
         self._killed = True
+        self._woken.set()
         ident = self._thread.ident
         if ident is not None and self._thread.is_alive():
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Killed))
@@ -131,7 +135,8 @@ class Loop:
                     self._work()
                 else:
                     self._worker, self.state = None, "idle"
-                    self._stopping.wait(POLL_S)
+                    self._woken.wait(IDLE_S)
+                    self._woken.clear()
                     self._die_if_killed()
         except Killed:
             self.state, self.error = "failed", "killed by a fault"

@@ -49,9 +49,11 @@ class FiveEpochs:
         pass
 
 
-def started(worker: FiveEpochs, *, before: Callable[[], None] = lambda: None) -> Loop:
+ASSIGNED = Assigned(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
+
+
+def started(worker: FiveEpochs, *, before: Callable[[], None] = lambda: None, assigned: Assigned = ASSIGNED) -> Loop:
     line = Timeline(first=1, last=5, epoch_s=1.0, opened_s=time.time())
-    assigned = Assigned(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
 
     def make(assigned, stopped):
         before()
@@ -113,6 +115,25 @@ def test_another_error_of_the_system_fails_the_replica():
     loop = started(FiveEpochs(), before=before)
     assert ended(loop, "failed")
     assert loop.status().error == "PermissionError: [Errno 13] Permission denied"
+
+
+@pytest.mark.parametrize("how", ["wake", "kill", "stop"])
+def test_an_idle_replica_does_nothing_until_it_is_told_to(monkeypatch, how):
+    monkeypatch.setattr(loops, "IDLE_S", 600.0)
+    worker = FiveEpochs()
+    worker.room.set()
+    loop = started(worker, assigned=ASSIGNED.model_copy(update={"active": False}))
+    assert ended(loop, "idle")
+    assert worker.clean.epoch == 0
+    if how == "wake":
+        loop.assign(ASSIGNED)
+        assert ended(loop, "finished")
+    elif how == "kill":
+        loop.kill()
+        assert ended(loop, "failed")
+    else:
+        loop.stop(wait_s=LIMIT_S)
+        assert not loop._thread.is_alive()
 
 
 def test_a_kill_that_the_step_swallows_ends_the_replica_all_the_same():
