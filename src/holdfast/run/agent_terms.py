@@ -85,8 +85,15 @@ def check_contract(contract: Contract, epoch_s: float) -> list[str]:
 def check_protection(job: Job, tasks: Iterable[Task], *, epoch_s: float) -> None:
     """Raise ProblemsError with everything that keeps the job's protection from working."""
     problems: list[str] = []
-    for pe in sorted({task.pe for task in tasks if task.kind == "operators"}):
+    kinds = {task.pe: task.kind for task in tasks}
+    for pe, kind in sorted(kinds.items()):
         contract = job.contract_of(pe)
+        if kind != "operators":
+            if pe in job.contracts and contract.protection != "none":
+                problems.append(
+                    f"'{pe}' is a {kind}, and its contract says protection: {contract.protection}; only operators have it"
+                )
+            continue
         if contract.protection == "prediction":
             problems += [f"PE '{pe}': {problem}" for problem in check_contract(contract, epoch_s / job.feed.speed)]
     if problems:

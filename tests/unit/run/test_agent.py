@@ -423,6 +423,20 @@ def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_
         assert part in text
 
 
+@pytest.mark.parametrize("protection", ["upstream", "prediction"])
+def test_a_protection_that_a_source_or_sink_cannot_have_is_told(protection):
+    tasks = [Task(pe="src", kind="source", makes=("src",)), TASK, Task(pe="out", kind="sink")]
+    contract = Contract(protection=protection, deadline_s=2.0)
+    check_protection(Job(job="j", application="app.py", log="x", contract=contract), tasks, epoch_s=1.0)
+    job = Job(job="j", application="app.py", log="x", contracts={"src": contract, "out": contract, "racks": contract})
+    with pytest.raises(ProblemsError) as found:
+        check_protection(job, tasks, epoch_s=1.0)
+    assert list(found.value.problems) == [
+        f"'out' is a sink, and its contract says protection: {protection}; only operators have it",
+        f"'src' is a source, and its contract says protection: {protection}; only operators have it",
+    ]
+
+
 def test_prediction_without_a_deadline_is_a_mistake_of_the_job():
     job = {"job": "j", "application": "app.py", "log": "x", "contract": {"protection": "prediction"}}
     with pytest.raises(DocumentError, match=r"job: contract\.deadline_s: is missing; prediction needs the seconds after its last"):
