@@ -180,13 +180,12 @@ def run_cell(
         _run(cluster, "warm-up", application, work / "warm.parquet", SETTINGS["baseline"], epoch_s=1.0, schedule=Schedule())
         for setting in settings:
             before = _usage(cluster)
-            contract = {"deadline_s": epoch_s, "reroute_after_s": epoch_s, **SETTINGS[setting]}
             ran = _run(
                 cluster,
                 setting.replace(" ", "-"),
                 application,
                 work / "servers.parquet",
-                contract,
+                contract_for(setting, epoch_s=epoch_s),
                 epoch_s=epoch_s,
                 schedule=Schedule(seed=seed, stalls=stalls),
             )
@@ -195,6 +194,12 @@ def run_cell(
             made.append(run)
             done(run)
     return made
+
+
+def contract_for(setting: str, *, epoch_s: float) -> dict[str, Any]:
+    """The contract of a setting: an epoch is due one epoch after its last input, and predicted shortly before."""
+    predicting = {"lead_s": min(0.2, epoch_s / 4)}
+    return {"deadline_s": epoch_s, "reroute_after_s": epoch_s, "predicting": predicting, **SETTINGS[setting]}
 
 
 def _run(

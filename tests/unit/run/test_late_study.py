@@ -12,9 +12,12 @@ from click.testing import CliRunner
 from holdfast.cli.isorc16_runs import check_lengths, chosen_cells, late_runs
 from holdfast.cli.reproduce_isorc16 import isorc16
 from holdfast.errors import HoldfastError
+from holdfast.model.document import check_document
+from holdfast.model.job import Job
 from holdfast.model.load import load_app
 from holdfast.report.late_runs import late_parts, scaled
 from holdfast.run import late_study
+from holdfast.run.agent_terms import check_contract
 from holdfast.run.late_findings import late_findings
 from holdfast.run.late_study import Cell, LateRun, Usage, fused_application
 
@@ -151,6 +154,15 @@ def test_lengths_that_cannot_be_run_are_told_before_anything_is(tmp_path, epoch_
     told = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epoch", str(epoch_s), "--seconds", str(seconds)])
     assert re.search(said, str(told.exception))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("epoch_s", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("setting", late_study.SETTINGS)
+def test_every_setting_is_a_contract_that_can_be_kept_with_the_shortest_and_the_longest_epochs(setting, epoch_s):
+    job = {"job": "j", "application": "a.py", "log": "x", "contract": late_study.contract_for(setting, epoch_s=epoch_s)}
+    contract = check_document(job, Job, thing="job").contract
+    assert check_contract(contract, epoch_s) == []
+    assert contract.reroute_after_s == (30.0 if setting == "upstream" else epoch_s)
 
 
 def test_a_cell_that_is_named_twice_runs_once():
