@@ -37,7 +37,7 @@ class Cover:
             problems.append("no deadline set; give deadline_s, the seconds after its last input by which an epoch's output is due")
         elif not math.isfinite(self.deadline_s):
             problems.append(f"deadline_s wants a number of seconds, got {self.deadline_s:g}")
-        elif self.deadline_s < self.epoch_s:
+        elif self.deadline_s < self.epoch_s * (1 - 1e-9):  # a length divided by a speed may lack its last digit
             problems.append(
                 f"the deadline of {self.deadline_s:g} s is below the epoch length of {self.epoch_s:g} s; "
                 "give a longer deadline or shorter epochs"

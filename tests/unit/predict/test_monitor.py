@@ -122,6 +122,10 @@ def test_a_contract_that_cannot_be_kept_is_refused(changes, said):
         Cover(**({"deadline_s": 2.0, "epoch_s": 1.0} | changes))
 
 
+def test_a_deadline_of_an_epoch_is_one_though_its_length_was_divided_by_a_speed():
+    assert Cover(deadline_s=0.43, epoch_s=5.0 / (5.0 / 0.43)).due_s == 0.43
+
+
 def test_all_problems_of_a_contract_come_at_once():
     with pytest.raises(ProblemsError, match="has 3 problems"):
         Cover(deadline_s=None, epoch_s=1.0, most_epochs=0, late="x")
