@@ -80,7 +80,7 @@ def spread(seq: Ints, seqs: tuple[int, int]) -> None:
 
 
 def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
-    """The values in the column's own type: whole where it is, in its range, null where there is none and there may be."""
+    """The values in the column's own type: whole where it is, in its range, null where there is none and there may be, else NaN."""
     if whole:
         limits = np.iinfo(field.type.to_pandas_dtype())
         most = float(limits.max)
@@ -92,7 +92,8 @@ def _numbers(values: Floats, field: pa.Field, *, whole: bool) -> pa.Array:
     else:
         most = float(np.finfo(field.type.to_pandas_dtype()).max)
         values = np.clip(values, -most, most)
-    if not field.nullable:
+    if field.nullable:
+        return pa.array(values, from_pandas=True).cast(field.type, safe=False)
+    if not pa.types.is_floating(field.type):
         values = np.nan_to_num(values)
-    array = pa.array(values, from_pandas=True)
-    return array.cast(field.type, safe=False)
+    return pa.array(values).cast(field.type, safe=False)

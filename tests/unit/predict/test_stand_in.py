@@ -161,6 +161,17 @@ def test_nulls_do_not_disturb_and_a_column_that_is_mostly_null_stays_so():
     assert stand.predict(30, AMPLE_S).rows["cpu"].to_pylist() == [29.0, None]
 
 
+def test_a_number_that_may_not_be_null_and_never_was_one_stays_none():
+    schema = pa.schema([pa.field("cpu", pa.float64(), nullable=False), pa.field("errors", pa.int64(), nullable=False)])
+    stand = StandIn(columns_of(schema, []))
+    for epoch in range(10):
+        stand.observe(epoch, pa.table({"cpu": [float("nan")], "errors": [2]}, schema=schema))
+    made = stand.predict(10, AMPLE_S).rows
+    made.validate(full=True)
+    assert np.isnan(made["cpu"][0].as_py())
+    assert made["errors"].to_pylist() == [2]
+
+
 def test_infinity_is_no_value():
     stand = watched(stand_in(), range(20), cpu=[1.0, 2.0])
     watched(stand, [20], cpu=[float("inf"), float("nan")])
