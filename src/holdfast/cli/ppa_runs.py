@@ -14,9 +14,12 @@ from holdfast.model.finding import Finding
 Step = tuple[dict[str, Any], Sequence[Finding], list[str]]
 
 
-def real_runs(out: Path) -> Step:
-    """Section VI-A on Spark: recovery, and the cost of checkpoints. Each run is kept in `out` when it has ended."""
-    recovered, costs = _recoveries(out), _costs(out)
+def real_runs(out: Path, *, varied: bool) -> Step:
+    """Section VI-A on Spark: recovery, at several rates and windows where `varied`, and the cost of checkpoints.
+
+    Each run is kept in `out` when it has ended.
+    """
+    recovered, costs = _recoveries(out, varied=varied), _costs(out)
     return recovered[0] | costs[0], [*recovered[1], *costs[1]], [*recovered[2], *costs[2]]
 
 
@@ -28,23 +31,25 @@ def _work() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _recoveries(out: Path) -> Step:
+def _recoveries(out: Path, *, varied: bool) -> Step:
     """Figures 7, 8 and 10."""
-    from holdfast.run.recovery_study import SECONDS, TECHNIQUES, findings, run_techniques
+    from holdfast.run.recovery_findings import findings
+    from holdfast.run.recovery_study import SECONDS, TECHNIQUES, Cell, Recovered, cells, run_cells
     from holdfast.simulate.records import Records
 
     kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
-    missing = [technique for technique in TECHNIQUES if technique.name not in kept]
+    wanted = cells(varied=varied)
+    missing = [cell for cell in wanted if cell.name not in kept]
     if missing:
         say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
         with _work() as folder:
 
-            def keep(run: Any) -> None:
-                kept.add({"key": run.technique, **run.document()})
-                say(f"{run.technique}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
+            def keep(cell: Cell, run: Recovered) -> None:
+                kept.add({"key": cell.name, **run.document()})
+                say(f"{cell.name}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
 
-            run_techniques(missing, folder / "work", done=keep)
-    rows = [kept[technique.name] for technique in TECHNIQUES]
+            run_cells(missing, folder / "work", done=keep)
+    rows = [kept[cell.name] | {"rate": cell.rate, "window": cell.window} for cell in wanted]
     return {"runs": rows}, findings(rows), _recovery_sections(rows)
 
 
@@ -79,15 +84,26 @@ def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [
         heading("Figures 7, 8 and 10, really run"),
         paragraph(
-            "Three PEs with windows of 10 s in a row on two one-core nodes, 400 tuples a second. Silence: the longest that the "
-            "sink waited for an epoch, over an epoch's length. Latency: from noticing until the last task was where it had been; "
-            "where a replica went on there is none."
+            "Three PEs with windows in a row on two one-core nodes. Silence: the longest that the sink waited for an epoch, over "
+            "an epoch's length. Latency: from noticing until the last task was where it had been; where a replica went on there is "
+            "none."
         ),
         table(
-            ("technique", "one task: silence (s)", "latency (s)", "all tasks: silence (s)", "latency (s)", "load average"),
+            (
+                "technique",
+                "tuples/s",
+                "window (s)",
+                "one task: silence (s)",
+                "latency (s)",
+                "all tasks: silence (s)",
+                "latency (s)",
+                "load average",
+            ),
             [
                 (
                     r["technique"],
+                    f"{r['rate']}",
+                    f"{r['window']}",
                     seconds(r["one_silence_s"]),
                     seconds(r["one_latency_s"]),
                     seconds(r["all_silence_s"]),
@@ -103,6 +119,7 @@ def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
     from holdfast.report.page import cards, heading, paragraph, table
     from holdfast.report.plot import line_plot
+    from holdfast.run.checkpoint_study import WINDOW
 
     def line(rate: int) -> tuple[str, list[float], list[float]]:
         mine = [cost for cost in costs if cost["rate"] == rate]
@@ -112,9 +129,9 @@ def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
     columns = ("tuples/s", "interval (s)", "checkpoints", "rows of each", "checkpoint (ms)", "epoch (ms)", "share", "load average")
     plot = line_plot(lines, x="checkpoint interval (s)", y="time, share of processing", title="Figure 9, really run", level=None)
     return [
-        heading("Figure 9, really run: time of checkpoints, of that of processing, window 30 s"),
+        heading(f"Figure 9, really run: time of checkpoints, of that of processing, window {WINDOW} s"),
         paragraph(
-            "Four PEs that do the same to the same stream side by side on two one-core nodes, each checkpointed at another "
+            "PEs that do the same to the same stream side by side on two one-core nodes, each checkpointed at another "
             "interval. Processing is reading, the Spark job and publishing; a checkpoint is writing the kept rows, with what "
             "upstream forgets because of it. Counted once windows are full, in seconds of a clock."
         ),

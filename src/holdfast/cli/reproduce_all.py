@@ -28,7 +28,7 @@ SMALL: Mapping[str, Sequence[str]] = {
     "laar-pipeline": ("--low", "8", "--high", "12", "--after", "8"),
     "laar-search": ("--applications", "12", "--seconds", "2"),
     "objectives": ("--sets", "6", "--events", "30000", "--application", "bargain_discovery", "--generated", "1"),
-    "ppa": ("--repetitions", "1", "--events", "20000"),
+    "ppa": ("--repetitions", "1", "--events", "20000", "--quick"),
     "ppa-plans": ("--topologies", "3"),
     "system-s": ("--runs", "1", "--rows", "1,2", "--no-beyond"),
 }

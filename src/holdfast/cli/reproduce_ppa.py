@@ -32,6 +32,7 @@ PARTS = ("simulated", "accuracy", "runs")
 )
 @click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Simulated failures of each kind.")
 @click.option("--events", type=click.IntRange(min=20_000), default=200_000, show_default=True, help="Rows of each trace on Spark.")
+@click.option("--quick", is_flag=True, help="Recovery of real processes at one rate and window only.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to simulate in.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark master for the accuracy; it must see --out.")
 @click.option(
@@ -42,7 +43,9 @@ PARTS = ("simulated", "accuracy", "runs")
     help="Folder for records and report.",
 )
 @json_option
-def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, master: str, out: Path, as_json: bool) -> None:
+def ppa(
+    part: str, seed: int, repetitions: int, events: int, quick: bool, workers: int, master: str, out: Path, as_json: bool
+) -> None:
     """Figures 7 to 10, 12 and 13: how long recovery takes, what checkpoints cost, and what tentative output is worth.
 
     Simulated: the topology of Figure 6 at the paper's rates, on 30 nodes. On Spark: top pages and traffic incidents over generated
@@ -56,7 +59,8 @@ def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, maste
       holdfast reproduce ppa --part accuracy --events 100000 --out ppa
     """
     document: dict[str, Any] = {
-        "command": f"holdfast reproduce ppa --part {part} --seed {seed} --repetitions {repetitions} --events {events}",
+        "command": f"holdfast reproduce ppa --part {part} --seed {seed} --repetitions {repetitions} --events {events}"
+        + (" --quick" if quick else ""),
         "seed": seed,
         "findings": [],
     }
@@ -64,7 +68,7 @@ def ppa(part: str, seed: int, repetitions: int, events: int, workers: int, maste
     steps = {
         "simulated": lambda: _simulated(seed, repetitions, out, workers=workers),
         "accuracy": lambda: _accuracy(seed, events, out, master=master),
-        "runs": lambda: real_runs(out),
+        "runs": lambda: real_runs(out, varied=not quick),
     }
     for name in PARTS if part == "all" else (part,):
         found, checks, parts = steps[name]()

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 from holdfast.model.finding import Finding
 from holdfast.run.cluster import LocalCluster
 from holdfast.run.history import Event
-from holdfast.run.recovery_study import completed, write_windows
+from holdfast.run.windows import completed, write_windows
 
 RATES = (500, 1000)
 INTERVALS = (1, 5, 15, 30)

@@ -27,7 +27,7 @@ def kept(tmp_path):
 
 
 def test_runs_that_are_kept_are_told_without_running_them_again(kept):
-    result = CliRunner().invoke(root, ["reproduce", "ppa", "--part", "runs", "--out", str(kept), "--json"])
+    result = CliRunner().invoke(root, ["reproduce", "ppa", "--part", "runs", "--quick", "--out", str(kept), "--json"])
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     holds = {finding["name"]: finding["holds"] for finding in document["findings"]}

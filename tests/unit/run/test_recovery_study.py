@@ -1,7 +1,9 @@
 """Real recoveries, measured from a history."""
 
+from holdfast.model.load import load_app
 from holdfast.run.history import Event
-from holdfast.run.recovery_study import PES, TECHNIQUES, findings, schedule, silence_s
+from holdfast.run.recovery_findings import findings
+from holdfast.run.recovery_study import APPLICATION, EPOCH_S, PES, TECHNIQUES, Cell, cells, schedule, silence_s
 
 
 def output(at_s: float, kind: str = "first") -> Event:
@@ -21,14 +23,51 @@ def test_the_schedule_strikes_primaries_alone():
     assert set(all_.target) == {f"{pe}/0.0" for pe in PES}
 
 
-def test_findings_hold_in_the_papers_order_and_not_in_another():
-    def row(technique: str, silence: float, latency: float | None) -> dict[str, object]:
-        figures = {"one_silence_s": silence, "all_silence_s": silence, "one_latency_s": latency, "all_latency_s": latency}
-        return {"technique": technique, **figures}
+def row(cell: Cell, silence: float, latency: float | None) -> dict[str, object]:
+    figures = {"one_silence_s": silence, "all_silence_s": silence, "one_latency_s": latency, "all_latency_s": latency}
+    return {"technique": cell.technique.name, "rate": cell.rate, "window": cell.window, **figures}
 
-    names = [technique.name for technique in TECHNIQUES]
-    seconds = ((0.5, None), (1.0, 1.0), (2.0, 2.0), (3.0, 3.0), (5.0, 5.0))
-    ordered = [row(name, silence, latency) for name, (silence, latency) in zip(names, seconds, strict=True)]
-    assert all(finding.holds for finding in findings(ordered))
-    flat = [row(name, 1.0, 1.0) for name in names]
-    assert [finding.holds for finding in findings(flat)] == [False, False, False, False, True]
+
+ORDERED = {
+    "active (PPA-1.0)": (0.5, None),
+    "half active (PPA-0.5)": (1.0, 1.0),
+    "checkpoint 5 s": (2.0, 2.0),
+    "checkpoint 15 s (PPA-0)": (3.0, 3.0),
+    "source replay": (5.0, 5.0),
+}
+
+
+def test_findings_hold_in_the_papers_order_and_not_in_another():
+    plain = cells(varied=False)
+    assert all(finding.holds for finding in findings([row(cell, *ORDERED[cell.technique.name]) for cell in plain]))
+    assert [finding.holds for finding in findings([row(cell, 1.0, 1.0) for cell in plain])] == [False, False, False, False, True]
+
+
+def test_what_another_rate_and_window_change_is_held_against_the_paper_too():
+    def grown(by_s: float) -> list[bool]:
+        rows = []
+        for cell in cells(varied=True):
+            silence, latency = ORDERED[cell.technique.name]
+            later = latency + by_s if latency is not None and cell.name != cell.technique.name else latency
+            rows.append(row(cell, silence if latency is not None else silence + by_s / 10, later))
+        return [finding.holds for finding in findings(rows)][5:]
+
+    assert grown(1.0) == [True, True, True]
+    assert grown(-1.0) == [True, False, False]
+    away = [row(cell, 5.0 if cell.rate > 400 else 0.5, 1.0) for cell in cells(varied=True)]
+    assert not findings(away)[5].holds
+
+
+def test_cells_have_names_of_their_own_and_the_first_those_of_their_techniques():
+    names = [cell.name for cell in cells(varied=True)]
+    assert len(set(names)) == len(names) == 5 + 2 * 4
+    assert names[:5] == [technique.name for technique in TECHNIQUES]
+    assert names[5] == "active (PPA-1.0), 800 tuples/s, window 10 s"
+
+
+def test_the_application_that_is_run_can_be_read(tmp_path):
+    path = tmp_path / "windows.py"
+    path.write_text(APPLICATION.format(window=20, pes=PES, epoch_s=EPOCH_S))
+    graph = load_app(str(path)).graph()
+    assert [operator.name for operator in graph.operators] == list(PES)
+    assert {rule.n for operator in graph.operators for rule in operator.keep.values()} == {19}

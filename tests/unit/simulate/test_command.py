@@ -227,7 +227,7 @@ def test_what_a_killed_call_of_all_had_started_ends_and_the_next_call_goes_on(tm
 def test_the_report_of_all_keeps_what_ended(tmp_path):
     (tmp_path / "all").mkdir()
     finding = {"name": "it holds", "paper": "yes", "ours": "yes", "holds": True}
-    command = "holdfast reproduce ppa --repetitions 1 --events 20000 --seed 1"
+    command = "holdfast reproduce ppa --repetitions 1 --events 20000 --quick --seed 1"
     folder = str(tmp_path / "all" / "ppa-small")
     done = {"command": command, "seed": 1, "seconds": 2.0, "error": None, "findings": [finding], "folder": folder, "document": {}}
     (tmp_path / "all" / "ppa-small.result.json").write_text(json.dumps(done))
