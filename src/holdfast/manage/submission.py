@@ -8,6 +8,7 @@ from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.manage.places import Bounds, place_problems
 from holdfast.manage.protocol import LARGEST, SLOTS, Registration
 from holdfast.manage.replicas import Replica
+from holdfast.model.document import MOST_PROBLEMS, listed
 from holdfast.model.job import NAME, Job
 
 MAX_CORES = 1_000_000
@@ -59,13 +60,15 @@ def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Se
     there: dict[str, set[int]] = {}
     for replica in replicas:
         there.setdefault(replica.task_name, set()).add(replica.replica)
-    problems = []
+    problems, known = [], listed(there)
     for task, wanted in active.items():
         if task not in there:
-            problems.append(f"task '{task}' is not one of job {job}'s; they are: {', '.join(sorted(there))}")
+            problems.append(f"task '{task[:100]}' is not one of job {job}'s; they are: {known}")
         elif not wanted:
             problems.append(f"task '{task}' would have no active replica; name at least one")
         elif not set(wanted) <= there[task]:
-            problems.append(f"task '{task}' has the replicas {sorted(there[task])}, got {sorted(set(wanted))}")
+            problems.append(f"task '{task}' has the replicas {sorted(there[task])}, got {sorted(set(wanted))[:20]}")
+        if len(problems) == MOST_PROBLEMS:
+            break
     if problems:
         raise HoldfastError("; ".join(problems))

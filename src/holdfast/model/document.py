@@ -11,6 +11,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
@@ -20,6 +21,7 @@ from holdfast.errors import DocumentError
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
 MAX_DIGITS = 300  # of a whole number: those of 308 and more are beyond what any number here can be compared with
+MOST_PROBLEMS = 200  # that are told of one document: with more it is no such document at all
 MAX_LINED_CHARS = 2_000_000  # lines in JSON are found by a second, slower reading
 
 Place: TypeAlias = tuple[str | int, ...]
@@ -38,6 +40,9 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{dotted(self.place)}: {self.text}" if self.place else self.text
+
+
+AND_MORE = Problem((), "and more")
 
 
 class ProblemsFound(ValueError):
@@ -63,7 +68,9 @@ class Document(Part):
 
     @model_validator(mode="after")
     def _has_no_problems(self, info: ValidationInfo) -> Self:
-        found = [] if info.context is _TAKEN else list(self.problems())
+        found = [] if info.context is _TAKEN else list(islice(self.problems(), MOST_PROBLEMS + 1))
+        if len(found) > MOST_PROBLEMS:
+            found[-1] = AND_MORE
         if found:
             raise ProblemsFound(found)
         return self
@@ -93,6 +100,17 @@ def wanted(place: Place, want: str, got: object) -> Problem:
     replicas: wanted a whole number of at least 1, got 0
     """
     return Problem(place, f"wanted {want}, got {shown(got)}")
+
+
+def listed(names: Iterable[str], *, most: int = 20) -> str:
+    """Names in their order, the first of many.
+
+    >>> listed(["b", "a"]), listed([]), listed("abcde", most=3)
+    ('a, b', 'none', 'a, b, c and 2 more')
+    """
+    ordered = sorted(names)
+    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(ordered[:most]) + more if ordered else "none"
 
 
 def at_least(low: float, place: Place, value: float) -> Iterator[Problem]:

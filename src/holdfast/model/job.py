@@ -12,6 +12,9 @@ from holdfast.model.light_pe import A_NAME, is_of_other, light_problems
 from holdfast.model.light_pe import NAME as NAME
 from holdfast.model.light_pe import LightPe as LightPe
 
+MAX_PES = 10_000
+"""PEs of one job that are written out: a document of millions would keep everybody else waiting."""
+
 
 class Predicting(Part):
     """How the output of a late PE is predicted (ISORC'16, section IV-B).
@@ -161,7 +164,7 @@ class Job(Document):
     type: str = "streaming"
     host: str = "spark"
     application: str | None = None
-    pes: dict[str, LightPe] | None = None
+    pes: dict[str, LightPe] | None = Field(default=None, max_length=MAX_PES)
     feed: Feed = Field(default_factory=Feed)
     streams: dict[str, str] = Field(default_factory=dict)
     log: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from holdfast.model.document import Part, Problem, at_least, wanted
+from holdfast.model.document import Part, Problem, at_least, listed, wanted
 from holdfast.model.order import in_order
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -71,7 +71,7 @@ def light_problems(pes: Mapping[str, LightPe], named: Mapping[str, Collection[st
                 text = f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own"
                 yield Problem(("pes", name, "makes", index), text)
             makers.setdefault(stream, name)
-    streams = ", ".join(sorted(makers)) or "none"
+    streams = listed(makers)
     for name, pe in pes.items():
         for index, stream in enumerate(pe.reads):
             if ":" not in stream and stream not in makers:
@@ -79,10 +79,11 @@ def light_problems(pes: Mapping[str, LightPe], named: Mapping[str, Collection[st
                 yield Problem(("pes", name, "reads", index), text)
     _, circle = order_of(pes)
     if circle:
-        yield Problem(("pes",), f"the PEs {', '.join(circle)} read one another's streams in a circle", (("pes",),))
-    own = sorted(name for name, pe in pes.items() if pe.shared is None)
+        yield Problem(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", (("pes",),))
+    own = {name for name, pe in pes.items() if pe.shared is None}
+    owned = listed(own)
     for field, names in named.items():
         for name in names:
             if name not in own and not (field == "needs" and name.removesuffix("/0") in own):
-                text = f"names PE '{name}', which this job does not have; its PEs are: {', '.join(own) or 'none'}"
+                text = f"names PE '{name}', which this job does not have; its PEs are: {owned}"
                 yield Problem((field, name), text)

@@ -17,11 +17,9 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.model.document import Place, Problem, ProblemsFound, shown, validated
+from holdfast.model.document import AND_MORE, MOST_PROBLEMS, Place, Problem, ProblemsFound, shown, validated
 
 MAX_ROUNDS = 6  # a replacement can bring missing fields to light, and they others
-MOST = 200
-"""Of a document with more mistakes of shape than this so many are told, and nothing else: it is no such document at all."""
 _POINTS = re.compile(r"; (there are no \w|\w+ are:)")  # how problems of names end: with the names there are
 
 
@@ -30,10 +28,13 @@ def mistakes(data: object, model: type[BaseModel], error: ValidationError) -> li
 
     `error` is what the model says of the data as they are.
     """
-    if error.error_count() > MOST:
+    if error.error_count() > MOST_PROBLEMS:
         told = [one.problem() for one in _wrongs(error, data, model)]
-        return [*told, Problem((), f"and {error.error_count() - MOST} more")]
-    return list(_all_problems(data, model))
+        return [*told, Problem((), f"and {error.error_count() - MOST_PROBLEMS} more")]
+    found = list(_all_problems(data, model))
+    if len(found) > MOST_PROBLEMS:
+        return [*[problem for problem in found if problem != AND_MORE][:MOST_PROBLEMS], AND_MORE]
+    return found
 
 
 def _all_problems(data: object, model: type[BaseModel]) -> Iterator[Problem]:
@@ -130,7 +131,7 @@ def _meaning(error: ValidationError) -> Iterator[Problem]:
 def _wrongs(error: ValidationError, data: object, model: type[BaseModel]) -> list[_Wrong]:
     """The mistakes of shape, one for each place: where there is a choice of types, one for all that were wanted."""
     found: dict[Place, _Wrong] = {}
-    for detail in error.errors(include_url=False)[:MOST]:
+    for detail in error.errors(include_url=False)[:MOST_PROBLEMS]:
         if isinstance(detail.get("ctx", {}).get("error"), ProblemsFound):
             continue
         wrong = _wrong(detail, data, model)

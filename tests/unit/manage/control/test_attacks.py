@@ -136,6 +136,23 @@ def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators
     assert (document["log"], document["out"]) == ("s3://bucket/jobs/x/log", str(tmp_path / "data"))
 
 
+def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(settings):
+    def job(**more):
+        return "POST", "/v1/jobs", "user", json.dumps({"job": "x", **LIGHT, **more})
+
+    (_, many), (_, odd), (status, values) = refusals(
+        settings,
+        [
+            job(pes={f"x{n}": {} for n in range(10_001)}, policy={"restart": "often"}),
+            job(replicas={f"y{n}": 0 for n in range(5_000)}),
+            job(**{f"k{n}": 1 for n in range(150_001)}),
+        ],
+    )
+    assert "pes: wanted at most 10000 of them" in many and "policy.restart: wanted one of" in many
+    assert odd.startswith("job has 201 problems") and odd.endswith("and more") and len(odd) < 50_000
+    assert (status, values.split(",")[0]) == (413, "the body is too long; wanted at most 150000 values")
+
+
 @pytest.mark.parametrize("depth", [250, 980, 100_000])
 def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, depth):
     deep = "[" * depth + "]" * depth
