@@ -17,7 +17,8 @@ MEMORY = 50  # outcomes: as many as the cache holds
 PRIOR = 20.0  # outcomes of the whole column that weigh as much as the series' own
 
 CLOSER = 1e-6  # of two that are within the tolerance equally often, the one with the smaller error is more accurate
-SMALLEST = 0.01  # of its column's mean size is the least that a series counts as: one that is always zero has no size of its own
+SMALLEST = 1e-6  # of its column's mean size is the least that a series counts as: one that is always zero has no size of its own
+WORST = 10.0  # times its series' size is what an error counts as at most on average: one key shall not decide for its column
 MOST = 1e140  # what an error or a size counts as at most, so that sums of squares are numbers still
 
 
@@ -82,7 +83,9 @@ class Rank:
         if self.measure == "within":
             found = found - CLOSER * np.minimum(sums[..., 2] / size, sums[..., 0])
         else:
-            found = -found / (size if self.measure == "mae" else size**2)
+            power = 1 if self.measure == "mae" else 2
+            with np.errstate(over="ignore"):
+                found = -np.minimum(found / size**power, WORST**power * sums[..., 0])
         total = sums[..., 0].sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             column = np.where(total > 0, found.sum(axis=0) / total, -np.inf)

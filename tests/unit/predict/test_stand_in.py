@@ -540,6 +540,15 @@ def test_a_key_that_is_always_zero_does_not_decide_for_the_others(measure):
     assert np.isfinite(stand.ranks[0].accuracies()).all()
 
 
+@pytest.mark.parametrize("measure", ["mae", "rmse", "mse"])
+def test_a_small_key_is_served_by_what_serves_it_though_the_others_are_large(measure):
+    stand = stand_in([make("last-outcome"), make("stride")], measure=measure)
+    for epoch in range(60):
+        shaking = 1e6 * (1 + 0.01 * (epoch % 2))
+        watched(stand, [epoch], racks="abcd", cpu=[1.1**epoch, shaking, shaking, shaking], requests=[1] * 4)
+    assert stand.predict(60, AMPLE_S).rows["cpu"].to_pylist()[0] == pytest.approx(2 * 1.1**59 - 1.1**58)
+
+
 @settings(max_examples=15)
 @given(st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), min_size=2, max_size=25), st.integers(1, 12))
 def test_whatever_keys_come_and_go_a_prediction_has_the_schema_known_keys_and_finite_numbers(epochs, ahead):
