@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 
 import numpy as np
 
@@ -84,7 +85,7 @@ def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ..
 
 def troubles(faults: Sequence[ScheduledFault], places: Places, settings: Settings) -> Troubles:
     """The faults by step."""
-    rows = sorted(row for n, fault in enumerate(faults) for row in _rows(fault, faults[n + 1 :], places, settings))
+    rows = sorted(row for n, fault in enumerate(faults) for row in _rows(fault, islice(faults, n + 1, None), places, settings))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
     step, kind, replica, back = (np.array(column, dtype=np.int64) for column in columns[:4])
     return Troubles(step, kind, replica, back, np.array(columns[4], dtype=np.float64))
@@ -112,7 +113,7 @@ def victims(fault: ScheduledFault, target: str, places: Places) -> list[int] | N
 
 
 def _rows(
-    fault: ScheduledFault, later: Sequence[ScheduledFault], places: Places, settings: Settings
+    fault: ScheduledFault, later: Iterable[ScheduledFault], places: Places, settings: Settings
 ) -> Iterable[tuple[int, int, int, int, float]]:
     at = settings.steps(fault.at_s)
     if fault.what == "controller":
@@ -123,6 +124,7 @@ def _rows(
         yield settings.steps(fault.at_s + fault.lasts_s), CONTROL_UP, -1, NEVER, 0.0
         return
     end = settings.steps(fault.at_s + (fault.for_s or 0.0))
+    again = _renewed(fault, later, places)
     for target in fault.target:
         if fault.kind == "hog":
             for h in places.named(target):
@@ -136,24 +138,24 @@ def _rows(
                 yield at, AWAY if fault.what == "node" and not settings.care.spares else CRASH, r, back, 0.0
             elif fault.kind == "stall":
                 yield at, STALL, r, NEVER, 0.0
-                if not _renewed(fault, r, later, places):
+                if r not in again:
                     yield end, RESUME, r, NEVER, 0.0
             else:
                 assert fault.by_s is not None
                 epoch_s = settings.epoch_s or EPOCH_S
                 yield at, SLOW, r, NEVER, settings.step_s * epoch_s / (epoch_s + fault.by_s)
-                if not _renewed(fault, r, later, places):
+                if r not in again:
                     yield end, STEADY, r, NEVER, np.inf
 
 
-def _renewed(fault: ScheduledFault, r: int, later: Sequence[ScheduledFault], places: Places) -> bool:
-    """Whether a replica that is stalled or slowed is told so again before that is over: the last word counts, as in the runtime.
+def _renewed(fault: ScheduledFault, later: Iterable[ScheduledFault], places: Places) -> set[int]:
+    """The replicas that are stalled or slowed and told so again before that is over: the last word counts, as in the runtime.
 
     A PE host that is stopped twice goes on at the first signal to do so.
     """
-    if fault.what != "pe":
-        return False
-    assert fault.for_s is not None
+    if fault.what != "pe" or fault.for_s is None:
+        return set()
     ends_s = fault.at_s + fault.for_s
-    again = (other for other in later if (other.kind, other.what) == (fault.kind, "pe") and other.at_s <= ends_s)
-    return any(r in (victims(other, target, places) or ()) for other in again for target in other.target)
+    soon = takewhile(lambda other: other.at_s <= ends_s, later)
+    again = [other for other in soon if (other.kind, other.what) == (fault.kind, "pe")]
+    return {r for other in again for target in other.target for r in victims(other, target, places) or ()}

@@ -13,7 +13,7 @@ from holdfast.errors import TraceError
 from holdfast.model.descriptor import Descriptor
 from holdfast.simulate.state import Floats
 
-MAX_ROWS = 10_000_000
+MAX_ROWS, MAX_RATE = 10_000_000, 1e12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,10 +29,10 @@ class RateTrace:
             raise TraceError(
                 f"a rate trace of {len(self.sources)} sources wants rows of as many rates, got shape {self.rates.shape}"
             )
-        if not (np.isfinite(self.rates).all() and (self.rates >= 0).all()):
-            raise TraceError("a rate is a finite number of at least 0; the rate trace has others")
-        if not self.interval_s > 0:
-            raise TraceError(f"an interval of a rate trace is longer than 0 s, got {self.interval_s:g}")
+        if not ((self.rates >= 0) & (self.rates <= MAX_RATE)).all():
+            raise TraceError(f"a rate is a number from 0 to {MAX_RATE:g}; the rate trace has others")
+        if not 0 < self.interval_s < np.inf:
+            raise TraceError(f"an interval of a rate trace is longer than 0 s and finite, got {self.interval_s:g}")
 
     @property
     def seconds(self) -> float:

@@ -7,6 +7,9 @@ from typing import Literal
 
 from holdfast.errors import ProblemsError
 
+FAR = 2**40
+"""Steps that no run has."""
+
 Scheme = Literal["none", "checkpoint", "source"]
 SCHEMES: tuple[Scheme, ...] = ("none", "checkpoint", "source")
 
@@ -136,5 +139,5 @@ class Settings:
         yield from self.jobs.items()
 
     def steps(self, seconds: float) -> int:
-        """A time in whole steps."""
-        return round(seconds / self.step_s)
+        """A time in whole steps; one that no run lasts is as good as any other such."""
+        return round(min(seconds / self.step_s, FAR))

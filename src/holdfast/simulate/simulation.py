@@ -45,11 +45,16 @@ def simulate(
             f"the rate trace is of sources {', '.join(trace.sources)}; "
             f"'{deployment.descriptor.application}' reads {', '.join(deployment.descriptor.sources)}"
         )
-    steps = round(trace.seconds / settings.step_s) + round(settings.drain_s / settings.step_s)
+    steps = settings.steps(trace.seconds) + settings.steps(settings.drain_s)
     if not 0 < steps <= MAX_STEPS:
         raise HoldfastError(
             f"a trace of {trace.seconds:g} s and {settings.drain_s:g} s after it have {steps:,} steps of {settings.step_s:g} s, "
             f"wanted 1 to {MAX_STEPS:,}; give another --step or a trace of another length"
+        )
+    if settings.steps(settings.epoch_s) > steps:
+        raise HoldfastError(
+            f"a trace of {trace.seconds:g} s and {settings.drain_s:g} s after it have no whole epoch of {settings.epoch_s:g} s; "
+            "give a shorter --epoch or a longer trace"
         )
     plant, orders = deployment.plant(settings), deployment.orders(settings)
     faults = drawn_faults(schedule or Schedule(), deployment.places)

@@ -349,6 +349,21 @@ def test_a_trace_shorter_than_a_step_is_named():
         simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=10), settings=Settings(step_s=100))
 
 
+def test_a_trace_shorter_than_an_epoch_is_named():
+    deployment = pipeline(replicated=False)
+    how = Settings(epoch_s=90, drain_s=5, care=Care(scheme="checkpoint"))
+    with pytest.raises(
+        HoldfastError, match=r"a trace of 60 s and 5 s after it have no whole epoch of 90 s; give a shorter --epoch"
+    ):
+        simulate(deployment, steady_rates(deployment.descriptor, "low"), settings=how)
+
+
+def test_times_that_no_run_lasts_are_never():
+    late = ScheduledFault(at_s=1e300, kind="crash", what="pe", target=("pe1",))
+    outcome = run(pipeline(replicated=True), Schedule(faults=(*crash("pe1.0").faults, late)), detect_s=1e300)
+    assert (outcome.returns(), len(outcome.struck())) == ([], 1)
+
+
 def test_an_interval_is_of_whole_steps_and_says_how_long_it_is():
     deployment = pipeline(replicated=False)
     for step_s, interval_s in ((0.3, 0.9), (2.0, 2.0), (0.05, 1.0)):
@@ -367,7 +382,9 @@ def test_rate_traces_are_read_and_their_mistakes_named(tmp_path):
         ("time_s,market\n0,4\n", "missing: source"),
         ("time_s,source\n0,many\n", "wants numbers only"),
         ("time_s,source\n0,4\n1,4\n5,4\n", "times that ascend evenly"),
-        ("time_s,source\n0,-4\n", "a rate is a finite number of at least 0"),
+        ("time_s,source\n0,-4\n", r"a rate is a number from 0 to 1e\+12; the rate trace has others"),
+        ("time_s,source\n0,1e300\n", r"a rate is a number from 0 to 1e\+12; the rate trace has others"),
+        ("time_s,source\n0,4\ninf,4\n", "an interval of a rate trace is longer than 0 s and finite, got inf"),
     ):
         path.write_text(text)
         with pytest.raises(TraceError, match=said):
