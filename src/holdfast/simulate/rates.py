@@ -86,7 +86,10 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
     steps = np.diff(values[:, 0])
     if len(steps) and not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6)):
         raise TraceError(f"rate trace '{path}' wants times that ascend evenly, got steps from {steps.min():g} to {steps.max():g} s")
-    return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
+    try:
+        return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
+    except TraceError as error:
+        raise TraceError(f"rate trace '{path}': {error}") from None
 
 
 def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float = 60.0) -> RateTrace:
