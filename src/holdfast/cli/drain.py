@@ -33,9 +33,12 @@ def drain(
       holdfast drain n3 --undo
     """
     from holdfast.manage.client import NotReached, counted, find_client
+    from holdfast.model.job import NAME
 
     if undo and wait_s is not None:
         raise HoldfastError("--wait waits for the node to be empty; leave it out with --undo")
+    if not NAME.fullmatch(node):
+        raise HoldfastError(f"node '{node}' does not exist; 'holdfast nodes' lists them")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         found = client.drain(node, drain=not undo)
         try:

@@ -118,11 +118,15 @@ def _tests(
     from holdfast.manage.machine import shipped_machines
     from holdfast.manage.plugins import shipped_actions
     from holdfast.manage.scripts import NoScript, script_for
+    from holdfast.manage.trial import NODES
 
     known = shipped_machines(shipped_actions())
     library = fault_library.all_faults()
     if documents:
         found = [test for path in documents for test in read_tests(path, known, faults=library).tests]
+        _refuse_unknown("node", [test.node for test in found if test.node is not None], NODES, where="tests")
+        if not found:
+            raise HoldfastError(f"{', '.join(map(str, documents))}: there is no test in it; 'holdfast inject --list' lists some")
     else:
         for name in machines:
             if name not in known:
@@ -154,11 +158,11 @@ def _tests(
     return tests, passed_over
 
 
-def _refuse_unknown(kind: str, asked: Collection[str], there: Collection[str]) -> None:
+def _refuse_unknown(kind: str, asked: Collection[str], there: Collection[str], *, where: str = "") -> None:
     """Raise HoldfastError where something is asked for that is not there: its tests would be none, and all of them healed."""
     if unknown := sorted(set(asked) - set(there)):
         names = " or ".join(f"'{name}'" for name in unknown)
-        raise HoldfastError(f"--{kind}: there is no {kind} {names}; {kind}s are: {', '.join(sorted(there))}")
+        raise HoldfastError(f"{where or f'--{kind}'}: there is no {kind} {names}; {kind}s are: {', '.join(sorted(there))}")
 
 
 def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "Beside | None"]:

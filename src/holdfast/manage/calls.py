@@ -277,5 +277,6 @@ def _no_constant(name: str) -> None:
 
 
 def _wanted(query: Query) -> str:
-    whole = "a whole number" if query.kind == "integer" else "a number"
-    return f"{whole} from {query.least:g} to {query.most:g}"
+    if query.kind == "integer":
+        return f"a whole number from {int(query.least)} to {int(query.most)}"
+    return f"a number from {query.least:g} to {query.most:g}"

@@ -166,9 +166,9 @@ class Controller:
                 finally:
                     since_s = self._now()
             except LinkError as error:
-                self._tell(error)
                 if isinstance(error, Refused) and not (self._term or self.assignment.term):
                     raise  # never yet accepted: a mistake of whoever started it
+                self._tell(error)
                 away_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, Refused) else self._now() - since_s
                 pause_s = min(max(RETRY_S, RETRY_SHARE * away_s), RETRY_MAX_S)
                 await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))

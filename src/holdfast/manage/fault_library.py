@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.errors import HoldfastError, MachineError
 from holdfast.manage.files import Fail, ask_to_fail, leave_order
 from holdfast.manage.plugins import brought
+from holdfast.model.document import listed, shown
 
 if TYPE_CHECKING:
     import psutil
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from holdfast.manage.replicas import Replica
 
 GROUP = "holdfast.faults"
+MAX_S = 3600
+A_TIME = f"seconds from 0 to {MAX_S}"
 
 
 class Injected(HoldfastError):
@@ -46,8 +49,8 @@ class Strike:
 
     def seconds(self, name: str, default: float) -> float:
         value = self.settings.get(name, default)
-        if not isinstance(value, int | float) or not 0 <= value <= 3600:
-            raise HoldfastError(f"setting '{name}': wanted seconds from 0 to 3600, got {value!r}")
+        if not is_time(value):
+            raise HoldfastError(f"setting '{name}': wanted {A_TIME}, got {value!r}")
         return float(value)
 
     def replica(self) -> Replica:
@@ -224,6 +227,29 @@ LIBRARY: dict[str, Fault] = {
     "cut-node": cut_node,
     "database-away": database_away,
 }
+
+
+TIMES: dict[Fault, tuple[str, ...]] = {
+    **dict.fromkeys((crash_orchestrator, crash_pe, crash_host, crash_controller, crash_node, fail), ()),
+    **dict.fromkeys((stall_pe, stall_host, drop_messages, duplicate_messages, cut_node, database_away), ("for_s",)),
+    **dict.fromkeys((slow_pe, delay_messages), ("for_s", "by_s")),
+    delay: ("by_s",),
+}
+"""The settings that a fault has, all of them times. Those of a package's faults are its own to check."""
+
+
+def setting_problems(fault: Fault, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Per setting that is wrong, its name and what is."""
+    known = TIMES.get(fault)
+    for name, value in settings.items() if known is not None else ():
+        if name not in (known or ()):
+            yield name, f"is no setting of this fault; settings are: {listed(known or ())}"
+        elif not is_time(value):
+            yield name, f"wanted {A_TIME}, got {shown(value)}"
+
+
+def is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_S
 
 
 def all_faults() -> dict[str, Fault]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.manage.calls import Answer, Asked, Call, Refusal, refused
-from holdfast.manage.fault_library import Injected, Strike, all_faults
+from holdfast.manage.fault_library import Injected, Strike, all_faults, setting_problems
 from holdfast.manage.injection import ACTION, InjectionTest, Trigger, inject, read_tests
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.replicas import STARTED
@@ -99,6 +99,8 @@ class Faults(Plugin):
         wanted: Injection = asked.body
         if wanted.fault not in self.library:
             raise Refusal(422, f"there is no fault '{wanted.fault}'; faults are: {', '.join(sorted(self.library))}")
+        if problems := [f"settings.{name}: {text}" for name, text in setting_problems(self.library[wanted.fault], wanted.settings)]:
+            raise ProblemsError(f"fault '{wanted.fault}'", problems)
         whom = " ".join(each for each in (wanted.pe, f"on {wanted.node}" if wanted.node else None) if each)
         text = f"fault {wanted.fault} {whom}".strip()
         self.orchestrator.events.tell("fault", text, node=wanted.node, data={"fault": wanted.fault, "pe": wanted.pe})

@@ -6,7 +6,7 @@ stands among the transition's actions; the machine it was made from is not touch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from holdfast.errors import DocumentError
+from holdfast.manage.fault_library import Fault, setting_problems
 from holdfast.manage.machine import Action, Machine, Transition
 from holdfast.model.document import Document, Part, Place, Problem, at_least, read_document
 
@@ -74,12 +75,12 @@ class InjectionTests(Document):
             yield from test.trigger.mistakes(("tests", index, "trigger"))
 
 
-def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Collection[str]) -> InjectionTests:
+def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> InjectionTests:
     """The tests in a document. Raises DocumentError with everything wrong with it, names of what is not there among it."""
     return read_document(path, InjectionTests, also=lambda data: _unknown_names(data, machines, faults))
 
 
-def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine], *, faults: Collection[str]) -> None:
+def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> None:
     """Raise DocumentError with every state, transition and fault that tests name and that is not there."""
     problems = list(_unknown_names({"tests": [test.model_dump() for test in tests]}, machines, faults))
     if problems:
@@ -128,7 +129,7 @@ def _struck(row: Transition, test: InjectionTest) -> Transition:
     return replace(row, do=(fault, *row.do) if test.moment == "after" else (*row.do, fault))
 
 
-def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Collection[str]) -> Iterator[Problem]:
+def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[str, Fault]) -> Iterator[Problem]:
     tests = data.get("tests") if isinstance(data, dict) else None
     for index, test in enumerate(tests if isinstance(tests, list) else ()):
         if isinstance(test, dict):
@@ -136,12 +137,15 @@ def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Collectio
 
 
 def _unknown_names_of(
-    test: Mapping[str, Any], place: Place, machines: Mapping[str, Machine], faults: Collection[str]
+    test: Mapping[str, Any], place: Place, machines: Mapping[str, Machine], faults: Mapping[str, Fault]
 ) -> Iterator[Problem]:
     """What a test names that is not there. What is no name at all is the document's to tell."""
     names = {"machine": "streaming", **{key: value for key, value in test.items() if isinstance(value, str)}}
     if "fault" in names and names["fault"] not in faults:
         yield Problem((*place, "fault"), f"there is no fault '{names['fault']}'; faults are: {', '.join(sorted(faults))}")
+    elif "fault" in names and isinstance(settings := test.get("settings", {}), dict):
+        for name, text in setting_problems(faults[names["fault"]], settings):
+            yield Problem((*place, "settings", name), text)
     machine = machines.get(names["machine"])
     if machine is None:
         known = ", ".join(sorted(machines))

@@ -28,3 +28,18 @@ def test_the_tests_of_one_transition_are_listed():
     done = CliRunner().invoke(inject, ["--machine", "finite", "--state", "running", "--transition", "finished", "--list"])
     assert done.exit_code == 0
     assert done.output.count("transition: finished") == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("tests: []", "there is no test in it; 'holdfast inject --list' lists some"),
+        ("tests: [{state: running, transition: cancel, fault: cut-node, node: n9}]", "tests: there is no node 'n9'; nodes are: "),
+    ],
+)
+def test_tests_of_a_document_that_can_strike_nobody_are_told(tmp_path, text, said):
+    path = tmp_path / "tests.yaml"
+    path.write_text(text)
+    done = CliRunner().invoke(inject, [str(path)])
+    assert isinstance(done.exception, HoldfastError), done.output
+    assert said in str(done.exception)

@@ -56,6 +56,11 @@ def test_commands_without_an_orchestrator_say_how_to_start_one(tmp_path):
         assert "start one with 'holdfast serve" in refused(command, *arguments, "--orchestrator", str(tmp_path))
 
 
+def test_what_can_be_no_node_is_told_as_one_that_is_not_there(tmp_path):
+    for name in ("", "../x", "a b"):
+        assert refused(drain, name, "--orchestrator", str(tmp_path)) == f"node '{name}' does not exist; 'holdfast nodes' lists them"
+
+
 def test_options_that_exclude_one_another_are_told(tmp_path):
     assert "leave out --watch" in refused(nodes, "--watch", "--json")
     assert "leave it out with --undo" in refused(drain, "n1", "--undo", "--wait", "3")

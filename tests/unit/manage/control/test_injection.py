@@ -154,3 +154,33 @@ def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_pat
         assert living_controller(tmp_path) == process.pid
         asyncio.run(crash_controller(There(None)))
         assert process.wait(60) == -signal.SIGKILL
+
+
+def test_settings_that_a_fault_does_not_have_and_times_that_are_none_are_told(settings):
+    tests = [
+        InjectionTest(state="running", transition="cancel", fault="delay", settings={"by_s": "much", "for_s": 1}),
+        InjectionTest(state="running", transition="cancel", fault="raise", settings={"by_s": 1}),
+        InjectionTest(state="running", transition="cancel", fault="mine", settings={"whatever": "it takes"}),
+    ]
+
+    async def mine(strike):
+        """A package's own."""
+
+    with pytest.raises(DocumentError) as told:
+        check_tests(tests, MACHINES, faults={**LIBRARY, "mine": mine})
+    assert told.value.problems == (
+        'tests[0].settings.by_s: wanted seconds from 0 to 3600, got "much"',
+        "tests[0].settings.for_s: is no setting of this fault; settings are: by_s",
+        "tests[1].settings.by_s: is no setting of this fault; settings are: none",
+    )
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            wrong = {"fault": "cut-node", "settings": {"for_s": -1, "by_s": 2}}
+            answer = await control.call("POST", "/v1/faults", json=wrong)
+            assert answer.status_code == 422
+            assert "settings.for_s: wanted seconds from 0 to 3600, got -1" in answer.json()["error"]
+            assert "settings.by_s: is no setting of this fault; settings are: for_s" in answer.json()["error"]
+
+    asyncio.run(play())
