@@ -32,7 +32,7 @@ app.score("values", "sum(value * volume)")
 def generated_application(seed: int, *, operators: int = 8) -> str:
     """The text of an application: a filter of trades, `operators` - 1 more of five kinds in a random acyclic graph, and one sink.
 
-    What no other one reads in the end is added up by the last one, row by row.
+    What no other one reads in the end is put together by the last one, row by row, and added up by the score.
     """
     rng = Random(seed)
     made, leaves = ["trades"], ["trades"]
@@ -100,8 +100,7 @@ def _merge(name: str, inputs: list[str]) -> str:
 
 @app.operator(inputs=[{", ".join(inputs)}])
 def {name}({arguments}) -> DataFrame:
-    rows = {union}
-    return rows.groupBy("seq", "ticker").agg(F.sum("value").alias("value"), F.max("volume").alias("volume"))
+    return {union}
 """
 
 
