@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import HoldfastError
 from holdfast.manage.changes import bereaved, order, runnable, seen
 from holdfast.manage.host_health import HostHealth
 from holdfast.manage.hosts import Host
@@ -73,6 +74,7 @@ class Controller:
         self._every_s = 1.0
         self._health = HostHealth()
         self._away: str | None = None
+        self._troubles: dict[str, str] = {}
 
     @property
     def assignment(self) -> Assignment:
@@ -120,8 +122,9 @@ class Controller:
                     await self._look()
                     if self.agents is not None:
                         self.agents.look()
+                    self._troubles.pop("reports", None)
                 except (sqlite3.Error, OSError) as error:  # a full disk, say: nothing is known that was not recorded, so look again
-                    self._log(f"cannot keep reports: {error}; trying again")
+                    self._cannot_keep("reports", error)
                     await asyncio.sleep(1.0)
             await self.host.changed()
 
@@ -173,8 +176,20 @@ class Controller:
                 pause_s = min(max(RETRY_S, RETRY_SHARE * away_s), RETRY_MAX_S)
                 await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
             except (sqlite3.Error, OSError) as error:  # a full disk, say; the next registration asks for all of it again
-                self._log(f"cannot keep what the orchestrator said: {error}; trying again")
+                self._cannot_keep("what the orchestrator said", error)
                 await asyncio.sleep(RETRY_MAX_S)
+
+    def _cannot_keep(self, what: str, error: Exception) -> None:
+        """Log a trouble with the node's own files once. Raises HoldfastError where there is no place for them any more: a node
+        that registers and can keep nothing would be given replicas that it never starts."""
+        if not self.host.has_place():
+            raise HoldfastError(
+                f"the --work folder of node {self.node.name} is gone, and its PE host ends with it; start the node again"
+            ) from error
+        text = f"cannot keep {what}: {error}; trying again"
+        if self._troubles.get(what) != text:
+            self._troubles[what] = text
+            self._log(text)
 
     def _tell(self, error: LinkError) -> None:
         """Log a trouble with the orchestrator once, not at every try."""
@@ -280,6 +295,7 @@ class Controller:
         async with self._turn:
             await asyncio.to_thread(self.reports.expect, assignment)
             self.host.assign(runnable(assignment, self.reports.known))
+            self._troubles.pop("what the orchestrator said", None)
             if self.agents is not None:
                 self.agents.assign(assignment)
 

@@ -39,6 +39,9 @@ class InnerHost:
     def alive(self) -> bool:
         return self._alive
 
+    def has_place(self) -> bool:
+        return True
+
     def status(self) -> HostStatus | None:
         if not self._alive:
             return None

@@ -88,6 +88,9 @@ class Host(Protocol):
     def alive(self) -> bool:
         """Whether it runs. What it said last is still to be read when it does not."""
 
+    def has_place(self) -> bool:
+        """Whether what it is spoken to through, such as its folder, is there."""
+
     def status(self) -> HostStatus | None:
         """What it said last; None as long as it has said nothing."""
 
@@ -129,6 +132,9 @@ class HostProcess:
         if self._child is not None:
             self._child.poll()  # a child that ended must be waited for, or it stays in the table of processes
         return _locked(self.work / LOCK)
+
+    def has_place(self) -> bool:
+        return self.work.is_dir()
 
     def status(self) -> HostStatus | None:
         status = self._status.read()

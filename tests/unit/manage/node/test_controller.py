@@ -5,6 +5,7 @@ import contextlib
 
 import pytest
 
+from holdfast.errors import HoldfastError
 from holdfast.manage.fleet import InnerHost
 from holdfast.manage.link import Refused
 from holdfast.manage.protocol import Assigned
@@ -242,6 +243,31 @@ def test_a_full_disk_costs_a_controller_nothing_but_time(bench, monkeypatch):
         await bench.until(lambda: (A.key, 1, "running") in bench.told())
 
     bench.play(story)
+
+
+def test_a_trouble_with_its_files_is_told_once_and_without_their_folder_a_node_ends(bench, monkeypatch):
+    monkeypatch.setattr("holdfast.manage.controller.RETRY_MAX_S", 0.01)
+    tries = []
+
+    def assigned(assignment):
+        tries.append(assignment)
+        raise FileNotFoundError(2, "No such file or directory")
+
+    async def story(bench):
+        await bench.until(bench.host.alive)
+        bench.host.assign = assigned
+        for number in range(4):
+            bench.orchestrator.assign(A)
+            await bench.until(lambda number=number: len(tries) > number)
+        assert sum("cannot keep what the orchestrator said" in line for line in bench.log) == 1
+        bench.host.has_place = lambda: False
+        await asyncio.wait([bench.running])
+
+    with pytest.raises(
+        HoldfastError, match="the --work folder of node n1 is gone, and its PE host ends with it; start the node again"
+    ):
+        bench.play(story)
+    bench.controller.reports.close()
 
 
 def test_a_node_that_is_stopped_soon_after_a_recovery_still_says_what_became_of_its_replicas(bench):
