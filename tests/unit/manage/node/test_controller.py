@@ -261,6 +261,7 @@ def test_a_trouble_with_its_files_is_told_once_and_without_their_folder_a_node_e
             await bench.until(lambda number=number: len(tries) > number)
         assert sum("cannot keep what the orchestrator said" in line for line in bench.log) == 1
         bench.host.has_place = lambda: False
+        bench.orchestrator.assign(A)
         await asyncio.wait([bench.running])
 
     with pytest.raises(
