@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from holdfast.model.job import Task
 
 
+TROUBLE = {"problem": "cannot stand in for it", "refused": "has not carried out a change"}
+"""What an agent says of itself when something is wrong, and how it is told."""
+
+
 class AgentOrders(Part):
     """What to change of an agent, by name: `algorithms` (installed ones, with their parameters) and parameters of the contract."""
 
@@ -121,7 +125,9 @@ class Agents(Plugin):
                 self._found[status.key] = node, status  # an orchestrator before this one placed it there
             if agent is None or agent.node != node:
                 continue
+            before = agent.about
             agent.status, agent.heard_s = status, self.orchestrator.time.now_s()
+            self._tell_trouble(agent, before)
 
     def of(self, job: int) -> list[Agent]:
         """The agents of a job, by task."""
@@ -142,6 +148,13 @@ class Agents(Plugin):
         self.orchestrator.dispatch.touch([agent.node])
         self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
         return agent
+
+    def _tell_trouble(self, agent: Agent, before: Mapping[str, Any]) -> None:
+        """Tell, once, of what keeps an agent from protecting its task."""
+        for what, text in TROUBLE.items():
+            said = agent.about.get(what)
+            if said and said != before.get(what):
+                self.orchestrator.events.tell("control", f"agent of {agent.task} {text}: {said}", job=agent.job, node=agent.node)
 
     def _place(self, key: str, job: LiveJob, task: Task) -> set[str]:
         """See to one agent's place; the nodes that this concerns."""

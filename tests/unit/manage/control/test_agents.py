@@ -125,6 +125,26 @@ def test_calls_about_agents_need_the_user_s_token_and_name_what_is_there(setting
     scene(story, settings)
 
 
+def test_an_agent_that_cannot_protect_its_task_is_an_event_once(settings):
+    async def story(control, number, nodes):
+        for node in nodes.values():
+            node.about = {"state": "broken", "problem": "the key names column 'rock', which does not exist"}
+
+        async def told():
+            return [text for text in await control.events() if "cannot stand in" in text]
+
+        async def both():
+            return len(await told()) == 2
+
+        await control.until(both)
+        for node in nodes.values():
+            await node.beat()
+        said = "cannot stand in for it: the key names column 'rock', which does not exist"
+        assert sorted(await told()) == [f"agent of x/0 {said}", f"agent of y/0 {said}"]
+
+    scene(story, settings)
+
+
 def test_agents_go_with_their_job(settings):
     async def story(control, number, nodes):
         await control.call("POST", f"/v1/jobs/{number}/cancel")
