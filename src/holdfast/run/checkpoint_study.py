@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
@@ -24,8 +25,8 @@ RATES = (500, 1000)
 INTERVALS = (1, 5, 15, 30)
 """Epochs, of a second each, between checkpoints."""
 WINDOW, KEYS = 30, 50
-SECONDS = 92
-"""A window to fill, two of the longest intervals, and a little."""
+SECONDS = 122
+"""A window to fill, three of the longest intervals, and a little."""
 PES = {f"every_{interval}": interval for interval in INTERVALS}
 
 APPLICATION = f'''
@@ -54,8 +55,11 @@ for name in {tuple(PES)!r}:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a task's checkpoints took of its time, at a rate and interval: each of `checkpoints`, of so many `rows`, on average
-    `checkpoint_s`, an epoch `epoch_s`; `share` is all of the one by all of the other."""
+    """What a task's checkpoints took of its time, at a rate and interval: the median of `checkpoints`, of so many `rows`, took
+    `checkpoint_s` and the median epoch between them `epoch_s`; `share` is the one by as many of the other as there are between two.
+
+    Medians, because the machine may have had something else to do at one of a few checkpoints.
+    """
 
     rate: int
     interval_s: int
@@ -108,11 +112,11 @@ def costs_of(events: Iterable[Event], rate: int, *, full: int) -> list[Cost]:
         if not mine:
             wanted = f"wanted a checkpoint every {interval} epochs after epoch {full}"
             raise HoldfastError(f"PE '{pe}': {wanted}, and the history tells of none")
-        took_s, worked_s = (sum(each[name] for each in mine) for name in ("took_s", "worked_s"))
-        epochs = sum(each["epoch"] - each["since"] for each in mine)
-        rows = sum(each["rows"] for each in mine) / len(mine)
-        cost = Cost(rate, interval, len(mine), rows, took_s / len(mine), worked_s / epochs, took_s / worked_s)
-        found.append(cost)
+        took_s = median(each["took_s"] for each in mine)
+        epoch_s = median(each["worked_s"] / (each["epoch"] - each["since"]) for each in mine)
+        between = sum(each["epoch"] - each["since"] for each in mine) / len(mine)
+        rows = median(each["rows"] for each in mine)
+        found.append(Cost(rate, interval, len(mine), rows, took_s, epoch_s, took_s / (between * epoch_s)))
     return found
 
 

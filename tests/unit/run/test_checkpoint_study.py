@@ -30,13 +30,21 @@ def test_a_share_is_what_checkpoints_took_of_what_the_epochs_between_them_did():
 
 def test_checkpoints_of_a_filling_window_and_the_last_one_do_not_count():
     events = [event for event in history() if event.about["task"] != "every_5/0"]
-    early, late = checkpoint("every_5", 24, 29, took_s=9.0), checkpoint("every_5", 89, 91, took_s=9.0)
+    early, late = checkpoint("every_5", 24, 29, took_s=9.0), checkpoint("every_5", 119, 121, took_s=9.0)
     costs = costs_of([*events, early, checkpoint("every_5", 29, 34), late], 500, full=29)
     assert [(cost.checkpoints, cost.checkpoint_s) for cost in costs if cost.interval_s == 5] == [(1, 0.5)]
 
 
-def test_a_run_holds_two_checkpoints_of_the_longest_interval():
-    assert costs_of(history(), 500, full=WINDOW - 1)[-1].checkpoints == 2
+def test_a_run_holds_three_checkpoints_of_the_longest_interval():
+    assert costs_of(history(), 500, full=WINDOW - 1)[-1].checkpoints == 3
+
+
+def test_one_checkpoint_that_the_machine_had_no_time_for_changes_nothing():
+    calm = costs_of(history(), 500, full=WINDOW - 1)
+    (late,) = [event for event in history() if event.about["task"] == "every_30/0" and event.about["epoch"] == 89]
+    late.about["took_s"], late.about["worked_s"] = 60.0, 90.0
+    others = [event for event in history() if (event.about["task"], event.about["epoch"]) != ("every_30/0", 89)]
+    assert costs_of([*others, late], 500, full=WINDOW - 1) == calm
 
 
 def test_a_task_without_checkpoints_is_named():
