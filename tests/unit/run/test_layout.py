@@ -98,7 +98,7 @@ def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
     ("changes", "said"),
     [
         ({"log": None}, "has no log; give a folder or an object store's URL"),
-        ({"application": None, "pes": {"a": {}}}, "names no application"),
+        ({"application": None, "log": None, "pes": {"a": {}}}, "names no application"),
         ({"application": "nowhere.py"}, "application file 'nowhere.py' does not exist"),
         ({"replicas": {"wvap": 2}}, "wants replicas of 'wvap'; its PEs and tasks are: aggregator,"),
         ({"contracts": {"wvap": Contract()}}, "has a contract for 'wvap'; its PEs are: aggregator,"),
