@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import isclose
 from random import Random
 from statistics import fmean
+from typing import Any
 
 from scipy.stats import spearmanr
 
@@ -57,6 +58,15 @@ class Studied:
 
     sets: tuple[Foretold, ...]
     plans: tuple[Planned, ...]
+
+
+def studied_from(document: Mapping[str, Any]) -> Studied:
+    """What was seen of an application, from plain values: the inverse of `asdict`."""
+    sets = [Foretold(tuple(each["failed"]), each["foretold"], Damage(**each["measured"])) for each in document["sets"]]
+    plans = [
+        Planned(each["budget"], each["objective"], tuple(each["protected"]), Damage(**each["lost"])) for each in document["plans"]
+    ]
+    return Studied(tuple(sets), tuple(plans))
 
 
 def damage(view: CaseView) -> Damage:

@@ -1,5 +1,6 @@
 """holdfast reproduce objectives: which objective foretells what failures do to the output, and whose plans leave the most of it."""
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -81,7 +82,7 @@ def objectives(
         for name in names:
             say(f"{name} ...")
             try:
-                studied[name] = _study(spark, name, out / name, events=events, sets=sets, outage=outage, seed=seed)
+                studied[name] = _studied(spark, name, out / name, events=events, sets=sets, outage=outage, seed=seed)
             except HoldfastError as error:
                 say(f"{name} is left out: {error}")
                 continue
@@ -108,6 +109,21 @@ def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
     }
 
 
+def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "Studied":
+    """What is known of an application from an earlier call with these options, or is found out now and kept."""
+    from holdfast.advise.objectives import studied_from
+    from holdfast.assess.files import read_json, write_whole
+
+    out.mkdir(parents=True, exist_ok=True)
+    text, kept = _application(name, out).read_text(), out / "study.json"
+    asked = {**options, "application": hashlib.sha256(text.encode()).hexdigest()[:16]}
+    if kept.exists() and (known := read_json(kept))["asked"] == asked:
+        return studied_from(known)
+    study = _study(spark, name, out, **options)
+    write_whole(kept, json.dumps({"asked": asked, **asdict(study)}))
+    return study
+
+
 def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
     from holdfast.advise.budget import Budget
@@ -120,7 +136,6 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
     from holdfast.model.load import load_app
     from holdfast.model.tasks import topology_of
 
-    out.mkdir(parents=True, exist_ok=True)
     file, trace = _application(name, out), out / "trace.parquet"
     if not trace.exists():
         _writer(name)(trace, events=events, seed=seed)

@@ -1,5 +1,7 @@
 """Sets that fail together, and how the objectives are held against them."""
 
+import json
+from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -22,6 +24,7 @@ from holdfast.advise.objectives import (
     findings,
     foretell,
     shortfall,
+    studied_from,
     worse,
 )
 from holdfast.cli.reproduce_objectives import _document
@@ -140,6 +143,11 @@ def test_a_finding_that_does_not_hold_names_application_and_budget():
     assert not first.holds
     assert first.ours == "shop: with 2 replicas the plans from measured impacts lose 6, the others 5"
     assert not second.holds
+
+
+def test_what_was_seen_is_the_same_when_it_is_read_back():
+    study = Studied((foretell(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, of=6.0))
+    assert studied_from(json.loads(json.dumps(asdict(study)))) == study
 
 
 def test_page_tables_and_picture_have_every_application_and_name_the_default():
