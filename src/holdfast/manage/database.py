@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, select, update
@@ -88,6 +89,7 @@ class Database:
         self._cut_until = 0.0
         self._batches = 0
         self._closing = threading.Event()
+        self._file: tuple[int, int] | None = None
 
     def open(self) -> int:
         """Wait for the database, bring it to today's version and take the next term; the term taken.
@@ -107,6 +109,7 @@ class Database:
             except DBAPIError as error:
                 text = f"database {self._shown()} cannot be used: {_first_line(error)}; mend it, or give another --database"
                 raise HoldfastError(text) from error
+        self._file = self._found()
         return self.term
 
     async def write(self, changes: Sequence[Change]) -> None:
@@ -207,6 +210,8 @@ class Database:
     def _once(self, question: Callable[[Connection], T], writes: bool = False) -> T:
         if time.monotonic() < self._cut_until:
             raise DatabaseAway(f"database {self._shown()} is away: cut off by fault injection")
+        if self._file is not None and self._found() != self._file:  # what SQLite has open is lost with this process
+            raise DatabaseAway(f"database {self._shown()} is away: its file was removed or replaced; put it back")
         try:
             with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
                 return question(connection)
@@ -214,6 +219,16 @@ class Database:
             if _passes(error, opening=not self.term):
                 raise DatabaseAway(f"database {self._shown()} is away: {_first_line(error)}") from error
             raise
+
+    def _found(self) -> tuple[int, int] | None:
+        """Which file is there now, of a database that is one."""
+        if self.url.get_backend_name() != "sqlite" or not self.url.database:
+            return None
+        try:
+            found = Path(self.url.database).stat()
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
 
     def _fenced(self, current: int) -> Fenced:
         return Fenced(

@@ -178,6 +178,28 @@ def test_a_database_that_cannot_be_used_is_told_in_words(url, error, words):
         Database(url, tell=print)
 
 
+def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp_path):
+    path, told = tmp_path / "d.db", []
+    database = opened(path, told)
+
+    async def play():
+        await database.write(submitted(1))
+        path.rename(tmp_path / "aside.db")
+        writing = asyncio.create_task(database.write(submitted(2)))
+        while not told:
+            await asyncio.sleep(0.01)
+        with pytest.raises(DatabaseAway, match="its file was removed or replaced; put it back"):
+            await database.read(archive.last_job)
+        assert not writing.done()
+        (tmp_path / "aside.db").rename(path)
+        await writing
+        assert await database.read(archive.last_job) == 2
+
+    asyncio.run(play())
+    database.close()
+    assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("is back")
+
+
 def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path):
     database = opened(tmp_path / "d.db")
     rows = [{**asdict(kept(n, "completed" if n % 100 else "running", ended=n % 100 != 0)), "refs": "{}"} for n in range(1, 10_001)]
