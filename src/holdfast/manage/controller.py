@@ -201,10 +201,12 @@ class Controller:
     async def _register(self) -> None:
         async with self._turn:
             replicas = self._replicas()
+        newest = max(self._term, self.assignment.term)
         registered = await self.link.register(
             Registration(
                 name=self.node.name,
                 controller=self.reports.owner,
+                heard=newest,
                 cores=self.node.cores,
                 memory_bytes=self.node.memory_bytes,
                 host=self.node.host,
@@ -213,7 +215,6 @@ class Controller:
                 replicas=replicas,
             )
         )
-        newest = max(self._term, self.assignment.term)
         if registered.term < newest:
             raise Superseded(
                 f"the orchestrator that answered is of term {registered.term}, and this node has heard from term {newest}; "

@@ -177,11 +177,13 @@ class Report(Said):
 class Registration(Part):
     """A node that offers itself, with the `replicas` that it has: a new orchestrator holds them against what it believes.
 
-    `controller` tells this node's controller, over its restarts, from any other that was given the same name.
+    `controller` tells this node's controller, over its restarts, from any other that was given the same name. `heard` is the
+    highest term that it has heard from: it takes no word from a lower one, so that one need not count on it.
     """
 
     name: str
     controller: str = ""
+    heard: Whole = 0
     cores: float
     memory_bytes: int
     host: str = "spark"

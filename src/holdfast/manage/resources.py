@@ -118,6 +118,7 @@ class Resources(Plugin):
         self._waking = WakingTime(orchestrator.time.monotonic_s())
         self._news = asyncio.Event()
         self._room_was_made = False
+        self._ahead: set[str] = set()
 
     @property
     def every_s(self) -> float:
@@ -130,8 +131,11 @@ class Resources(Plugin):
     def register(self, offer: Registration) -> Node:
         """Take a node, or take it back, and hold what it has against what it should have.
 
-        Raises Conflict while another controller is up under that name: both would start everything that the node should have.
+        Raises Conflict while another controller is up under that name: both would start everything that the node should have. And
+        for one that has heard from a later orchestrator: it would start nothing.
         """
+        if offer.heard > self.orchestrator.term:
+            raise Conflict(self._passed_over(offer))
         known = self.nodes.get(offer.name)
         if known is not None and known.state == "up" and known.offer.controller != offer.controller:
             raise Conflict(
@@ -158,6 +162,18 @@ class Resources(Plugin):
         self._hold_against(node, offer.replicas)
         self._tell_changed()
         return node
+
+    def _passed_over(self, offer: Registration) -> str:
+        """Why a node is not taken that listens to later orchestrators only; whoever looks for it in the list is told once."""
+        text = (
+            f"node '{offer.name}' has heard from an orchestrator of term {offer.heard}, and this one is of term "
+            f"{self.orchestrator.term}: use that one; or, if the database was made anew, give the node a new --work"
+        )
+        if offer.name not in self._ahead and len(self._ahead) < MAX_NODES:
+            self._ahead.add(offer.name)
+            self.orchestrator.events.tell("node", text)
+            self.orchestrator.say(text)
+        return text
 
     def known(self, name: str, term: int, controller: str) -> Node:
         """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator, or is run by

@@ -27,6 +27,27 @@ def test_so_many_nodes_beat_at_most_a_hundred_times_a_second_together():
         assert count / beat_every_s(count, least_s=0.5) <= 100
 
 
+def test_a_node_that_listens_to_later_orchestrators_only_is_not_counted_on_and_that_is_told_once(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            ahead = PlayedNode(control, "n1", heard=4)
+            for _ in range(2):
+                answer = await ahead.register()
+                assert answer.status_code == 409
+            text = answer.json()["error"]
+            assert text == (
+                "node 'n1' has heard from an orchestrator of term 4, and this one is of term 1: use that one; "
+                "or, if the database was made anew, give the node a new --work"
+            )
+            assert (await control.call("GET", "/v1/nodes")).json()["nodes"] == []
+            assert (await control.events()).count(text) == control.said.count(text) == 1
+            async with alive(PlayedNode(control, "n1", heard=1)):
+                await control.reaches(await control.submit(), "running")
+
+    asyncio.run(play())
+
+
 def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_first_is_lost(settings):
     async def play():
         async with running(settings) as control:
