@@ -74,12 +74,14 @@ def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
 def host_text(node: dict[str, Any]) -> str:
     """How a node's PE host is doing, in a few words.
 
-    >>> host_text({"host_status": None, "stalled_s": 0})
+    >>> host_text({"state": "up", "host_status": None, "stalled_s": 0})
     'none'
-    >>> host_text({"host_status": {"ready": True, "error": None, "cpu_s": 3.2, "memory_bytes": 2**29}, "stalled_s": 12.5})
+    >>> host_text({"state": "up", "host_status": {"ready": True, "error": None, "cpu_s": 3.2, "memory_bytes": 2**29}, "stalled_s": 12.5})
     'silent for 12 s'
     """
     status = node["host_status"]
+    if node["state"] == "lost":
+        return "not heard of"
     if status is None:
         return "none"
     if node["stalled_s"]:

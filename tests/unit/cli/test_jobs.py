@@ -48,3 +48,9 @@ def test_on_a_narrow_screen_figures_of_nodes_stay_whole():
     for words in ("node-17", "draining", "light", "64.0 GiB", "120 of 512", "2 h"):
         assert words in first
     assert max(map(len, shown.getvalue().splitlines())) <= 80
+
+
+def test_nothing_old_is_told_of_the_pe_host_of_a_lost_node():
+    shown = io.StringIO()
+    Console(file=shown, width=200).print(table([{**NODE, "state": "lost"}], now_s=0.0))
+    assert "not heard of" in shown.getvalue() and "ready" not in shown.getvalue()
