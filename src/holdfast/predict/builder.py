@@ -75,6 +75,7 @@ class Standing:
 class Work:
     """One round of the builder: the cache as it was, and who is to be trained on it. `done` may run in any thread.
 
+    An algorithm of another package is waited for as long as `limit_s`; None: so long that it hangs if it has not returned.
     Every series is trained again once in `every` turns, an `every`-th of them each turn, so that no epoch pays for all.
     """
 
@@ -90,6 +91,7 @@ class Work:
     far_steps: int | None
     slow_s: float
     penalty: int
+    limit_s: float | None = None
     clock: Clock = field(default=time.perf_counter, compare=False)
 
     def done(self) -> Done:
@@ -105,7 +107,7 @@ class Work:
 
     @property
     def _limit_s(self) -> float:
-        return HUNG * self.slow_s
+        return HUNG * self.slow_s if self.limit_s is None else self.limit_s
 
     @cached_property
     def _range(self) -> Range:
@@ -127,7 +129,7 @@ class Work:
             else:
                 far = silent_far
         except guard.Misbehaved as fault:
-            hung = isinstance(fault, guard.Hung)
+            hung = isinstance(fault, guard.Hung) and self.limit_s is None
             return standing.demoted(str(fault), turn=self.turn, penalty=self.penalty, hung=hung), silent_near, silent_far
         took_s = self.clock() - began
         if took_s > self.slow_s:

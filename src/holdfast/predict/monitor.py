@@ -90,12 +90,12 @@ class Monitor:
     def overdue(self, now_s: float) -> tuple[Overdue, ...]:
         """The epochs to predict now, oldest first: all inputs are there, no output is, and no more can be waited.
 
-        None after `most_epochs` predicted ones in a row: then `hand_over` holds.
+        No more than make `most_epochs` predicted ones in a row, whatever has piled up: then `hand_over` holds.
         """
         if self.hand_over:
             return ()
         due = (Overdue(epoch, began + self.cover.due_s) for epoch, began in self._pending() if now_s >= began + self._waits_s)
-        return tuple(sorted(due))
+        return tuple(sorted(due)[: self.cover.most_epochs - self.predicted_in_a_row])
 
     def next_s(self) -> float | None:
         """When there is something to predict unless an output comes first; None while there will be nothing."""

@@ -121,11 +121,11 @@ class StandIn:
         if kept is not None:
             self._forget(kept)
 
-    def learn(self) -> None:
-        """Train what is due and try every algorithm on what comes next."""
-        self.accept(self.work().done())
+    def learn(self, *, limit_s: float | None = None) -> None:
+        """Train what is due and try every algorithm on what comes next; wait no longer than `limit_s` for one that is not ours."""
+        self.accept(self.work(limit_s=limit_s).done())
 
-    def work(self) -> Work:
+    def work(self, *, limit_s: float | None = None) -> Work:
         """A round of learning, to be done in any thread."""
         history = self._cache.history.copy()
         far = self._far_trial is None or self._far_trial.spent
@@ -142,6 +142,7 @@ class StandIn:
             far_steps=self._steps(self.settings.reach) if far else None,
             slow_s=self.settings.slow_s,
             penalty=self.settings.penalty,
+            limit_s=limit_s,
             clock=self._clock,
         )
 

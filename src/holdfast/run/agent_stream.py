@@ -20,6 +20,8 @@ from holdfast.run.rows import rows_behind
 
 RANKING_S = 0.5
 """How long a new agent takes at most to rank its algorithms, epoch by epoch, on what the log still has."""
+WAITS_S = 0.1
+"""How long it waits meanwhile for an algorithm of another package: the PE may be late this moment."""
 
 
 class WatchedStream:
@@ -54,7 +56,7 @@ class WatchedStream:
                 taken.append(record)
                 self._take(record)
                 if self.stand_in is not None and time.monotonic() < ranks_until_s:
-                    self.stand_in.learn()
+                    self.stand_in.learn(limit_s=WAITS_S)
         self._go_on_learning()
         return taken
 

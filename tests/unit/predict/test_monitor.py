@@ -72,6 +72,15 @@ def test_prediction_is_bounded_and_then_handed_over():
     assert watch.misses == 3
 
 
+def test_what_has_piled_up_is_predicted_no_further_than_the_bound():
+    watch = monitor()
+    for epoch in range(10):
+        fed(watch, epoch, 10.0 + epoch)
+    assert [one.epoch for one in watch.overdue(100.0)] == [0, 1, 2]
+    watch.output_committed(0, at_s=100.0, predicted=True)
+    assert [one.epoch for one in watch.overdue(100.0)] == [1, 2]
+
+
 def test_a_late_output_of_the_pe_itself_ends_the_row_of_predictions():
     watch = monitor()
     for epoch in range(3):

@@ -379,6 +379,15 @@ def test_an_algorithm_that_hangs_while_it_is_tried_is_never_asked_again_and_hold
     assert stand.predict(20, AMPLE_S).rows["cpu"].to_pylist() == [29.0, 39.0]
 
 
+def test_an_algorithm_that_is_not_there_at_once_is_tried_again_where_there_was_no_time_to_wait(hanging):
+    stand = stand_in([Broken(hanging), LastOutcome()], penalty=2)
+    for epoch in range(4):
+        stand.observe(epoch, rows(epoch, ["a", "b"]))
+        stand.learn(limit_s=0.05)
+    assert stand.standings[0].predictor.calls == 2
+    assert view(stand)["algorithms"][0]["epochs_out"] == 3
+
+
 def test_an_algorithm_that_hangs_while_it_answers_is_waited_for_until_the_deadline(hanging):
     stand = watched(stand_in([Broken(hanging, after=10**6)]), range(20))
     broken = stand.standings[0].predictor

@@ -12,6 +12,7 @@ from holdfast.log import EpochLog, Quality, Store
 from holdfast.manage.protocol import AssignedAgent
 from holdfast.model.document import check_document
 from holdfast.model.job import Contract, Job, Predicting, Reading, Task
+from holdfast.run import agent_stream
 from holdfast.run.agent import AgentProcess
 from holdfast.run.agent_terms import check_orders, check_protection
 from holdfast.run.agent_watch import POLL_S, PredictionAgent
@@ -185,6 +186,18 @@ def test_after_the_most_epochs_in_a_row_it_hands_over_until_the_pe_is_back():
     assert world.agent.state == "watching"
 
 
+def test_an_agent_that_slept_while_its_pe_was_away_predicts_no_more_than_it_may():
+    world = World(most_epochs=4)
+    world.run(range(1, 13))
+    world.run([13], makes=False)
+    for epoch in range(14, 24):
+        world.now_s = TIMELINE.closes_s(epoch)
+        world.feed(epoch)
+    world.agent.step()
+    assert [world.first(epoch) for epoch in range(13, 19)] == ["predicted"] * 4 + [None] * 2
+    assert world.agent.state == "handed over"
+
+
 def test_without_any_history_it_abstains_once_per_epoch_and_says_what_is_needed():
     world = World()
     world.run([1, 2], makes=False)
@@ -211,7 +224,8 @@ def test_an_agent_that_was_killed_learns_again_from_what_the_log_still_has():
     assert world.agent.streams[0].stand_in.turns == 19
 
 
-def test_an_agent_that_was_killed_ranks_its_algorithms_on_what_the_log_still_has():
+def test_an_agent_that_was_killed_ranks_its_algorithms_on_what_the_log_still_has(monkeypatch):
+    monkeypatch.setattr(agent_stream, "RANKING_S", 60.0)  # however busy the machine is
     world = World()
     for epoch in range(1, 31):
         world.now_s = TIMELINE.closes_s(epoch)
