@@ -57,20 +57,20 @@ class AgentProcess:
         step that fails for any other reason: what is next may well be watched."""
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
         rehearse()
-        with ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner") as learner:
-            while not self.stopping.is_set():
-                try:
-                    pause_s = self._step(learner)
-                    self._error = None
-                except HoldfastError as error:
-                    self._error, pause_s = str(error), AGAIN_S
-                except Exception as error:
-                    said, pause_s = f"{type(error).__name__}: {error}", AGAIN_S
-                    if said != self._error:
-                        logging.getLogger("holdfast").exception("a step of the agent failed")
-                    self._error = said
-                self.stopping.wait(pause_s)
-            learner.shutdown(wait=False, cancel_futures=True)
+        learner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        while not self.stopping.is_set():
+            try:
+                pause_s = self._step(learner)
+                self._error = None
+            except HoldfastError as error:
+                self._error, pause_s = str(error), AGAIN_S
+            except Exception as error:
+                said, pause_s = f"{type(error).__name__}: {error}", AGAIN_S
+                if said != self._error:
+                    logging.getLogger("holdfast").exception("a step of the agent failed")
+                self._error = said
+            self.stopping.wait(pause_s)
+        learner.shutdown(wait=False, cancel_futures=True)  # its last words wait for no algorithm
         self._write_status()
         self._history.close()
 
