@@ -182,11 +182,11 @@ def test_check_blames_an_operator_that_fails_on_real_rows(holdfast, written, mar
 def test_what_init_writes_is_sound_and_puts_something_out(holdfast, tmp_path):
     made = tmp_path / "hot-sensors"
     assert holdfast("init", made).code == 0
-    checked = holdfast("check", made / "app.py", "--trace", made / "readings.csv", "--rows", 200, "--epochs", 3)
+    checked = holdfast("check", made / "app.py", "--trace", made / "readings.csv", "--rows", 100, "--epochs", 2)
     assert checked.code == 0
     assert checked.out == (
         "hot-sensors: 3 operators, 1 of them stateful: compared\n"
-        "  the first law holds for every operator on 200 tuples cut into 3 epochs\n"
+        "  the first law holds for every operator on 100 tuples cut into 2 epochs\n"
     )
     replayed = json.loads(holdfast("replay", made / "app.py", "--trace", made / "readings.csv", "--json").out)
     assert replayed["rows"]["warnings"] > 0
