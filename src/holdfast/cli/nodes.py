@@ -76,7 +76,7 @@ def host_text(node: dict[str, Any]) -> str:
 
     >>> host_text({"state": "up", "host_status": None, "stalled_s": 0})
     'none'
-    >>> host_text({"state": "up", "host_status": {"ready": True, "error": None, "cpu_s": 3.2, "memory_bytes": 2**29}, "stalled_s": 12.5})
+    >>> host_text({"state": "up", "host_status": {"ready": True, "error": None}, "stalled_s": 12.5})
     'silent for 12 s'
     """
     status = node["host_status"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from typing import Any, TypeVar
@@ -26,8 +26,8 @@ from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import Assignment, Beat, Beaten, Registered, Registration
 from holdfast.manage.resources import TURNS, TURNS_S, UnknownNode
 from holdfast.manage.stories import ended_story, job_line, live_story, node_line
-from holdfast.manage.submission import Conflict, NotThere, offer_problems
-from holdfast.model.document import Part
+from holdfast.manage.submission import Conflict, NotThere, job_problems, offer_problems
+from holdfast.model.document import Part, Problem
 from holdfast.model.job import Job
 
 T = TypeVar("T")
@@ -113,8 +113,8 @@ class Api(Plugin):
             Call("GET", "/v1/health", "Whether the orchestrator serves", self.health, token="none", tag="control"),
             Call("GET", "/v1/status", "Which orchestrator this is, and how much it has", self.status, tag="control"),
             Call(
-                "POST", "/v1/jobs", "Submit a job", self.submit, body=Job, strict=True, answer=Submitted, status=201,
-                statuses=(409, 422, 503),
+                "POST", "/v1/jobs", "Submit a job", self.submit, body=Job, strict=True, also=self._job_problems, answer=Submitted,
+                status=201, statuses=(409, 422, 503),
             ),
             Call("GET", "/v1/jobs", "List jobs, newest first", self.jobs, query=page, statuses=(422, 503)),
             Call("GET", "/v1/jobs/{id}", "The story of a job", self.job, statuses=(404, 503)),
@@ -190,6 +190,9 @@ class Api(Plugin):
             raise Refusal(409, str(error)) from None
         begins = self.orchestrator.machines[asked.body.type].begins
         return Answer({"id": number, "name": asked.body.job, "state": begins}, status=201)
+
+    def _job_problems(self, data: object) -> Iterator[Problem]:
+        return job_problems(data, types=self.orchestrator.machines, bounds=self.orchestrator.settings.bounds)
 
     async def jobs(self, asked: Asked) -> Answer:
         state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]

@@ -7,7 +7,7 @@ import contextlib
 import hmac
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.document import check_document
+from holdfast.model.document import Problem, check_document
 
 Token = Literal["user", "node", "none"]
 
@@ -77,7 +77,7 @@ class Stream:
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call. `status` is that of success, `statuses` are others. `strict` documents are read as a user's are, with every problem
-    told; others as fast as can be. `media` is the type of what is answered."""
+    told, also those that `also` finds in their plain values; others as fast as can be. `media` is the type of what is answered."""
 
     method: str
     path: str
@@ -86,6 +86,7 @@ class Call:
     token: Token = "user"
     body: type[BaseModel] | None = None
     strict: bool = False
+    also: Callable[[object], Iterable[Problem]] = lambda data: ()
     query: tuple[Query, ...] = ()
     answer: type[BaseModel] | None = None
     status: int = 200
@@ -179,7 +180,7 @@ def read_document(call: Call, body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
     try:
-        return check_document(data, call.body, thing=call.body.__name__.lower())
+        return check_document(data, call.body, thing=call.body.__name__.lower(), also=call.also)
     except DocumentError as error:
         raise Refusal(422, str(error)) from None
 

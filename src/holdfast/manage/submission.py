@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.manage.places import Bounds, place_problems
+from holdfast.manage.places import DATA, DEFINES, Bounds, located, place_problems
 from holdfast.manage.protocol import LARGEST, SLOTS, Registration
 from holdfast.manage.replicas import Replica
-from holdfast.model.document import MOST_PROBLEMS, listed
-from holdfast.model.job import NAME, Job
+from holdfast.model.document import MOST_PROBLEMS, Problem, listed
+from holdfast.model.job import NAME, Feed, Job
 
 MAX_CORES = 1_000_000
 MAX_LABELS = 100
@@ -25,15 +26,32 @@ class NotThere(HoldfastError):
 
 
 def check_job(document: Job, *, types: Collection[str], bounds: Bounds) -> None:
-    """Raise ProblemsError with everything for which a job cannot run here: its type, its PEs, the places that it names."""
-    problems = []
-    if document.type not in types:
-        problems.append(f"there is no type '{document.type}'; types are: {', '.join(sorted(types))}")
-    if document.pes is not None and document.host != "light":
-        problems.append(f"PEs that are written out run on a host of kind 'light', got '{document.host}'")
-    problems += place_problems(document, bounds)
+    """Raise ProblemsError with everything for which a job cannot run here: its type, the places that it names."""
+    problems = [*_type_problems(document.type, types), *place_problems(document, bounds)]
     if problems:
         raise ProblemsError(f"job '{document.job}'", problems)
+
+
+def job_problems(data: object, *, types: Collection[str], bounds: Bounds) -> Iterator[Problem]:
+    """The same, of a job in plain values, which may be no job at all: so that nothing wrong with it hides this."""
+    if not isinstance(data, dict):
+        return
+    if isinstance(type := data.get("type"), str):
+        yield from (Problem(("type",), text) for text in _type_problems(type, types))
+    feed = data.get("feed")
+    named = Job.model_construct(
+        job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
+    )
+    yield from (Problem((), text) for text in place_problems(located(named), bounds))
+
+
+def _places(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name in (*DEFINES, *DATA) and isinstance(value, str)}
+
+
+def _type_problems(type: str, types: Collection[str]) -> Iterator[str]:
+    if type not in types:
+        yield f"there is no type '{type}'; types are: {', '.join(sorted(types))}"
 
 
 def offer_problems(offer: Registration) -> Iterator[str]:

@@ -206,6 +206,8 @@ class Job(Document):
         if self.pes is not None:
             yield from light_problems(self.pes, {"replicas": self.replicas, "contracts": self.contracts, "needs": self.needs})
             yield from self._unused()
+            if self.host != "light":
+                yield Problem(("host",), f"PEs that are written out run on a host of kind 'light', got '{self.host}'")
 
     def _unused(self) -> Iterable[Problem]:
         """What only an application has a use for, in a job whose PEs are written out."""

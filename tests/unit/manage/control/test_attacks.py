@@ -136,6 +136,32 @@ def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators
     assert (document["log"], document["out"]) == ("s3://bucket/jobs/x/log", str(tmp_path / "data"))
 
 
+def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_are_not_allowed(settings, tmp_path):
+    bounded = replace(settings, bounds=Bounds(tmp_path, (str(tmp_path / "data"),)))
+    job = {
+        "job": 5,
+        "type": "forever",
+        "application": "/etc/passwd",
+        "plan": ["p"],
+        "feed": {"trace": "/elsewhere", "columns": 7},
+        "policy": {"restart": "often", "backoff_s": -1},
+    }
+    ((status, text), (_, none)) = refusals(bounded, [("POST", "/v1/jobs", "user", json.dumps(each)) for each in (job, [job])])
+    assert status == 422
+    assert [line.removeprefix("  - ").split(",")[0].split(";")[0] for line in text.splitlines()] == [
+        "job has 8 problems:",
+        "job: wanted text",
+        "feed.columns: wanted text",
+        "plan: wanted text",
+        "policy.restart: wanted one of 'here'",
+        "policy.backoff_s: wanted a number of at least 0",
+        "type: there is no type 'forever'",
+        f"application '/etc/passwd' is not under '{tmp_path}'",
+        f"trace '/elsewhere' is not under '{tmp_path}/data'",
+    ]
+    assert none.startswith("job: wanted a mapping")
+
+
 def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(settings):
     def job(**more):
         return "POST", "/v1/jobs", "user", json.dumps({"job": "x", **LIGHT, **more})
