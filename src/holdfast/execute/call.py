@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType
 
 from holdfast.errors import HoldfastError, OperatorError
-from holdfast.model import Graph, Operator
+from holdfast.model import Graph, Operator, Origin
 
 
 def call(operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | None = None) -> tuple[DataFrame, DataFrame | None]:
@@ -89,12 +89,16 @@ def _first_line(text: str) -> str:
 
 
 @contextmanager
-def running(graph: Graph, what: str) -> Iterator[None]:
-    """Turn what Spark raises while a job runs into an error that names the operator at fault, where it can be told."""
+def running(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> Iterator[None]:
+    """Turn what Spark raises while a job runs into an error that names the operator at fault, where it can be told.
+
+    `part` are the operators that ran, and nothing beside them: a single one is at fault wherever it failed.
+    """
     try:
         yield
     except SPARK_ERRORS as error:
-        raise OperatorError(f"{what} failed{_blamed(graph, str(error))}: {_cause(str(error))}") from error
+        alone = graph.operator(part[0]) if part is not None and len(part) == 1 else None
+        raise OperatorError(f"{what} failed{_blamed(graph, str(error), alone=alone)}: {_cause(str(error))}") from error
 
 
 def _cause(text: str) -> str:
@@ -106,7 +110,7 @@ def _cause(text: str) -> str:
     return _first_line(text) or "Spark gave no reason"
 
 
-def _blamed(graph: Graph, text: str) -> str:
+def _blamed(graph: Graph, text: str, *, alone: Operator | None) -> str:
     places = re.findall(r'File "([^"]+)", line (\d+)', text) + re.findall(r"was called from\s+(\S+):(\d+)", text)
     for operator in graph.operators:
         function = inspect.unwrap(operator.function)
@@ -116,5 +120,9 @@ def _blamed(graph: Graph, text: str) -> str:
             continue
         for file, line in places:
             if file == function.__code__.co_filename and first <= int(line) < first + len(lines):
-                return f" in operator '{operator.name}' ({operator.origin.__class__(file, int(line))})"
-    return ""
+                return f" in operator '{operator.name}' ({Origin(file, int(line))})"
+    files = {inspect.unwrap(operator.function).__code__.co_filename for operator in graph.operators}
+    beside = [Origin(file, int(line)) for file, line in places if file in files]  # a function that operators share
+    if alone is not None:
+        return f" in operator '{alone.name}' ({beside[-1] if beside else alone.origin})"
+    return f" at {beside[-1]}" if beside else ""

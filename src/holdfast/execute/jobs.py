@@ -64,15 +64,18 @@ class Jobs:
     def run(self, new: Mapping[str, pa.Table], kept: Kept, span: Span) -> tuple[dict[str, pa.Table], dict[str, str]]:
         """The streams that leave, the new rows of kept inputs, the state tables; and, per kept input, the stream it is of."""
         self._tables, self._kept, self._span = dict(new), kept, span
-        plans = self._plans
+        plans, self._plans = self._plans, None  # a plan that fails may hold on to why: after a failure it is built anew
         if plans is None:
-            plans = self._built()
+            plans, repeats = self._built()
         else:
+            repeats = True
             self._fill({None, *new})
             for name, job in plans.cuts.items():
                 self._cut(name, job)
                 self._fill({name})
-        return {name: self._tables[name] for name in plans.held} | plans.last.collected(), plans.arrived
+        made = {name: self._tables[name] for name in plans.held} | plans.last.collected()
+        self._plans = plans if repeats else None
+        return made, plans.arrived
 
     def _fill(self, streams: set[str | None]) -> None:
         """Exchange the rows of the leaves that hold one of these streams; None: of those that hold no stream."""
@@ -93,15 +96,13 @@ class Jobs:
         made = job.collected()[name].cast(arrow_schema(self._schemas[name]))
         self._tables[name] = newest(made, self._span) if self._graph.operator(name).keep else made
 
-    def _built(self) -> Plans:
-        """The plans, up to their last job, which is still to run; kept for the next time where they will do again."""
+    def _built(self) -> tuple[Plans, bool]:
+        """The plans, up to their last job, which is still to run; and whether they will do again the next time."""
         watch = Watch(self._spark.sparkContext)
         plans = self._build(watch)
         frames = [job.frame for job in [*plans.cuts.values(), plans.last] if job.frame is not None]
         leaves = {leaf.rdd for leaf in self._leaves.values()}
-        if self._parts == 1 and all(repeatable(frame, leaves) for frame in frames) and not watch.saw_jobs():
-            self._plans = plans
-        return plans
+        return plans, self._parts == 1 and all(repeatable(frame, leaves) for frame in frames) and not watch.saw_jobs()
 
     def _build(self, watch: Watch) -> Plans:
         self._leaves = {}  # what Spark caches of a leaf's rows must not be found again when it holds others

@@ -12,10 +12,13 @@ from pyspark.sql.types import StructType
 from holdfast.execute.schema import arrow_schema
 
 FEWEST_BYTES = "spark.sql.execution.arrow.localRelationThreshold"
+PART_BYTES = 32 * 2**20
+"""What a partition holds at most, more or less: it goes out with its task, in one message, and those of a cluster are bounded."""
 
 
 class Leaf:
-    """A frame of a fixed number of partitions; `fill` exchanges its rows, also for every plan that was built on it.
+    """A frame of a fixed number of partitions, of one or of at least `parts`: as many as the first rows need. `fill` exchanges its
+    rows, also for every plan that was built on it.
 
     Spark copies rows into a plan, or reads them from files whose list it has settled when the plan is made. Only the rows of a
     parallelised collection stay outside: they lie in the RDD's partitions, as Arrow's bytes, and go out with the tasks of each
@@ -23,13 +26,14 @@ class Leaf:
     """
 
     def __init__(self, spark: SparkSession, schema: StructType, rows: pa.Table, *, parts: int = 1) -> None:
-        self._schema, self._parts = arrow_schema(schema), parts
+        self._schema = arrow_schema(schema)
+        self._parts = parts if parts == 1 else max(parts, -(-rows.nbytes // PART_BYTES))
         jvm: Any = spark._jvm
         self._utils = jvm.PythonSQLUtils
         before = str(spark.conf.get(FEWEST_BYTES))
         spark.conf.set(FEWEST_BYTES, "0")  # up to so many bytes Spark copies them
         try:
-            made = self._utils.toDataFrame(self._batches(rows).iterator(), schema.json(), spark._jsparkSession)
+            made = self._utils.toDataFrame(self._batches(rows).iterator(), schema.toNullable().json(), spark._jsparkSession)
         finally:
             spark.conf.set(FEWEST_BYTES, before)
         rdd = made.queryExecution().analyzed().rdd()
@@ -56,7 +60,8 @@ class Leaf:
             with os.fdopen(handle, "wb") as file, pa.ipc.new_stream(file, self._schema) as stream:
                 for part in range(self._parts):
                     batches = rows.slice(part * each, each).combine_chunks().to_batches()
-                    stream.write_batch(batches[0] if batches else pa.RecordBatch.from_pylist([], schema=self._schema))
+                    (batch,) = batches or [pa.RecordBatch.from_pylist([], schema=self._schema)]
+                    stream.write_batch(batch)
             return self._utils.readArrowStreamFromFile(path).toIndexedSeq()
         finally:
             Path(path).unlink()

@@ -1,6 +1,7 @@
 """A processing element: fused operators that run epoch by epoch on the rows they keep and the rows that are new."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -15,6 +16,8 @@ from holdfast.model import Graph
 
 SMALL = 50_000
 """Rows up to which one task is faster than several: up to this, nothing is shuffled and no code is compiled per query."""
+SMALL_BYTES = 32 * 2**20
+"""What those rows may be in all: they go to one task."""
 
 
 class Pe:
@@ -31,18 +34,24 @@ class Pe:
         self.reads = graph.streams_into(names)
         self.makes = graph.streams_out_of(names)
         self.kept: Kept = {}
-        self._graph, self._schemas = graph, schemas
+        self._spark, self._graph, self._schemas = spark, graph, schemas
         self._small = Jobs(small_session(spark), graph, self.part, schemas, parts=1)
-        self._large = Jobs(spark, graph, self.part, schemas, parts=max(2, spark.sparkContext.defaultParallelism))
 
     def run(self, new: Mapping[str, pa.Table], span: Span) -> dict[str, pa.Table]:
         """The rows that the span adds to each stream that leaves this PE."""
-        rows = sum(table.num_rows for table in [*new.values(), *self.kept.values()])
-        jobs = self._small if rows <= SMALL else self._large
-        with running(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}"):
+        tables = [*new.values(), *self.kept.values()]
+        small = sum(table.num_rows for table in tables) <= SMALL and sum(table.nbytes for table in tables) <= SMALL_BYTES
+        jobs = self._small if small else self._large
+        with running(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}", part=self.part):
             done, arrived = jobs.run(new, self.kept, span)
         self.kept = self._remember(done, arrived, span)
         return {name: self._added(done, name, span) for name in self.makes}
+
+    @cached_property
+    def _large(self) -> Jobs:
+        """Jobs in a session of its own too: other PEs run the same operators, and what these call by a name is to be theirs."""
+        parts = max(2, self._spark.sparkContext.defaultParallelism)
+        return Jobs(self._spark.newSession(), self._graph, self.part, self._schemas, parts=parts)
 
     def _remember(self, done: Mapping[str, pa.Table], arrived: Mapping[str, str], span: Span) -> Kept:
         kept = {label: done[label] for label in done if label.startswith("state of ")}

@@ -79,12 +79,24 @@ def repeatable(frame: DataFrame, leaves: Collection[int]) -> bool:
     if not execution.analyzed().deterministic() or execution.analyzed().containsPattern(clock):
         return False
     plan = execution.executedPlan()
-    return plan.subqueriesAll().isEmpty() and all(_recomputed(node, leaves) for node in _nodes(plan))
+    recomputed = plan.subqueriesAll().isEmpty() and all(_recomputed(node, leaves) for node in _nodes(plan))
+    return recomputed and not _shuffles(plan.execute())
 
 
 def _recomputed(node: Any, leaves: Collection[int]) -> bool:
     kind = node.getClass().getSimpleName().removesuffix("Exec")
     return kind in RECOMPUTED and (kind != "RDDScan" or node.rdd().id() in leaves)
+
+
+def _shuffles(rdd: Any) -> bool:
+    """Whether rows are exchanged on the way to an RDD: some operators do so without an exchange in the plan where what they read
+    has several partitions, and Spark finds the files of a shuffle again."""
+    dependencies = rdd.dependencies()
+    for place in range(dependencies.size()):
+        dependency = dependencies.apply(place)
+        if dependency.getClass().getSimpleName() == "ShuffleDependency" or _shuffles(dependency.rdd()):
+            return True
+    return False
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

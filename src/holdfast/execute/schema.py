@@ -32,8 +32,11 @@ def quoted(name: str) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow form in which Spark hands out rows of a schema."""
-    return to_arrow_schema(schema, timezone="UTC")
+    """The Arrow form in which Spark hands out rows of a schema.
+
+    Anything may be null in it: Arrow takes a struct that is null for one whose fields are, which must not be where they cannot.
+    """
+    return to_arrow_schema(schema.toNullable(), timezone="UTC")
 
 
 def to_frame(spark: SparkSession, table: pa.Table) -> DataFrame:

@@ -5,7 +5,9 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
 
 from holdfast.execute.schema import quoted
 
@@ -40,20 +42,28 @@ class Together:
 
     def _united(self, frames: list[DataFrame]) -> DataFrame:
         if len(frames) == 1:
-            return frames[0]
+            return frames[0].select(*(_column(field).alias(field.name) for _, _, field in self._columns))
         parts = [
-            frame.selectExpr(
-                f"{mine} as part",
+            frame.select(
+                F.lit(mine).alias("part"),
                 *(
-                    f"{quoted(field.name)} as c{number}_{place}"
-                    if number == mine
-                    else f"cast(null as {field.dataType.simpleString()}) as c{number}_{place}"
+                    (_column(field) if number == mine else F.lit(None).cast(_type(field))).alias(f"c{number}_{place}")
                     for number, place, field in self._columns
                 ),
             )
             for mine, frame in enumerate(frames)
         ]
         return reduce(DataFrame.union, parts)
+
+
+def _type(field: StructField) -> DataType:
+    """Its type, in which anything may be null: see `arrow_schema`."""
+    return StructType([field]).toNullable()[0].dataType
+
+
+def _column(field: StructField) -> Column:
+    column = F.col(quoted(field.name))
+    return column if _type(field) == field.dataType else column.cast(_type(field))
 
 
 def collect_together(frames: Mapping[str, DataFrame]) -> dict[str, pa.Table]:

@@ -5,6 +5,7 @@ import pytest
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from holdfast.errors import OperatorError
 from holdfast.execute.analysis import analyse
 from holdfast.execute.cut import Span
 from holdfast.execute.leaf import Leaf
@@ -78,6 +79,12 @@ def broadcast(s):
     return s.alias("s").join(F.broadcast(s.agg(F.max("x").alias("most")))).select("seq", "epoch", F.col("most").alias("x"))
 
 
+def highest(s):
+    """The two highest rows of several partitions: Spark shuffles them, without an exchange in its plan."""
+    least = s.sparkSession.sql("select * from values (-1L, 0L, 0.5D), (-2L, 0L, 0.25D) as v(seq, epoch, x)")
+    return s.select("seq", "epoch", "x").union(least).orderBy(F.desc("x")).limit(2)
+
+
 @pytest.mark.parametrize(
     ("function", "made"),
     [
@@ -86,11 +93,23 @@ def broadcast(s):
         (shuffled, [3.0, 4.0, 5.0]),
         (held, [4.0, 5.0, 6.0]),
         (broadcast, [5.0, 5.0, 5.0]),
+        (highest, [4.0, 5.0]),
     ],
 )
 def test_what_hangs_on_the_rows_of_one_moment_is_built_anew(spark, function, made):
     pe, calls = pe_of(spark, function)
     assert two_epochs(pe) == made
+    assert len(calls) == 2
+
+
+def test_after_a_failure_the_plan_is_built_anew(spark):
+    checked = F.udf(lambda x: 1 / (x - 4), "double")
+    pe, calls = pe_of(spark, lambda s: s.withColumn("x", checked("x")))
+    with pytest.raises(OperatorError, match="ZeroDivisionError"):
+        two_epochs(pe)
+    assert len(calls) == 1
+    assert pe.run({"s": rows(5, after=2, epoch=1)}, Span(1, 1, 2, 3))["f"]["x"].to_pylist() == [1.0]
+    assert pe.run({"s": rows(6, after=3, epoch=2)}, Span(2, 2, 3, 4))["f"]["x"].to_pylist() == [0.5]
     assert len(calls) == 2
 
 
@@ -119,6 +138,15 @@ def test_a_window_over_epochs_within_a_pe_is_given_the_rows_of_the_span_alone(sp
     for epoch, values in enumerate([(1, 2), (3, 4), (5, 6)]):
         made = pe.run({"s": rows(*values, after=2 * epoch, epoch=epoch)}, Span(epoch, epoch, 2 * epoch, 2 * epoch + 2))["counted"]
         assert made.to_pylist() == [{"epoch": epoch, "seq": 2 * epoch + 2, "n": 1, "x": float(sum(values))}]
+
+
+def test_a_leaf_of_many_bytes_has_more_partitions(spark, monkeypatch):
+    monkeypatch.setattr("holdfast.execute.leaf.PART_BYTES", 1000)
+    schema = source_schema(App("leaf").source("s", "seq long, k string"))
+    told = [{"seq": n, "k": "x" * 100} for n in range(50)]
+    leaf = Leaf(spark, schema, pa.Table.from_pylist(told, arrow_schema(schema)), parts=2)
+    assert leaf.frame.rdd.getNumPartitions() == 6
+    assert sorted(leaf.frame.toArrow().to_pylist(), key=lambda row: row["seq"]) == told
 
 
 @pytest.mark.parametrize("parts", [1, 3])

@@ -127,6 +127,35 @@ def test_a_udf_that_raises_inside_a_job_is_blamed_on_its_operator_and_line(spark
     )
 
 
+def inverse(x):
+    return 1 / x  # what several operators may call
+
+
+@pytest.mark.parametrize(
+    ("made", "line", "said"),
+    [
+        (
+            lambda: F.udf(inverse, "double")("x"),
+            inspect.getsourcelines(inverse)[1] + 1,
+            "ZeroDivisionError: float division by zero",
+        ),
+        (lambda: F.expr("if(x = 0, raise_error('unlucky'), x)"), None, "[USER_RAISED_EXCEPTION] unlucky"),
+    ],
+)
+def test_the_only_operator_of_a_pe_is_blamed_wherever_it_failed(spark, made, line, said):
+    app = App("alone")
+    source = app.source("s", "seq long, k int, x double")
+    risky = app.operator(inputs=source, name="risky")(lambda rows: rows.select("seq", made().alias("x")))
+    app.sink("out", risky)
+    app.sink("fine_out", app.operator(inputs=source, name="fine")(lambda rows: rows))
+    graph = app.graph()
+    pe = Pe(spark, graph, ["risky"], analyse(graph, spark))
+    with pytest.raises(OperatorError) as caught:
+        pe.run({"s": rows(0)}, Span(7, 7, 0, 1))
+    place = f"test_pe.py:{line}" if line is not None else str(risky.origin)
+    assert str(caught.value).startswith(f"epoch 7 of PE risky failed in operator 'risky' ({place}): {said}")
+
+
 def test_a_whole_trace_job_that_fails_is_told_in_one_line(spark):
     graph = brittle_app().graph()
     frames = run_batch(graph, {"s": to_frame(spark, rows(1, 13))})
@@ -165,7 +194,10 @@ def test_frames_collected_together_keep_their_columns_and_types(spark):
         "numbers": spark.range(3).selectExpr("id", "cast(id as decimal(10, 2)) as d", "timestamp_seconds(id) as t"),
         "texts": spark.sql("select 'a' as id, array(named_struct('f', 1.5D)) as nested, map('k', 1) as m, date'2024-01-01' as day"),
         "none": spark.range(0).selectExpr("id as `odd name.with dot`"),
+        "odd": spark.sql("select 1 as id, named_struct('a-b', 1, 'c.d', array(named_struct('e f', 'g'))) as s, null as nothing"),
     }
+    nulls = spark.range(2).selectExpr("id", "if(id = 0, named_struct('a', 1), null) as s")
+    assert collect_together({"nulls": nulls})["nulls"]["s"].to_pylist() == [{"a": 1}, None]
     together = collect_together(frames)
     for name, frame in frames.items():
         assert together[name].sort_by(together[name].column_names[0]).to_pylist() == frame.toArrow().to_pylist(), name
@@ -178,6 +210,27 @@ def test_large_epochs_run_in_the_session_that_divides_work(spark, monkeypatch):
     pe = Pe(spark, graph, [operator.name for operator in graph.operators], analyse(graph, spark))
     made = pe.run({"s": rows(1, 2, 3, 4)}, Span(0, 0, 0, 4))
     assert sorted(made["sums"]["x"].to_pylist()) == [1.0, 3.0, 6.0, 9.0]
+
+
+@pytest.mark.parametrize("bound", ["SMALL", "SMALL_BYTES"])
+def test_pes_that_call_their_views_alike_do_not_find_each_others(spark, monkeypatch, bound):
+    monkeypatch.setattr(f"holdfast.execute.pe.{bound}", 2)
+    app = App("views")
+    source = app.source("s", "seq long, k int, x double")
+
+    @app.operator(inputs=source)
+    def viewed(rows):
+        rows.createOrReplaceTempView("the_rows")
+        return rows.sparkSession.sql("select seq, x from the_rows")
+
+    app.sink("out", viewed)
+    graph = app.graph()
+    schemas = analyse(graph, spark)
+    spark.catalog.dropTempView("the_rows")
+    for _ in range(2):
+        made = Pe(spark, graph, ["viewed"], schemas).run({"s": rows(1, 2, 3)}, Span(0, 0, 0, 3))["viewed"]
+        assert sorted(made["x"].to_pylist()) == [1.0, 2.0, 3.0]
+    assert not spark.catalog.tableExists("the_rows")
 
 
 def test_a_windows_later_epochs_are_not_made_before_their_time(spark):
