@@ -121,14 +121,14 @@ class RunningJob:
             timeline = self._awaited_timeline(stopped) if self._foreign else stream_timeline(self.store, epoch_s=self.app.epoch_s)
             if timeline is None:
                 return None
-            staged = Staged(self.store, task)
+            staged, epoch_s = Staged(self.store, task), timeline.epoch_s
             made = StreamSource(
                 task,
                 self.job.contract_of(task.pe),
                 source=source,
                 schema=arrow_schema(source_schema(source)),
                 staged=staged,
-                start=lambda: start_query(self._spark, source, task, store=self.store, staged=staged, epoch_s=timeline.epoch_s),
+                start=lambda: start_query(self._spark, source, task, store=self.store, staged=staged, epoch_s=epoch_s),
                 place=self._place(task),
                 outbox=self._outbox(task, timeline, assigned),
                 checkpoints=self.checkpoints,
