@@ -64,6 +64,7 @@ def light_problems(pes: Mapping[str, LightPe], named: Mapping[str, Collection[st
     if not pes:
         yield Problem(("pes",), "is empty; a job has at least one PE")
     makers: dict[str, str] = {}
+    whole = (("pes",),)
     for name in sorted(pes):
         yield from pes[name].mistakes(name)
         for index, stream in enumerate(pes[name].makes):
@@ -76,14 +77,14 @@ def light_problems(pes: Mapping[str, LightPe], named: Mapping[str, Collection[st
         for index, stream in enumerate(pe.reads):
             if ":" not in stream and stream not in makers:
                 text = f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {streams}"
-                yield Problem(("pes", name, "reads", index), text)
+                yield Problem(("pes", name, "reads", index), text, whole)
     _, circle = order_of(pes)
     if circle:
-        yield Problem(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", (("pes",),))
+        yield Problem(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", whole)
     own = {name for name, pe in pes.items() if pe.shared is None}
     owned = listed(own)
     for field, names in named.items():
         for name in names:
             if name not in own and not (field == "needs" and name.removesuffix("/0") in own):
                 text = f"names PE '{name}', which this job does not have; its PEs are: {owned}"
-                yield Problem((field, name), text)
+                yield Problem((field, name), text, whole)

@@ -42,7 +42,7 @@ def _all_problems(data: object, model: type[BaseModel]) -> Iterator[Problem]:
     _, other, _ = _checked(data, model, variant=1)
     broken = any(isinstance(_at(data, place), dict | list) or place in mended.containers for place in mended.places)
     order = {problem: number for number, problem in enumerate(meaning)}
-    own = [p for p in meaning if _is_number(_at(data, p.place)) and p.place not in mended.places]
+    own = [p for p in meaning if _is_number(_at(data, p.place)) and not _is_consequence(p, mended, broken=broken)]
     if own:  # the numbers themselves are wrong: what else is wrong must not hang on them
         fixed = [_copied(data), _copied(data)]
         for variant, one in enumerate(fixed):
@@ -62,8 +62,8 @@ def _is_consequence(problem: Problem, mended: _Mended, *, broken: bool) -> bool:
         return True
     if any(problem.place == place[:-1] for place in mended.containers):
         return True  # what is empty there was something else
-    if any(_is_under(place, set(problem.rests_on)) for place in mended.containers | mended.names):
-        return True
+    if problem.rests_on:
+        return any(_is_under(place, set(problem.rests_on)) for place in mended.containers | mended.names)
     return broken and _POINTS.search(problem.text) is not None  # the name may stand in what is broken
 
 
@@ -182,7 +182,7 @@ def _replacement(wrong: _Wrong, variant: int) -> object:
         return "?" * (variant + 1)
     if kind.startswith("int"):
         return variant + 1
-    if kind.startswith("float") or kind == "finite_number":
+    if kind.startswith(("float", "greater", "less")) or kind == "finite_number":
         return _number(wrong.detail.get("input"), variant)
     if kind in ("literal_error", "enum"):
         options = re.findall(r"'([^']*)'", str(wrong.detail.get("ctx", {}).get("expected", "")))

@@ -1,9 +1,13 @@
 """A job as it is submitted is refused with everything wrong with it, wherever that is seen."""
 
+import json
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.errors import DocumentError
-from holdfast.model.document import parse_document
+from holdfast.model.document import check_document, dotted, parse_document
 from holdfast.model.job import Job
 
 
@@ -41,7 +45,56 @@ contract: {protection: prediction, retries: -1}
     }
 
 
+GOOD = {
+    "job": "a",
+    "host": "light",
+    "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}},
+    "policy": {},
+    "feed": {},
+    "contract": {},
+    "needs": {"x": {}},
+    "replicas": {"x": 2},
+}
+MISTAKES = [
+    (("job",), "a/b"),
+    (("type",), 5),
+    (("typo",), 1),
+    (("policy", "restart"), "often"),
+    (("policy", "backoff_s"), -1),
+    (("policy", "give_up_after"), "late"),
+    (("feed", "speed"), 0),
+    (("contract", "retries"), -1),
+    (("contract", "secondary"), "loud"),
+    (("contract", "reroute_after_s"), [1]),
+    (("pes", "x", "replicas"), 0),
+    (("pes", "x", "lives_s"), "long"),
+    (("pes", "y", "reads", 0), "none"),
+    (("needs", "x", "cores"), -1),
+    (("needs", "x", "memory_mib"), True),
+    (("replicas", "q"), 2),
+    (("plan",), "plan.yaml"),
+]
+
+
+@given(st.sets(st.sampled_from(range(len(MISTAKES))), min_size=1))
+def test_whatever_is_wrong_with_a_job_is_told_and_nothing_else(chosen):
+    data = json.loads(json.dumps(GOOD))
+    for place, value in (MISTAKES[number] for number in chosen):
+        inner = data
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = value
+    with pytest.raises(DocumentError) as caught:
+        check_document(data, Job)
+    told = [problem.split(": ")[0] for problem in caught.value.problems]
+    assert sorted(told) == sorted(dotted(MISTAKES[number][0]) for number in chosen)
+
+
 def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():
+    assert problems_of("job: a\nhost: light\npes: 5\nreplicas: {x: 2}\nneeds: {y: {cores: -1}}\n") == {
+        "pes (line 3): wanted a mapping, got 5",
+        "needs.y.cores (line 5): wanted a number of at least 0, got -1.0",
+    }
     assert problems_of("job: a\nhost: light\npes: {x: 5, y: {reads: [s]}}\nreplicas: {x: 2}\npolicy: [here]\n") == {
         "pes.x (line 3): wanted a mapping, got 5",
         'policy (line 5): wanted a mapping, got ["here"]',
