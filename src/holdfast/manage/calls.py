@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.document import Problem, check_document
+from holdfast.model.document import MOST_PROBLEMS, Problem, check_document
 
 Token = Literal["user", "node", "none"]
 
@@ -170,6 +170,8 @@ def read_document(call: Call, body: bytes) -> Any:
         try:
             return call.body.model_validate_json(body)
         except ValidationError as error:
+            if error.error_count() > MOST_PROBLEMS:  # even to list them would take long
+                raise Refusal(422, f"wanted a {call.body.__name__}, got something with {error.error_count()} problems") from None
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
             raise Refusal(422, f"{call.body.__name__}: {place + ': ' if place else ''}{first['msg']}") from None

@@ -8,9 +8,9 @@ that comes back need not know what the one before it had said.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, FailFast, Field
 
 from holdfast.model.document import Part
 
@@ -40,6 +40,9 @@ def _told(text: str) -> str:
 
 Reason = Annotated[str, AfterValidator(_told)]
 Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
+T = TypeVar("T")
+Many = Annotated[tuple[T, ...], FailFast()]
+"""A list whose first mistake is enough: one of millions of empty parts would cost gigabytes to find all of them."""
 
 
 class Said(Part):
@@ -144,7 +147,7 @@ class HostStatus(Said):
     error: Reason | None = None
     term: Whole = 0
     generation: Whole = 0
-    replicas: tuple[ReplicaStatus, ...] = ()
+    replicas: Many[ReplicaStatus] = ()
     cpu_s: float = 0.0
     memory_bytes: Whole = 0
     threads: Whole = 0
@@ -189,7 +192,7 @@ class Registration(Part):
     host: str = "spark"
     labels: dict[str, str] = Field(default_factory=dict)
     metrics: str | None = None
-    replicas: tuple[ReplicaStatus, ...] = ()
+    replicas: Many[ReplicaStatus] = ()
 
 
 class Registered(Part):
@@ -210,11 +213,11 @@ class Beat(Said):
 
     term: Whole
     controller: str = ""
-    reports: tuple[Report, ...] = ()
+    reports: Many[Report] = ()
     host: HostStatus | None = None
     unhosted: Whole | None = None
     stalled_s: float = 0.0
-    agents: tuple[AgentStatus, ...] = ()
+    agents: Many[AgentStatus] = ()
 
 
 class Beaten(Part):

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 
 from holdfast.cli.nodes import table
 from holdfast.manage.calls import MAX_BODY_BYTES
 from holdfast.manage.controller import REPORTS_A_BEAT
 from holdfast.manage.places import Bounds
-from holdfast.manage.protocol import Beat, Report
+from holdfast.manage.protocol import Beat, Registration, Report
 
 from .conditions import nodes, told
 from .conftest import PlayedNode, alive, running
@@ -160,6 +161,20 @@ def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_ar
         f"trace '/elsewhere' is not under '{tmp_path}/data'",
     ]
     assert none.startswith("job: wanted a mapping")
+
+
+def test_messages_of_nodes_that_are_nonsense_cost_little(settings):
+    for model, name, rest in (
+        (Beat, "reports", {"term": 1}),
+        (Registration, "replicas", {"name": "a", "cores": 1, "memory_bytes": 1}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate_json(json.dumps({**rest, name: [{}] * 1000}))
+        assert {error["loc"][:2] for error in caught.value.errors()} == {(name, 0)}
+    beat = json.dumps({"term": 1, **{f"k{n}": n for n in range(1000)}})
+    assert refusals(settings, [("POST", "/v1/nodes/n1/beat", "node", beat)]) == [
+        (422, "wanted a Beat, got something with 1000 problems")
+    ]
 
 
 def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(settings):
