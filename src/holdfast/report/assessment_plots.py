@@ -79,6 +79,6 @@ def _local(worst: OffsetView, campaign: Campaign, *, name: str) -> str:
         axes.margins(y=0.15)  # room above the line for the mark's figure
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set(xlabel=f"section ({campaign.section:,} keys)", ylabel="local quality score")
-        axes.set_title(f"{name}, offset {worst.offset:,}: I = {worst.impact:.2f}")
+        axes.set_title(f"{name}, offset {worst.offset:,}: I\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{worst.impact:.2f}")
 
     return drawn(draw, label=f"local quality score after a fault of {name}")

@@ -19,7 +19,7 @@ p{margin:.4rem 0;max-width:46rem}.note{color:var(--note);font-size:.9rem}
 th,td{padding:.35rem .7rem;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
 th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600}td.words{white-space:normal;text-align:left;min-width:16rem}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1rem}
-.scroll+.grid,.scroll+.note{margin-top:.8rem}
+.scroll+.grid,.scroll+.note,.note+.grid{margin-top:.8rem}
 .card{max-width:44rem;background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:.8rem}
 .card p{font-size:.92rem}.plot{width:100%;height:auto;display:block}
 @media(max-width:40rem){.stacked thead{display:none}.stacked tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--edge)}

@@ -191,6 +191,7 @@ def test_the_recovery_mark_of_local_quality_says_its_value_and_the_page_what_it_
     page = assessment_page(campaign(), facts(), [first], CHOICES)
     plots = page.partition("Local quality after the longest outage")[2].partition("How the damage")[0]
     assert [plots.count(f">R = {sections}<") for sections in (4, 2, 1)] == [1, 1, 1]
+    assert "offset 1,000: I\xa0=\xa09.00" in plots  # a long title breaks elsewhere
     assert "The dashed line marks the recovery R at this offset: by then 90% of the sections outside the band" in plots
 
 
