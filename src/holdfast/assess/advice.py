@@ -73,7 +73,7 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     ]
     unpredictable = not view.dependency.accepted and view.dependency.deviation > DEPENDENT
     if unpredictable:
-        reasons.append(f"what its loss does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
+        reasons.append(f"what its failure does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # an output that is missing is off by 1 a section
     if share >= CRITICAL and not no_worse_than_silence:

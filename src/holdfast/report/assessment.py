@@ -15,7 +15,7 @@ from holdfast.assess.case import outage_name
 from holdfast.assess.target import Choice
 from holdfast.assess.what_if import what_ifs
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
-from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary
+from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary, title
 from holdfast.report.page import cards, heading, page, paragraph, table
 
 RANKING = ("rank", "operator", "what to do", "because")
@@ -80,7 +80,6 @@ def assessment_page(
 ) -> str:
     """The page: who needs protection and why, and the plots of Figures 8 to 12."""
     first = assessments[0]
-    name = campaign.subject.get("application", "application")
     parts = [
         paragraph(summary(campaign, facts, first)),
         *(paragraph(f"Careful: {spread_warning(each, campaign)}") for each in assessments if each.spread_warning),
@@ -116,7 +115,7 @@ def assessment_page(
         heading("How it was run"),
         *(paragraph(line, note=True) for line in how_it_was_run(campaign, facts, first)),
     ]
-    return page(f"What losing an operator costs {name}", parts)
+    return page(title(campaign), parts)
 
 
 def metric_row(view: CaseView) -> tuple[str, ...]:

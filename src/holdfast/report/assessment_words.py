@@ -25,14 +25,21 @@ def summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment
     elif most is least:
         found = f"{most.case} has a quality impact of {most.impact:,.2f}, {_recovered(most)}"
     else:
+        struck = "losing" if campaign.fault["kind"] == "loss" else f"{campaign.fault['kind']} at"
         found = (
-            f"Losing {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
-            f"losing {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
+            f"{struck.capitalize()} {most.case} hurts most (quality impact {most.impact:,.2f}, {_recovered(most)}), "
+            f"{struck} {least.case} least ({least.impact:,.2f}, {_recovered(least)})"
         )
     return (
         f"{campaign.size:,} injections of {what} {place} {into} over "
         f"{facts['source']['tuples']:,} source tuples, scored by {assessment.score.expression}. {found}."
     )
+
+
+def title(campaign: Campaign) -> str:
+    """What the page is called."""
+    kind, name = campaign.fault["kind"], campaign.subject.get("application", "the application")
+    return f"What {'losing' if kind == 'loss' else f'{kind} at'} an operator costs {name}"
 
 
 def _recovered(view: CaseView) -> str:

@@ -279,6 +279,14 @@ def test_the_summary_speaks_of_one_target_alone_and_of_no_damage_as_they_are():
     assert "scored by count(x). No section of the output left the threshold." in none
 
 
+def test_the_page_speaks_of_the_fault_that_was_injected():
+    twice = campaign(fault={"kind": "duplication", "share": 0.5})
+    page = assessment_page(twice, facts(), assess(twice, facts(), golden(), outcomes(twice).items), CHOICES)
+    assert "<h1>What duplication at an operator costs shop</h1>" in page
+    assert "24 injections of duplication (share 0.5) into 2 targets" in page
+    assert "Duplication at loud hurts most (quality impact 9.00, 4 sections to recover), duplication at quiet least" in page
+
+
 def test_a_campaign_with_trials_missing_is_not_assessed():
     some = outcomes()
     some.popitem()
