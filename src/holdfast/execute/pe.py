@@ -59,7 +59,7 @@ class Pe:
             reader = self._graph.operator(label.removeprefix(f"{stream} kept by "))
             schema = arrow_schema(self._schemas[stream])
             before = self.kept.get(label, schema.empty_table())
-            rows = pa.concat_tables([before, self._added(done, stream, span).cast(schema)])
+            rows = pa.concat_tables([each.cast(schema) for each in (before, self._added(done, stream, span))])
             kept[label] = still_needed(rows, reader.keep[stream], span)
         return kept
 
