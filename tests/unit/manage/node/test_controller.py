@@ -8,7 +8,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.manage.fleet import InnerHost
 from holdfast.manage.link import Refused
-from holdfast.manage.protocol import Assigned
+from holdfast.manage.protocol import Assigned, HostStatus
 
 A = Assigned(job=1, pe="a", task=0, replica=0)
 B = Assigned(job=1, pe="b", task=0, replica=0)
@@ -309,6 +309,33 @@ def test_a_node_whose_host_cannot_start_says_which_assignment_nothing_runs_of(be
 
     bench.play(story, host=Unable(lambda assigned: None))
     assert all(beat.host is None for beat in bench.orchestrator.beats)
+
+
+class Gone(Unable):
+    """A host that has said why it ended, before it was ready or later, and is not back yet."""
+
+    def __init__(self, *, ready):
+        super().__init__(lambda assigned: None)
+        self.said = HostStatus(pid=1, started_s=0.0, beat_s=1.0, ready=ready, error="Spark's JVM was killed by SIGKILL")
+        self.looks = 0
+
+    def status(self):
+        self.looks += 1
+        return self.said
+
+
+@pytest.mark.parametrize(("ready", "told"), [(False, ["failed"]), (True, [])])
+def test_what_waits_for_a_host_has_failed_only_where_it_could_not_start(bench, ready, told):
+    host = Gone(ready=ready)
+
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: any(beat.unhosted == 1 for beat in bench.orchestrator.beats))
+        looks = host.looks
+        await bench.until(lambda: host.looks > looks + 10 and len(bench.told()) >= len(told))
+        assert [state for _, _, state in bench.told()] == told
+
+    bench.play(story, host=host)
 
 
 def test_a_node_whose_host_lives_leaves_it_to_that_to_say_what_it_has(bench):
