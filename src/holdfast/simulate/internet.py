@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -54,16 +56,25 @@ class Scale:
 
 
 def read_profile(path: Path, day: str) -> Floats:
-    """Requests in each minute of a day, from a CSV (also gzipped) with columns `period` and `count`."""
+    """Requests in each minute of a day, from a CSV (also gzipped) with columns `period`, as 1998-06-30 21:05, and `count`."""
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        raise TraceError(f"a profile's day is a date, as 1998-06-30, got '{day}'") from None
     try:
         with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
             rows = [row for row in csv.DictReader(file) if (row.get("period") or "").startswith(day)]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise TraceError(f"profile '{path}' cannot be read: {error}") from None
     counts = np.zeros(1440)
     for row in rows:
-        hour, minute = row["period"].split(" ")[1].split(":")[:2]
-        counts[60 * int(hour) + int(minute)] = float(row["count"])
+        try:
+            at, count = datetime.fromisoformat(row["period"]), float(row["count"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise TraceError(f"profile '{path}' wants a period, as {day} 21:05, and a count in each row: {error}") from None
+        if not 0 <= count < np.inf:
+            raise TraceError(f"profile '{path}' wants counts of at least 0, got {count:g} at {row['period']}")
+        counts[60 * at.hour + at.minute] = count
     if not counts.any():
         raise TraceError(f"profile '{path}' has no requests on {day}; give a day that it covers, as 1998-06-30")
     return counts

@@ -1,5 +1,6 @@
 """The studies that are made of simulations: what they draw, and that their worst cases are worst."""
 
+import gzip
 import json
 
 import numpy as np
@@ -119,6 +120,32 @@ def test_a_rack_falls_in_the_busiest_hour(world):
     assert fault.target[0].startswith("rack=rack")
     assert load[int(fault.at_s // 60)] > np.quantile(load, 0.8)
     assert len(failures(world, "pdu").faults[-1].target) >= 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ("1998-06-30 25:00,7", "wants a period, as 1998-06-30 21:05, and a count in each row: hour must be in"),
+        ("1998-06-30 21:05,many", "and a count in each row: could not convert string to float: 'many'"),
+        ("1998-06-30 21:05", "and a count in each row: float"),
+        ("1998-06-30 21:05,-1", "wants counts of at least 0, got -1 at 1998-06-30 21:05"),
+        ("1998-06-30 21:05,nan", "wants counts of at least 0, got nan"),
+    ],
+)
+def test_a_row_that_is_none_of_a_profile_is_named(tmp_path, rows, said):
+    path = tmp_path / "web.csv"
+    path.write_text(f"period,count\n{rows}\n")
+    with pytest.raises(TraceError, match=said):
+        read_profile(path, "1998-06-30")
+
+
+def test_a_day_that_is_no_date_and_a_file_cut_short_are_named(tmp_path):
+    path = tmp_path / "web.csv.gz"
+    path.write_bytes(gzip.compress(b"period,count\n1998-06-30 21:05,7\n")[:-9])
+    with pytest.raises(TraceError, match="a profile's day is a date, as 1998-06-30, got 'June'"):
+        read_profile(path, "June")
+    with pytest.raises(TraceError, match="cannot be read"):
+        read_profile(path, "1998-06-30")
 
 
 def test_a_profile_without_the_day_is_named(tmp_path):
