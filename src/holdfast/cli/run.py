@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--replicas", multiple=True, metavar="PE=N", help="Replicas of a PE or task, in place of a plan.")
 @click.option("--faults", type=click.Path(), help="Fault schedule, in YAML.")
 @click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="Local nodes, each a Spark of its own.")
-@click.option("--racks", default=0, help="Spread the nodes over so many racks (label rack=r1 ...).")
+@click.option("--racks", default=0, type=click.IntRange(0, 50), help="Spread the nodes over so many racks (label rack=r1 ...).")
 @click.option("--cores", default=1.0, show_default=True, help="Cores of each node.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of each node's Spark.")
 @click.option("--master", help="Spark master of every node.  [default: local with the node's cores]")
