@@ -106,7 +106,8 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
 
     from holdfast.assess.files import write_whole
     from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
-    from holdfast.simulate.laar_study import VARIANTS, figures, findings, summary
+    from holdfast.simulate.laar_findings import figures, findings, summary
+    from holdfast.simulate.laar_study import VARIANTS
 
     of, found, twelve = figures(records), findings(records), summary(records)
     means = [["mean, as a multiple of NR's", *VARIANTS, "the paper"]]

@@ -86,7 +86,8 @@ def ppa(
 
 def _simulated(seed: int, repetitions: int, out: Path, *, workers: int) -> Step:
     """Section VI-A at the paper's scale."""
-    from holdfast.simulate.ppa_study import cells, findings, measured, study
+    from holdfast.simulate.ppa_findings import findings
+    from holdfast.simulate.ppa_study import cells, measured, study
     from holdfast.simulate.records import Records
 
     kept = Records(out / "simulated", {"seed": seed, "repetitions": repetitions})

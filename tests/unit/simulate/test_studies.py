@@ -13,9 +13,11 @@ from holdfast.plan.laar import Instance, generate, greedy, host_load, static_rep
 from holdfast.simulate import Deployment, Settings, simulate, steady_rates
 from holdfast.simulate.internet import Scale, build, failures, generated_profile, read_profile
 from holdfast.simulate.internet_plans import VARIANTS, strategy
-from holdfast.simulate.laar_study import RANGES, pessimistic, ratios
+from holdfast.simulate.laar_findings import ratios
+from holdfast.simulate.laar_study import RANGES, pessimistic
 from holdfast.simulate.laar_study import VARIANTS as LAAR_VARIANTS
-from holdfast.simulate.ppa_study import HALF, figure_6, findings, plans, techniques
+from holdfast.simulate.ppa_findings import findings
+from holdfast.simulate.ppa_study import HALF, figure_6, plans, techniques
 from holdfast.simulate.ppa_study import failed as failed_run
 
 SMALL = Scale(applications=6, racks=3, hosts=4)
