@@ -12,7 +12,6 @@ from scipy.stats import spearmanr
 from holdfast.advise.advice import SAME
 from holdfast.advise.loss import Loss
 from holdfast.assess.assessment import CaseView, OffsetView
-from holdfast.assess.target import Choice
 from holdfast.model import Graph
 from holdfast.model.finding import Finding
 from holdfast.model.topology import Topology
@@ -81,11 +80,10 @@ def _wrong(view: CaseView, offset: OffsetView) -> float:
     return float(abs(offset.local_faulty - offset.local_golden).sum()) / outage if outage else 0.0
 
 
-def felt(graph: Graph, failed: Iterable[str], choices: Sequence[Choice] = ()) -> tuple[str, ...]:
+def felt(graph: Graph, failed: Iterable[str]) -> tuple[str, ...]:
     """Those of a set whose failure is felt: what gets nothing anyway, because all that feeds it has failed or gets nothing, may
-    fail as well. One that behaves like another, by `choices`, is taken for that one: sets that do the same become one set."""
-    like = {choice.name: choice.like for choice in choices if choice.like}
-    names, silent, found = {like.get(name, name) for name in failed}, set[str](), []
+    fail as well."""
+    names, silent, found = set(failed), set[str](), []
     for name in graph.order:
         feeds = graph.predecessors(name)
         starved = bool(feeds) and silent.issuperset(feeds)
@@ -96,16 +94,14 @@ def felt(graph: Graph, failed: Iterable[str], choices: Sequence[Choice] = ()) ->
     return tuple(found)
 
 
-def failure_sets(graph: Graph, choices: Sequence[Choice], *, count: int, seed: int) -> list[tuple[str, ...]]:
+def failure_sets(graph: Graph, everything: Sequence[str], *, count: int, seed: int) -> list[tuple[str, ...]]:
     """What is felt of sets of at least two operators, drawn from a seed: as many different ones as there are, up to `count`."""
-    everything = [choice.name for choice in choices]
     rng = Random(seed)
     found: dict[tuple[str, ...], None] = {}
     for _ in range(DRAWS):
         if len(found) == count or len(everything) < 2:
             break
-        drawn = rng.sample(everything, rng.randint(2, max(2, len(everything) // 2)))
-        found[felt(graph, drawn, choices)] = None
+        found[felt(graph, rng.sample(list(everything), rng.randint(2, max(2, len(everything) // 2))))] = None
     return list(found)
 
 

@@ -155,8 +155,8 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
         budgets = sorted({min(len(everything) - 1, max(1, round(len(everything) * share))) for share in SHARES})
         impact, even = {each: loss.mean for each, loss in single.items()}, dict.fromkeys(everything, 1.0)
         plans = [(budget, plan) for budget in budgets for plan in candidates(topology, impact, Budget(replicas=budget), even)]
-        left = [felt(graph, set(everything) - set(plan.protected), choices) for _, plan in plans]
-        drawn = failure_sets(graph, choices, count=sets, seed=seed)
+        left = [felt(graph, set(everything) - set(plan.protected)) for _, plan in plans]
+        drawn = failure_sets(graph, everything, count=sets, seed=seed)
         more = [Case(failed) for failed in dict.fromkeys([*drawn, *left]) if failed not in seen]
         if more:
             again = trials.assessed(more, "together", offsets=trials.offsets)
