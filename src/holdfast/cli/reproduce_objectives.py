@@ -105,7 +105,10 @@ def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
         "shortfall": {by: shortfall(studied.values(), by) for by in ("impact", "wrong")},
         "sets": {name: [asdict(each) for each in study.sets] for name, study in studied.items()},
         "plans": {name: [asdict(each) for each in study.plans] for name, study in studied.items()},
-        "worse": {by: {name: worse(study.plans, by) for name, study in studied.items()} for by in ("impact", "wrong")},
+        "worse": {
+            objective: {name: worse(study.plans, objective) for name, study in studied.items()}
+            for objective in ("measured", "criticality")
+        },
     }
 
 

@@ -123,9 +123,11 @@ def plans(budget: int, **lost: float) -> tuple[Planned, ...]:
 
 def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
     same = plans(1, measured=9.0, criticality=5.1, of=5.0, ic=7.0)
-    behind = plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0)
-    assert worse(same + behind) == ["with 2 replicas the plans from measured impacts lose 6, the others 5"]
-    assert worse(same + behind, "wrong") == ["with 2 replicas the plans from measured impacts lose 0.6, the others 0.5"]
+    behind = plans(2, measured=5.0, criticality=6.0, of=5.0, ic=7.0)
+    assert worse(same + behind, "criticality") == ["with 2 replicas the plan by criticality loses 6, the better of the others 5"]
+    assert worse(same + behind, "measured", "wrong") == [
+        "with 1 replicas the plan by measured loses 0.9, the better of the others 0.5"
+    ]
 
 
 def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
@@ -137,11 +139,11 @@ def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
     assert chosen([told, alike]) == "measured"
 
 
-def test_a_finding_that_does_not_hold_names_application_and_budget():
+def test_a_finding_does_not_hold_where_an_objective_without_measurement_is_the_best():
     study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
     first, second = findings({"shop": study})
     assert not first.holds
-    assert first.ours == "shop: with 2 replicas the plans from measured impacts lose 6, the others 5"
+    assert first.ours == "by of, it loses more at none of 1 budgets of 1 applications"
     assert not second.holds
 
 
