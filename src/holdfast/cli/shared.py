@@ -68,8 +68,12 @@ def end_in_order() -> None:
 
 
 def say(text: str = "") -> None:
-    """Tell a person something; stdout stays free for the result."""
-    click.echo(text, err=True)
+    """Tell a person something; stdout stays free for the result.
+
+    Through sys.stderr as it is now, so that a bar on the same terminal makes room: click's echo would write across it.
+    """
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def print_json(document: Mapping[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """What `holdfast assess` makes of its options before and beside Spark."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,8 @@ from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
 from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, spread_offsets, with_tuples
-from holdfast.cli.assess_progress import LINE_EVERY_S, Bars, Lines, TimeLeft
+from holdfast.cli.assess_progress import LINE_EVERY_S, Bars, Lines, TimeLeft, shown
+from holdfast.cli.shared import say
 from holdfast.errors import HoldfastError, ProblemsError, TraceError
 from holdfast.model import App
 
@@ -243,6 +245,20 @@ def test_the_time_left_on_a_terminal_follows_from_the_first_step_on_and_falls_be
     assert [shown(at_s) for at_s in (100.0, 160.0, 400.0)] == ["0:03:20 left", "0:02:20 left", "0:00:00 left"]
     told("trials", 40, 40)
     assert shown(401.0) == ""
+
+
+def test_what_is_said_while_a_bar_is_shown_stands_on_a_line_of_its_own(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    reader, writer = os.openpty()
+    with os.fdopen(writer, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        with shown() as told:
+            told("reading", 0, 2)
+            say("sections have 500 keys")
+        written = os.read(reader, 65536).decode()
+    os.close(reader)
+    before = written.partition("sections have 500 keys")[0]
+    assert "0/2" in before and before.endswith("\x1b[2K")  # the line is wiped
 
 
 def test_progress_of_something_new_is_told_at_once():
