@@ -94,5 +94,11 @@ def _beginning(setting: Setting) -> Setting:
     first, until = int(setting.rows.seq[0]), int(setting.rows.seq[min(SAMPLE, len(setting.rows.seq)) - 1])
     trace = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in setting.sources.items()}
     return Setting(
-        setting.spark, setting.app, trace, scores=setting.scores, jitter=setting.jitter, section=max(1, (until - first) // 50)
+        setting.spark,
+        setting.app,
+        trace,
+        scores=setting.scores,
+        jitter=setting.jitter,
+        section=max(1, (until - first) // 50),
+        schemas=setting.schemas,
     )
