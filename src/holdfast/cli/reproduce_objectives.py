@@ -107,7 +107,7 @@ def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
         "plans": {name: [asdict(each) for each in study.plans] for name, study in studied.items()},
         "worse": {
             objective: {name: worse(study.plans, objective) for name, study in studied.items()}
-            for objective in ("measured", "criticality")
+            for objective in ("advised", "measured", "criticality")
         },
     }
 
@@ -266,5 +266,5 @@ def _tell(document: Mapping[str, Any], out: Path) -> None:
             )
     for finding in document["findings"]:
         click.echo(f"{'holds' if finding['holds'] else 'does not hold'}: {finding['name']}: {finding['ours']}")
-    click.echo(f"the objective to plan by: {document['default']}")
+    click.echo(f"the objective to plan by, where plans cannot be tried: {document['default']}")
     click.echo(f"report: {out / 'objectives.html'}")

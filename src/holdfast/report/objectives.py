@@ -5,11 +5,12 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.advise.objectives import OBJECTIVES, PLANNERS, Foretold, Studied
+from holdfast.advise.objectives import ADVISED, OBJECTIVES, PLANNERS, Foretold, Studied
 from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
 from holdfast.report.plot import FAINT, SERIES, drawn
 
 NAMES = {
+    ADVISED: "the better of the two measured, tried out (advise)",
     "criticality": "measured, weighed along the graph",
     "measured": "measured: the costliest failures",
     "of": "output fidelity (PPA)",
@@ -28,7 +29,7 @@ def objectives_page(document: Mapping[str, Any], studied: Mapping[str, Studied])
     return page(
         "Which objective to plan by",
         [
-            paragraph(f"{NAMES[document['default']]}: its plans fall least short of the best of the same budget."),
+            paragraph(f"{NAMES[document['default']]}: where plans cannot be tried first, its plans fall least short of the best."),
             paragraph(f"{NOTE} Made by: {document['command']}", note=True),
             verdicts(found),
             heading("What was foretold"),
@@ -55,7 +56,7 @@ def objectives_page(document: Mapping[str, Any], studied: Mapping[str, Studied])
 def objectives_tables(document: Mapping[str, Any], studied: Mapping[str, Studied]) -> str:
     """The tables in Markdown, with the command that made them."""
     short = document["shortfall"]
-    rows = [[NAMES[name], f"{short['impact'][name]:.2f}", f"{short['wrong'][name]:.2f}"] for name in PLANNERS]
+    rows = [[NAMES[name], f"{short['impact'][name]:.2f}", f"{short['wrong'][name]:.2f}"] for name in (ADVISED, *PLANNERS)]
     parts = [
         f"`{document['command']}`",
         _markdown(*_plans(studied)),

@@ -133,22 +133,24 @@ def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
 def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
     alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.1, ic=5.0))
     told = Studied((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
-    assert shortfall([alike]) == {"criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
+    assert shortfall([alike]) == {"advised": 0.0, "criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
     assert chosen([alike]) == "criticality"
-    assert shortfall([told, alike]) == {"criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
+    assert shortfall([told, alike]) == {"advised": 0.0, "criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
     assert chosen([told, alike]) == "measured"
 
 
-def test_a_finding_does_not_hold_where_an_objective_without_measurement_is_the_best():
+def test_a_finding_that_does_not_hold_names_application_and_budget():
     study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
     first, second = findings({"shop": study})
     assert not first.holds
-    assert first.ours == "by of, it loses more at none of 1 budgets of 1 applications"
+    assert first.ours == "shop: with 2 replicas the plan by advised loses 6, the better of the others 5"
     assert not second.holds
 
 
 def test_what_was_seen_is_the_same_when_it_is_read_back():
-    study = Studied((foretell(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, of=6.0))
+    study = Studied(
+        (foretell(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, criticality=4.0, of=6.0, ic=5.0)
+    )
     assert studied_from(json.loads(json.dumps(asdict(study)))) == study
 
 
@@ -158,7 +160,7 @@ def test_page_tables_and_picture_have_every_application_and_name_the_default():
     document = {"command": "holdfast reproduce objectives", "seed": 1, **_document({"shop": study})}
     assert document["default"] == "criticality"
     page, tables = objectives_page(document, {"shop": study}), objectives_tables(document, {"shop": study})
-    assert "measured, weighed along the graph: its plans fall least short" in page
+    assert "measured, weighed along the graph: where plans cannot be tried first, its plans fall least short" in page
     assert "| shop | 1 | 4, 0.40 | 5, 0.50 | 5, 0.50 | 6, 0.60 |" in tables
     assert tables.startswith("`holdfast reproduce objectives`\n")
     assert "var(" not in on_its_own(foretold_picture(document))
