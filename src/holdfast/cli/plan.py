@@ -49,7 +49,8 @@ class PlanCommand(click.Command):
 @click.option(
     "--objective",
     type=click.Choice(["of", "ic", "criticality"]),
-    help="What a topology's plan is measured by: output fidelity (default), internal completeness, measured criticality.",
+    help="What a topology's plan is measured by: output fidelity (default), internal completeness, measured criticality (default "
+    "with --criticality).",
 )
 @click.option(
     "--criticality",
