@@ -217,8 +217,14 @@ class Database:
                 return question(connection)
         except DBAPIError as error:
             if _passes(error, opening=not self.term):
-                raise DatabaseAway(f"database {self._shown()} is away: {_first_line(error)}") from error
+                raise DatabaseAway(f"database {self._shown()} is away: {self._missing() or _first_line(error)}") from error
             raise
+
+    def _missing(self) -> str:
+        """What else than SQLite says there is to say of a file that cannot be opened."""
+        folder = Path(self.url.database or ".").parent
+        gone = self.url.get_backend_name() == "sqlite" and not folder.is_dir()
+        return f"there is no folder '{folder}'" if gone else ""
 
     def _found(self) -> tuple[int, int] | None:
         """Which file is there now, of a database that is one."""

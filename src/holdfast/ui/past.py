@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
+from holdfast.model.document import restored
 from holdfast.model.job import Job, Layout
 from holdfast.run.history import Event, read_history
 from holdfast.run.timeline import Timeline, timeline_of
@@ -53,7 +56,14 @@ def read_run(folder: Path) -> PastRun:
     events = read_history(work)
     if not events:
         raise HoldfastError(f"'{work}' holds no history (history*.jsonl); only runs of 'holdfast run' can be played back")
-    job, layout = Job.model_validate_json(row["document"]), Layout.model_validate_json(row["layout"])
+    try:
+        job, layout = restored(row["document"], Job), restored(row["layout"], Layout)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        raise HoldfastError(
+            f"the run in '{folder}' is stored in words that this holdfast does not take "
+            f"({'.'.join(map(str, first['loc']))}: {first['msg']}); play it back with the one that made it"
+        ) from None
     line = {name: row[name] for name in ("id", "name", "type", "host", "state", "reason", "submitted_s", "changed_s")}
     return PastRun(
         number=row["id"],

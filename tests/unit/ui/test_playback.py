@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import httpx
@@ -36,6 +38,16 @@ def test_a_task_whose_newest_epochs_others_stood_in_for_is_as_far_as_its_correct
     late = [event for event in run.events if event.kind != "commit" or event.about["epoch"] < 109]
     assert row(replace(run, events=late), 12.5, 2)[2] == 7
     assert row(replace(run, events=late), 14.0, 2)[2:4] == (9, 9)
+
+
+def test_a_run_of_another_holdfast_is_told_as_one(past):
+    with closing(sqlite3.connect(past / "orchestrator" / "jobs.db")) as stored:
+        stored.execute("""UPDATE jobs SET document = '{"job": "a", "flavour": 1}'""")
+        stored.commit()
+    with pytest.raises(
+        HoldfastError, match=r"stored in words that this holdfast does not take \(flavour: .*with the one that made it"
+    ):
+        read_run(past)
 
 
 def test_time_passes_as_fast_as_asked_and_ends_with_the_run(past):

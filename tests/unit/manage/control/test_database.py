@@ -200,6 +200,20 @@ def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp
     assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("is back")
 
 
+def test_a_folder_that_is_not_there_is_told_and_waited_for(tmp_path):
+    told = []
+    path = tmp_path / "none" / "d.db"
+    database = Database(f"sqlite:///{path}", tell=told.append)
+    opening = threading.Thread(target=database.open)
+    opening.start()
+    while not told:
+        time.sleep(0.01)
+    path.parent.mkdir()
+    opening.join()
+    database.close()
+    assert f"is away: there is no folder '{path.parent}'; waiting for it" in told[0] and database.term == 1
+
+
 def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path):
     database = opened(tmp_path / "d.db")
     rows = [{**asdict(kept(n, "completed" if n % 100 else "running", ended=n % 100 != 0)), "refs": "{}"} for n in range(1, 10_001)]
