@@ -11,6 +11,7 @@ they will run. Ours is the simulation, theirs the real run.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import re
@@ -44,9 +45,9 @@ from holdfast.run.pipeline import Load, described, strategies, write_load
 from holdfast.simulate import Care, Control, Deployment, Outcome, RateTrace, Settings, simulate
 from holdfast.trace import write_market
 
-BOUNDS = {"curve": 0.1, "rate": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
+BOUNDS = {"curve": 0.1, "pace": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
 """How far the simulation may be off: the mean distance between the curves of tuples put out, of all tuples (single moments say
-little: a PE that is behind takes many epochs as one job); the rate at which the tuples of the highest load left and the CPU time,
+little: a PE that is behind takes many epochs as one job); the pace at which the tuples of the highest load left and the CPU time,
 of the real ones; completeness; tuples dropped; and seconds of recovery latency."""
 TOLD = {True: "holds", False: "does not hold", None: "unknown: others kept the machine busy"}
 OTHERS_CORES = 0.2
@@ -128,26 +129,44 @@ class Stage:
             replicas=replicas or {},
         )
         print(f"{name}: load average {os.getloadavg()[0]:.1f} ...", file=sys.stderr)
-        watch, since, before = Watch(), time.time(), others_cpu_s()
-        ran = run_job(job, layout_of(job), self.cluster, schedule=faults or Schedule(), show=watch.show)
-        others_cores = max(0.0, others_cpu_s() - before) / (time.time() - since)
+        watch, since, others = Watch(), time.time(), Others()
+
+        def show(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: object) -> None:
+            watch.show(story, nodes, timeline)
+            others.look()
+
+        ran = run_job(job, layout_of(job), self.cluster, schedule=faults or Schedule(), show=show)
+        others_cores = others.cores()
         if ran.state != "completed" or ran.timeline is None:
             raise SystemExit(f"{name} ended as {ran.state}: {ran.reason}")
         events = [event for event in ran.events if event.at_s >= since]
         return Real(ran, events, watch, others_cores)
 
 
-def others_cpu_s() -> float:
-    """CPU seconds that this machine has given to others than this process and all that it started."""
-    own = 0.0
-    for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
-        try:
-            used = process.cpu_times()
-        except psutil.NoSuchProcess:  # it has just ended; its parent counts it
-            continue
-        own += used.user + used.system + used.children_user + used.children_system
-    whole = psutil.cpu_times()
-    return whole.user + whole.nice + whole.system + whole.irq + whole.softirq + whole.steal - own
+class Others:
+    """CPU seconds that this machine gives to others than this process and all that it started, also what was killed meanwhile."""
+
+    def __init__(self) -> None:
+        self._own: dict[tuple[int, float], float] = {}
+        self._since = time.time()
+        self.look()
+        self._before = self._spent()
+
+    def look(self) -> None:
+        """Take note of what this process and its own have used; whoever is killed later on has used at least that."""
+        for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                used = process.cpu_times()
+                self._own[process.pid, process.create_time()] = used.user + used.system
+
+    def cores(self) -> float:
+        """How many cores others have had, on average since the beginning."""
+        self.look()
+        return max(0.0, self._spent() - self._before) / (time.time() - self._since)
+
+    def _spent(self) -> float:
+        whole = psutil.cpu_times()
+        return float(whole.user + whole.nice + whole.system + whole.irq + whole.softirq + whole.steal) - sum(self._own.values())
 
 
 @dataclass(frozen=True)
@@ -259,9 +278,9 @@ def simulated(
     return simulate(deployment, trace, schedule=faults or Schedule(), settings=settings)
 
 
-def rate_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: slice) -> float:
+def pace_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: slice) -> float:
     """The rate at which the tuples of some epochs left, from the job that brought the last before them to that which brought their
-    last; `due` are those of each epoch.
+    last, as a share of the rate at which they were due; `due` are those of each epoch.
 
     Not the mean over a stretch of time: a PE that is behind puts out many epochs at once, just before the stretch ends or after.
     """
@@ -269,11 +288,11 @@ def rate_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: 
     sums = np.cumsum([tuples for _, tuples in leaving])
     at = [min(len(sums) - 1, int(np.searchsorted(sums, number - 0.5))) for number in (first, last)]
     begins, ends = (leaving[n][0] for n in at)
-    return float((sums[at[1]] - sums[at[0]]) / max(0.1, ends - begins))
+    return float((sums[at[1]] - sums[at[0]]) / max(0.1, ends - begins)) / (sum(due[peak]) / EPOCH_S / len(due[peak]))
 
 
 def compared(
-    name: str, real: Real, outcome: Outcome, cost: Cost, *, seconds: int, due: Sequence[float], peak: slice
+    name: str, real: Real, outcome: Outcome, cost: Cost, *, seconds: int, fed: Sequence[float], due: Sequence[float], peak: slice
 ) -> dict[str, Any]:
     """Both sides' figures, how far they are apart, and whether that is within the bounds; unknown if others disturbed the run."""
     fine, per_second = outcome.output_tuples, round(1 / outcome.interval_s)
@@ -283,10 +302,11 @@ def compared(
     cpu = real.watch.used(real.opened_s, real.opened_s + seconds)
     busy = float(outcome.ledger.cpu[: seconds * per_second].sum())
     back, returns = recoveries(real.events), outcome.returns()
+    expected = [rows * float(ours.sum()) / sum(fed) for rows in fed]  # the simulator's PEs have one selectivity all the time
     sides = {
         "ours": {
             "tuples": float(ours.sum()),
-            "peak_rate": rate_of(moments, due, peak),
+            "peak_pace": pace_of(moments, expected, peak),
             "cpu_s": cost.idle_cores * NODES * seconds + cost.busy_cores * busy,
             "completeness": outcome.internal_completeness,
             "dropped": outcome.dropped,
@@ -294,7 +314,7 @@ def compared(
         },
         "theirs": {
             "tuples": float(theirs.sum()),
-            "peak_rate": rate_of(real.leaving(), due, peak),
+            "peak_pace": pace_of(real.leaving(), due, peak),
             "cpu_s": cpu,
             "completeness": real.completeness(),
             "dropped": 0.0,
@@ -305,7 +325,7 @@ def compared(
     under_way = 1 + max(np.flatnonzero(ours > 0.5).max(), np.flatnonzero(theirs).max())
     apart = {
         "curve": float(np.abs(ours.cumsum() - theirs.cumsum())[:under_way].mean() / theirs.sum()),
-        "rate": abs(mine["peak_rate"] / other["peak_rate"] - 1),
+        "pace": abs(mine["peak_pace"] / other["peak_pace"] - 1),
         "cpu": abs(mine["cpu_s"] / other["cpu_s"] - 1),
         "completeness": abs(mine["completeness"] - other["completeness"]),
         "dropped": abs(mine["dropped"] - other["dropped"]),
@@ -347,7 +367,9 @@ def pipeline(stage: Stage, work: Path) -> list[dict[str, Any]]:
         real = stage.run(f"pipeline-{way}".replace(" ", "-"), EXAMPLES / "pipeline.py", work / "load.parquet", strategy=file)
         drain_s = 60.0
         outcome = simulated(Deployment.of(descriptor, plans[way]), LOAD.rates, cost, drain_s=drain_s)
-        found.append(compared(f"pipeline, {way}", real, outcome, cost, seconds=len(LOAD.rates), due=LOAD.rates, peak=high))
+        found.append(
+            compared(f"pipeline, {way}", real, outcome, cost, seconds=len(LOAD.rates), fed=LOAD.rates, due=LOAD.rates, peak=high)
+        )
     return found
 
 
@@ -393,7 +415,18 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
     outcome = simulated(deployment, real.rows("market"), cost, drain_s=30.0, faults=node)
     steady = slice(3, int(KILL_S) - 2)  # what has left on both sides when the node dies
     due = [float(rows) for rows in real.rows("bargain_index")]
-    return [compared("bargain discovery, a node killed", real, outcome, cost, seconds=BARGAIN_S, due=due, peak=steady)]
+    return [
+        compared(
+            "bargain discovery, a node killed",
+            real,
+            outcome,
+            cost,
+            seconds=BARGAIN_S,
+            fed=real.rows("market"),
+            due=due,
+            peak=steady,
+        )
+    ]
 
 
 def main() -> None:

@@ -58,9 +58,9 @@ def run_job(
     schedule = schedule or Schedule()
     check_targets(schedule, layout.tasks, cluster, log=job.log)
     history = History(cluster.work / "history-run.jsonl", "run")
-    client = cluster.client
+    client, since_s = cluster.client, time.time()
     number = client.submit(job)
-    listener = _Listener(cluster, history)
+    listener = _Listener(cluster, history, number, since_s=since_s)
     faults = schedule.drawn(
         tasks=[task.name for task in layout.tasks],
         nodes=cluster.names,
@@ -149,10 +149,13 @@ class _Seen:
 
 
 class _Listener:
-    """Writes what the orchestrator tells into the history; an orchestrator that is away tells it later, or not at all."""
+    """Writes what the orchestrator tells into the history; an orchestrator that is away tells it later, or not at all.
 
-    def __init__(self, cluster: LocalCluster, history: History) -> None:
-        self._cluster, self._history = cluster, history
+    It also tells what was before, and of earlier jobs that this cluster ran: that is not this job's history.
+    """
+
+    def __init__(self, cluster: LocalCluster, history: History, job: int, *, since_s: float) -> None:
+        self._cluster, self._history, self._job, self._since_s = cluster, history, job, since_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
         self._thread.start()
@@ -167,7 +170,8 @@ class _Listener:
             try:
                 for happened in self._cluster.client.events(after=after, wait_s=1.0)["events"]:
                     after = happened["number"]
-                    self._note(happened)
+                    if happened["at_s"] >= self._since_s and happened.get("job") in (None, self._job):
+                        self._note(happened)
             except (HoldfastError, OSError):
                 self._stopping.wait(LOOK_S)
 

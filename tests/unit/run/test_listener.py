@@ -1,0 +1,44 @@
+"""Tests of what a run's history takes from its orchestrator."""
+
+import json
+import threading
+
+from holdfast.run.experiment import _Listener
+from holdfast.run.history import History
+
+
+class Orchestrator:
+    """What stands for a cluster's client: it tells some events, then nothing."""
+
+    def __init__(self, events):
+        self.client, self._events, self.told = self, events, threading.Event()
+
+    def events(self, *, after, wait_s):
+        if after:
+            self.told.set()
+            threading.Event().wait(0.01)
+        return {"events": [event for event in self._events if event["number"] > after]}
+
+
+def test_events_of_earlier_jobs_and_times_are_not_a_runs_history(tmp_path):
+    lost = {"kind": "replica", "text": "failed", "data": {"state": "failed"}, "node": "n1"}
+    events = [
+        {"number": 1, "at_s": 5.0, "job": 1, "replica": "1:vwap/0.0", **lost},
+        {"number": 2, "at_s": 9.0, "job": None, "kind": "node", "text": "n1 is lost", "data": {}},
+        {"number": 3, "at_s": 11.0, "job": 1, "replica": "1:vwap/0.0", **lost},
+        {"number": 4, "at_s": 12.0, "job": 2, "replica": "2:vwap/0.0", **lost},
+        {"number": 5, "at_s": 13.0, "job": None, "kind": "node", "text": "n2 is lost", "data": {}},
+    ]
+    history, orchestrator = History(tmp_path / "history.jsonl", "run"), Orchestrator(events)
+    listener = _Listener(orchestrator, history, 2, since_s=10.0)
+    assert orchestrator.told.wait(10)
+    listener.stop()
+    history.close()
+    told = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    assert [
+        (each["kind"], each.get("replica") or each["said"]) for each in (event.get("about", event) | event for event in told)
+    ] == [
+        ("orchestrator", "2:vwap/0.0"),
+        ("detected", "2:vwap/0.0"),
+        ("orchestrator", "n2 is lost"),
+    ]
