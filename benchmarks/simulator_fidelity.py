@@ -52,7 +52,7 @@ of the real ones; completeness; tuples dropped; and seconds of recovery latency.
 TOLD = {True: "holds", False: "does not hold", None: "unknown: others kept the machine busy"}
 OTHERS_CORES = 0.2
 """How many cores others may use while a real run goes on: beyond, its times are not its own, and the verdict is unknown."""
-WARM_S, CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 45, 16, Load(8, 16, 8), 36, 15.0, 500
+WARM_S, CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 45, 32, Load(8, 16, 8), 36, 15.0, 500
 NODES, EPOCH_S, CHECKPOINT_EPOCHS, LOST_AFTER_S = 3, 1.0, 10, 3.0
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trades", "aggregator": "trades", "vwap": "trades"}
