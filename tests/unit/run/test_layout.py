@@ -98,7 +98,6 @@ def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
     ("changes", "said"),
     [
         ({"log": None}, "has no log; give a folder or an object store's URL"),
-        ({"application": None, "log": None, "pes": {"a": {}}}, "names no application"),
         ({"application": "nowhere.py"}, "application file 'nowhere.py' does not exist"),
         ({"replicas": {"wvap": 2}}, "wants replicas of 'wvap'; its PEs and tasks are: aggregator,"),
         ({"contracts": {"wvap": Contract()}}, "has a contract for 'wvap'; its PEs are: aggregator,"),
@@ -108,6 +107,11 @@ def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
 def test_a_job_that_does_not_fit_its_application_is_told_what_there_is(changes, said):
     with pytest.raises(HoldfastError, match=said.replace("(", r"\(")):
         layout_of(job(**changes))
+
+
+def test_a_stored_job_without_an_application_is_told_as_such():
+    with pytest.raises(HoldfastError, match="names no application; a job for Spark needs the path of its file"):
+        layout_of(job().model_copy(update={"application": None}))
 
 
 def test_what_reads_a_pe_without_correction_must_be_without_it_too():
