@@ -170,7 +170,7 @@ def test_frontier_proves_nearly_all_of_the_papers_topologies_optimal():
     assert sum(plan.proven for plan in plans) >= 0.9 * len(plans)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7])
+@pytest.mark.parametrize("share", [0.1, 0.5])
 def test_structure_aware_is_not_below_greedy_on_structured_topologies(share):
     gains, alone = [], []
     for t in corpus(7, 25, ranges=Ranges(kind="structured", zipf=0.1)):
