@@ -92,6 +92,15 @@ def test_a_fault_is_injected_from_the_page_after_a_confirmation(visit, cluster, 
         text_of(page, "#fault-wrong", "a light PE cannot be told to stall")
 
 
+def test_keys_work_as_soon_as_anything_is_seen(visit, address):
+    with visit(at(address)) as page:  # as if everything came before the first lists were due
+        page.add_init_script("const wait = requestAnimationFrame; window.requestAnimationFrame = (draw) => wait(() => draw(100))")
+        page.reload()
+        shown(page)
+        page.keyboard.press("f")
+        page.locator("#fault-dialog[open]").wait_for()
+
+
 def test_a_pe_host_that_is_killed_from_the_page_comes_back(visit, cluster, address):
     with visit(at(address)) as page:
         shown(page)
@@ -212,5 +221,14 @@ def test_a_run_that_is_over_is_played_back_and_sought_in(visit, tmp_path):
                 text_of(page, "#out-quality", "exact")
                 text_of(page, "#recoveries-note", "last: index/0 after 2.0 s")
                 assert page.locator("#fault-open").is_disabled()
+                page.locator("#seek").evaluate("(slider) => { slider.value = 0; slider.dispatchEvent(new Event('change')) }")
+                page.locator("#play[aria-label=Play]").click()
+                page.locator("#seek").evaluate("(at) => { at.value = at.max; at.dispatchEvent(new Event('change')) }")
+                page.wait_for_function("() => holdfast.store.now() >= holdfast.store.hello.past.to_s - 0.5")
+                from_s, opens_s = page.evaluate("() => [holdfast.store.hello.past.from_s, holdfast.store.hello.past.opens_s]")
+                assert page.evaluate("() => holdfast.charts.range()[0]") == max(from_s, from_s + opens_s - 5)
+                page.locator("#play[aria-label=Play]").click()  # it was playing, and is over: once more
+                page.wait_for_function("() => holdfast.store.now() < holdfast.store.hello.past.to_s - 1")
+                assert page.evaluate("() => holdfast.store.now() - holdfast.store.hello.past.from_s") >= opens_s
         finally:
             serving.terminate()

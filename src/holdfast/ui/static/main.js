@@ -21,7 +21,7 @@ takeAddress();
 
 const token = () => tab.getItem("holdfast-token") ?? "";
 async function whatIf(kind, name) {
-  if (!store.picture) return null;
+  if (!store.picture || store.gone) return null;
   try {
     return await ask(`/v1/jobs/${store.picture.job}/consequences?${new URLSearchParams({ [kind]: name })}${player.moment()}`, token());
   } catch (error) {
@@ -58,6 +58,7 @@ function wake() {
 function draw(at) {
   waiting = 0;
   const { dirty } = store;
+  if (dirty.delete("hello")) about(), dirty.add("jobs");  // what may be done here is known as soon as anything is seen
   if (dirty.has("picture")) picture();
   if (dirty.has("tasks")) graph.update(), touched = true;
   dirty.delete("tasks");
@@ -68,8 +69,7 @@ function draw(at) {
   }
   listed = at;
   if (dirty.has("samples") || dirty.has("events")) charts.draw();
-  if (dirty.has("hello")) about();
-  if (dirty.has("jobs") || dirty.has("hello")) jobs();
+  if (dirty.has("jobs")) jobs();
   if (dirty.has("tasks") || touched) tasks.render(), detail.render(), nodes.render();
   else if (dirty.has("nodes")) nodes.render();
   if (dirty.has("events")) events.render();
@@ -284,4 +284,4 @@ document.addEventListener("visibilitychange", () => {
 legend();
 if (token()) feed.start();
 else linked("token", "");
-window.holdfast = { store, graph };  // for whoever looks under the bonnet, and for measurements
+window.holdfast = { store, graph, charts };  // for whoever looks under the bonnet, and for measurements
