@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.types import LongType
 
 from holdfast.errors import HoldfastError, OperatorError
+from holdfast.execute.cut import Span
 from holdfast.model import Graph, Operator, Origin
 
 
@@ -52,6 +55,28 @@ def _stream(who: str, result: object) -> DataFrame:
         if name in fields and not isinstance(fields[name], LongType):
             raise OperatorError(f"{who} returns '{name}' as {fields[name].simpleString()}; it must stay a bigint")
     return result
+
+
+def require_places(operator: Operator, rows: pa.Table) -> None:
+    """Raise OperatorError where an operator has made rows that belong to no epoch, because their seq or epoch is null."""
+    for name in ("seq", "epoch"):
+        count = rows[name].null_count if name in rows.column_names else 0
+        if count:
+            who = f"operator '{operator.name}' ({operator.origin})"
+            said = f"makes {count} of {rows.num_rows} rows whose {name} is null"
+            raise OperatorError(f"{who} {said}; every row must carry the {name} of the tuple that triggered it")
+
+
+def require_caused(operator: Operator, rows: pa.Table, span: Span) -> None:
+    """Raise OperatorError where an operator has made rows whose seq is past all that it has read: no tuple can have triggered them,
+    and whoever looks for the rows of an epoch by their seq would not find them."""
+    if "epoch" in rows.column_names or not rows.num_rows:
+        return
+    last = pc.max(rows["seq"]).as_py()
+    if last > span.until:
+        who = f"operator '{operator.name}' ({operator.origin})"
+        said = f"makes a row with seq {last}, and its input goes to seq {span.until}"
+        raise OperatorError(f"{who} {said}; every row must carry the seq of the tuple that triggered it")
 
 
 def _same_columns(who: str, after: DataFrame, before: DataFrame) -> DataFrame:

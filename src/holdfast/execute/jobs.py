@@ -10,7 +10,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from holdfast.execute.analysis import Schemas, state_of
 from holdfast.execute.batch import Copies
-from holdfast.execute.call import call
+from holdfast.execute.call import call, require_places
 from holdfast.execute.cut import Span
 from holdfast.execute.kept import Kept, newest
 from holdfast.execute.leaf import Leaf
@@ -94,7 +94,9 @@ class Jobs:
 
     def _cut(self, name: str, job: Together) -> None:
         made = job.collected()[name].cast(arrow_schema(self._schemas[name]))
-        self._tables[name] = newest(made, self._span) if self._graph.operator(name).keep else made
+        operator = self._graph.operator(name)
+        require_places(operator, made)
+        self._tables[name] = newest(made, self._span) if operator.keep else made
 
     def _built(self) -> tuple[Plans, bool]:
         """The plans, up to their last job, which is still to run; and whether they will do again the next time."""

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from holdfast.execute.analysis import Schemas
-from holdfast.execute.call import running
+from holdfast.execute.call import require_places, running
 from holdfast.execute.cut import Span
 from holdfast.execute.jobs import Jobs
 from holdfast.execute.kept import Kept, newest, still_needed
@@ -44,6 +44,8 @@ class Pe:
         jobs = self._small if small else self._large
         with running(self._graph, f"epoch {span.last} of PE {'+'.join(self.part)}", part=self.part):
             done, arrived = jobs.run(new, self.kept, span)
+        for name in self.makes:
+            require_places(self._graph.operator(name), done[name])
         self.kept = self._remember(done, arrived, span)
         return {name: self._added(done, name, span) for name in self.makes}
 

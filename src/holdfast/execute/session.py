@@ -64,8 +64,8 @@ def open_session(
             spark = builder.getOrCreate()
         except Exception as error:
             raise MachineError(
-                f"Spark could not start on master '{master}': {str(error).splitlines()[0]}; the last lines it wrote: "
-                f"{' | '.join(log.read_text(errors='replace').splitlines()[-3:]) or 'none'}"
+                f"Spark could not start on master '{master}': {str(error).splitlines()[0]}; what it wrote: "
+                f"{_gist(log.read_text(errors='replace')) or 'nothing'}"
             ) from error
     spark.sparkContext.setLogLevel("ERROR")
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -123,6 +123,17 @@ def require_java() -> None:
             f"Spark needs Java {JAVA} or newer, but {got}; install it (Debian: apt-get install openjdk-17-jre-headless) "
             "or point JAVA_HOME at one"
         )
+
+
+def _gist(text: str) -> str:
+    """The last lines of a log that say what went wrong, or else the last; none of a stack's frames.
+
+    >>> _gist("INFO Starting\\nException in thread main: no such master\\n\\tat a.b.C.run(C.scala:7)\\nWARN Stopping")
+    'Exception in thread main: no such master'
+    """
+    lines = [line for line in text.splitlines() if line.strip() and not re.match(r"\s+(at |\.\.\. \d+ more)", line)]
+    grave = [line for line in lines if re.search(r"ERROR|Error|Exception", line)]
+    return " | ".join((grave or lines)[-3:])
 
 
 def _cores(master: str) -> int:

@@ -8,6 +8,7 @@ was trimmed: a record that comes later than that is taken back.
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from holdfast.errors import LogError
 from holdfast.log.record import Quality, Record
 from holdfast.log.store import Store
 
@@ -51,15 +52,15 @@ class EpochLog:
         Not at all where the epoch was trimmed: whoever makes it still, such as a replica that was stopped for a while, is
         behind everyone who could have wanted it.
         """
-        if self._create(record, "first"):
-            return self._stands(record, "first")
-        held = self._read(record.stream, record.task, record.epoch, "first")
+        kind = "first"
+        held = self._create(record, kind)
         if held is not None and record.quality is Quality.EXACT and held.quality is not Quality.EXACT:
-            if self._create(record, "final"):
-                return self._stands(record, "final")
-            held = self._read(record.stream, record.task, record.epoch, "final")
+            kind = "final"
+            held = self._create(record, kind)
+        if held == record:
+            return self._stands(record, kind)
         if held is None:
-            return Offered(None)  # trimmed between the two looks
+            return self._gone(record)
         same = held.quality is record.quality is Quality.EXACT and held.lineage == record.lineage
         differs = same and held.checksum != record.checksum
         return Offered(None, Divergence(held, record) if differs else None)
@@ -126,8 +127,12 @@ class EpochLog:
                     self._store.remove([_name(stream, task, epoch, kind)])
         return files
 
-    def _create(self, record: Record, kind: str) -> bool:
-        return self._store.create(_name(record.stream, record.task, record.epoch, kind), record.encode())
+    def _create(self, record: Record, kind: str) -> Record | None:
+        """The record that stands after an offer. It may be the offered one although the store says that one was there: an object
+        store whose answer was lost is asked again, and finds what it has taken. None: what was there is gone."""
+        if self._store.create(_name(record.stream, record.task, record.epoch, kind), record.encode()):
+            return record
+        return self._read(record.stream, record.task, record.epoch, kind)
 
     def _stands(self, record: Record, kind: str) -> Offered:
         """What became of a record that was created; it is taken back where its epoch had been trimmed."""
@@ -135,6 +140,14 @@ class EpochLog:
         if line is None or record.epoch > line:
             return Offered(kind)
         self._store.remove([_name(record.stream, record.task, record.epoch, kind)])
+        return Offered(None)
+
+    def _gone(self, record: Record) -> Offered:
+        """What became of a record in whose place one was that is there no more. Raises LogError unless it was trimmed meanwhile."""
+        line = self.trimmed(record.stream, record.task)
+        if line is None or record.epoch > line:
+            where = f"epoch {record.epoch} of '{record.stream}' task {record.task}"
+            raise LogError(f"the log at '{self._store.root}' says that {where} is there, and does not show it")
         return Offered(None)
 
     def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:

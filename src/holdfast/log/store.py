@@ -14,11 +14,11 @@ class Store:
     """Objects by name. `create` is atomic: an object is there whole or not at all, and the first writer wins.
 
     On a file system a new object is written beside its name and linked to it, on an object store it is a conditional put; so a
-    writer that is killed at any moment leaves either the whole object or none.
+    writer that is killed at any moment leaves either the whole object or none. `what` is what errors call it.
     """
 
-    def __init__(self, root: str | Path | ObjectStore) -> None:
-        self.root = str(root)
+    def __init__(self, root: str | Path | ObjectStore, *, what: str = "log") -> None:
+        self.root, self._what = str(root), what
         if not isinstance(root, str | Path):
             self._store = root
             return
@@ -26,7 +26,7 @@ class Store:
             self._store = from_url(str(root)) if "://" in str(root) else _local(Path(root))
         except (BaseError, OSError, ValueError) as error:
             raise HoldfastError(
-                f"the log's root '{root}' cannot be opened: {_said(error)}; give a folder or an object store's URL"
+                f"the {what}'s root '{root}' cannot be opened: {_said(error)}; give a folder or an object store's URL"
             ) from error
 
     def create(self, name: str, content: bytes) -> bool:
@@ -37,7 +37,7 @@ class Store:
             return False
         except (BaseError, OSError) as error:
             raise LogError(
-                f"the log at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
+                f"the {self._what} at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
             ) from error
         return True
 
@@ -47,7 +47,7 @@ class Store:
             obstore.put(self._store, name, content, mode="overwrite")
         except (BaseError, OSError) as error:
             raise LogError(
-                f"the log at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
+                f"the {self._what} at '{self.root}' cannot be written: {_said(error)}; free space or check permissions"
             ) from error
 
     def read(self, name: str) -> bytes | None:
@@ -57,7 +57,7 @@ class Store:
         except FileNotFoundError:
             return None
         except (BaseError, OSError) as error:
-            raise LogError(f"the log at '{self.root}' cannot be read: {_said(error)}") from error
+            raise LogError(f"the {self._what} at '{self.root}' cannot be read: {_said(error)}") from error
 
     def remove(self, names: list[str]) -> None:
         """Remove objects; those that are gone already are no error."""
@@ -67,7 +67,7 @@ class Store:
             except FileNotFoundError:
                 continue
             except (BaseError, OSError) as error:
-                raise LogError(f"the log at '{self.root}' cannot be trimmed: {_said(error)}; check permissions") from error
+                raise LogError(f"the {self._what} at '{self.root}' cannot be trimmed: {_said(error)}; check permissions") from error
 
     def names(self, prefix: str) -> Iterator[str]:
         """The names of all objects below a prefix, in no order."""
@@ -75,7 +75,7 @@ class Store:
             for batch in obstore.list(self._store, prefix):
                 yield from (entry["path"] for entry in batch)
         except (BaseError, OSError) as error:
-            raise LogError(f"the log at '{self.root}' cannot be listed: {_said(error)}") from error
+            raise LogError(f"the {self._what} at '{self.root}' cannot be listed: {_said(error)}") from error
 
 
 def _local(path: Path) -> ObjectStore:

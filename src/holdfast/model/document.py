@@ -136,6 +136,13 @@ def read_document(path: str | Path, model: type[D], *, also: Callable[[object], 
 
     Raises DocumentError with every problem and its line. `also` is as `check_document` has it.
     """
+    data, lines = read_plain(path)
+    return check_document(data, model, thing=str(path), lines=lines, also=also)
+
+
+def read_plain(path: str | Path) -> tuple[object, Mapping[Place, int]]:
+    """The values of the document at path, unchecked, and the lines of their places, where the text tells them. Raises DocumentError
+    for what cannot be read."""
     path = Path(path)
     thing = str(path)
     try:
@@ -150,7 +157,7 @@ def read_document(path: str | Path, model: type[D], *, also: Callable[[object], 
     except UnicodeDecodeError as error:
         byte = f"{error.object[error.start]:#04x} at byte {error.start}"
         raise DocumentError(thing, [f"wanted UTF-8 text, got {byte}"]) from None
-    return parse_document(text, model, thing=thing, json_text=path.suffix == ".json", also=also)
+    return _load(text, thing, json_text=path.suffix == ".json")
 
 
 def parse_document(
@@ -162,12 +169,16 @@ def parse_document(
     also: Callable[[object], Iterable[Problem]] = lambda data: (),
 ) -> D:
     """The document written in text. As `read_document`, for text that is not in a file."""
+    data, lines = _load(text, thing, json_text=json_text)
+    return check_document(data, model, thing=thing, lines=lines, also=also)
+
+
+def _load(text: str, thing: str, *, json_text: bool) -> tuple[object, Mapping[Place, int]]:
     if json_text:
-        return check_document(_load_json(text, thing), model, thing=thing, also=also)
+        return _load_json(text, thing), {}
     from holdfast.model.yaml_text import load_yaml  # only where YAML is read: an orchestrator that starts reads none
 
-    data, lines = load_yaml(text, thing)
-    return check_document(data, model, thing=thing, lines=lines, also=also)
+    return load_yaml(text, thing)
 
 
 def check_document(
@@ -182,6 +193,14 @@ def check_document(
 
     `also` finds, in the plain values, what the model cannot know to be wrong, such as names of things that are elsewhere.
     """
+    try:
+        return judged(data, model, also=also)
+    except ProblemsFound as error:
+        raise DocumentError(thing, [with_line(problem, lines or {}) for problem in error.problems]) from None
+
+
+def judged(data: object, model: type[D], *, also: Callable[[object], Iterable[Problem]]) -> D:
+    """As `check_document`, and raises ProblemsFound: for whoever tells the problems elsewhere."""
     found: list[Problem] = []
     document: D | None = None
     try:
@@ -192,8 +211,7 @@ def check_document(
         found.extend(mistakes(data, model, error))
     found.extend(also(data))
     if document is None or found:
-        place_line = lines or {}
-        raise DocumentError(thing, [_with_line(problem, place_line) for problem in found])
+        raise ProblemsFound(found)
     return document
 
 
@@ -291,7 +309,8 @@ def too_long(digits: int) -> str:
     return f"wanted a number of at most {MAX_DIGITS} digits, got one of {digits}"
 
 
-def _with_line(problem: Problem, lines: Mapping[Place, int]) -> str:
+def with_line(problem: Problem, lines: Mapping[Place, int]) -> str:
+    """A problem as it is told of a text: with the line that it stands in, or that of what it would stand in."""
     place = problem.place
     while place and place not in lines:
         place = place[:-1]

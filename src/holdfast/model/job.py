@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from holdfast.model.document import Document, Part, Place, Problem, above, at_least, between, wanted
-from holdfast.model.light_pe import A_NAME, is_of_other, light_problems
+from holdfast.model.light_pe import A_NAME, MAX_REPLICAS, is_of_other, light_problems
 from holdfast.model.light_pe import NAME as NAME
 from holdfast.model.light_pe import LightPe as LightPe
 
@@ -24,7 +24,8 @@ class Predicting(Part):
     `most_epochs` in a row it is the recovery manager's turn. A key with fewer than `least_outputs` outputs is stood in for by its
     last outcome or left out (`short`). `depth` values are cached per key and number, and trained again every `train_every` epochs.
     `algorithms` are names of installed ones with their parameters; none: all that come with holdfast. The best is the one with the
-    largest share of values within 5 % of the truth, or with the least error (`measure`), in units of the values' own size.
+    largest share of values within 5 % of the truth, or with the least error (`measure`), in units of the values' own size. Numbers
+    that were found to be taken from the input are taken from there, while that is more accurate, unless `from_input` is false.
     """
 
     keys: tuple[str, ...] | None = None
@@ -37,6 +38,7 @@ class Predicting(Part):
     depth: int = 50
     train_every: int = 10
     measure: Literal["within", "mae", "rmse", "mse"] = "within"
+    from_input: bool = True
     algorithms: dict[str, dict[str, Any]] = Field(default_factory=dict)
 
 
@@ -87,7 +89,7 @@ class Policy(Part):
     `restart`: on the same node (`here`), on another where there is room and else here (`elsewhere`), only while the PE has no
     living replica left (`missing`), or `never`. The n-th failure in a row waits `backoff_s` times 2 to the n-1, at most
     `backoff_max_s`; after `give_up_after` of them the PE is given up, and `then` the job goes on without it (`continue`) or
-    is canceled (`cancel`).
+    is canceled (`cancel`). One that goes on and has an end has failed there: what needed the PE is incomplete.
 
     A replica that has work and gets no further for `hung_after_s`, and as long as some epochs take beside, is hung and counts as
     failed, unless `restart` is `never`. None: it is waited for. What is shorter is for the contract's `protection`.
@@ -109,11 +111,16 @@ class Policy(Part):
 
 
 class Feed(Part):
-    """Where the sources' rows come from: a recorded trace at a speed, or, without one, the readers that the application names."""
+    """Where the sources' rows come from: a recorded trace at a speed, or, without one, the readers that the application names.
+
+    `checkpoints` is where Spark keeps how far each reader has come: a folder or URL that Spark itself can use, and all nodes see.
+    None: in the log, which must then be a folder.
+    """
 
     trace: str | None = None
     columns: str | None = None
     speed: float = 1.0
+    checkpoints: str | None = None
 
 
 class Adapting(Part):
@@ -155,8 +162,10 @@ class Job(Document):
     """What is submitted. Either an `application` (the path of its file) or `pes` written out.
 
     `type` names the state machine of its life, `host` the kind of PE host that runs it. `streams` lets a source of the
-    application be a stream of another job: source name to `job:stream`. `replicas` is per PE (or PE/task) the number of
-    replicas; a `plan` or a `strategy` (paths) says it otherwise. `adapt` lets the plan follow the rates while the job runs.
+    application be a stream of another job: source name to `job:stream`. `share`: the PEs that make the streams which it reads of
+    other jobs, and all that feed these, are shared with those jobs, and live on until this one has ended, too. `replicas` is
+    per PE (or PE/task) the number of replicas; a `plan` or a `strategy` (paths) says it otherwise. `adapt` lets the plan follow
+    the rates while the job runs.
     `needs` is per PE (or PE/task) what each of its replicas takes of a node. `contracts` replaces the contract for single PEs.
     """
 
@@ -167,6 +176,7 @@ class Job(Document):
     pes: dict[str, LightPe] | None = Field(default=None, max_length=MAX_PES)
     feed: Feed = Field(default_factory=Feed)
     streams: dict[str, str] = Field(default_factory=dict)
+    share: bool = False
     log: str | None = None
     out: str | None = None
     plan: str | None = None
@@ -190,17 +200,22 @@ class Job(Document):
             if self.plan is None:
                 yield Problem(("adapt",), "wanted a 'plan' to begin with, got none")
             yield from self.adapt.mistakes(("adapt",))
+        if self.application is not None and self.log is None:
+            yield Problem(("log",), "is missing; give a folder or an object store's URL that all nodes of the job can see")
         yield from self._rivals()
         for source, stream in self.streams.items():
             if not is_of_other(stream):
                 yield wanted(("streams", source), "'job:stream'", stream)
+        if self.share and not (self.streams or any(":" in stream for pe in (self.pes or {}).values() for stream in pe.reads)):
+            said = "is for a job that reads a stream of another one, and this reads none"
+            yield Problem(("share",), said, (("streams",), ("pes",)))
         yield from above(0, ("feed", "speed"), self.feed.speed)
         yield from self.contract.mistakes(("contract",))
         for name, contract in self.contracts.items():
             yield from contract.mistakes(("contracts", name))
         yield from self.policy.mistakes(("policy",))
         for name, count in self.replicas.items():
-            yield from at_least(1, ("replicas", name), count)
+            yield from between(1, MAX_REPLICAS, ("replicas", name), count)
         for name, need in self.needs.items():
             yield from need.mistakes(("needs", name))
         if self.pes is not None:
@@ -214,7 +229,7 @@ class Job(Document):
         for name in ("plan", "strategy", "adapt", "streams", "log", "out"):
             if getattr(self, name):
                 yield Problem((name,), "is for an 'application'; PEs that are written out have no use for it")
-        for name in ("trace", "columns"):
+        for name in ("trace", "columns", "checkpoints"):
             if getattr(self.feed, name) is not None:
                 yield Problem(("feed", name), "is for an 'application'; PEs that are written out have no use for it")
 
@@ -231,6 +246,10 @@ class Job(Document):
     def contract_of(self, pe: str) -> Contract:
         """The contract of one PE."""
         return self.contracts.get(pe, self.contract)
+
+    def has_agent(self, task: Task) -> bool:
+        """Whether a prediction agent watches a task; one that another job's PE stands for is watched there."""
+        return task.kind == "operators" and task.shared is None and self.contract_of(task.pe).protection == "prediction"
 
     def need_of(self, task: str) -> Need:
         """What each replica of a task takes of its node."""

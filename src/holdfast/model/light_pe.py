@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from holdfast.model.document import Part, Problem, at_least, listed, wanted
+from holdfast.model.document import Part, Problem, at_least, between, listed, wanted
 from holdfast.model.order import in_order
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """What a job, a node, a PE or a stream may be called: its name becomes part of paths and addresses."""
 OF_OTHER = re.compile(rf"{NAME.pattern}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,99}}")
+MAX_REPLICAS = 1000
+"""Replicas of one task: each has a node of its own."""
 A_NAME = "a name of letters, digits, '_', '.', '-' (at most 100)"
 
 
@@ -37,7 +39,7 @@ class LightPe(Part):
         for index, stream in enumerate(self.reads):
             if ":" in stream and not is_of_other(stream):
                 yield wanted((*place, "reads", index), "a stream of this job, or 'job:stream' of another", stream)
-        yield from at_least(1, (*place, "replicas"), self.replicas)
+        yield from between(1, MAX_REPLICAS, (*place, "replicas"), self.replicas)
         if self.lives_s is not None:
             yield from at_least(0, (*place, "lives_s"), self.lives_s)
         if self.shared is not None and (self != LightPe(shared=self.shared) or not is_of_other(self.shared)):

@@ -33,9 +33,9 @@ class ScheduledFault(Part):
     """One fault, `at_s` seconds after the job began to run.
 
     crash: killed at once (SIGKILL); a node is started again after `back_after_s`, if that is given, the orchestrator in any case.
-    stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. hog: others' work
-    takes a node's CPU for `for_s`. cut: a node's messages to the orchestrator and back are lost for `for_s`. fill: the log's disk
-    is full for `for_s`.
+    stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. hog: for `for_s`
+    two processes for each core of a node take all the CPU they can get, from every node of the same machine. cut: a node's messages
+    to the orchestrator and back are lost for `for_s`. fill: the log's disk is full for `for_s`.
 
     `target` names whom: a task such as vwap/0 or one replica of it, vwap/0.1; a node; a label such as rack=r1 for all nodes that
     carry it. Several in one fault strike at once. Of a task that stalls or is slow, replicas that are idle are spared: they do
@@ -73,30 +73,72 @@ class ScheduledFault(Part):
 
 
 class RandomFaults(Part):
-    """So many crashes drawn by the schedule's seed, between two moments. What was killed is started again after `back_after_s`."""
+    """So many faults drawn by the schedule's seed, between two moments. Each is of one of the `kinds` and strikes one of `what`;
+    every pair of both that there can be is as likely.
+
+    What was killed is started again after `back_after_s`, what lasts does so `for_s`, a slow PE takes `by_s` longer for each epoch.
+    """
 
     count: int
     from_s: float = 0.0
     to_s: float
+    kinds: tuple[Kind, ...] = ("crash",)
     what: tuple[Victim, ...] = ("pe", "host", "node", "orchestrator")
     back_after_s: float = 1.0
+    for_s: float = 5.0
+    by_s: float = 0.5
+
+    @property
+    def mix(self) -> list[tuple[Kind, Victim]]:
+        """What can be drawn: each kind with each whom it can strike."""
+        return [(kind, what) for kind in self.kinds for what in self.what if what in VICTIMS[kind]]
 
     def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
         yield from at_least(0, (*place, "count"), self.count)
         yield from at_least(0, (*place, "from_s"), self.from_s)
         yield from at_least(self.from_s, (*place, "to_s"), self.to_s)
-        for index, what in enumerate(self.what):
-            if what not in VICTIMS["crash"]:
-                yield wanted((*place, "what", index), f"one of {', '.join(VICTIMS['crash'])}", what)
+        for name in ("back_after_s", "for_s", "by_s"):
+            yield from at_least(0, (*place, name), getattr(self, name))
         if not self.what:
             yield Problem((*place, "what"), "is empty; say whom the faults may strike")
+        if not self.kinds:
+            yield Problem((*place, "kinds"), "is empty; say what may happen, such as crash")
+        elif self.what:
+            yield from self._misfits(place)
+
+    def _misfits(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        """Kinds that can strike nobody of `what`, and whom of `what`, where it is given, none of the kinds can strike."""
+        struck = list(dict.fromkeys(what for kind in self.kinds for what in VICTIMS[kind]))
+        for index, what in enumerate(self.what):
+            if what not in struck and "what" in self.model_fields_set:
+                yield wanted((*place, "what", index), f"one of {', '.join(struck)}", what)
+        for index, kind in enumerate(self.kinds):
+            if not {*VICTIMS[kind]} & {*self.what}:
+                yield Problem(
+                    (*place, "kinds", index), f"a {kind} strikes {' or '.join(VICTIMS[kind])}, and 'what' has none of them"
+                )
+
+    def drawn(self, rng: random.Random, *, tasks: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
+        """The single faults, in no order."""
+        for _ in range(self.count):
+            kind, what = rng.choice(self.mix)
+            among = tasks if what == "pe" else () if what in ("orchestrator", "disk") else nodes
+            yield ScheduledFault(
+                at_s=round(rng.uniform(self.from_s, self.to_s), 3),
+                kind=kind,
+                what=what,
+                target=(rng.choice(sorted(among)),) if among else (),
+                for_s=self.for_s if kind in LASTING else None,
+                by_s=self.by_s if kind == "slow" else None,
+                back_after_s=self.back_after_s if kind == "crash" else None,
+            )
 
 
 class Stalls(Part):
-    """Stalls that come again (ISORC'16, section V): every `every_s` seconds a `share` of the PEs stands still for `for_s`.
+    """Stalls that come again (ISORC'16, section V): every `every_s` seconds a `share` of the PEs, or of the nodes, for `for_s`.
 
-    `how`: the operators sleep (`sleep`), or that share of the nodes has its PE host stopped by SIGSTOP (`stop`) or its CPU taken
-    (`hog`). Who is struck is drawn anew each time, at least one.
+    `how`: that share of the PEs sleeps (`sleep`), or that share of the nodes has its PE host stopped by SIGSTOP, with all PEs on it
+    (`stop`), or is hogged (`hog`). Who is struck is drawn anew each time, at least one.
     """
 
     share: float
@@ -150,23 +192,9 @@ class Schedule(Document):
 
     def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str], pes: Sequence[str] | None = None) -> list[ScheduledFault]:
         """Every fault in order of time, the random ones drawn for these tasks and nodes; `pes` are the tasks that may stall."""
-        stalls: Iterable[ScheduledFault] = ()
+        given: list[ScheduledFault] = list(self.faults)
+        if self.random is not None:
+            given += self.random.drawn(random.Random(self.seed), tasks=tasks, nodes=nodes)
         if self.stalls is not None:
-            stalls = self.stalls.drawn(random.Random(self.seed), pes=tasks if pes is None else pes, nodes=nodes)
-        every = [*self.faults, *self._random(tasks, nodes), *stalls]
-        return sorted(every, key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target))
-
-    def _random(self, tasks: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
-        if self.random is None:
-            return
-        rng = random.Random(self.seed)
-        for _ in range(self.random.count):
-            what = rng.choice(self.random.what)
-            among = tasks if what == "pe" else () if what == "orchestrator" else nodes
-            yield ScheduledFault(
-                at_s=round(rng.uniform(self.random.from_s, self.random.to_s), 3),
-                kind="crash",
-                what=what,
-                target=(rng.choice(sorted(among)),) if among else (),
-                back_after_s=self.random.back_after_s,
-            )
+            given += self.stalls.drawn(random.Random(self.seed), pes=tasks if pes is None else pes, nodes=nodes)
+        return sorted(given, key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target))

@@ -61,6 +61,23 @@ def brittle(spark):
     return Pe(spark, graph, [operator.name for operator in graph.operators], analyse(graph, spark))
 
 
+@pytest.mark.parametrize("keep", [None, last_rows(2, by="k")])
+def test_a_row_without_a_seq_is_told_with_its_operator_and_not_lost(spark, keep):
+    app = App("forgetful")
+    source = app.source("s", "seq long, k int, x double")
+    blank = app.operator(inputs=source, keep=keep, name="blank")(
+        lambda rows: rows.withColumn("seq", F.expr("if(x = 13, null, seq)"))
+    )
+    app.sink("out", blank)
+    graph = app.graph()
+    pe = Pe(spark, graph, ["blank"], analyse(graph, spark))
+    pe.run({"s": rows(1, 2)}, Span(0, 0, 0, 2))
+    kept = dict(pe.kept)
+    with pytest.raises(OperatorError, match=r"^operator 'blank' \(.*test_pe.py:\d+\) makes 1 of \d rows whose seq is null"):
+        pe.run({"s": rows(4, 13, after=2, epoch=1)}, Span(1, 1, 2, 4))
+    assert pe.kept == kept
+
+
 def test_a_failed_epoch_changes_nothing_and_can_be_run_again(brittle):
     brittle.run({"s": rows(1, 2, 3)}, Span(0, 0, 0, 3))
     before = dict(brittle.kept)

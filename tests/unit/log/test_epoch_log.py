@@ -153,6 +153,37 @@ def test_a_correction_of_an_epoch_that_is_trimmed_meanwhile_is_not_taken() -> No
     assert log.oldest("vwap", 0) is None
 
 
+class Unsure(Store):
+    """An object store whose answers are lost: asked again, it says that what it has just taken was there."""
+
+    def create(self, name: str, content: bytes) -> bool:
+        super().create(name, content)
+        return False
+
+
+@pytest.mark.parametrize(("before", "kind"), [(None, "first"), (Quality.ABSENT, "final")])
+def test_a_record_that_is_found_where_it_was_to_be_created_has_been_taken(before: Quality | None, kind: str) -> None:
+    memory = MemoryStore()
+    if before is not None:
+        EpochLog(Store(memory)).offer(record(1, quality=before, value=""))
+    log = EpochLog(Unsure(memory))
+    assert log.offer(record(1)) == Offered(kind)
+    assert log.offer(record(1, producer="another")) == Offered(None)
+    assert log.final("vwap", 0, epoch=1) == record(1)
+
+
+def test_a_record_that_is_said_to_be_there_and_is_not_is_no_trimmed_one() -> None:
+    class Denying(Store):
+        def create(self, name: str, content: bytes) -> bool:
+            return False
+
+    log = EpochLog(Denying(MemoryStore()))
+    with pytest.raises(LogError, match=r"says that epoch 1 of 'vwap' task 0 is there, and does not show it"):
+        log.offer(record(1))
+    log.trim("vwap", 0, after=-1, until=1)
+    assert log.offer(record(1)) == Offered(None)
+
+
 def test_what_was_trimmed_stays_trimmed_when_a_slower_trimmer_comes_behind(log: EpochLog) -> None:
     log.trim("vwap", 0, after=-1, until=7)
     log.trim("vwap", 0, after=-1, until=3)

@@ -34,14 +34,21 @@ contract: {protection: prediction, retries: -1}
         "policy.restart (line 6): wanted one of 'here', 'elsewhere', 'missing' or 'never', got 7",
         'policy.give_up_after (line 6): wanted a whole number, got "often"',
         "typo (line 2): is no field of this document; its fields are: adapt, application, contract, contracts, feed, host, job, "
-        "log, needs, out, pes, plan, policy, replicas, strategy, streams, type",
+        "log, needs, out, pes, plan, policy, replicas, share, strategy, streams, type",
         "feed.speed (line 7): wanted a number above 0, got 0.0",
         "contract.retries (line 8): wanted a number of at least 0, got -1",
         "policy.backoff_s (line 6): wanted a number of at least 0, got -1.0",
-        "pes.x.replicas (line 4): wanted a number of at least 1, got 0",
+        "pes.x.replicas (line 4): wanted a number from 1 to 1000, got 0",
         "pes.x.lives_s (line 4): wanted a finite number, got NaN",
         "contract.deadline_s (line 8): is missing; prediction needs the seconds after its last input by which an epoch's output is "
         "due",
+    }
+
+
+def test_a_stream_of_another_job_is_named_with_that_job():
+    assert problems_of("job: a\napplication: a.py\nlog: log\nstreams: {market: trades, news: 'b:'}\n") == {
+        "streams.market (line 4): wanted 'job:stream', got \"trades\"",
+        "streams.news (line 4): wanted 'job:stream', got \"b:\"",
     }
 
 
@@ -58,6 +65,7 @@ GOOD = {
 MISTAKES = [
     (("job",), "a/b"),
     (("type",), 5),
+    (("share",), True),
     (("typo",), 1),
     (("policy", "restart"), "often"),
     (("policy", "backoff_s"), -1),
