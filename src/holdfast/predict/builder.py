@@ -18,6 +18,7 @@ Clock = Callable[[], float]
 HUNG = 10.0  # as many times as long as a round may take, an algorithm that has not returned is given up
 FOR_GOOD = 2**62  # a turn that never comes
 FALL = 0.9  # a cost that was measured once is forgotten by a tenth a round: quick to rise, slow to fall
+CLEAN = 10  # times the first penalty: an algorithm that has done well for so many turns has had no fault
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,11 @@ class Standing:
         rounds = penalty * 2 ** min(self.faults, 10)
         return replace(self, faults=self.faults + 1, out_until=turn + rounds, reason=reason)
 
+    def forgiven(self, *, turn: int, penalty: int) -> Standing:
+        """The same without its faults, where it has done well for long enough since."""
+        clean = self.faults > 0 and turn - self.out_until >= CLEAN * penalty
+        return replace(self, faults=0, reason="") if clean else self
+
 
 @dataclass(frozen=True)
 class Work:
@@ -118,31 +124,32 @@ class Work:
         silent_far = np.full((len(self.rows), len(self.whole), self.far_steps or 0), np.nan)
         if standing.out_until > self.turn or not len(self.history):
             return standing, silent_near, silent_far
-        began = self.clock()
+        caller, began = guard.Caller(standing.predictor, limit_s=self._limit_s), self.clock()
         try:
-            after = self._trained(standing)
-            near, cost = self._forecast(after, self.near_steps, after.near)
+            after = self._trained(standing, caller)
+            near, cost = self._forecast(after, caller, self.near_steps, after.near)
             after = replace(after, near=cost)
             if self.far_steps is not None:
-                far, cost = self._forecast(after, self.far_steps, after.far)
+                far, cost = self._forecast(after, caller, self.far_steps, after.far)
                 after = replace(after, far=cost)
             else:
                 far = silent_far
         except guard.Misbehaved as fault:
             hung = isinstance(fault, guard.Hung) and self.limit_s is None
             return standing.demoted(str(fault), turn=self.turn, penalty=self.penalty, hung=hung), silent_near, silent_far
-        took_s = self.clock() - began
-        if took_s > self.slow_s:
-            reason = f"took {took_s:.2f} s for {len(self.history)} series; wanted at most {self.slow_s:g} s a round"
+        if caller.took_s > self.slow_s:
+            reason = f"took {caller.took_s:.2f} s for {len(self.history)} series; wanted at most {self.slow_s:g} s a round"
             return after.demoted(reason, turn=self.turn, penalty=self.penalty), silent_near, silent_far
-        return after, near, far
+        if self.clock() - began > self.slow_s:  # we were held up, not it: such a round does not tell what it costs
+            after = replace(after, near=standing.near or after.near, far=standing.far or after.far)
+        return after.forgiven(turn=self.turn, penalty=self.penalty), near, far
 
-    def _trained(self, standing: Standing) -> Standing:
+    def _trained(self, standing: Standing, caller: guard.Caller) -> Standing:
         """The standing after its share of the training: series whose turn it is, and those it knows nothing about yet."""
         series = len(self.history)
         began = self.clock()
         if standing.learned is None:
-            learned = guard.train(standing.predictor, self.history, limit_s=self._limit_s)
+            learned = caller.train(self.history)
             learned = np.where((self.counts == 0)[:, np.newaxis], np.nan, learned)  # of no value, or too large ones, nothing comes
             return replace(standing, learned=learned, train_s=(self.clock() - began) / series)
         learned = standing.learned_for(series)
@@ -152,21 +159,20 @@ class Work:
         due = np.flatnonzero((turn | np.isnan(learned[:, 0])) & (self.counts >= standing.predictor.least))
         if not len(due):
             return replace(standing, learned=learned)
-        fresh = guard.train(standing.predictor, self.history[due], limit_s=self._limit_s)
+        fresh = caller.train(self.history[due])
         if fresh.shape[1] != learned.shape[1]:
             raise guard.Misbehaved(f"train gave {fresh.shape[1]} numbers per series, and {learned.shape[1]} before")
         learned = learned.copy()
         learned[due] = fresh
         return replace(standing, learned=learned, train_s=(self.clock() - began) / len(due))
 
-    def _forecast(self, standing: Standing, steps: int, before: Cost | None) -> tuple[Floats, Cost]:
+    def _forecast(self, standing: Standing, caller: guard.Caller, steps: int, before: Cost | None) -> tuple[Floats, Cost]:
         """The paths of all series, and what they cost."""
         learned, ready = standing.learned_for(len(self.history)), standing.ready(self.counts)
         began = self.clock()
-        limit_s = self._limit_s
-        guard.forecast(standing.predictor, self.history[:1], learned[:1], steps=steps, ready=ready[:1], limit_s=limit_s)
+        caller.forecast(self.history[:1], learned[:1], steps=steps, ready=ready[:1])
         called = self.clock()
-        paths = guard.forecast(standing.predictor, self.history, learned, steps=steps, ready=ready, limit_s=limit_s)
+        paths = caller.forecast(self.history, learned, steps=steps, ready=ready)
         call_s, all_s = called - began, self.clock() - called
         cost = Cost(call_s, max(0.0, all_s - call_s) / len(self.history))
         if before is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from holdfast.predict.cache import grown
 from holdfast.predict.columns import Columns
 from holdfast.predict.predictor import Bools, Floats, Ints
-from holdfast.predict.rows import keys_of
 
 WINDOW = 16  # epochs over which appearances are counted
 KNOWN = 4  # epochs of a key's life after which its pace is its own
@@ -56,19 +55,19 @@ class Census:
         """How many rows each key has had. A view."""
         return self._rows[: len(self)]
 
-    def take(self, table: pa.Table, *, epochs: int) -> Ints:
-        """Take in the rows of an epoch, in order, `epochs` after the one before; the key number of each."""
-        keys = keys_of(self._columns, table)
+    def take(self, table: pa.Table, keys: Sequence[Hashable], *, epochs: int) -> Ints:
+        """Take in the rows of an epoch, in order, each of its key, `epochs` after the one before; the key number of each."""
         known = len(self)
         slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in keys), dtype=np.int64, count=len(keys))
         self._make_room(known)
-        self._return(np.unique(slots[slots < known]))
+        count = np.bincount(slots, minlength=len(self._rows))
+        here = np.flatnonzero(count)
+        self._return(here[here < known])
         self.turns += 1
-        self._appeared[:, self.turns % WINDOW] = 0
-        np.add.at(self._appeared[:, self.turns % WINDOW], slots, 1)
-        np.add.at(self._rows, slots, 1)
-        self._seen[slots] = self.turns
-        self._note_pace(np.unique(slots))
+        self._appeared[:, self.turns % WINDOW] = count
+        self._rows += count
+        self._seen[here] = self.turns
+        self._note_pace(here)
         self._since += epochs
         if len(slots):
             self._advance(table, slots)
@@ -98,6 +97,11 @@ class Census:
     def told(self) -> Bools:
         """Which of the advancing columns ever had a value."""
         return np.asarray(self._told > 0)
+
+    def named(self, slots: Ints) -> list[Hashable]:
+        """The keys of these numbers."""
+        keys = list(self._slots)
+        return [keys[slot] for slot in slots.tolist()]
 
     def last_rows(self, slots: Ints) -> pa.Table:
         """Keys and carried columns of these keys' last rows."""

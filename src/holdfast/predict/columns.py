@@ -76,5 +76,8 @@ def columns_of(
 def _kind(field: pa.Field) -> str:
     if field.name == SEQ or pa.types.is_timestamp(field.type):
         return "advancing"
-    number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-    return "numbers" if number else "carried"
+    return "numbers" if is_number(field) else "carried"
+
+
+def is_number(field: pa.Field) -> bool:
+    return bool(pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type))

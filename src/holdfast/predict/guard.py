@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections.abc import Callable
 
 import numpy as np
 
 from holdfast.predict.predictor import Bools, Floats, Predictor
 
-LONGEST_S = 3600.0
+LOOK_S = 0.05
+AWAKE_S = 0.25
+"""The most that one look at a call counts: where looks are further apart we were stopped ourselves, and the algorithm with us."""
 
 
 class Misbehaved(Exception):
@@ -21,46 +24,73 @@ class Hung(Misbehaved):
     """An algorithm has not returned. Where it hangs, it may hang for ever."""
 
 
-def train(predictor: Predictor, history: Floats, *, limit_s: float = math.inf) -> Floats:
-    """What the algorithm learned. Raises Misbehaved, and Hung where another package's has not returned after `limit_s`."""
-    learned = _called(predictor, "train", lambda: predictor.train(history), limit_s)
-    if learned.ndim != 2 or len(learned) != len(history):
-        raise Misbehaved(f"train gave an array of shape {learned.shape} for {len(history)} series; wanted a row for each")
-    return learned
+class Caller:
+    """Calls one algorithm. Raises Misbehaved, and Hung where another package's has not returned after `limit_s`.
+
+    `took_s` are the seconds that its calls took it: of CPU, and where it may do anything, such as sleep, those that it was waited
+    for. Seconds in which this process was stopped, or got no CPU, are not the algorithm's.
+    """
+
+    def __init__(self, predictor: Predictor, *, limit_s: float = math.inf) -> None:
+        self._predictor, self._limit_s = predictor, limit_s
+        self._ours = type(predictor).__module__.partition(".")[0] == "holdfast"
+        self.took_s = 0.0
+
+    def train(self, history: Floats) -> Floats:
+        """What the algorithm learned."""
+        learned = self._called("train", lambda: self._predictor.train(history))
+        if learned.ndim != 2 or len(learned) != len(history):
+            raise Misbehaved(f"train gave an array of shape {learned.shape} for {len(history)} series; wanted a row for each")
+        return learned
+
+    def forecast(self, history: Floats, learned: Floats, *, steps: int, ready: Bools) -> Floats:
+        """The algorithm's forecast; finite for every series that is `ready`."""
+        answer = self._called("forecast", lambda: self._predictor.forecast(history, learned, steps=steps))
+        if answer.shape != (len(history), steps):
+            raise Misbehaved(f"forecast gave an array of shape {answer.shape}; wanted {(len(history), steps)}")
+        wrong = int(np.count_nonzero(~np.isfinite(answer).all(axis=1) & ready))
+        if wrong:
+            raise Misbehaved(f"forecast gave NaN or infinity for {wrong} of {np.count_nonzero(ready)} series with enough values")
+        return answer
+
+    def _called(self, what: str, call: Callable[[], Floats]) -> Floats:
+        """The answer as numbers. Ours return; anyone else's is called in a thread, which is left behind if it does not."""
+        answered: list[tuple[Floats | Misbehaved, float]] = []
+
+        def answer() -> None:
+            began_s = time.thread_time()
+            found = _numbers(what, call)
+            answered.append((found, time.thread_time() - began_s))
+
+        waited_s = 0.0
+        if self._ours:
+            answer()
+        else:
+            thread = threading.Thread(target=answer, name=f"{what} of {self._predictor.name}", daemon=True)
+            thread.start()
+            waited_s = _await(thread, self._limit_s)
+        if not answered:
+            raise Hung(f"{what} has not returned after {self._limit_s:.3g} s")
+        ((found, computed_s),) = answered
+        self.took_s += max(computed_s, waited_s)
+        if isinstance(found, Misbehaved):
+            raise found
+        return found
 
 
-def forecast(
-    predictor: Predictor, history: Floats, learned: Floats, *, steps: int, ready: Bools, limit_s: float = math.inf
-) -> Floats:
-    """The algorithm's forecast; finite for every series that is `ready`. Raises Misbehaved, and Hung as `train` does."""
-    answer = _called(predictor, "forecast", lambda: predictor.forecast(history, learned, steps=steps), limit_s)
-    if answer.shape != (len(history), steps):
-        raise Misbehaved(f"forecast gave an array of shape {answer.shape}; wanted {(len(history), steps)}")
-    wrong = int(np.count_nonzero(~np.isfinite(answer).all(axis=1) & ready))
-    if wrong:
-        raise Misbehaved(f"forecast gave NaN or infinity for {wrong} of {np.count_nonzero(ready)} series with enough values")
-    return answer
+def _numbers(what: str, call: Callable[[], Floats]) -> Floats | Misbehaved:
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(call(), dtype=np.float64)
+    except (Exception, SystemExit) as error:  # any package may raise anything; the reason goes into the manager's view
+        return Misbehaved(f"{what} raised {type(error).__name__}: {error}")
 
 
-def _called(predictor: Predictor, what: str, call: Callable[[], Floats], limit_s: float) -> Floats:
-    """The answer as numbers. Ours return; anyone else's is called in a thread, which is left behind if it does not."""
-    answered: list[Floats | Misbehaved] = []
-
-    def answer() -> None:
-        try:
-            with np.errstate(all="ignore"):
-                answered.append(np.asarray(call(), dtype=np.float64))
-        except (Exception, SystemExit) as error:  # any package may raise anything; the reason goes into the manager's view
-            answered.append(Misbehaved(f"{what} raised {type(error).__name__}: {error}"))
-
-    if type(predictor).__module__.partition(".")[0] == "holdfast":
-        answer()
-    else:
-        thread = threading.Thread(target=answer, name=f"{what} of {predictor.name}", daemon=True)
-        thread.start()
-        thread.join(min(limit_s, LONGEST_S))
-    if not answered:
-        raise Hung(f"{what} has not returned after {limit_s:.3g} s")
-    if isinstance(answered[0], Misbehaved):
-        raise answered[0]
-    return answered[0]
+def _await(thread: threading.Thread, limit_s: float) -> float:
+    """Wait for a thread; how long that was, less the seconds in which we were stopped ourselves."""
+    waited_s, looked_s = 0.0, time.monotonic()
+    while thread.is_alive() and waited_s < limit_s:
+        thread.join(min(LOOK_S, limit_s - waited_s))
+        pause_s, looked_s = time.monotonic() - looked_s, time.monotonic()
+        waited_s += min(pause_s, AWAKE_S)
+    return waited_s

@@ -13,6 +13,7 @@ from holdfast.predict.cover import Cover
 
 RECENT = 20  # outputs of its own over which a PE's usual time is taken
 ENOUGH = 5  # of them before it is known
+MOSTLY = 0.9  # of them came within its usual time: one stall hardly moves it, and a healthy PE is hardly ever slower
 ASKED_EVERY = 4  # predicted epochs in a row after which one is left to the PE for as long as it usually takes
 
 
@@ -40,7 +41,8 @@ class Monitor:
     is predicted as soon as its inputs are there. One in ASKED_EVERY is left to it for as long as it usually takes: where what it
     reads was predicted too, it can correct nothing, and shows only by an output that it is back. A PE that has begun to correct is
     back but behind, and is waited for as long as it usually takes until nothing predicted is open or an epoch comes from itself.
-    Where late output is dropped, a PE that was started anew corrects nothing: every epoch is left to it for as long as usual.
+    Where late output is dropped, a PE that was started anew corrects nothing: every epoch is left to it for as long as usual. While
+    too little was seen of a PE to tell what is usual, that is until shortly before the deadline.
     """
 
     def __init__(self, cover: Cover, inputs: Iterable[str]) -> None:
@@ -75,7 +77,7 @@ class Monitor:
         if began is not None:
             self.slowest_s = max(self.slowest_s, at_s - began)
             if not predicted:
-                self._own_s.append(at_s - began)
+                self._own_s.append(max(0.0, at_s - began))  # clocks of nodes differ
         self.made += 1
         self.misses += predicted or (began is not None and at_s - began > self.cover.due_s)
         if predicted:
@@ -105,19 +107,18 @@ class Monitor:
 
     @property
     def usual_s(self) -> float | None:
-        """How long the PE usually takes: the median of its last outputs, which one stall hardly moves; None before."""
-        return float(np.median(self._own_s)) if len(self._own_s) >= ENOUGH else None
+        """Within how long nine in ten of the PE's last outputs came; None before there are enough of them."""
+        return float(np.quantile(self._own_s, MOSTLY)) if len(self._own_s) >= ENOUGH else None
 
     @property
     def _waits_s(self) -> float:
         """How long after its last input an epoch is waited for."""
-        before_s, usual_s = self.cover.due_s - self.cover.lead_s, self.usual_s
-        corrects = self.cover.late == "correct"
-        if usual_s is None or not (self.behind if corrects else self.predicted_in_a_row):
+        before_s, corrects = self.cover.due_s - self.cover.lead_s, self.cover.late == "correct"
+        if not (self.behind if corrects else self.predicted_in_a_row):
             return before_s
         if corrects and self.predicted_in_a_row % ASKED_EVERY:
             return 0.0
-        return min(before_s, usual_s)
+        return before_s if self.usual_s is None else min(before_s, self.usual_s)
 
     @property
     def behind(self) -> bool:

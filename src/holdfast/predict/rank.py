@@ -40,12 +40,14 @@ class Rank:
     """Outcomes of all algorithms on all series; older ones count less. Every outcome is of a value predicted before it was known.
 
     `measure` decides who is better: the share of predictions within `tolerance` of the truth, or one of the errors of ISORC'16,
-    section IV-B, in units of the series' own size. A series' own outcomes are mixed with its column's, so that a new key is
-    served by what serves its column.
+    section IV-B, in units of the series' own size. A series' own outcomes are mixed with its column's, which weigh as much as
+    `prior` of them, so that a new key is served by what serves its column.
     """
 
-    def __init__(self, numbers: int, algorithms: int, *, measure: Measure = "within", tolerance: float = TOLERANCE) -> None:
-        self.measure, self.tolerance, self.keys = measure, tolerance, 0
+    def __init__(
+        self, numbers: int, algorithms: int, *, measure: Measure = "within", tolerance: float = TOLERANCE, prior: float = PRIOR
+    ) -> None:
+        self.measure, self.tolerance, self.prior, self.keys = measure, tolerance, prior, 0
         self._sums = np.zeros((16, numbers, algorithms, 4))  # outcomes, within, absolute and squared error
         self._size = np.zeros((16, numbers))
 
@@ -89,7 +91,7 @@ class Rank:
         total = sums[..., 0].sum(axis=0)
         with np.errstate(invalid="ignore", divide="ignore"):
             column = np.where(total > 0, found.sum(axis=0) / total, -np.inf)
-        mixed = np.asarray((found + PRIOR * column) / (sums[..., 0] + PRIOR))
+        mixed = np.asarray((found + self.prior * column) / (sums[..., 0] + self.prior))
         return np.asarray(-np.sqrt(-mixed)) if self.measure == "rmse" else mixed
 
     def _sizes(self) -> Floats:

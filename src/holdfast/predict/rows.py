@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,11 @@ def ordered(columns: Columns, rows: pa.Table) -> pa.Table:
     return table if (seq[1:] >= seq[:-1]).all() else table.take(pa.array(np.argsort(seq, kind="stable")))
 
 
-def keys_of(columns: Columns, table: pa.Table) -> list[Hashable]:
-    """The key of each row; NaN is one key and not as many as there are rows."""
-    parts = [_plain(table[name]) for name in columns.keys]
+def keys_of(keys: Sequence[str], table: pa.Table) -> list[Hashable]:
+    """The key of each row: a value, or a tuple of several; NaN is one key and not as many as there are rows."""
+    parts = [_plain(table[name]) for name in keys]
+    if len(parts) == 1:
+        return parts[0]
     return list(zip(*parts, strict=True)) if parts else [()] * table.num_rows
 
 
@@ -42,9 +44,14 @@ def numbers_of(columns: Columns, table: pa.Table) -> Floats:
     """The numbers of each row as floats, a column each; NaN for null."""
     values = np.empty((table.num_rows, len(columns.numbers)))
     for number, name in enumerate(columns.numbers):
-        column = table[name].combine_chunks().cast(pa.float64(), safe=False)
-        values[:, number] = column.to_numpy(zero_copy_only=False)
+        values[:, number] = floats_of(table[name])
     return values
+
+
+def floats_of(column: pa.ChunkedArray) -> Floats:
+    """A column of numbers as floats; NaN for null."""
+    floats: Floats = column.combine_chunks().cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return floats
 
 
 def written(columns: Columns, last: pa.Table, *, epoch: int, numbers: Floats, advancing: Ints, told: Bools) -> pa.Table:

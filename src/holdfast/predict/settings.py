@@ -20,8 +20,9 @@ class Settings:
     again. `reach`: epochs ahead on which going on for longer is judged. `measure` and `tolerance`: what counts as accurate. A key
     with fewer than `least_outputs` outputs has too little history: its last outcome stands in, or it is left out (`short`). At
     most `most_keys` keys are remembered, each until it is unseen for `forget_after` epochs. An algorithm that takes more than
-    `slow_s` for a round, raises or gives NaN is out for `penalty` epochs, and twice as long every further time; one that has not
-    returned after ten times `slow_s` is not asked again.
+    `slow_s` for a round, raises or gives NaN is out for `penalty` epochs, and twice as long every further time until it has done
+    well for ten times `penalty`; one that has not returned after ten times `slow_s` is not asked again. `from_input`: whether what
+    the late epoch's input says already may be taken from there.
     """
 
     depth: int = 50
@@ -35,6 +36,7 @@ class Settings:
     forget_after: int = 200
     slow_s: float = 1.0
     penalty: int = 20
+    from_input: bool = True
 
     def __post_init__(self) -> None:
         problems = [

@@ -15,17 +15,20 @@ from holdfast.predict.builder import Clock, Done, Standing, Work
 from holdfast.predict.cache import Cache
 from holdfast.predict.census import Census, Expected
 from holdfast.predict.columns import SEQ, Columns
+from holdfast.predict.echo import NAME as ECHO
+from holdfast.predict.from_input import FromInput
 from holdfast.predict.hotswap import NONE, Cost, assign
 from holdfast.predict.prediction import Prediction
-from holdfast.predict.predictor import Floats, Ints, Predictor
+from holdfast.predict.predictor import Bools, Floats, Ints, Predictor
 from holdfast.predict.range import plausible
-from holdfast.predict.rank import Rank
+from holdfast.predict.rank import PRIOR, Rank
 from holdfast.predict.registry import default_predictors
-from holdfast.predict.rows import numbers_of, ordered, spread, written
+from holdfast.predict.rows import keys_of, numbers_of, ordered, spread, written
 from holdfast.predict.settings import Settings
 from holdfast.predict.trial import Trial
 
 LAST = "last-outcome"
+UNTRIED = -1e300  # the accuracy of an algorithm that was never judged: behind all that were
 
 
 class StandIn:
@@ -33,7 +36,8 @@ class StandIn:
 
     `observe` takes each exact epoch and judges what was predicted of it; `learn` trains and tries all algorithms; `predict` answers
     within the time it is given. Where learning must not hold up the other two, run `work().done()` in another thread and give
-    what comes out to `accept`. Nothing that an algorithm does wrong is raised here.
+    what comes out to `accept`. An epoch's input may be told to `from_input.echo` before either: what it says of the output is then
+    taken from there. Nothing that an algorithm does wrong is raised here.
     """
 
     def __init__(
@@ -42,15 +46,18 @@ class StandIn:
         predictors: Sequence[Predictor] | None = None,
         *,
         settings: Settings | None = None,
+        inputs: Sequence[str] = (),
         clock: Clock = time.perf_counter,
     ) -> None:
         self.columns, self.settings, self._clock = columns, settings or Settings(), clock
         self._census = Census(columns, most_keys=self.settings.most_keys, forget_after=self.settings.forget_after)
         self._cache = Cache(len(columns.numbers), depth=self.settings.depth)
         self._standings: tuple[Standing, ...] = ()
-        self._near, self._far = self._new_rank(), self._new_rank()
+        self._near = self._new_rank()
+        self._far = self._new_rank(prior=PRIOR * (self.settings.reach - 1))  # of one path, all outcomes say much the same
         self._near_trial: Trial | None = None
         self._far_trial: Trial | None = None
+        self._from_input = FromInput(columns, inputs, self._new_rank)
         self._generation = 0
         self._assembly_s = 0.0
         self.epoch: int | None = None
@@ -68,6 +75,11 @@ class StandIn:
     def ranks(self) -> tuple[Rank, Rank]:
         """How well the next epoch is predicted, and how well going on for longer is."""
         return self._near, self._far
+
+    @property
+    def from_input(self) -> FromInput:
+        """What the inputs say of the output, and how often that was right."""
+        return self._from_input
 
     @property
     def keys(self) -> int:
@@ -98,6 +110,7 @@ class StandIn:
         """Go on with these settings; how deep the cache is, what counts as accurate and whom it forgets stay as they were."""
         self.settings = settings
         self._near.measure = self._far.measure = settings.measure
+        self._from_input.use(settings.measure)
 
     def observe(self, epoch: int, rows: pa.Table) -> None:
         """Take in an exact epoch. Epochs ascend; one that never came may be left out. Raises HoldfastError otherwise."""
@@ -106,7 +119,8 @@ class StandIn:
         passed = 1 if self.epoch is None else epoch - self.epoch
         table = ordered(self.columns, rows)
         truth = numbers_of(self.columns, table)
-        slots = self._census.take(table, epochs=passed)
+        keys = keys_of(self.columns.keys, table)
+        slots = self._census.take(table, keys, epochs=passed)
         self.epoch = epoch
         if passed > 1:  # what was predicted of the missing epochs cannot be told from what came after
             self._near_trial = self._far_trial = None
@@ -116,6 +130,7 @@ class StandIn:
             self._near_trial.judge(self._near, self._far, slots=slots, truth=truth, skip_next=False)
         if self._far_trial is not None:
             self._far_trial.judge(self._near, self._far, slots=slots, truth=truth, skip_next=True)
+        self._from_input.observe(epoch, keys=keys, slots=slots, truth=truth, known=len(self._census))
         self._cache.append(slots, truth, keys=len(self._census))
         kept = self._census.forgettable()
         if kept is not None:
@@ -178,7 +193,7 @@ class StandIn:
             raise HoldfastError(f"epoch {epoch} is to be predicted, but epoch {self.epoch} was observed; predict a later one")
         ahead = epoch - self.epoch
         expected, short, why = self._within_contract(self._census.expected(ahead))
-        values, used = self._forecast(expected, ahead, began=began, time_left_s=time_left_s)
+        values, used = self._forecast(epoch, expected, began=began, time_left_s=time_left_s)
         assembling = self._clock()
         if self.settings.short == "abstain" and short and not len(expected.slots):
             return Prediction(epoch, None, {}, short, why, self._clock() - began)
@@ -190,7 +205,8 @@ class StandIn:
         self.predictions += 1
         self.last_used = used
         ended = self._clock()
-        self._assembly_s = max(ended - assembling, 0.9 * self._assembly_s)
+        if ended - assembling <= self.settings.slow_s:  # else we were held up
+            self._assembly_s = max(ended - assembling, 0.9 * self._assembly_s)
         return Prediction(epoch, rows, used, short, why, ended - began)
 
     def _within_contract(self, expected: Expected) -> tuple[Expected, int, str]:
@@ -207,17 +223,22 @@ class StandIn:
         left = Expected(expected.slots[enough], expected.step[enough], expected.share[enough])
         return left, short, why + "they are left out"
 
-    def _forecast(self, expected: Expected, ahead: int, *, began: float, time_left_s: float) -> tuple[Floats, dict[str, int]]:
+    def _forecast(self, epoch: int, expected: Expected, *, began: float, time_left_s: float) -> tuple[Floats, dict[str, int]]:
         """The predicted numbers of the expected rows, and who answered for how many series."""
-        numbers = len(self.columns.numbers)
-        keys = np.unique(expected.slots)
+        assert self.epoch is not None
+        numbers, ahead = len(self.columns.numbers), epoch - self.epoch
+        keys, rows = np.unique(expected.slots, return_counts=True)
         series = (keys[:, np.newaxis] * numbers + np.arange(numbers)).ravel()
         history = self._cache.history[series]
         steps = int(expected.step.max(initial=1))
         paths = np.repeat(history[:, -1:], steps, axis=1)
         left_s = time_left_s - self._assembly_s - (self._clock() - began)
-        chosen, costs = self._chosen(keys, series, self._cache.usable[series], ahead=ahead, steps=steps, time_left_s=left_s)
-        used: dict[str, int] = {}
+        accuracy, costs = self._ranked(keys, series, self._cache.usable[series], ahead=ahead, steps=steps)
+        told, said = self._told(epoch, keys, rows, best=accuracy.max(axis=1, initial=-np.inf))
+        accuracy[said] = -np.inf
+        names = [standing.name for standing in self._standings]
+        chosen = assign(accuracy, costs, names, time_left_s=left_s).chosen
+        used: dict[str, int] = {ECHO: int(np.count_nonzero(said))} if said.any() else {}
         for number in sorted(set(chosen.tolist()) - {NONE}, key=lambda n: (-np.count_nonzero(chosen == n), n)):
             own = np.flatnonzero(chosen == number)
             left_s = time_left_s - self._assembly_s - (self._clock() - began)
@@ -231,14 +252,22 @@ class StandIn:
         if rest:
             used[LAST] = used.get(LAST, 0) + rest
         paths = plausible(history, self.columns.whole).hold(paths)
+        paths[said] = told[said, np.newaxis]
         row = np.searchsorted(keys, expected.slots)
         values = paths.reshape(len(keys), numbers, steps)[row, :, expected.step - 1]
         return np.where(self._cache.mostly_null[expected.slots], np.nan, values), used
 
-    def _chosen(
-        self, keys: Ints, series: Ints, had: Ints, *, ahead: int, steps: int, time_left_s: float
-    ) -> tuple[Ints, list[Cost]]:
-        """The algorithm for each series, and what each costs."""
+    def _told(self, epoch: int, keys: Ints, rows: Ints, *, best: Floats) -> tuple[Floats, Bools]:
+        """What the epoch's input says of each series, and of which that is more accurate than the `best` that history can say."""
+        nothing = np.full(len(best), np.nan), np.zeros(len(best), dtype=np.bool_)
+        if not self.settings.from_input or not self._from_input.echo.knows(epoch):
+            return nothing
+        values, accuracy = self._from_input.answer(epoch, keys=self._census.named(keys), slots=keys, known=len(self._census))
+        usable = np.isfinite(values) & ((rows == 1) & (self._census.rows[keys] >= self.settings.least_outputs))[:, np.newaxis]
+        return values.ravel(), np.asarray(usable.ravel() & (accuracy.ravel() > best))
+
+    def _ranked(self, keys: Ints, series: Ints, had: Ints, *, ahead: int, steps: int) -> tuple[Floats, list[Cost]]:
+        """How accurate each algorithm is on each series, and what each costs. One never judged stands behind all that were."""
         near = ahead == 1
         shape = (len(series), len(self._standings))
         accuracy = self._near.accuracies()[keys].reshape(shape)
@@ -252,12 +281,12 @@ class StandIn:
             cost = standing.near if near else standing.far or standing.near
             out = standing.out_until > self._census.turns or cost is None
             ready = np.zeros(len(series), dtype=np.bool_) if out else self._ready(standing, series, had)
-            accuracy[~ready, number] = -np.inf
+            untried = UNTRIED if standing.name == LAST else 2 * UNTRIED
+            accuracy[:, number] = np.where(ready, np.maximum(accuracy[:, number], untried), -np.inf)
             costs.append(Cost(0.0, 0.0) if cost is None else Cost(cost.call_s * more, cost.series_s * more))
         enough = np.repeat(self._census.rows[keys] >= self.settings.least_outputs, len(self.columns.numbers))
         accuracy[~enough] = -np.inf  # too little history: the last outcome
-        names = [standing.name for standing in self._standings]
-        return assign(accuracy, costs, names, time_left_s=time_left_s).chosen, costs
+        return accuracy, costs
 
     def _ready(self, standing: Standing, series: Ints, had: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         learned = standing.learned_for(len(self._cache.history))[series]
@@ -269,7 +298,7 @@ class StandIn:
         learned = standing.learned_for(len(self._cache.history))[series]
         ready = np.ones(len(series), dtype=np.bool_)
         try:
-            return guard.forecast(standing.predictor, history, learned, steps=steps, ready=ready, limit_s=limit_s)
+            return guard.Caller(standing.predictor, limit_s=limit_s).forecast(history, learned, steps=steps, ready=ready)
         except guard.Misbehaved as fault:
             demoted = standing.demoted(str(fault), turn=self._census.turns, penalty=self.settings.penalty)
             self._standings = (*self._standings[:number], demoted, *self._standings[number + 1 :])
@@ -290,7 +319,7 @@ class StandIn:
             standing if standing.learned is None else replace(standing, learned=standing.learned_for(total)[series])
             for standing in self._standings
         )
-        for part in (self._census, self._cache, self._near, self._far):
+        for part in (self._census, self._cache, self._near, self._far, self._from_input):
             part.keep(kept)
         self._start_over()
 
@@ -299,5 +328,6 @@ class StandIn:
         self._generation += 1
         self._near_trial = self._far_trial = None
 
-    def _new_rank(self) -> Rank:
-        return Rank(len(self.columns.numbers), 0, measure=self.settings.measure, tolerance=self.settings.tolerance)
+    def _new_rank(self, *, prior: float = PRIOR) -> Rank:
+        measure, tolerance = self.settings.measure, self.settings.tolerance
+        return Rank(len(self.columns.numbers), 0, measure=measure, tolerance=tolerance, prior=prior)

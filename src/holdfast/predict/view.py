@@ -21,6 +21,7 @@ def view(stand_in: StandIn) -> dict[str, Any]:
         "last_used": dict(sorted(stand_in.last_used.items())),
         "learn_s": stand_in.learn_s,
         "measure": stand_in.settings.measure,
+        "from_input": _from_input(stand_in),
         "algorithms": [
             _algorithm(stand_in, standing, near=near, far=far, number=number) for number, standing in enumerate(stand_in.standings)
         ],
@@ -41,6 +42,15 @@ def _algorithm(stand_in: StandIn, standing: Standing, *, near: Rank, far: Rank, 
         "execute_s_per_series": None if standing.near is None else standing.near.series_s,
         "next": {name: _accuracy(near.of_column(place, number)) for place, name in enumerate(numbers)},
         "later": {name: _accuracy(far.of_column(place, number)) for place, name in enumerate(numbers)},
+    }
+
+
+def _from_input(stand_in: StandIn) -> dict[str, Any]:
+    """What each number was found to be of the input, and how accurate that is."""
+    found, numbers = stand_in.from_input, stand_in.columns.numbers
+    return {
+        name: {"is": relation, "accuracy": _accuracy(found.rank.of_column(numbers.index(name), 0))}
+        for name, relation in found.echo.relations.items()
     }
 
 

@@ -14,21 +14,25 @@ import time
 from argparse import ArgumentParser
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.log import Store
 from holdfast.manage.files import ASSIGNMENT, Watched, write_status
 from holdfast.manage.protocol import AssignedAgent, Assignment, HostStatus
 from holdfast.model.document import check_document
 from holdfast.model.job import Job, Task
 from holdfast.predict.rehearsal import rehearse
+from holdfast.run.agent_inputs import stores_of
 from holdfast.run.agent_terms import check_orders
-from holdfast.run.agent_watch import POLL_S, PredictionAgent, stores_of
+from holdfast.run.agent_watch import POLL_S, PredictionAgent
 from holdfast.run.course import AGENT
 from holdfast.run.history import History
+from holdfast.run.joining import remembered
 from holdfast.run.outbox import Outbox
+from holdfast.run.ready import leave_ready
 from holdfast.run.timeline import timeline_of
 
 BEAT_S = 0.5
@@ -48,6 +52,8 @@ class AgentProcess:
         self._revision = 0
         self._refused: str | None = None
         self._error: str | None = None
+        self._problem: str | None = None
+        self._ready = False
         self._process = psutil.Process()
         self._lock, self._writing = threading.Lock(), threading.Lock()
         self.stopping = threading.Event()
@@ -64,6 +70,7 @@ class AgentProcess:
                 self._error = None
             except HoldfastError as error:
                 self._error, pause_s = str(error), AGAIN_S
+                self._problem = str(error) if isinstance(error, ProblemsError) else None
             except Exception as error:
                 said, pause_s = f"{type(error).__name__}: {error}", AGAIN_S
                 if said != self._error:
@@ -89,7 +96,7 @@ class AgentProcess:
             return self._agent.step()
 
     def _made(self, assigned: AssignedAgent, assignment: Assignment, learner: ThreadPoolExecutor) -> PredictionAgent | None:
-        """The agent of a task, once the job's first source has begun."""
+        """The agent of a task, once the job's first source has begun or the jobs that feed it have; a trace waits for its word."""
         settings = assignment.jobs.get(assigned.job)
         if settings is None:
             raise HoldfastError(f"its assignment does not describe job {assigned.job}")
@@ -98,13 +105,16 @@ class AgentProcess:
         task = next((task for task in tasks if task.name == assigned.task), None)
         if task is None or job.log is None:
             raise HoldfastError(f"job '{job.job}' has no task '{assigned.task}' with a log to watch")
-        store, logs = Store(job.log), settings.get("logs", {})
-        stores = stores_of(task, store, logs)
-        own = any(each.kind == "source" for each in tasks)
-        timeline = timeline_of(store if own else stores[0])
+        store = Store(job.log)
+        stores = stores_of(task, store, remembered(store, settings.get("logs", {})))
+        timeline = timeline_of(store)
+        name = f"{AGENT}{task.name}"
         if timeline is None:
+            if not self._ready:
+                leave_ready(store, name)
+                self._ready = True
             return None
-        outbox = Outbox(store, task.task, f"{AGENT}{task.name} on {self._node}", timeline, self._history.tell)
+        outbox = Outbox(store, task.task, f"{name} on {self._node}", timeline, self._history.tell)
         keys = settings.get("keys", {})
         made = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, learner=learner)
         self._history.tell("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})
@@ -136,7 +146,7 @@ class AgentProcess:
 
     def _status(self) -> HostStatus:
         with self._lock:
-            about = self._agent.view() if self._agent is not None else {"state": "waiting"}
+            about = self._agent.view() if self._agent is not None else self._unmade()
         with self._process.oneshot():
             cpu, memory = self._process.cpu_times(), self._process.memory_info()
             return HostStatus(
@@ -148,8 +158,23 @@ class AgentProcess:
                 cpu_s=cpu.user + cpu.system,
                 memory_bytes=memory.rss,
                 threads=self._process.num_threads(),
-                about={**about, "node": self._node, "revision": self._revision, "refused": self._refused},
+                about={
+                    **about,
+                    "node": self._node,
+                    "revision": self._revision,
+                    "refused": self._refused,
+                    "written_bytes": self._written_bytes(),
+                },
             )
+
+    def _written_bytes(self) -> int | None:
+        """What it has written so far, to the log and beside it; None on systems that do not tell."""
+        told = getattr(self._process, "io_counters", None)
+        return None if told is None else told().write_chars
+
+    def _unmade(self) -> dict[str, Any]:
+        """What there is to say before there is an agent: that the job has not begun, or why its contract cannot be kept."""
+        return {"state": "waiting"} if self._problem is None else {"state": "broken", "problem": self._problem}
 
 
 def main() -> None:

@@ -65,7 +65,7 @@ class Scores:
         numbers = numbers_of(self.columns, rows)
         seen: dict[Hashable, int] = {}
         found: dict[Hashable, np.ndarray] = {}
-        for key, row in zip(keys_of(self.columns, rows), numbers, strict=True):
+        for key, row in zip(keys_of(self.columns.keys, rows), numbers, strict=True):
             seen[key] = seen.get(key, -1) + 1
             found[key, seen[key]] = row
         return found

@@ -13,7 +13,9 @@ from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Record, Store
 from holdfast.model.job import Contract
 from holdfast.predict import Prediction, StandIn, columns_of, view
-from holdfast.predict.builder import Done
+from holdfast.predict.builder import Clock, Done
+from holdfast.predict.echo import WINDOW
+from holdfast.run.agent_inputs import Input, input_rows
 from holdfast.run.agent_scores import Scores
 from holdfast.run.agent_terms import predictors_of, settings_of
 from holdfast.run.rows import rows_behind
@@ -22,6 +24,8 @@ RANKING_S = 0.5
 """How long a new agent takes at most to rank its algorithms, epoch by epoch, on what the log still has."""
 WAITS_S = 0.1
 """How long it waits meanwhile for an algorithm of another package: the PE may be late this moment."""
+LEAVES = 4.0
+"""So many times what it took lately must be left before the deadline for the input of a late epoch to be read."""
 
 
 class WatchedStream:
@@ -30,14 +34,26 @@ class WatchedStream:
     Learning runs in `learner`, a thread apart; what it came to is taken up between two steps.
     """
 
-    def __init__(self, name: str, task: int, *, store: Store, keys: Sequence[str], contract: Contract, learner: Executor) -> None:
+    def __init__(
+        self,
+        name: str,
+        task: int,
+        *,
+        store: Store,
+        keys: Sequence[str],
+        contract: Contract,
+        learner: Executor,
+        inputs: Sequence[Input] = (),
+        timer: Clock = time.perf_counter,
+    ) -> None:
         self.name, self._task, self._store, self._keys, self._contract = name, task, store, keys, contract
-        self._log, self._learner = EpochLog(store), learner
+        self._log, self._learner, self._inputs, self._timer = EpochLog(store), learner, inputs, timer
         self._learning: Future[Done] | None = None
         self._due = False
         self.stand_in: StandIn | None = None
         self.scores: Scores | None = None
         self.learned = -1
+        self._reading_s = 0.0
 
     def learn(self, *, until: int, exact: int) -> list[Record]:
         """Take in every exact epoch before `until` that is new, and return those records, oldest first.
@@ -46,7 +62,7 @@ class WatchedStream:
         agent finds in the log is learned epoch by epoch: of algorithms that were never tried, none can be told from another.
         """
         taken: list[Record] = []
-        ranks_until_s = time.monotonic() + RANKING_S if self.stand_in is None else 0.0
+        ranks_until_s = self._timer() + RANKING_S if self.stand_in is None else 0.0
         while self.learned + 1 < until:
             record = self._log.final(self.name, self._task, epoch=self.learned + 1)
             if record is None and self.learned + 1 >= exact:
@@ -55,7 +71,7 @@ class WatchedStream:
             if record is not None:
                 taken.append(record)
                 self._take(record)
-                if self.stand_in is not None and time.monotonic() < ranks_until_s:
+                if self.stand_in is not None and self._timer() < ranks_until_s:
                     self.stand_in.learn(limit_s=WAITS_S)
         self._go_on_learning()
         return taken
@@ -69,7 +85,12 @@ class WatchedStream:
         if self.stand_in is None:
             need = self._contract.predicting.least_outputs
             return Prediction(epoch, None, {}, 0, f"no output was observed yet; a prediction needs {need} per key", 0.0)
-        return self.stand_in.predict(epoch, time_left_s, seqs=seqs)
+        began_s = self._timer()
+        for other in range(max(self.learned, epoch - WINDOW) + 1, epoch + 1):
+            if not self.stand_in.from_input.echo.knows(other) and time_left_s > LEAVES * self._reading_s:
+                self._tell(other, final=False)
+        left_s = max(0.0, time_left_s - (self._timer() - began_s))
+        return self.stand_in.predict(epoch, left_s, seqs=seqs)
 
     def committed(self, prediction: Prediction) -> None:
         """Remember a prediction that stands in the log, to be judged when the truth comes."""
@@ -82,6 +103,7 @@ class WatchedStream:
         if self.stand_in is not None:
             self.stand_in.change(settings_of(contract))
             self.stand_in.use(predictors_of(contract))
+            self._due = True  # new algorithms learn now: the next epoch of a PE that is away may not come for long
 
     def view(self) -> dict[str, Any]:
         """What the agent manager sees of it."""
@@ -98,12 +120,29 @@ class WatchedStream:
             contract = self._contract
             terms = contract.predicting
             columns = columns_of(rows.schema, self._keys, carry=terms.carry, blank=terms.blank, stream=self.name)
-            self.stand_in = StandIn(columns, predictors_of(contract), settings=settings_of(contract))
+            streams = list(dict.fromkeys(each.name for each in self._inputs))
+            self.stand_in = StandIn(
+                columns, predictors_of(contract), settings=settings_of(contract), inputs=streams, clock=self._timer
+            )
             self.scores = Scores(columns)
         assert self.scores is not None
+        self._tell(record.epoch, final=True)
         self.stand_in.observe(record.epoch, rows)
         self.scores.came(record.epoch, rows)
         self._due = True
+
+    def _tell(self, epoch: int, *, final: bool) -> None:
+        """Let the stand-in know what went into an epoch, where that can be of use."""
+        assert self.stand_in is not None
+        echo = self.stand_in.from_input.echo
+        if echo.silent or not self._contract.predicting.from_input:
+            return
+        began_s = self._timer()
+        found = input_rows(self._inputs, epoch, final=final)
+        if found is not None:
+            rows, exact = found
+            echo.tell(epoch, rows, exact=exact)
+        self._reading_s = self._timer() - began_s
 
     def _rows(self, record: Record) -> pa.Table | None:
         """The rows of a record; None where there is nothing to learn from: no rows before the columns are known."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import DocumentError, HoldfastError, ProblemsError
 from holdfast.model import Graph
 from holdfast.model.document import Part, check_document
 from holdfast.model.job import Contract, Job, Task
@@ -26,6 +26,7 @@ class Orders(Part):
     least_outputs: int | None = None
     train_every: int | None = None
     measure: str | None = None
+    from_input: bool | None = None
 
     def applied_to(self, contract: Contract) -> Contract:
         """The contract as it is with the change."""
@@ -50,6 +51,7 @@ def settings_of(contract: Contract) -> Settings:
         measure=terms.measure,
         least_outputs=terms.least_outputs,
         short=terms.short,
+        from_input=terms.from_input,
     )
 
 
@@ -82,9 +84,14 @@ def check_contract(contract: Contract, epoch_s: float) -> list[str]:
     return problems
 
 
-def check_protection(job: Job, tasks: Iterable[Task], *, epoch_s: float) -> None:
-    """Raise ProblemsError with everything that keeps the job's protection from working."""
+def check_protection(job: Job, tasks: Sequence[Task], *, epoch_s: float) -> None:
+    """Raise ProblemsError with everything that keeps the job's protection from working.
+
+    How long the epochs of a job are that another one feeds, only that one knows: its agents hold deadlines against it.
+    """
     problems: list[str] = []
+    fed = any(reading.job is not None for task in tasks for reading in task.reads)
+    wall_s = 0.0 if fed else epoch_s / job.feed.speed
     kinds = {task.pe: task.kind for task in tasks}
     for pe, kind in sorted(kinds.items()):
         contract = job.contract_of(pe)
@@ -95,7 +102,7 @@ def check_protection(job: Job, tasks: Iterable[Task], *, epoch_s: float) -> None
                 )
             continue
         if contract.protection == "prediction":
-            problems += [f"PE '{pe}': {problem}" for problem in check_contract(contract, epoch_s / job.feed.speed)]
+            problems += [f"PE '{pe}': {problem}" for problem in check_contract(contract, wall_s)]
     if problems:
         raise ProblemsError(f"job '{job.job}'", problems)
 
@@ -111,9 +118,23 @@ def keys_of(graph: Graph, stream: str) -> tuple[str, ...]:
 
 
 def check_orders(orders: Mapping[str, Any], contract: Contract, *, epoch_s: float) -> Orders:
-    """A change of an agent, checked against its contract. Raises ProblemsError or DocumentError."""
-    change = check_document(dict(orders), Orders, thing="a change of an agent")
+    """A change of an agent, checked against its contract. Raises ProblemsError or DocumentError with everything that is wrong."""
+    thing = "a change of an agent"
+    try:
+        change = check_document(dict(orders), Orders, thing=thing)
+    except DocumentError as error:
+        sound = Orders(**{name: value for name, value in orders.items() if _can_be_read(name, value)})
+        raise DocumentError(thing, [*error.problems, *check_contract(sound.applied_to(contract), epoch_s)]) from None
     problems = check_contract(change.applied_to(contract), epoch_s)
     if problems:
-        raise ProblemsError("a change of an agent", problems)
+        raise ProblemsError(thing, problems)
     return change
+
+
+def _can_be_read(name: str, value: Any) -> bool:
+    """Whether one part of a change is as it should be, whatever the others are."""
+    try:
+        check_document({name: value}, Orders)
+    except DocumentError:
+        return False
+    return True

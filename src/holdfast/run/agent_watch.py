@@ -7,19 +7,24 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.model.job import Contract, Reading, Task
+from holdfast.errors import ProblemsError
+from holdfast.log import EpochLog, Quality, Store
+from holdfast.model.job import Contract, Task
 from holdfast.predict import Monitor, Overdue
 from holdfast.predict.monitor import RECENT
+from holdfast.run.agent_inputs import Input, by_our_clock
 from holdfast.run.agent_stream import WatchedStream
 from holdfast.run.agent_terms import cover_of
 from holdfast.run.outbox import Outbox
 from holdfast.run.timeline import Timeline
 
 POLL_S = 0.05
+"""How often an agent looks that waits for its PE: it has handed over, or has nothing to say yet about what is overdue."""
 AWAY_POLL_S = 0.02
 """How often an agent looks whose PE is away: it waits for inputs then, as the PE would."""
+CALM_POLL_S, CALM_SHARE = 0.2, 0.25
+"""How often an agent looks while its PE is in time, and the most of the time that an epoch is waited for: an input is always seen
+long before anything can be due about it."""
 SEEK_S = 2.0
 """How often an agent that sees nothing new looks whether the log was trimmed past it."""
 OWN = (Quality.EXACT, Quality.TENTATIVE)
@@ -44,17 +49,27 @@ class PredictionAgent:
         stores: Sequence[Store],
         learner: Executor,
         clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.task, self.given, self.contract = task, contract, contract
         self._outbox, self._clock = outbox, clock
         self.timeline: Timeline = outbox.timeline
         self._log = outbox.log
-        self._inputs = [_Input(r, EpochLog(s), number) for r, s in zip(task.reads, stores, strict=True) for number in r.tasks]
+        self._inputs = [Input(r, s, number) for r, s in zip(task.reads, stores, strict=True) for number in r.tasks]
         self.monitor = Monitor(cover_of(contract, self._epoch_s), [each.label for each in self._inputs])
         named = contract.predicting.keys
         keys = keys if named is None else dict.fromkeys(task.makes, named)
         self.streams = [
-            WatchedStream(name, task.task, store=outbox.store, keys=keys[name], contract=contract, learner=learner)
+            WatchedStream(
+                name,
+                task.task,
+                store=outbox.store,
+                keys=keys[name],
+                contract=contract,
+                learner=learner,
+                inputs=self._inputs,
+                timer=timer,
+            )
             for name in task.makes
         ]
         self.problem: str | None = None
@@ -66,6 +81,7 @@ class PredictionAgent:
         self._seqs: dict[int, tuple[int, int]] = {}
         self._last_seq: int | None = None
         self._sought_s = 0.0
+        self._missing_s: float | None = None
         self._next = self._begin()
 
     @property
@@ -124,11 +140,18 @@ class PredictionAgent:
 
     def _pause_s(self) -> float:
         """Until when nothing can be due. What is overdue still, nothing could be said about: it is looked at no more often."""
-        away = self.problem is None and self.monitor.behind and not self.monitor.hand_over
-        poll_s = AWAY_POLL_S if away else POLL_S
         due_s = None if self.problem is not None else self.monitor.next_s()
-        left_s = poll_s if due_s is None else due_s - self._clock()
-        return poll_s if left_s <= 0 else min(poll_s, max(0.005, left_s))
+        if due_s is None:
+            return self._poll_s
+        left_s = due_s - self._clock()
+        return min(self._poll_s, POLL_S) if left_s <= 0 else min(self._poll_s, max(0.005, left_s))
+
+    @property
+    def _poll_s(self) -> float:
+        if self.problem is None and self.monitor.behind:
+            return POLL_S if self.monitor.hand_over else AWAY_POLL_S
+        cover = self.monitor.cover
+        return min(CALM_POLL_S, CALM_SHARE * (cover.due_s - cover.lead_s))
 
     @property
     def _epoch_s(self) -> float:
@@ -147,7 +170,7 @@ class PredictionAgent:
             stream.skip_to(max(oldest[-1], own[-1] + 1 - self.contract.predicting.depth))
         begins = max(*oldest, min(own) + 1 - RECENT)
         for each in self._inputs:
-            each.next = max(begins, self._oldest(each.log, each.stream, each.number))
+            each.skip_to(max(begins, self._oldest(each.log, each.stream, each.number)))
         return begins
 
     def _oldest(self, log: EpochLog, stream: str, task: int) -> int:
@@ -167,20 +190,25 @@ class PredictionAgent:
 
     def _see_inputs(self) -> None:
         for each in self._inputs:
-            while (record := each.look()) is not None:
-                self.monitor.input_committed(each.label, record.epoch, at_s=min(record.committed_s, self._clock()))
+            while (record := each.look(self._clock())) is not None:
+                at_s = by_our_clock(record.committed_s, missing_s=each.missing_s, now_s=self._clock())
+                self.monitor.input_committed(each.label, record.epoch, at_s=at_s)
                 if record.first_seq is not None and record.last_seq is not None:
                     after, last = self._seqs.get(record.epoch, (record.first_seq - 1, record.last_seq))
                     self._seqs[record.epoch] = min(after, record.first_seq - 1), max(last, record.last_seq)
 
     def _see_outputs(self) -> None:
         while True:
+            looked_s = self._clock()
             records = [self._log.first(stream.name, self.task.task, epoch=self._next) for stream in self.streams]
             found = [record for record in records if record is not None]
             if len(found) < len(records):
+                self._missing_s = looked_s
                 break
             own = all(record.quality in OWN for record in found)
-            self.monitor.output_committed(self._next, at_s=max(record.committed_s for record in found), predicted=not own)
+            committed_s = max(record.committed_s for record in found)
+            at_s = by_our_clock(committed_s, missing_s=self._missing_s, now_s=self._clock())
+            self.monitor.output_committed(self._next, at_s=at_s, predicted=not own)
             if all(record.quality is Quality.EXACT for record in found):
                 self._exact = self._next
             if not own:
@@ -190,7 +218,7 @@ class PredictionAgent:
                 self._last_seq = self._seqs.pop(self._next)[1]
             self._next += 1
         for each in self._inputs:
-            each.next = max(each.next, self._next)  # what went in before is of no account any more, and may have been trimmed
+            each.skip_to(self._next)  # what went in before is of no account any more, and may have been trimmed
 
     def _await_correction(self, epoch: int) -> None:
         """Remember an epoch that the task did not make in time, unless it has made good on it already."""
@@ -256,30 +284,6 @@ class PredictionAgent:
         if len(there) == len(oldest) and min(there) > self._next:
             for stream in self.streams:
                 stream.skip_to(min(there))
-            self._next = min(there)
+            self._next, self._missing_s = min(there), None
             for each in self._inputs:
-                each.next = max(each.next, self._next)
-
-
-class _Input:
-    """One task of one stream that the watched task reads, and how far it was seen."""
-
-    def __init__(self, reading: Reading, log: EpochLog, number: int) -> None:
-        self.label = f"{reading.stream}/{number}"
-        self.stream, self.number, self.log = reading.stream, number, log
-        self.next = 0
-
-    def look(self) -> Record | None:
-        """The next record, once."""
-        record = self.log.first(self.stream, self.number, epoch=self.next)
-        if record is not None:
-            self.next += 1
-        return record
-
-
-def stores_of(task: Task, store: Store, logs: Mapping[str, str]) -> list[Store]:
-    """The store of each input: the job's own, or that of the job whose stream it is. Raises HoldfastError."""
-    missing = sorted({r.job for r in task.reads if r.job is not None} - set(logs))
-    if missing:
-        raise HoldfastError(f"task '{task.name}' reads a stream of job '{missing[0]}', whose log is not known here")
-    return [store if reading.job is None else Store(logs[reading.job]) for reading in task.reads]
+                each.skip_to(self._next)

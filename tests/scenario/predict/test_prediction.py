@@ -1,4 +1,4 @@
-"""Prediction and correction on real processes: PE hosts are stopped, an agent is killed, and in the end all is as it should be."""
+"""Late PEs on real processes: hosts are stopped, an agent is killed, a PE sleeps, and in the end all is as it should be."""
 
 import json
 import os
@@ -18,6 +18,7 @@ from holdfast.trace import write_servers
 HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
 LIMIT_S = 420
 EPOCHS = 40
+STALL_S = 15
 APP = """
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -68,6 +69,20 @@ def wait_until(condition, process):
             process.wait(0.05)
 
 
+WHOLE = {
+    "every fault struck": True,
+    "nothing lost": True,
+    "nothing duplicated": True,
+    "replicas agree": True,
+    "every tentative result corrected": True,
+    "second law at 'out'": True,
+}
+
+
+def verdicts(document):
+    return {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
+
+
 def left_behind(tmp_path):
     lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
     return [line for line in lines if any(str(tmp_path) in word for word in line)]
@@ -97,14 +112,53 @@ def test_stopped_hosts_are_covered_for_and_corrected_and_a_killed_agent_is_start
     assert stdout, said
     document = json.loads(stdout)
     assert document["state"] == "completed", said
-    assert {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]} == {
-        "nothing lost": True,
-        "nothing duplicated": True,
-        "replicas agree": True,
-        "every tentative result corrected": True,
-        "second law at 'out'": True,
-    }
+    assert verdicts(document) == WHOLE
     commits = [event.about for event in read_history(work) if event.kind == "commit"]
     assert any(about["quality"] == "predicted" and about["producer"].startswith("agent of ") for about in commits)
     assert len(document["faults"]) == 2
     assert not left_behind(tmp_path)
+
+
+def completed(tmp_path, *, epochs, stall, options):
+    """Run the application over so many epochs through a stall, to an output that is whole; its history."""
+    app, trace, faults, work = (tmp_path / name for name in ("app.py", "servers.parquet", "faults.yaml", "run"))
+    app.write_text(APP)
+    write_servers(trace, events=60 * epochs, seed=1, servers=60)
+    faults.write_text(json.dumps({"faults": [{"kind": "stall", "what": "pe", **stall}]}))
+    command = ["run", str(app), "--trace", str(trace), "--faults", str(faults), "--work", str(work), "--json"]
+    always = ["--speed", "5", "--checkpoint-epochs", "5"]
+    done = subprocess.run([*HOLDFAST, *command, *always, *options], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.stdout, done.stderr[-3000:]
+    document = json.loads(done.stdout)
+    assert document["state"] == "completed", done.stderr[-3000:]
+    assert verdicts(document) == WHOLE
+    assert not left_behind(tmp_path)
+    return read_history(work)
+
+
+@pytest.mark.long
+def test_the_input_of_a_pe_that_sleeps_is_rerouted_to_its_replica_until_it_is_back(tmp_path):
+    stall = {"at_s": 8, "target": ["racks/0.0"], "for_s": STALL_S}
+    events = completed(
+        tmp_path, epochs=EPOCHS, stall=stall, options=["--nodes", "2", "--protection", "upstream", "--reroute-after", "2"]
+    )
+    (struck,) = (event for event in events if event.kind == "fault")
+    commits = [event for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
+    assert {event.about["quality"] for event in commits} == {"exact"}
+    asleep = [event for event in commits if struck.at_s + 1 < event.at_s < struck.at_s + STALL_S]
+    assert asleep, "nothing was made while the primary slept"
+    assert {event.about["producer"].split(" on ")[0] for event in asleep} == {"racks/0.1"}
+    assert commits[-1].about["producer"].startswith("racks/0.0 on ")
+    said = [event.about["said"] for event in events if event.kind == "orchestrator"]
+    assert any(text.startswith("racks/0 is late by ") and "its input is re-routed to " in text for text in said)
+    assert any(text.startswith("racks/0 is back on ") for text in said)
+
+
+@pytest.mark.long
+def test_a_pe_that_is_away_for_longer_than_it_may_be_covered_for_is_started_anew_on_the_only_node(tmp_path):
+    stall = {"at_s": 10, "target": ["racks/0"], "for_s": 10 * LIMIT_S}  # it never wakes by itself
+    events = completed(tmp_path, epochs=75, stall=stall, options=["--nodes", "1", "--protection", "prediction", "--deadline", "2"])
+    commits = [event.about for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
+    assert any(about["quality"] == "predicted" for about in commits)
+    said = [event.about["said"] for event in events if event.kind == "orchestrator"]
+    assert any("was covered for by prediction as long as its contract allows" in text for text in said), said

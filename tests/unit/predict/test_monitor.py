@@ -213,10 +213,29 @@ def test_nothing_is_due_after_the_hand_over():
     assert watch.next_s() is None
 
 
-def test_a_pe_that_has_shown_too_little_is_given_its_whole_deadline_every_time():
-    watch = monitor()
-    fed(watch, 0, 10.0)
-    watch.output_committed(0, at_s=11.5, predicted=True)
-    fed(watch, 1, 11.0)
+def test_a_pe_of_which_too_little_was_seen_is_away_like_any_other_and_asked_for_as_long_as_its_deadline():
+    watch, waits = monitor(Cover(deadline_s=2.0, epoch_s=1.0, lead_s=0.5)), []
+    for epoch in range(6):
+        fed(watch, epoch, 10.0 + epoch)
+        waits.append(watch.next_s() - 10.0 - epoch)
+        watch.output_committed(epoch, at_s=watch.next_s(), predicted=True)
     assert watch.usual_s is None
-    assert watch.next_s() == pytest.approx(12.5)
+    assert waits == pytest.approx([1.5, 0.0, 0.0, 0.0, 1.5, 0.0])
+
+
+def test_a_healthy_pe_that_is_asked_is_given_as_long_as_it_takes_nine_times_in_ten():
+    watch = monitor(Cover(deadline_s=2.0, epoch_s=1.0, lead_s=0.5))
+    for epoch in range(20):
+        fed(watch, epoch, 10.0 + epoch)
+        watch.output_committed(epoch, at_s=10.0 + epoch + (0.1 if epoch % 2 else 0.6))
+    missed(watch, range(20, 24))
+    fed(watch, 24, 34.0)
+    assert watch.next_s() == pytest.approx(34.6)
+
+
+def test_one_stall_hardly_moves_what_is_usual():
+    watch = monitor(Cover(deadline_s=20.0, epoch_s=1.0))
+    for epoch in range(20):
+        fed(watch, epoch, 10.0 + epoch)
+        watch.output_committed(epoch, at_s=10.0 + epoch + (8.0 if epoch == 11 else 0.3))
+    assert watch.usual_s == pytest.approx(0.3)

@@ -5,6 +5,8 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import pytest
 
@@ -67,3 +69,38 @@ def test_a_turn_that_never_ends_is_not_waited_for(tmp_path, monkeypatch, owner):
         fcntl.flock(held, fcntl.LOCK_EX)
         with rehearsal._in_turn():
             pass
+
+
+@pytest.fixture
+def lock(tmp_path, monkeypatch):
+    """The file that rehearsals take turns by, held by another process as far as they can tell."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = tmp_path / f"holdfast-rehearsal-{os.getuid()}.lock"
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield path
+
+
+def entered(monkeypatch, *, limit_s):
+    """Whether a rehearsal begins within so long, without having waited in vain."""
+    monkeypatch.setattr(rehearsal, "TURN_S", limit_s)
+    began = time.monotonic()
+    with rehearsal._in_turn():
+        return time.monotonic() - began < limit_s
+
+
+def test_what_was_compiled_before_is_loaded_without_waiting_for_others_that_load_it(lock, monkeypatch):
+    assert not entered(monkeypatch, limit_s=0.2)
+    assert entered(monkeypatch, limit_s=30.0)  # the first one has left its mark
+
+
+def test_whoever_waits_goes_on_when_another_has_compiled_though_it_still_has_its_turn(lock, monkeypatch):
+    mark = threading.Timer(0.3, lambda: lock.write_bytes(rehearsal._code()))
+    mark.start()
+    assert entered(monkeypatch, limit_s=30.0)
+    mark.join()
+
+
+def test_what_was_compiled_of_other_code_is_compiled_again_in_turn(lock, monkeypatch):
+    lock.write_bytes(b"0" * 64)
+    assert not entered(monkeypatch, limit_s=0.2)

@@ -2,7 +2,11 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
 import threading
+import time
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
@@ -398,12 +402,103 @@ def test_an_algorithm_that_hangs_while_it_answers_is_waited_for_until_the_deadli
     assert re.fullmatch(r"forecast has not returned after 0\.\d+ s", stand.standings[0].reason)
 
 
-def test_an_algorithm_that_is_too_slow_is_out():
-    ticks = iter(range(10**9))
-    stand = StandIn(columns_of(SCHEMA, ["rack"]), [LastOutcome()], settings=Settings(slow_s=2.0), clock=lambda: float(next(ticks)))
+def sleeping(answer):
+    time.sleep(0.1)
+    return answer
+
+
+class Burning(LastOutcome):
+    """An algorithm that comes with holdfast, as far as anyone can tell, and computes for long."""
+
+    __module__ = "holdfast.predict.burning"
+
+    def forecast(self, history, learned, *, steps):
+        ends_s = time.thread_time() + 0.1
+        while time.thread_time() < ends_s:
+            pass
+        return super().forecast(history, learned, steps=steps)
+
+
+@pytest.mark.parametrize("slow", [Burning(), Broken(sleeping, name="last-outcome")])
+def test_an_algorithm_that_computes_or_sleeps_for_too_long_is_out(slow):
+    stand = stand_in([slow], slow_s=0.05)
     watched(stand, range(3))
-    assert "wanted at most 2 s a round" in stand.standings[0].reason
+    assert "wanted at most 0.05 s a round" in stand.standings[0].reason
     assert stand.predict(3, AMPLE_S).used == {"last-outcome": 4}
+
+
+class Jumping:
+    """A clock that stands still, but for one reading at which half a minute has passed."""
+
+    now_s, until = 0.0, 0
+
+    def __call__(self):
+        self.until -= 1
+        self.now_s += 30.0 if self.until == 0 else 0.0
+        return self.now_s
+
+
+@pytest.mark.parametrize("reading", [3, 4, 5, 6])
+def test_an_agent_that_was_stopped_while_an_algorithm_ran_blames_nobody_and_goes_on_as_before(reading):
+    clock = Jumping()
+    stand = StandIn(columns_of(SCHEMA, ["rack"], blank=["note"]), [make("stride")], clock=clock)
+    watched(stand, range(20))
+    stand.observe(20, rows(20, ["a", "b"]))
+    clock.until = reading
+    stand.learn()
+    assert clock.now_s == 30.0
+    assert (stand.standings[0].faults, stand.standings[0].reason) == (0, "")
+    assert stand.predict(21, 1.0).used == {"stride": 4}
+
+
+STOPPED = """
+import sys, time
+import numpy as np, pyarrow as pa
+from holdfast.predict import Settings, StandIn, columns_of
+
+
+class Sleeper:
+    name, least = "sleeper", 1
+
+    def train(self, history):
+        return np.empty((len(history), 0))
+
+    def forecast(self, history, learned, *, steps):
+        print("called", flush=True)
+        time.sleep(0.05)
+        return np.repeat(history[:, -1:], steps, axis=1)
+
+
+rows = pa.table({"seq": [1], "key": ["a"], "value": [1.0]})
+stand = StandIn(columns_of(rows.schema, ["key"]), [Sleeper()], settings=Settings(slow_s=0.8))
+stand.observe(0, rows)
+stand.learn()
+print("faults", stand.standings[0].faults, stand.standings[0].reason)
+"""
+
+
+def test_an_agent_that_is_stopped_while_it_waits_for_an_algorithm_of_another_package_blames_nobody():
+    with subprocess.Popen([sys.executable, "-c", STOPPED], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "called\n"
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(1.5)
+        process.send_signal(signal.SIGCONT)
+        assert process.stdout.read().splitlines()[-1] == "faults 0 "
+
+
+def test_faults_are_forgiven_after_a_clean_spell():
+    broken = Broken(raising)
+    stand = stand_in([broken, LastOutcome()], penalty=2)
+    watched(stand, range(4))
+    assert stand.standings[0].faults == 2  # out for 2 epochs, then for 4
+    broken.after = 10**9
+    watched(stand, range(4, 20))
+    assert stand.standings[0].faults == 2
+    watched(stand, range(20, 40))
+    assert (stand.standings[0].faults, stand.standings[0].reason) == (0, "")
+    broken.after = 0
+    watched(stand, range(40, 42))
+    assert (stand.standings[0].faults, view(stand)["algorithms"][0]["epochs_out"]) == (1, 1)
 
 
 def test_too_little_history_is_said_and_the_last_outcome_stands_in():
@@ -483,6 +578,25 @@ def test_algorithms_are_changed_while_it_runs_and_what_stays_is_kept():
     assert set(stand.predict(40, AMPLE_S).used) <= {"autoregressive", "stride"}
     with pytest.raises(HoldfastError, match="wanted at least one predictor, each once, got: stride, stride"):
         stand.use([make("stride"), make("stride")])
+
+
+def test_an_algorithm_that_was_never_judged_answers_where_no_other_can_and_stands_behind_all_that_were():
+    stand = watched(stand_in([make("last-outcome"), make("stride")]), range(20))
+    stand.use([make("long-stride")])
+    assert set(stand.predict(20, AMPLE_S).used) == {"last-outcome"}  # it has not learned yet
+    stand.learn()
+    assert set(stand.predict(20, AMPLE_S).used) == {"long-stride"}
+    watched(stand, range(20, 40))
+    stand.use([make("long-stride"), make("stride"), make("last-outcome")])
+    stand.learn()
+    assert set(stand.predict(40, AMPLE_S).used) == {"long-stride"}
+
+
+def test_of_algorithms_that_were_never_judged_the_last_outcome_answers_where_it_is_one_of_them():
+    stand = watched(stand_in([make("stride")]), range(20))
+    stand.use([make("long-stride"), make("autoregressive"), make("last-outcome")])
+    stand.learn()
+    assert set(stand.predict(20, AMPLE_S).used) == {"last-outcome"}
 
 
 def test_learning_in_another_thread_gives_the_same_and_what_is_outdated_is_dropped():

@@ -1,5 +1,6 @@
 """A prediction agent on a real log, without processes: what it commits, when, and what it makes of what comes late."""
 
+import json
 from concurrent.futures import Executor, Future
 
 import numpy as np
@@ -12,10 +13,11 @@ from holdfast.log import EpochLog, Quality, Store
 from holdfast.manage.protocol import AssignedAgent
 from holdfast.model.document import check_document
 from holdfast.model.job import Contract, Job, Predicting, Reading, Task
-from holdfast.run import agent_stream
+from holdfast.run import agent_inputs, agent_stream
 from holdfast.run.agent import AgentProcess
+from holdfast.run.agent_inputs import Input, input_rows
 from holdfast.run.agent_terms import check_orders, check_protection
-from holdfast.run.agent_watch import POLL_S, PredictionAgent
+from holdfast.run.agent_watch import CALM_POLL_S, POLL_S, PredictionAgent
 from holdfast.run.outbox import Outbox
 from holdfast.run.rows import read_rows
 from holdfast.run.timeline import Timeline
@@ -41,7 +43,7 @@ class World:
         self.store, self.now_s, self.told = Store(MemoryStore()), 0.0, []
         self.log = EpochLog(self.store)
         self.contract = Contract(protection="prediction", deadline_s=1.0, predicting=Predicting(**terms))
-        self.keys = keys
+        self.keys, self.ahead_s = keys, 0.0
         self.agent = self.new_agent()
 
     def new_agent(self):
@@ -55,10 +57,11 @@ class World:
             stores=[self.store],
             learner=AtOnce(),
             clock=lambda: self.now_s,
+            timer=lambda: self.now_s,  # nothing takes any time, however busy the machine
         )
 
     def commit(self, stream, epoch, rows, quality=Quality.EXACT):
-        box = Outbox(self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, clock=lambda: self.now_s)
+        box = Outbox(self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, clock=lambda: self.now_s + self.ahead_s)
         box.publish(stream, epoch, rows=rows, quality=quality)
 
     def feed(self, epoch):
@@ -105,6 +108,87 @@ def test_a_late_epoch_is_committed_as_predicted_shortly_before_its_deadline():
     assert rows["epoch"].to_pylist() == [13] * 3
     assert all(1300 < seq <= 1400 for seq in rows["seq"].to_pylist())
     assert record.committed_s <= TIMELINE.closes_s(13) + 1.0
+
+
+class Echoing(World):
+    """A PE whose output is its input's, which nobody can foresee."""
+
+    def feed(self, epoch, quality=Quality.EXACT):
+        self.commit("src", epoch, self.said(epoch), quality)
+
+    def make(self, epoch, quality=Quality.EXACT):
+        self.commit("racks", epoch, self.said(epoch), quality)
+
+    @staticmethod
+    def said(epoch):
+        cpu = np.random.default_rng(epoch).uniform(1.0, 99.0, 3)
+        return pa.table({"seq": [100 * epoch + n for n in range(3)], "epoch": [epoch] * 3, "rack": RACKS, "cpu": cpu})
+
+    def predicted(self, epoch):
+        record = self.log.first("racks", 0, epoch=epoch)
+        assert record.quality is Quality.PREDICTED
+        return read_rows(self.store, record.files[0])["cpu"].to_pylist()
+
+
+def test_what_the_input_of_a_late_epoch_says_already_is_taken_from_there():
+    world = Echoing()
+    world.run(range(1, 16))
+    world.run(range(16, 19), makes=False)
+    for epoch in (16, 17, 18):
+        assert world.predicted(epoch) == pytest.approx(world.said(epoch)["cpu"].to_pylist())
+    seen = world.agent.view()["streams"]["racks"]
+    assert seen["last_used"] == {"echo": 3}
+    assert seen["from_input"]["cpu"]["is"] == "mean of src.cpu"
+    assert world.agent.view() == json.loads(json.dumps(world.agent.view()))
+
+
+def test_an_input_that_was_predicted_itself_is_good_enough_to_predict_from():
+    world = Echoing()
+    world.run(range(1, 16))
+    world.now_s = TIMELINE.closes_s(16)
+    world.feed(16, Quality.PREDICTED)
+    world.agent.step()
+    world.now_s += 0.95
+    world.agent.step()
+    assert world.predicted(16) == pytest.approx(world.said(16)["cpu"].to_pylist())
+    world.feed(16)
+    world.make(16)
+    world.run(range(17, 20))
+    assert world.agent.corrected == 1
+
+
+@pytest.mark.parametrize("reason", ["the contract", "absent rows", "many rows", "a lost file", "a broken file"])
+def test_an_input_that_may_not_or_cannot_be_read_leaves_it_to_history(reason, monkeypatch):
+    world = Echoing(from_input=reason != "the contract")
+    world.run(range(1, 16))
+    world.now_s = TIMELINE.closes_s(16)
+    if reason == "many rows":
+        monkeypatch.setattr(agent_inputs, "MOST_ROWS", 2)
+    if reason == "absent rows":
+        world.commit("src", 16, world.said(16).slice(0, 0), Quality.ABSENT)
+    else:
+        world.feed(16)
+    world.agent.step()
+    (file,) = world.log.first("src", 0, epoch=16).files or [None]
+    if reason in ("a lost file", "a broken file"):
+        world.store.remove([file])
+    if reason == "a broken file":
+        world.store.create(file, b"no Parquet")
+    world.now_s += 0.95
+    world.agent.step()
+    world.predicted(16)
+    assert "echo" not in world.agent.view()["streams"]["racks"]["last_used"]
+
+
+def test_of_a_divided_input_only_the_tasks_own_rows_are_read():
+    store = Store(MemoryStore())
+    outbox = Outbox(store, 0, "src/0.0 on n1", TIMELINE, lambda *_: None)
+    outbox.publish("src", 1, rows=Echoing.said(1), quality=Quality.EXACT)
+    shares = [Input(Reading(stream="src", key=("rack",), share=share, of=2), store, 0) for share in range(2)]
+    found = [input_rows([each], 1, final=True) for each in shares]
+    racks = [rack for (table,), exact in found for rack in table["rack"].to_pylist() if exact]
+    assert sorted(racks) == list(RACKS)
+    assert input_rows(shares[:1], 2, final=False) is None
 
 
 def test_while_the_pe_is_away_the_next_epoch_is_predicted_as_soon_as_its_input_is_there():
@@ -301,6 +385,49 @@ def test_an_agent_that_can_say_nothing_or_has_handed_over_looks_no_more_often_th
     assert world.agent.step() == POLL_S
 
 
+def wait(world, until_s):
+    """Let the agent look as often as it wants to until then."""
+    while world.now_s < until_s:
+        world.now_s = min(until_s, world.now_s + world.agent.step())
+
+
+def test_an_agent_whose_pe_is_in_time_looks_a_few_times_a_second():
+    world = World()
+    world.run(range(1, 13))
+    assert world.agent.step() == pytest.approx(0.2)
+    world.agent.change(check_orders({"deadline_s": 30.0}, world.contract, epoch_s=1.0).applied_to(world.contract))
+    assert world.agent.step() == CALM_POLL_S
+
+
+@pytest.mark.parametrize("later_s", [0.0, 0.01, 0.07, 0.13, 0.19])
+def test_however_seldom_it_looks_a_late_epoch_is_predicted_at_its_moment(later_s):
+    world = World()
+    world.run(range(1, 13))
+    wait(world, TIMELINE.closes_s(13) + later_s)
+    fed_s = world.now_s
+    world.feed(13)
+    wait(world, fed_s + 2.0)
+    assert fed_s + 0.8 <= world.log.first("racks", 0, epoch=13).committed_s <= fed_s + 0.81
+
+
+@pytest.mark.parametrize("ahead_s", [-30.0, -3.0, 3.0, 30.0])
+def test_a_node_whose_clock_is_behind_or_ahead_is_not_taken_for_late_and_a_late_one_still_is(ahead_s):
+    world = World()
+    world.ahead_s = ahead_s
+    for epoch in range(1, 31):
+        wait(world, TIMELINE.closes_s(epoch))
+        world.feed(epoch)
+        wait(world, TIMELINE.closes_s(epoch) + 0.3)
+        world.make(epoch)
+    wait(world, TIMELINE.closes_s(31))
+    assert (world.agent.predicted, world.agent.monitor.misses) == (0, 0)
+    assert 0.05 <= world.agent.monitor.usual_s <= 0.6
+    fed_s = world.now_s
+    world.feed(31)
+    wait(world, fed_s + 2.0)
+    assert fed_s + 0.5 <= world.log.first("racks", 0, epoch=31).committed_s <= fed_s + 1.0
+
+
 def test_what_is_predicted_where_nothing_went_in_does_not_reach_into_the_next_epoch_s_seqs():
     world = World()
     world.run(range(1, 13))
@@ -382,6 +509,35 @@ def test_algorithms_are_changed_while_it_runs_and_only_installed_ones():
         check_orders({"deadline_s": 0.5}, world.contract, epoch_s=1.0)
 
 
+def test_all_that_is_wrong_with_a_change_is_told_at_once():
+    contract = Contract(protection="prediction", deadline_s=5.0)
+    with pytest.raises(DocumentError) as caught:
+        check_orders({"from_input": 3, "deadline_s": 0.1, "measure": "x", "speed": 2}, contract, epoch_s=1.0)
+    assert "from_input: wanted true or false, got 3" in caught.value.problems
+    said = "\n".join(caught.value.problems)
+    assert "the deadline of 0.1 s is below the epoch length of 1 s" in said
+    assert "measure wants one of within, mae, rmse, mse, got 'x'" in said
+    assert "speed: is no field" in said
+
+
+def test_algorithms_that_are_changed_while_the_pe_is_away_answer_from_the_next_epoch_on():
+    world = World()
+    for epoch in range(1, 13):
+        world.now_s = TIMELINE.closes_s(epoch)
+        world.feed(epoch)
+        rising = pa.table({"seq": [100 * epoch + 30], "epoch": [epoch], "rack": ["r1"], "cpu": [10.0 * epoch]})
+        world.commit("racks", epoch, rising)
+        world.agent.step()
+    world.run([13], makes=False)
+    change = check_orders({"algorithms": {"long-stride": {"span": 3}}}, world.contract, epoch_s=1.0)
+    world.agent.change(change.applied_to(world.contract))
+    world.agent.step()
+    world.run([14], makes=False)
+    record = world.log.first("racks", 0, epoch=14)
+    assert record.lineage == ("long-stride: 1 values",)
+    assert read_rows(world.store, record.files[0])["cpu"].to_pylist() == pytest.approx([140.0])
+
+
 def test_an_order_that_is_taken_back_leaves_what_the_contract_says(tmp_path):
     world, process = World(), AgentProcess(tmp_path, "n2")
     for revision, orders, deadline_s in ((1, {"deadline_s": 2.0}, 2.0), (2, {"lead_s": 0.1}, 1.0), (3, {"deadline_s": 0.1}, 1.0)):
@@ -435,6 +591,15 @@ def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_
         "PE 'racks': predictor 'nearest-neighbours' needs 62 values of a series before it says anything, and depth lets 1 be kept",
     ):
         assert part in text
+
+
+def test_the_deadline_of_a_job_that_another_feeds_is_not_held_against_a_length_that_only_that_one_knows():
+    contract = Contract(protection="prediction", deadline_s=2.0, predicting=Predicting(depth=1))
+    job = Job(job="j", application="app.py", log="x", contract=contract)
+    fed = TASK.model_copy(update={"reads": (Reading(stream="src", job="feed"),)})
+    with pytest.raises(ProblemsError) as found:
+        check_protection(job, [fed], epoch_s=5.0)
+    assert list(found.value.problems) == ["PE 'racks': depth wants a whole number of at least 2, got 1"]
 
 
 @pytest.mark.parametrize("protection", ["upstream", "prediction"])
