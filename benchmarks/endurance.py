@@ -4,8 +4,8 @@
 
 Bargain Discovery, every operator a PE of its own, over two nodes: an hour of epochs of a second, 100 tuples each, replayed --speed
 times faster. There are 200 tickers; with thousands, what the application itself remembers of them grows all hour long. What the PE
-hosts hold and what lies in the log is read twice a second; the last quarter of the run is compared with the second one (the first
-warms up).
+hosts, the orchestrator and the nodes' controllers hold and what lies in the log is read twice a second; the last quarter of the run
+is compared with the second one (the first warms up).
 """
 
 import argparse
@@ -13,10 +13,12 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
+
+import psutil
 
 from holdfast.model.job import Contract, Feed, Job
 from holdfast.run.cluster import LocalCluster
@@ -56,7 +58,7 @@ def main() -> None:
         print(json.dumps(document, indent=2))
         return
     for what in held:
-        print(f"{what:22} {early[what]:12,.1f} then {late[what]:12,.1f}: {ratios[what]:.2f} (bound {BOUND:g})")
+        print(f"{what:30} {early[what]:12,.1f} then {late[what]:12,.1f}: {ratios[what]:.2f} (bound {BOUND:g})")
     print("holds" if document["holds"] else "does not hold")
 
 
@@ -74,13 +76,15 @@ def endure(trace: Path, work: Path, *, speed: float) -> tuple[dict[str, list[flo
     held: dict[str, list[float]] = {}
     with LocalCluster(work, nodes=2) as cluster:
         cluster.start()
-        ran = run_job(job, layout_of(job), cluster, show=reader(held, work / "log"))
+        ran = run_job(job, layout_of(job), cluster, show=reader(held, cluster, work / "log"))
     if ran.state != "completed":
         raise SystemExit(f"the run ended as {ran.state}: {ran.reason}")
     return held, ran.seconds
 
 
-def reader(held: dict[str, list[float]], log: Path) -> Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]:
+def reader(
+    held: dict[str, list[float]], cluster: LocalCluster, log: Path
+) -> Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]:
     """Keeps a reading every half second, and says every half minute how far it is."""
     last, said = [0.0], [0.0]
 
@@ -92,8 +96,10 @@ def reader(held: dict[str, list[float]], log: Path) -> Callable[[dict[str, Any],
         files = [found for found in log.rglob("*") if found.is_file()]
         now = {
             "memory of hosts (MiB)": sum(host["memory_bytes"] for host in hosts) / 2**20,
-            "open files": sum(host["files"] for host in hosts),
-            "threads": sum(host["threads"] for host in hosts),
+            "open files of hosts": sum(host["files"] for host in hosts),
+            "threads of hosts": sum(host["threads"] for host in hosts),
+            **of_processes("orchestrator", [cluster.pid("orchestrator")]),
+            **of_processes("controllers", [cluster.pid(name) for name in cluster.names]),
             "files in the log": len(files),
             "log (MiB)": sum(_size(found) for found in files) / 2**20,
         }
@@ -107,6 +113,16 @@ def reader(held: dict[str, list[float]], log: Path) -> Callable[[dict[str, Any],
             print(f"{at}: {', '.join(f'{what} {value:,.1f}' for what, value in now.items())}", file=sys.stderr)
 
     return show
+
+
+def of_processes(whose: str, pids: Sequence[int]) -> dict[str, float]:
+    """What processes hold, without those that they have started."""
+    found = [psutil.Process(pid) for pid in pids]
+    return {
+        f"memory of {whose} (MiB)": sum(process.memory_info().rss for process in found) / 2**20,
+        f"open files of {whose}": sum(process.num_fds() for process in found),
+        f"threads of {whose}": sum(process.num_threads() for process in found),
+    }
 
 
 def _size(path: Path) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from holdfast.manage.supervisors import Activate, Decision, Note, ReplicaView
 from holdfast.model.job import Task
 from holdfast.plan.laar.strategy import Activation, Strategy
-from holdfast.run.heads import Heads
+from holdfast.run.heads import Heads, streams_of
 
 STEADY_EPOCHS = 5
 """For how many epochs in a row the load must be lighter before fewer hosts are thought to do."""
@@ -15,28 +15,30 @@ STEADY_EPOCHS = 5
 LIVING = ("running", "starting", "placed", "idle")
 
 
-@dataclass
 class RateMonitor:
-    """The rates of the sources, in tuples per second of the wall clock, read off their newest epochs in the log."""
+    """The rates of the sources, in tuples per second of the wall clock, read off their newest epochs in the log; of a source that
+    another job feeds, in that job's log."""
 
-    heads: Heads
-    sources: Mapping[str, int]
+    def __init__(self, heads: Heads, tasks: Sequence[Task]) -> None:
+        self._timeline = heads.timeline
+        sources = {stream for task in tasks for stream in task.makes if task.kind == "source"}
+        sources |= {reading.name or "" for task in tasks for reading in task.reads if reading.job is not None}
+        self._streams = {key: place for key, place in streams_of(tasks, heads).items() if key[0] in sources}
 
     def rates(self) -> tuple[int, dict[str, float]] | None:
         """The newest epoch that every source has committed, and each source's rate in it; None before the first, and while that
         epoch has been trimmed already."""
-        log, timeline = self.heads.log, self.heads.timeline
-        heads = (self.heads.of(source, task) for source, tasks in self.sources.items() for task in range(tasks))
-        epoch = min(heads, default=timeline.first - 1)
-        if epoch < timeline.first:
+        newest = (heads.of(stream, task) for (_, task), (heads, stream) in self._streams.items())
+        epoch = min(newest, default=self._timeline.first - 1)
+        if epoch < self._timeline.first:
             return None
-        seconds = timeline.epoch_s / timeline.speed
+        seconds = self._timeline.epoch_s / self._timeline.speed
         found: dict[str, float] = {}
-        for source, tasks in self.sources.items():
-            records = [log.newest(source, task, epoch=epoch) for task in range(tasks)]
-            if any(record is None for record in records):
+        for (source, task), (heads, stream) in self._streams.items():
+            record = heads.log.newest(stream, task, epoch=epoch)
+            if record is None:
                 return None
-            found[source] = sum(record.rows for record in records if record is not None) / seconds
+            found[source] = found.get(source, 0.0) + record.rows / seconds
         return epoch, found
 
 

@@ -17,7 +17,7 @@ from holdfast.model.topology import Topology
 from holdfast.plan.ppa import Frontier, Measure, internal_completeness, output_fidelity
 from holdfast.plan.ppa.adapt import adapt
 from holdfast.run.activation import LIVING
-from holdfast.run.heads import Heads
+from holdfast.run.heads import Heads, streams_of
 from holdfast.run.timeline import Timeline
 
 WINDOW = 60
@@ -42,11 +42,7 @@ class TaskRates:
     _read: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        own = Heads(self.log, self.timeline)
-        self._streams = {(stream, task.task): (own, stream) for task in self.tasks for stream in task.makes}
-        heads = {name: Heads(log, self.timeline) for name, log in self.others.items()}
-        for reading in (reading for task in self.tasks for reading in task.reads if reading.job in heads):
-            self._streams |= {(reading.name or "", number): (heads[reading.job or ""], reading.stream) for number in reading.tasks}
+        self._streams = streams_of(self.tasks, Heads(self.log, self.timeline, self.others))
 
     def look(self) -> None:
         """Take note of the epochs that have been committed since the last look."""

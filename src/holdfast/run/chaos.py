@@ -1,18 +1,19 @@
 """Bringing about what a fault schedule says, on the processes of a local cluster."""
 
 import errno
-import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.manage.client import ClientError, OrchestratorAway
 from holdfast.manage.files import leave_order
 from holdfast.model.job import Task
 from holdfast.model.schedule import Schedule, ScheduledFault
@@ -20,6 +21,8 @@ from holdfast.run.cluster import LocalCluster
 from holdfast.run.history import History
 
 BALLAST = "ballast"
+ASK_S = 1.0
+"""How long an orchestrator may take to bring about a fault."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,12 @@ class Chaos:
             self._ends.remove(end)
             end.undo()
             self._history.tell("mended", {"what": end.what})
-        while self._waiting and self._waiting[0].at_s <= now_s:
-            self._strike(self._waiting.pop(0), now_s)
+        for fault in [fault for fault in self._waiting if fault.at_s <= now_s]:
+            try:
+                self._strike(fault, now_s)
+            except OrchestratorAway:
+                continue  # it is asked again at the next look: it may be what another fault has struck
+            self._waiting.remove(fault)
 
     def mend(self) -> None:
         """End everything that lasts, now; where one thing cannot be undone, the others are all the same."""
@@ -158,17 +165,26 @@ class Chaos:
                 cluster.signal_host(target, signal.SIGSTOP)
                 return lambda: cluster.signal_host(target, signal.SIGCONT)
             case "hog", _:
-                return _hogged()
+                return _hogged(HOGS * max(1, round(cluster.cores)))
             case "stall", ("controller" | "orchestrator"):
                 cluster.signal(target, signal.SIGSTOP)
                 return lambda: cluster.signal(target, signal.SIGCONT)
             case "cut", _:
-                cluster.client.inject({"fault": "cut-node", "node": target, "settings": {"for_s": fault.for_s}})
+                self._inject({"fault": "cut-node", "node": target, "settings": {"for_s": fault.for_s}})
                 return None
             case "fill", _:
                 return _filled(Path(self._log))
             case _:
                 raise HoldfastError(f"there is no way to bring about: {fault.kind} {fault.what}")
+
+    def _inject(self, fault: Mapping[str, Any]) -> None:
+        """Let the orchestrator bring about a fault. Raises OrchestratorAway, soon: other faults must end in time."""
+        try:
+            self._cluster.client.inject(fault, limit_s=ASK_S)
+        except ClientError as error:
+            if error.status != 503:
+                raise
+            raise OrchestratorAway(str(error)) from error
 
     def _tell_hosts(self, fault: ScheduledFault, target: str) -> str:
         """Faults of single replicas: every PE host is told, those that have one obey and say so. Returns the order's name."""
@@ -176,12 +192,14 @@ class Chaos:
         return leave_order(map(self._cluster.node_work, self._cluster.names), order, at_s=self._clock())
 
 
-HOG = (sys.executable, "-c", "while True: pass")
+HOG = (sys.executable, "-c", "import os; run = os.getppid()\nwhile os.getppid() == run: sum(range(10_000))")
+HOGS = 2
+"""Busy processes for each core of a node that is hogged. They share the machine with all its nodes: no core is a node's own."""
 
 
-def _hogged() -> Callable[[], None]:
-    """Keep every core of the machine busy twice over; what ends that."""
-    hogs = [subprocess.Popen(HOG) for _ in range(2 * (os.cpu_count() or 1))]
+def _hogged(count: int) -> Callable[[], None]:
+    """Have so many processes that take all the CPU time they can get; what ends them."""
+    hogs = [subprocess.Popen(HOG) for _ in range(count)]
 
     def end() -> None:
         for hog in hogs:
@@ -195,13 +213,8 @@ MOST_BALLAST = 1 << 30
 
 
 def _filled(log: Path) -> Callable[[], None]:
-    """Fill the disk that the log is on. Only a small one of its own: others may live on a large one."""
-    free = shutil.disk_usage(log).free
-    if free > MOST_BALLAST:
-        raise HoldfastError(
-            f"the log's disk at '{log}' has {free >> 20} MiB free; only a disk of its own with less than "
-            f"{MOST_BALLAST >> 20} MiB is filled: mount one for the log (such as a tmpfs of 64 MiB)"
-        )
+    """Fill the disk that the log is on."""
+    _require_fillable(str(log))
     ballast = log / BALLAST
     with ballast.open("wb", buffering=0) as file:
         try:
@@ -213,17 +226,44 @@ def _filled(log: Path) -> Callable[[], None]:
     return lambda: ballast.unlink(missing_ok=True)
 
 
-def check_targets(schedule: Schedule, tasks: Sequence[Task], cluster: LocalCluster, *, log: str) -> None:
-    """Raise HoldfastError unless every fault's target is there."""
+def _require_fillable(log: str) -> None:
+    """Raise HoldfastError unless the log's disk may be filled. Only a small one of its own: others may live on a large one."""
+    if "://" in log:
+        raise HoldfastError(f"a fault fills the log's disk, but the log is at '{log}', which has none; give it a folder")
+    folder = next(path for path in (Path(log).absolute(), *Path(log).absolute().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    if free > MOST_BALLAST:
+        raise HoldfastError(
+            f"a fault fills the log's disk, but that at '{log}' has {free >> 20} MiB free; only a disk of its own with less than "
+            f"{MOST_BALLAST >> 20} MiB is filled: mount one for the log (such as a tmpfs of 64 MiB)"
+        )
+
+
+def faults_for(schedule: Schedule, tasks: Sequence[Task], cluster: LocalCluster, *, log: str) -> list[ScheduledFault]:
+    """The faults of a schedule, drawn for a job on a cluster. Raises ProblemsError for all that cannot be brought about there."""
+    pes = [task.name for task in tasks if task.kind == "operators"]
+    faults = schedule.drawn(tasks=[task.name for task in tasks], nodes=cluster.names, pes=pes)
     known = {task.pe for task in tasks} | {task.name for task in tasks}
-    for fault in schedule.faults:
-        if fault.kind == "fill" and "://" in log:
-            raise HoldfastError(f"a fault fills the log's disk, but the log is at '{log}', which has none; give it a folder")
-        for target in fault.target:
-            if fault.what == "pe" and target not in known and target.rsplit(".", 1)[0] not in known:
-                raise HoldfastError(f"a fault strikes PE '{target}'; the job has: {', '.join(sorted(known))}")
-            if fault.what in ("host", "node", "controller"):
-                _nodes(target, cluster)
+    problems: list[str] = []
+    for fault in faults:
+        try:
+            _require_possible(fault, known, cluster, log=log)
+        except HoldfastError as error:
+            problems.append(str(error))
+    if problems:
+        raise ProblemsError("the fault schedule", list(dict.fromkeys(problems)))
+    return faults
+
+
+def _require_possible(fault: ScheduledFault, known: Collection[str], cluster: LocalCluster, *, log: str) -> None:
+    """Raise HoldfastError where a fault's target is not there, or may not be struck."""
+    if fault.kind == "fill":
+        _require_fillable(log)
+    for target in fault.target:
+        if fault.what == "pe" and target not in known and target.rsplit(".", 1)[0] not in known:
+            raise HoldfastError(f"a fault strikes PE '{target}'; the job has: {', '.join(sorted(known))}")
+        if fault.what in ("host", "node", "controller"):
+            _nodes(target, cluster)
 
 
 def _nodes(target: str, cluster: LocalCluster) -> list[str]:

@@ -26,9 +26,18 @@ class Checkpoints:
         self._store = store
 
     def save(self, task: str, head: Head) -> None:
-        """Store a state, unless that epoch's is there already, and forget those before the last one."""
+        """Store a state, unless that epoch's is there already, and forget those before the last one, and who asked for it."""
         self._store.create(_name(task, head.epoch), _encoded(head))
         self._store.remove([_name(task, epoch) for epoch in self._epochs(task)[: -self.KEPT]])
+        if self.is_asked(task):
+            self._store.remove([_asked(task)])
+
+    def ask(self, task: str) -> None:
+        """Ask whoever runs a task for a checkpoint of where it is now."""
+        self._store.create(_asked(task), b"")
+
+    def is_asked(self, task: str) -> bool:
+        return self._store.read(_asked(task)) is not None
 
     def latest(self, task: str) -> Head | None:
         """The newest state that a task can start from, or None where it has to start from nothing."""
@@ -55,6 +64,10 @@ class Checkpoints:
 
 def _name(task: str, epoch: int) -> str:
     return f"checkpoints/{quote(task, safe='')}/{epoch:020d}"
+
+
+def _asked(task: str) -> str:
+    return f"asked/{quote(task, safe='')}"
 
 
 def _encoded(head: Head) -> bytes:

@@ -4,18 +4,21 @@
 """
 
 import json
+import math
 import os
 import signal
 import time
 from pathlib import Path
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.agent_processes import FOLDER
 from holdfast.manage.client import Client
 from holdfast.manage.cluster import HOLDFAST, Cluster
 from holdfast.manage.hosts import living_host
+from holdfast.manage.keeper import kill_hosts
 
 START_S = 120.0
+REVIVE_S = 2.0
+"""How long a process that was started again, and ended again, waits for its next start."""
 
 
 class LocalCluster(Cluster):
@@ -36,7 +39,8 @@ class LocalCluster(Cluster):
     ) -> None:
         super().__init__(work, serve_options=["--beat", str(beat_s), "--lost-after", str(lost_after_s), "--faults"])
         self.names = [f"n{number}" for number in range(1, nodes + 1)]
-        self.racks = racks
+        self.racks, self.cores = racks, cores
+        self._revived_s: dict[str, float] = {}
         self._spark = ["--cores", str(cores), "--memory", memory, *(["--master", master] if master else [])]
         self._spark += ["--spark-ui"] if spark_ui else []
 
@@ -74,23 +78,15 @@ class LocalCluster(Cluster):
         """SIGKILL to everything of a node at once."""
         if self.runs(name):
             self.kill(name)
-        self.kill_host(name)
-        for pid in self.agents(name):
-            os.killpg(pid, signal.SIGKILL)
+        kill_hosts(self.node_work(name))
 
-    def agents(self, name: str) -> list[int]:
-        """The process numbers of a node's prediction agents that live."""
-        found = (living_host(folder) for folder in sorted((self.node_work(name) / FOLDER).glob("*")))
-        return [pid for pid in found if pid is not None]
-
-    def close(self) -> None:
-        """End everything that was started here."""
-        try:
-            super().close()
-        finally:
-            for name in self.names:
-                for pid in self.agents(name):
-                    os.killpg(pid, signal.SIGKILL)
+    def revive(self) -> None:
+        """Start again what somebody else has killed; what was killed here stays dead until it is started here."""
+        for name, process in list(self._processes.items()):
+            ended = process.poll() is not None and self._processes.get(name) is process
+            if ended and time.monotonic() - self._revived_s.get(name, -math.inf) > REVIVE_S:
+                self._revived_s[name] = time.monotonic()
+                self.start_orchestrator() if name == "orchestrator" else self.start_node(name)
 
     def signal_host(self, name: str, what: signal.Signals) -> None:
         """A signal to a node's PE host, its JVM and its workers."""
@@ -117,6 +113,8 @@ class LocalCluster(Cluster):
                     raise HoldfastError(f"node '{name}' cannot start Spark: {status['error']}")
                 if status.get("ready"):
                     waiting.remove(name)
+                elif not self.runs(name):
+                    raise HoldfastError(f"node '{name}' ended before it was ready; {self.said(name)}")
             if waiting and time.monotonic() > ends:
                 log = self.node_work(waiting[0]) / "host.log"
                 raise HoldfastError(f"node '{waiting[0]}' was not ready after {START_S:g} s; see {log}; {self.said(waiting[0])}")

@@ -31,12 +31,12 @@ def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks:
 
     Due of an epoch is what each task's inputs have in their final records. It was processed in time as far as it was in the
     first records, and only by a task that made a first record itself: one that was stood in for has only a final one, or none. A
-    predicted epoch was made by nobody.
+    predicted or absent epoch was made by nobody.
     """
     first: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     final: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:
-        if event.kind == "commit" and event.about["quality"] != "predicted":
+        if event.kind == "commit" and event.about["quality"] not in ("predicted", "absent"):
             into = first if event.about["as"] == "first" else final
             into[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
     due = done = 0.0
@@ -59,6 +59,23 @@ def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks:
                 done += 0.0 if epoch in later else min(rows, first[key].get(epoch, 0)) / of
             unknown += not known
     return Completeness(done / due, unknown) if due else None
+
+
+def never_processed(events: Iterable[Event], *, tasks: Sequence[Task]) -> float:
+    """The rows that reached tasks and of which these made nothing, neither in time nor later."""
+    made: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
+    for event in events:
+        if event.kind == "commit" and event.about["quality"] not in ("predicted", "absent"):
+            made[event.about["stream"], event.about["task"]][event.about["epoch"]] = event.about["rows"]
+    lost = 0.0
+    for task in tasks:
+        if task.kind != "operators":
+            continue
+        own = {epoch for stream in task.makes for epoch in made[stream, task.task]}
+        for reading in (reading for reading in task.reads if reading.job is None):
+            came = [each for number in reading.tasks for each in made[reading.stream, number].items()]
+            lost += sum(rows / reading.of for epoch, rows in came if epoch not in own)
+    return lost
 
 
 def completeness_kept(found: Completeness | None, *, promised: float) -> Verdict:

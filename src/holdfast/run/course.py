@@ -96,7 +96,7 @@ def _made(
     """Each epoch that a task made itself, or a sink let go: the moment, the task's name, the epoch."""
     for event in events:
         about = event.about
-        if event.kind == "commit" and not about["producer"].startswith(AGENT):
+        if event.kind == "commit" and about["quality"] != "absent" and not about["producer"].startswith(AGENT):
             name = makers.get((about["stream"], about["task"]))
         elif event.kind == "output":
             name = sinks.get(about["sink"])

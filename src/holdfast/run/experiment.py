@@ -9,17 +9,28 @@ from typing import Any
 from urllib.parse import quote
 
 from holdfast.errors import HoldfastError
-from holdfast.log import Store
-from holdfast.manage.client import Client, ClientError, OrchestratorAway
+from holdfast.execute.trace import require_there
+from holdfast.log import Quality, Store
+from holdfast.manage.client import ClientError, OrchestratorAway
+from holdfast.model.columns import read_columns
 from holdfast.model.job import Job, Layout, Task
+from holdfast.model.load import load_app
 from holdfast.model.schedule import Schedule
-from holdfast.run.chaos import Chaos, check_targets
+from holdfast.run.chaos import Chaos, faults_for
 from holdfast.run.cluster import LocalCluster
 from holdfast.run.history import Event, History, read_history
+from holdfast.run.stand_in import ABSENT, PRODUCER
 from holdfast.run.timeline import Timeline, timeline_of
+from holdfast.run.view import complaints
 
 ENDS = ("completed", "canceled", "failed")
 LOOK_S = 0.25
+SPARE_EPOCHS = 3
+"""A job may stand still for the time of so many epochs beside all else: where epochs are long, so is the silence between them."""
+
+BEGIN_S = 600.0
+"""How long a job may take to begin: what is loaded, planned and compiled then says nothing of how far it is, and on a machine with
+too much to do it takes minutes."""
 
 Show = Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]
 """Shows how it goes: the job's story, the nodes, the timeline once there is one."""
@@ -51,29 +62,22 @@ def run_job(
 ) -> Ran:
     """Submit a job to a started cluster and follow it to its end; the schedule's times count from the opening of its first epoch.
 
-    `for_s` cancels a job that has no end. Raises HoldfastError when the job does nothing for `settle_s` seconds, or the
-    orchestrator does not answer for as long (and for as long as a fault may last).
+    `for_s` cancels a job that has no end. One that, once it has begun, does nothing for `settle_s` seconds and the time of some
+    epochs has failed. Raises HoldfastError when the orchestrator does not answer for as long. The time that a fault may last counts
+    for neither.
     """
     assert job.log is not None
-    schedule = schedule or Schedule()
-    check_targets(schedule, layout.tasks, cluster, log=job.log)
+    faults = faults_for(schedule or Schedule(), layout.tasks, cluster, log=job.log)
     history = History(cluster.work / "history-run.jsonl", "run")
     client, since_s = cluster.client, time.time()
     number = client.submit(job)
     listener = _Listener(cluster, history, number, since_s=since_s)
-    faults = schedule.drawn(
-        tasks=[task.name for task in layout.tasks],
-        nodes=cluster.names,
-        pes=[task.name for task in layout.tasks if task.kind == "operators"],
-    )
     seen = _Seen()
     chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
     begun = time.monotonic()
     try:
-        away_s = settle_s + max((fault.for_s or fault.back_after_s or 0.0 for fault in faults), default=0.0)
-        story, timeline = _follow(
-            client, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, away_s=away_s, show=show
-        )
+        settle_s += max((fault.lasts_s or 0.0 for fault in faults), default=0.0)
+        story, timeline = _follow(cluster, number, Store(job.log), chaos, seen, for_s=for_s, settle_s=settle_s, show=show)
     finally:
         chaos.stop()
         listener.stop()
@@ -86,7 +90,7 @@ def run_job(
 
 
 def _follow(
-    client: Client,
+    cluster: LocalCluster,
     number: int,
     store: Store,
     chaos: Chaos,
@@ -94,22 +98,23 @@ def _follow(
     *,
     for_s: float | None,
     settle_s: float,
-    away_s: float,
     show: Show | None,
 ) -> tuple[dict[str, Any], Timeline | None]:
+    client = cluster.client
     timeline: Timeline | None = None
-    moved: tuple[float, object] = (time.monotonic(), None)
+    movement = _Movement(settle_s)
     answered = time.monotonic()
     story: dict[str, Any] = {}
     while True:
         chaos.check()
+        cluster.revive()
         try:
             story, nodes = client.job(number), client.nodes()
         except (OrchestratorAway, ClientError) as error:
             if isinstance(error, ClientError) and error.status != 503:
                 raise
-            if time.monotonic() - answered > away_s:
-                raise HoldfastError(f"the orchestrator has not answered for {away_s:g} s: {error}") from error
+            if time.monotonic() - answered > settle_s:
+                raise HoldfastError(f"the orchestrator has not answered for {settle_s:g} s: {error}") from error
             time.sleep(LOOK_S)
             continue
         answered = time.monotonic()
@@ -125,15 +130,30 @@ def _follow(
         if for_s is not None and timeline is not None and time.time() > timeline.opened_s + for_s and story["state"] == "running":
             client.cancel(number)
             for_s = None
-        progress = [(r["state"], (r["status"] or {}).get("clean")) for task in story["tasks"] for r in task["replicas"]]
-        if progress != moved[1]:
-            moved = time.monotonic(), progress
-        elif time.monotonic() - moved[0] > settle_s:
-            stuck = ", ".join(
-                sorted({f"{t['task']} {r['state']} {r['error'] or ''}".strip() for t in story["tasks"] for r in t["replicas"]})
-            )
-            raise HoldfastError(f"job '{story['name']}' has not moved for {settle_s:g} s (it is {story['state']}): {stuck}")
+        if (stuck := movement.look(story, timeline)) is not None:
+            return {**story, "state": "failed", "reason": stuck}, timeline
         time.sleep(LOOK_S)
+
+
+class _Movement:
+    """Since when a job has stood still: none of its replicas has changed its state or got further."""
+
+    def __init__(self, settle_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settle_s, self._clock = settle_s, clock
+        self._since_s = clock()
+        self._at: list[tuple[str, int | None]] | None = None
+
+    def look(self, story: dict[str, Any], timeline: Timeline | None) -> str | None:
+        """What there is to say of a job that has stood still for too long; None while it has not."""
+        at = [(r["state"], (r["status"] or {}).get("clean")) for task in story["tasks"] for r in task["replicas"]]
+        if at != self._at:
+            self._since_s, self._at = self._clock(), at
+        limit_s = BEGIN_S if timeline is None else self._settle_s + SPARE_EPOCHS * timeline.epoch_s / timeline.speed
+        if self._clock() - self._since_s <= limit_s:
+            return None
+        states = {f"{task['task']} {replica['state']}" for task in story["tasks"] for replica in task["replicas"]}
+        said = f"job '{story['name']}' has not moved for {limit_s:g} s (it is {story['state']})"
+        return "; ".join([f"{said}: {', '.join(sorted(states))}", *complaints(story)])
 
 
 @dataclass
@@ -184,6 +204,14 @@ class _Listener:
         if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
             task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]
             self._history.tell("detected", {"tasks": [task], "node": happened.get("node"), "replica": happened["replica"]})
+        for stream, epoch, closed_s in happened["data"].get(ABSENT, ()):
+            self._note_absent(happened, stream, epoch, closed_s)
+
+    def _note_absent(self, happened: dict[str, Any], stream: str, epoch: int, closed_s: float) -> None:
+        """A commit as producers tell of theirs: what is absent, the orchestrator has committed."""
+        number = int(happened["data"]["task"].rpartition("/")[2])
+        made = {"stream": stream, "task": number, "epoch": epoch, "as": "first", "quality": Quality.ABSENT.value, "rows": 0}
+        self._history.tell("commit", {**made, "closed_s": closed_s, "producer": PRODUCER}, at_s=happened["at_s"])
 
 
 def new_folder(work: Path) -> Path:
@@ -194,13 +222,38 @@ def new_folder(work: Path) -> Path:
     return work.resolve()
 
 
+def require_nodes(layout: Layout, nodes: int) -> None:
+    """Raise HoldfastError where so many nodes are too few: replicas of one task, and the hosts of a strategy, have a node each."""
+    most = max(layout.tasks, key=lambda task: task.replicas)
+    hosts = sorted({host for hosts in layout.hosts.values() for host in hosts})
+    if most.replicas > nodes:
+        raise HoldfastError(
+            f"{most.name} wants {most.replicas} replicas, each on a node of its own, and --nodes is {nodes}; give more nodes"
+        )
+    if len(hosts) > nodes:
+        raise HoldfastError(f"the strategy is for {len(hosts)} hosts ({', '.join(hosts)}), and --nodes is {nodes}; give more nodes")
+
+
+def require_fed(job: Job) -> None:
+    """Raise HoldfastError where a source has neither a trace to read nor a reader, or the trace's columns cannot be mapped."""
+    assert job.application is not None
+    sources = load_app(job.application).graph().sources
+    if job.feed.trace is not None:
+        require_there(job.feed.trace)
+        read_columns(Path(job.feed.columns) if job.feed.columns else None, [source.name for source in sources])
+        return
+    bare = [f"source '{source.name}' ({source.origin}) has no reader" for source in sources if source.reader is None]
+    if bare:
+        raise HoldfastError(f"{'; '.join(bare)}; give a --trace to replay, or the source its reader (reader=...)")
+
+
 def require_new(job: Job, layout: Layout) -> None:
     """Raise HoldfastError where a job's log or output has been written to before: what this run's history does not tell of cannot
     be judged by it."""
     assert job.log is not None and job.out is not None
     if timeline_of(Store(job.log)) is not None:
         raise HoldfastError(f"the log at '{job.log}' is that of an earlier run; give another --log, or remove it")
-    out = Store(job.out)
+    out = Store(job.out, what="output")
     for sink in sorted(task.pe for task in layout.tasks if task.kind == "sink"):
         if any(out.names(f"{quote(sink, safe='')}/")):
             raise HoldfastError(f"'{job.out}' has the output of an earlier run at '{sink}'; give another --out, or remove it")

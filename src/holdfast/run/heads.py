@@ -1,10 +1,10 @@
 """How far each stream of a job has come, found again cheaply at every look; and since when a task could have gone on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from holdfast.log import EpochLog
-from holdfast.model.job import Task
+from holdfast.model.job import Reading, Task
 from holdfast.run.timeline import Timeline
 
 
@@ -35,10 +35,37 @@ class Heads:
             return self.timeline.closes_s(epoch)
         times: list[float] = []
         for reading in task.reads:
-            log = self.log if reading.job is None else self.others.get(reading.job)
+            log = self._log_of(reading)
             for number in reading.tasks:
                 record = log.first(reading.stream, number, epoch=epoch) if log is not None else None
                 if record is None:
                     return None
                 times.append(record.committed_s)
         return max(times)
+
+    def has_work(self, task: Task, *, live: int, clean: int, now_s: float) -> bool:
+        """Whether a task whose heads are at these epochs could go on: a source's next epoch is over, or all inputs of the next one
+        have come, or their final records. False where an input is in a log that is not looked at here."""
+        if not task.reads:
+            return (self.timeline.last is None or live < self.timeline.last) and self.timeline.closes_s(live + 1) <= now_s
+        inputs = [(self._log_of(reading), reading.stream, number) for reading in task.reads for number in reading.tasks]
+        first = (log is not None and log.first(stream, number, epoch=live + 1) is not None for log, stream, number in inputs)
+        final = (log is not None and log.final(stream, number, epoch=clean + 1) is not None for log, stream, number in inputs)
+        return all(first) or all(final)
+
+    def _log_of(self, reading: Reading) -> EpochLog | None:
+        return self.log if reading.job is None else self.others.get(reading.job)
+
+
+Streams = dict[tuple[str, int], tuple[Heads, str]]
+"""Where streams are found, by the name that the job has for each and the number of the task: in which log, under which name."""
+
+
+def streams_of(tasks: Iterable[Task], own: Heads) -> Streams:
+    """Every stream that a job makes or another job feeds it with, in the log that has it."""
+    listed = list(tasks)
+    found: Streams = {(stream, task.task): (own, stream) for task in listed for stream in task.makes}
+    theirs = {name: Heads(log, own.timeline) for name, log in own.others.items()}
+    for reading in (reading for task in listed for reading in task.reads if reading.job in theirs):
+        found |= {(reading.name or "", number): (theirs[reading.job or ""], reading.stream) for number in reading.tasks}
+    return found

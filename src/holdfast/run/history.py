@@ -34,8 +34,10 @@ class History:
         self._lock = threading.Lock()
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
-    def tell(self, kind: str, about: dict[str, object]) -> None:
-        line = json.dumps({"at_s": round(time.time(), 4), "by": self._by, "kind": kind, **about}, default=str)
+    def tell(self, kind: str, about: dict[str, object], *, at_s: float | None = None) -> None:
+        """Write what has happened now, or at a moment that is told."""
+        moment = round(time.time() if at_s is None else at_s, 4)
+        line = json.dumps({"at_s": moment, "by": self._by, "kind": kind, **about}, default=str)
         with self._lock:
             self._file.write(line + "\n")
             if self._file.tell() >= self._most:

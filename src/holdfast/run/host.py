@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no types
 from pyspark.sql import SparkSession
 
 from holdfast.errors import HoldfastError, LogError, MachineError
@@ -28,8 +29,11 @@ from holdfast.manage.protocol import Assigned, Assignment, HostStatus, ReplicaSt
 from holdfast.run.history import History
 from holdfast.run.job import RunningJob
 from holdfast.run.loop import Loop
+from holdfast.run.rehearsal import rehearse
 
 TICK_S = 0.05
+STANDBY_S = 5.0
+"""A host that had no work for so long after its start is a standby."""
 BEAT_S = 0.25
 USAGE_BEATS = 8
 ORDER_S = 5.0
@@ -93,6 +97,7 @@ class Host:
         if self._spark.sparkContext.uiWebUrl is not None:
             self._about = {"spark_ui": self._spark.sparkContext.uiWebUrl}
         self._tell("host", {"pid": os.getpid(), "node": self._node, "what": "ready", **self._about})
+        threading.Thread(target=self._stand_by, name="rehearsal", daemon=True).start()
         while not self.stopping.wait(TICK_S):
             self._follow()
             self._obey_faults()
@@ -100,6 +105,19 @@ class Host:
             loop.stop(wait_s=2.0)
         self._write_status()
         self._spark.stop()
+
+    def _stand_by(self) -> None:
+        """Rehearse, unless there is work: that is a rehearsal itself."""
+        assert self._spark is not None
+        if self.stopping.wait(STANDBY_S) or self._assignment.replicas:
+            return
+        before_s = _cpu_s(self._family())
+        try:
+            rehearse(self._spark)
+        except (HoldfastError, Py4JError) as error:  # whoever takes over will meet it too, and say so
+            print(f"could not rehearse: {error}", file=sys.stderr, flush=True)
+        else:
+            self._tell("rehearsed", {"node": self._node, "cpu_s": round(_cpu_s(self._family()) - before_s, 2)})
 
     def _follow(self) -> None:
         path = self._work / "assignment.json"
@@ -132,6 +150,8 @@ class Host:
                 self._start(assigned)
         for number in set(self._jobs) - {assigned.job for assigned in wanted.values()}:
             del self._jobs[number]
+        for number, job in self._jobs.items():
+            job.is_left(self._assignment.jobs[number].get("left"))
 
     @staticmethod
     def _outdated(loop: Loop, wanted: Assigned | None) -> bool:
@@ -153,6 +173,7 @@ class Host:
             assigned,
             lambda assigned, stopped: self._job(assigned.job).worker(assigned, stopped),
             ranked=lambda worker, rank: self._job(assigned.job).ranked(worker, rank),
+            woken=lambda worker: self._job(assigned.job).woken(worker),
             cancel=lambda: cancel(group),
         )
         self._refused.pop(assigned.key, None)
@@ -227,8 +248,7 @@ class Host:
         loops = dict(self._loops)
         replicas = [loop.status() for loop in loops.values()]
         replicas += [status for key, status in list(self._refused.items()) if key not in loops]
-        with self._process.oneshot():
-            family = [self._process, *self._process.children(recursive=True)]
+        family = self._family()
         status = HostStatus(
             pid=os.getpid(),
             started_s=self._started_s,
@@ -238,7 +258,7 @@ class Host:
             term=self._carried_out[0],
             generation=self._carried_out[1],
             replicas=tuple(replicas),
-            cpu_s=_total(family, lambda p: sum(p.cpu_times()[:2])),
+            cpu_s=_cpu_s(family),
             memory_bytes=int(_total(family, lambda p: p.memory_info().rss)),
             threads=int(_total(family, lambda p: p.num_threads())),
             files=int(_total(family, lambda p: p.num_fds())),
@@ -249,6 +269,10 @@ class Host:
             temporary.write_text(status.model_dump_json())
             temporary.replace(self._work / "host.json")
         return status
+
+    def _family(self) -> list[psutil.Process]:
+        with self._process.oneshot():
+            return [self._process, *self._process.children(recursive=True)]
 
     def _tell(self, kind: str, about: dict[str, Any]) -> None:
         with _outliving_a_full_disk():
@@ -265,6 +289,10 @@ def _outliving_a_full_disk() -> Iterator[None]:
             raise
         with suppress(OSError):
             print(f"cannot say how it goes: {error}; trying again", file=sys.stderr, flush=True)
+
+
+def _cpu_s(family: list[psutil.Process]) -> float:
+    return _total(family, lambda p: sum(p.cpu_times()[:2]))
 
 
 def _total(family: list[psutil.Process], of: Any) -> float:

@@ -77,7 +77,7 @@ class HungReplicas:
         if still.for_s < (LEAST_S if still.until_s is None else still.until_s):
             return False
         task = self._named[replica.task]
-        if not self._has_work(task, mark, now_s):
+        if not self._heads.has_work(task, live=mark.live, clean=mark.clean, now_s=now_s):
             self._still[replica.key] = _Still(mark)
             return False
         if still.until_s is None:
@@ -92,16 +92,6 @@ class HungReplicas:
         self._again[replica.key] = max(furthest, still.mark.live), 1 if further else times + 1
         why = f"it has had work for {still.for_s:.0f} s and got no further than epoch {still.mark.live}: it is taken for hung"
         return Failed(replica.key, replica.incarnation, why=why)
-
-    def _has_work(self, task: Task, mark: _Mark, now_s: float) -> bool:
-        if not task.reads:
-            return (self.timeline.last is None or mark.live < self.timeline.last) and self.timeline.closes_s(mark.live + 1) <= now_s
-        if any(reading.job is not None for reading in task.reads):
-            return False  # what another job has made is in a log that is not looked at here
-        inputs = [(reading.stream, number) for reading in task.reads for number in reading.tasks]
-        first = (self.log.first(*each, epoch=mark.live + 1) for each in inputs)
-        final = (self.log.final(*each, epoch=mark.clean + 1) for each in inputs)
-        return all(record is not None for record in first) or all(record is not None for record in final)
 
     def _allowed_s(self, key: str, task: Task, mark: _Mark, now_s: float) -> float:
         assert self.policy.hung_after_s is not None

@@ -2,10 +2,9 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -24,25 +23,25 @@ from holdfast.model.document import check_document
 from holdfast.model.job import Job, Reading, Task
 from holdfast.model.load import load_app
 from holdfast.run.checkpoint import Checkpoints
-from holdfast.run.claim import claim
+from holdfast.run.claim import claim, require_whole
 from holdfast.run.inbox import Inbox
 from holdfast.run.joining import Foreign, join, reader_name, remembered
 from holdfast.run.loop import Worker
 from holdfast.run.outbox import Outbox, Tell
 from holdfast.run.pe_compute import PeCompute, fades_after
+from holdfast.run.ready import are_ready, awaited, leave_ready
 from holdfast.run.replica import Replica
 from holdfast.run.sink import Sink, Writer
 from holdfast.run.staged import Staged
-from holdfast.run.stream_query import start_query
+from holdfast.run.stream_query import checkpoint_of, start_query
 from holdfast.run.stream_source import StreamSource, stream_timeline
 from holdfast.run.timeline import Timeline, timeline_of
-from holdfast.run.trace_source import Ahead, TraceSource, trace_spans, trace_timeline
+from holdfast.run.trace_source import Ahead, TraceSource, trace_rows, trace_spans, trace_timeline
 from holdfast.run.trimmer import Trimmer, leave_mark
 
 WAIT_S = 0.05
-READY = "ready"
 READY_S = 60.0
-"""How long a trace waits for its readers before it begins without them."""
+"""How long a trace waits for its readers, and for the agents that watch them, before it begins without them."""
 
 
 class RunningJob:
@@ -57,12 +56,15 @@ class RunningJob:
         self.schemas = analyse(self.graph, spark, name=self.app.name)
         self.store = Store(self.job.log)
         claim(self.store, self.job, self.app.name, self.tasks)
+        if settings.get("left") is None:
+            require_whole(self.store, self.job)
         self._logs = remembered(self.store, settings.get("logs", {}))
-        self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out")
+        self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out", what="output")
         self.checkpoints = Checkpoints(self.store)
         self._spark, self._node, self._number = spark, node, number
         self._tell, self._scratch = tell, scratch
         self._trimmer = Trimmer(self.store, self.tasks, self.checkpoints)
+        self.is_left(settings.get("left"))
         self._foreign = [
             Foreign(task, reading, self._store_of(reading))
             for task in self.tasks
@@ -83,11 +85,15 @@ class RunningJob:
         if self._timeline() is None:
             if compute is not None:
                 compute.warm(self.schemas)
-            self.store.create(f"{READY}/{quote(task.name, safe='')}", b"")
+            leave_ready(self.store, task.name)
         timeline = self._awaited_timeline(stopped)
         if timeline is None:
             return None
         return (self._sink(task, timeline) if compute is None else self._pe(task, timeline, assigned, compute)), timeline
+
+    def is_left(self, tasks: Collection[str] | None) -> None:
+        """Note which tasks live on, shared by other jobs, when the job itself has ended; None: it has not."""
+        self._trimmer.left = None if tasks is None else frozenset(tasks)
 
     def ranked(self, worker: Worker, rank: int) -> None:
         """Apply a replica's rank: the primary writes and saves at once, a quiet secondary when the primary is late."""
@@ -97,6 +103,12 @@ class RunningJob:
         if isinstance(worker, Replica | TraceSource | StreamSource | Sink):
             every = self.job.contract_of(worker.task.pe).checkpoint_epochs
             worker.saves_every = every if rank == 0 else 2 * every
+
+    @staticmethod
+    def woken(worker: Worker) -> None:
+        """Let a replica that was idle take over what an active one keeps, unless it is woken because that one is late."""
+        if isinstance(worker, Replica) and worker.contract.protection != "upstream":
+            worker.take_over()
 
     def _compute(self, task: Task) -> PeCompute:
         return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=f"{self.job.job}: {task.name}")
@@ -121,14 +133,16 @@ class RunningJob:
             timeline = self._awaited_timeline(stopped) if self._foreign else stream_timeline(self.store, epoch_s=self.app.epoch_s)
             if timeline is None:
                 return None
-            staged, epoch_s = Staged(self.store, task), timeline.epoch_s
+            staged, checkpoint, epoch_s = Staged(self.store, task), checkpoint_of(self.job, task), timeline.epoch_s
             made = StreamSource(
                 task,
                 self.job.contract_of(task.pe),
                 source=source,
                 schema=arrow_schema(source_schema(source)),
                 staged=staged,
-                start=lambda: start_query(self._spark, source, task, store=self.store, staged=staged, epoch_s=epoch_s),
+                start=lambda: start_query(
+                    self._spark, source, task, store=self.store, staged=staged, checkpoint=checkpoint, epoch_s=epoch_s
+                ),
                 place=self._place(task),
                 outbox=self._outbox(task, timeline, assigned),
                 checkpoints=self.checkpoints,
@@ -137,7 +151,8 @@ class RunningJob:
             )
             return made, timeline
         frames, spans = self._open_trace()
-        ahead = Ahead(frames[task.pe], spans, task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
+        fetch = trace_rows(frames[task.pe], task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
+        ahead = Ahead(fetch, spans)
         if timeline_of(self.store) is None:
             ahead.read(spans[0].first)  # before time begins to pass
         self._await_readers(stopped)
@@ -154,11 +169,11 @@ class RunningJob:
         return worker, timeline
 
     def _await_readers(self, stopped: Callable[[], bool]) -> None:
-        """Let a trace begin when all that reads it is there: what came before would only be caught up with."""
-        wanted = {f"{READY}/{quote(task.name, safe='')}" for task in self.tasks if task.kind != "source"}
+        """Let a trace begin when all that reads it, or watches what does, is there."""
+        wanted = awaited(self.job, self.tasks)
         ends = time.monotonic() + READY_S
         while timeline_of(self.store) is None and not stopped() and time.monotonic() < ends:
-            if wanted <= set(self.store.names(f"{READY}/")):
+            if are_ready(self.store, wanted):
                 return
             time.sleep(WAIT_S)
 
@@ -238,6 +253,8 @@ class RunningJob:
 
     def _trim(self, task: Task, epoch: int) -> None:
         """Forget the inputs that everyone has a checkpoint past; the checkpoint has just been moved there by this task."""
+        for stream in task.makes:
+            self._trimmer.trim_unread(stream, task.task)
         for reading in task.reads:
             for number in reading.tasks:
                 if reading.job is None:

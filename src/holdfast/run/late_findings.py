@@ -245,7 +245,7 @@ def _bytes(cells: Cells) -> Finding:
     return Finding(
         "prediction sends less than upstream backup",
         f"{NETWORK:+.0%} upload",
-        f"{less:+.0%} bytes written by PE hosts ({written['prediction'] >> 20} and {written['upstream'] >> 20} MiB)",
+        f"{less:+.0%} bytes written by PE hosts and agents ({written['prediction'] >> 20} and {written['upstream'] >> 20} MiB)",
         less < 0,
     )
 
@@ -254,7 +254,7 @@ def _accuracy(cells: Cells) -> Finding:
     shares = [found["prediction"].accuracy for found in cells.values()]
     known = [share for share in shares if share is not None]
     return Finding(
-        "what was predicted is within 5 % of the truth more often than in the paper's system",
+        "what was predicted, every number of a late PE's output, is within 5 % of the truth more often than in the paper's system",
         f"{ACCURACY[0]:.0%} to {ACCURACY[1]:.0%}",
         ", ".join(f"{share:.1%}" for share in known) or "nothing was predicted",
         bool(known) and statistics.fmean(known) > ACCURACY[1],

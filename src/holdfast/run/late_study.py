@@ -277,6 +277,7 @@ def _usage(cluster: LocalCluster) -> Usage:
     said = list(_said_by_agents(cluster))
     agents_s = sum(status["cpu_s"] for status in said)
     memory += sum(status["memory_bytes"] for status in said)
+    written += sum(status["about"]["written_bytes"] for status in said)
     return Usage(cpu_s + agents_s, memory, written, agents_s)
 
 

@@ -5,6 +5,7 @@ that an application's file, which is code, is never run inside the orchestrator.
 """
 
 import json
+import signal
 import sys
 from collections.abc import Iterable
 
@@ -23,11 +24,12 @@ def layout_of(job: Job) -> Layout:
     """The tasks of a job, each after those it reads; every problem of the application, plan and strategy is told."""
     if job.application is None:
         raise HoldfastError(f"job '{job.job}' names no application; a job for Spark needs the path of its file")
-    if job.log is None:
-        raise HoldfastError(f"job '{job.job}' has no log; give a folder or an object store's URL that all its nodes can see")
+    assert job.log is not None  # a job with an application has one
     app = load_app(job.application)
     graph = app.graph()
     tasks = [*_sources(graph, job), *_pes(graph, job, app.name)]
+    _check_names(job, graph, tasks)
+    _check_times(job, graph)
     wanted = _Replicas(job, app.name, graph, tasks)
     tasks = [task.model_copy(update={"replicas": wanted.of(task)}) for task in tasks]
     for sink in graph.sinks:
@@ -36,10 +38,8 @@ def layout_of(job: Job) -> Layout:
         # A sink is cheap and writes each epoch once, however many replicas it has: it is never what stops a protected output.
         copies = max((task.replicas for task in tasks if task.kind != "sink"), default=1)
         tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
-    unknown = sorted(set(job.contracts) - {task.pe for task in tasks})
-    if unknown:
-        raise HoldfastError(f"job '{job.job}' has a contract for '{unknown[0]}'; its PEs are: {_list(t.pe for t in tasks)}")
     check_protection(job, tasks, epoch_s=app.epoch_s)
+    _check_readers(job, tasks)
     _check_correction(job, tasks)
     settings = {
         "job": job.model_dump(mode="json"),
@@ -53,22 +53,52 @@ def layout_of(job: Job) -> Layout:
 
 
 def _sources(graph: Graph, job: Job) -> list[Task]:
-    unknown = sorted(set(job.streams) - {source.name for source in graph.sources})
-    if unknown:
-        names = _list(source.name for source in graph.sources)
-        raise HoldfastError(f"job '{job.job}' takes source '{unknown[0]}' from another job; its sources are: {names}")
-    own = [source.name for source in graph.sources if source.name not in job.streams]
-    if job.streams and own and job.feed.trace is not None:
-        raise HoldfastError(
-            f"job '{job.job}' takes source '{min(job.streams)}' from another job and '{own[0]}' from a trace, whose times do "
-            "not coincide; feed both by the other job, or this one by a reader"
-        )
     return [
         Task(pe=source.name, task=number, kind="source", makes=(source.name,))
         for source in graph.sources
         if source.name not in job.streams
         for number in range(source.parallelism)
     ]
+
+
+def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
+    """Raise ProblemsError with everything that the job names and its application does not have."""
+    listed, sinks = list(tasks), {sink.name for sink in graph.sinks}
+    pes = {task.pe for task in listed} | sinks
+    parts = pes | {task.name for task in listed}
+    problems = [
+        f"{what} '{name}'; its {kind} are: {_list(known)}"
+        for what, kind, given, known in (
+            ("takes from another job source", "sources", job.streams, {source.name for source in graph.sources}),
+            ("wants replicas of", "PEs and tasks", job.replicas, parts),
+            ("has a contract for", "PEs", job.contracts, pes),
+            ("says the needs of", "PEs and tasks", job.needs, parts | {f"{sink}/0" for sink in sinks}),
+        )
+        for name in sorted(set(given) - known)
+    ]
+    if problems:
+        raise ProblemsError(f"job '{job.job}'", problems)
+
+
+def _check_times(job: Job, graph: Graph) -> None:
+    """Raise HoldfastError where one source would be fed by another job and another one by a trace."""
+    own = [source.name for source in graph.sources if source.name not in job.streams]
+    if job.streams and own and job.feed.trace is not None:
+        raise HoldfastError(
+            f"job '{job.job}' takes source '{min(job.streams)}' from another job and '{own[0]}' from a trace, whose times do "
+            "not coincide; feed both by the other job, or this one by a reader"
+        )
+
+
+def _check_readers(job: Job, tasks: Iterable[Task]) -> None:
+    """Raise HoldfastError where Spark would have to keep its place in an object store that only the log knows how to use."""
+    read = [task.pe for task in tasks if task.kind == "source" and job.feed.trace is None]
+    log = job.log or ""
+    if read and job.feed.checkpoints is None and "://" in log and not log.startswith("file://"):
+        raise HoldfastError(
+            f"job '{job.job}' has its log at '{log}', where Spark cannot keep how far it has read source '{read[0]}'; give 'feed' "
+            "its 'checkpoints': a folder that all nodes see, or a URL that your Spark can use, such as one with s3a://"
+        )
 
 
 def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
@@ -159,10 +189,6 @@ class _Replicas:
     """How many replicas each task has, and where: as the job says itself, else as its plan or strategy does, else one."""
 
     def __init__(self, job: Job, application: str, graph: Graph, tasks: list[Task]) -> None:
-        names = {task.name for task in tasks} | {task.pe for task in tasks} | {sink.name for sink in graph.sinks}
-        unknown = sorted(set(job.replicas) - names)
-        if unknown:
-            raise HoldfastError(f"job '{job.job}' wants replicas of '{unknown[0]}'; its PEs and tasks are: {_list(names)}")
         self._job = job
         for task in tasks:
             if self._is_read_once(task) and self._given(task) not in (None, 1):
@@ -180,7 +206,7 @@ class _Replicas:
             self._planned = self._from_plan(self.plan, application, graph, tasks)
         if job.strategy is not None:
             strategy = read_strategy(job.strategy)
-            self._count, self.hosts = self._from_strategy(strategy, application, tasks, job.strategy)
+            self._count, self.hosts = self._from_strategy(strategy, application, graph, tasks)
 
     def of(self, task: Task) -> int:
         given = self._given(task)
@@ -210,13 +236,14 @@ class _Replicas:
         return {home[name] for name in plan.tasks if name in home}
 
     def _from_strategy(
-        self, strategy: Strategy, application: str, tasks: list[Task], path: str
+        self, strategy: Strategy, application: str, graph: Graph, tasks: list[Task]
     ) -> tuple[int, dict[str, tuple[str, ...]]]:
-        _require_same(f"strategy '{path}'", strategy.application, application)
-        pes = {task.pe for task in tasks if task.kind == "operators"}
-        if set(strategy.placement) != pes:
-            apart = sorted(set(strategy.placement) ^ pes)
-            raise HoldfastError(f"strategy '{path}' and the application differ in PE '{apart[0]}'; both must have: {_list(pes)}")
+        what = f"strategy '{self._job.strategy}'"
+        _require_same(what, strategy.application, application)
+        pes, sources = {task.pe for task in tasks if task.kind == "operators"}, {source.name for source in graph.sources}
+        for kind, there, theirs in (("PE", pes, strategy.placement), ("source", sources, strategy.configurations[0].rates)):
+            if apart := sorted(there ^ set(theirs)):
+                raise HoldfastError(f"{what} and the application differ in {kind} '{apart[0]}'; both must have: {_list(there)}")
         return strategy.replicas, {t.name: strategy.placement[t.pe] for t in tasks if t.kind == "operators"}
 
 
@@ -245,7 +272,8 @@ def _list(names: Iterable[str]) -> str:
 
 
 def main() -> None:
-    """Read a job, print its layout; a mistake is told on stderr and ends with exit code 2."""
+    """Read a job, print its layout; a mistake is told on stderr and ends with exit code 2. Its argument is the seconds it has."""
+    signal.alarm(int(sys.argv[1]) + 1)  # who would end it in time may have died meanwhile
     try:
         job = check_document(json.load(sys.stdin), Job, thing="job")
         print(layout_of(job).model_dump_json())

@@ -48,7 +48,7 @@ class Loop:
     """One replica's thread and what is known of it.
 
     `make` builds the worker inside the thread, when the replica is active; it may take long, and may fail. `ranked` is told the
-    replica's rank whenever that changes.
+    replica's rank whenever that changes, `woken` of a worker whose replica was idle until then.
     """
 
     def __init__(
@@ -57,16 +57,17 @@ class Loop:
         make: Callable[[Assigned, Callable[[], bool]], tuple[Worker, Timeline] | None],
         *,
         ranked: Callable[[Worker, int], None],
+        woken: Callable[[Worker], None],
         cancel: Callable[[], None],
     ) -> None:
         self.assigned = assigned
         self.state: State = "starting"
         self.error: str | None = None
-        self._make, self._ranked, self._cancel = make, ranked, cancel
+        self._make, self._ranked, self._tell_woken, self._cancel = make, ranked, woken, cancel
         self._worker: Worker | None = None
         self._timeline: Timeline | None = None
         self._stopping, self._woken = threading.Event(), threading.Event()
-        self._killed = False
+        self._killed = self._was_idle = False
         self._stalled_until = self._slow_until = self._slow_s = 0.0
         self._busy = True
         self._log_away_since: float | None = None
@@ -134,7 +135,7 @@ class Loop:
                 if self.assigned.active:
                     self._work()
                 else:
-                    self._worker, self.state = None, "idle"
+                    self._worker, self.state, self._was_idle = None, "idle", True
                     self._woken.wait(IDLE_S)
                     self._woken.clear()
                     self._die_if_killed()
@@ -163,7 +164,9 @@ class Loop:
             return
         worker, self._timeline = made
         self._ranked(worker, self.assigned.rank)
-        self._worker, self.state = worker, "running"
+        if self._was_idle:
+            self._tell_woken(worker)
+        self._worker, self.state, self._was_idle = worker, "running", False
         try:
             self._follow(worker, self._timeline)
         finally:

@@ -54,7 +54,7 @@ def written_by(out: Store, sink: str, *, which: Which = "newest") -> list[Writte
 
 def read_output(out: str | Path | Store, sink: str, *, which: Which = "newest") -> pa.Table:
     """The rows of a sink, with the quality that each of them has, in the order of epochs; without rows where none were written."""
-    store = out if isinstance(out, Store) else Store(out)
+    store = out if isinstance(out, Store) else Store(out, what="output")
     tables = []
     for file in written_by(store, sink, which=which):
         rows = pq.read_table(pa.BufferReader(store.read(file.name) or b""))

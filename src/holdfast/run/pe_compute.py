@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from holdfast.execute.analysis import Schemas
+from holdfast.execute.call import require_caused
 from holdfast.execute.cut import Span
 from holdfast.execute.pe import Pe
 from holdfast.execute.schema import arrow_schema
@@ -20,7 +21,7 @@ class PeCompute:
 
     def __init__(self, spark: SparkSession, graph: Graph, part: Iterable[str], schemas: Schemas, *, name: str) -> None:
         self._pe = Pe(spark, graph, part, schemas)
-        self._spark, self._name = spark, name
+        self._spark, self._graph, self._name = spark, graph, name
         self._empty = {stream: arrow_schema(schemas[stream]).empty_table() for stream in self._pe.makes}
         operators = [graph.operator(each) for each in self._pe.part]
         # Without input nothing comes out, unless a window still holds rows or a state table has a mind of its own.
@@ -41,6 +42,8 @@ class PeCompute:
         self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", self._name)
         self._pe.kept = head.kept
         made = self._pe.run(new, span)
+        for stream, rows in made.items():
+            require_caused(self._graph.operator(stream), rows, span)
         return {stream: rows.cast(self._empty[stream].schema) for stream, rows in made.items()}, self._pe.kept
 
 

@@ -160,7 +160,10 @@ def measured(cell: Cell, ran: Ran) -> Recovered:
 
 
 def silence_s(events: Sequence[Event], since_s: float, until_s: float, *, epoch_s: float) -> float:
-    """The longest that a sink waited for its next epoch in a stretch of time, over the length of an epoch."""
+    """The longest that a sink waited for its next epoch in a stretch of time, over the length of an epoch.
+
+    A wait that the stretch ends in counts until then: what follows is the next fault's.
+    """
     times = [e.at_s for e in events if e.kind == "output" and e.about["as"] == "first"]
-    gaps = [later - earlier for earlier, later in pairwise(times) if since_s <= later and earlier < until_s]
+    gaps = [min(later, until_s) - earlier for earlier, later in pairwise(times) if since_s <= later and earlier < until_s]
     return max(0.0, max(gaps, default=0.0) - epoch_s)

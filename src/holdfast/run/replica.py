@@ -29,6 +29,10 @@ MOST_EPOCHS = 1_000
 LOOK_S = 1.0
 """How often a replica that has nothing to do looks whether another has left it behind."""
 
+FEW_EPOCHS = 2
+"""So many epochs are replayed sooner than another replica hands over what it keeps; and so many it is given for that."""
+WAIT_S = 0.05
+
 
 class Compute(Protocol):
     """What a task does to its inputs: a span of epochs from a head's kept rows, to the rows made and the rows kept."""
@@ -67,6 +71,7 @@ class Replica:
         self.rows_read = 0
         self._worked_s = 0.0
         self._looks_again_s = 0.0
+        self._given_until_s: float | None = None
         self.restore()
 
     def restore(self) -> None:
@@ -80,6 +85,23 @@ class Replica:
             self.clean = self.live = replace(self.clean, epoch=before, tainted=before)
         self._recovers_to: int | None = before
 
+    def take_over(self) -> None:
+        """Start from what a replica that is active keeps now, and not from its last checkpoint, which may be old: ask it for one.
+
+        For a replica that was idle. Where nobody makes the task's stream now, what is missing is replayed at once; so it is where
+        that is little, and where nobody answers.
+        """
+        behind = 0 if self._recovers_to is None else self._recovers_to - self.clean.epoch
+        if behind > FEW_EPOCHS and self._is_made():
+            self._checkpoints.ask(self.task.name)
+            self._given_until_s = self._clock() + FEW_EPOCHS * self._timeline.epoch_s / self._timeline.speed + 2 * LOOK_S
+
+    def _is_made(self) -> bool:
+        """Whether somebody makes this task's stream now: it is at most an epoch behind its inputs."""
+        stream = self.task.makes[0]
+        head = self.outbox.log.head(stream, self.task.task, after=max(self.clean.epoch, self._recovers_to or 0))
+        return self._inbox.firsts(head + 2) is None
+
     @property
     def finished(self) -> bool:
         """Whether the last epoch of the job has been done from final records."""
@@ -91,6 +113,8 @@ class Replica:
 
     def step(self) -> bool:
         """Do what can be done next; whether there was anything."""
+        if self._is_waiting():
+            return True
         if self._recovers_to is not None and self.live.epoch >= self._recovers_to:
             self.outbox.tell("recovered", {"task": self.task.name, "epoch": self.live.epoch})
             self._recovers_to = None
@@ -136,8 +160,7 @@ class Replica:
         self.clean = self._run(self.clean, epochs, [Quality.EXACT] * len(epochs))
         if self.live.epoch <= self.clean.epoch:
             self.live = self.clean
-        if self.clean.epoch - self._saved >= self.saves_every or self.finished:
-            self.save()
+        self._save_if_due()
         return True
 
     def _advance_live(self) -> bool:
@@ -162,8 +185,22 @@ class Replica:
                 tainted = None
             qualities.append(Quality.EXACT if tainted is None else Quality.TENTATIVE)
         self.clean = self.live = self._run(self.live, epochs, qualities, tainted=tainted)
-        if self.clean.epoch - self._saved >= self.saves_every or self.finished:
+        self._save_if_due()
+        return True
+
+    def _save_if_due(self) -> None:
+        due = self.clean.epoch - self._saved >= self.saves_every
+        if due or self.finished or self._checkpoints.is_asked(self.task.name):
             self.save()
+
+    def _is_waiting(self) -> bool:
+        """Whether another replica is still given time to hand over what it keeps. Where it has, this one starts from there."""
+        if self._given_until_s is None:
+            return False
+        if self._skipped() or self._clock() >= self._given_until_s or not self._is_made():
+            self._given_until_s = None
+            return False
+        time.sleep(WAIT_S)
         return True
 
     def _skipped(self) -> bool:

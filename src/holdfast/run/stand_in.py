@@ -10,6 +10,8 @@ from holdfast.run.heads import Heads
 from holdfast.run.timeline import Timeline
 
 PRODUCER = "recovery manager"
+ABSENT = "absent"
+"""Under this name a note has the stream, the epoch and its end, in seconds since 1970, of each absent record."""
 AT_ONCE = 200
 """The most epochs that are stood in for in one look, so that one dead task cannot keep the others waiting."""
 
@@ -48,9 +50,10 @@ class StandIn:
                 continue
             if self._down_s.setdefault(task.name, now_s) + wait_s > now_s:
                 continue
-            done = self._commit(task, now_s - wait_s, now_s)
-            if done:
-                notes.append(Note(f"stood in for {task.name}: {done} epochs absent", {"task": task.name, "epochs": done}))
+            if made := self._commit(task, now_s - wait_s, now_s):
+                absent = [(record.stream, record.epoch, record.closed_s) for record in made]
+                about = {"task": task.name, "epochs": len(made), ABSENT: absent}
+                notes.append(Note(f"stood in for {task.name}: {len(made)} epochs absent", about))
         return notes
 
     def _is_down(self, task: Task, replicas: Sequence[ReplicaView]) -> bool:
@@ -62,18 +65,20 @@ class StandIn:
             return False
         return max(r.status.live for r in running if r.status and r.status.live is not None) < self._heads.of_task(task)
 
-    def _commit(self, task: Task, before_s: float, now_s: float) -> int:
-        done = 0
+    def _commit(self, task: Task, before_s: float, now_s: float) -> list[Record]:
+        """Offer absent records for what a task has not made in time; those that were taken."""
+        made: list[Record] = []
         for stream in task.makes:
             head = self._heads.of(stream, task.task)
-            while done < AT_ONCE and (self.timeline.last is None or head < self.timeline.last):
+            while len(made) < AT_ONCE and (self.timeline.last is None or head < self.timeline.last):
                 fed_s = self._heads.fed_s(task, head + 1)
                 if fed_s is None or fed_s > before_s:
                     break
-                self._heads.log.offer(_absent(stream, task.task, head + 1, self.timeline, now_s))
+                record = _absent(stream, task.task, head + 1, self.timeline, now_s)
+                if self._heads.log.offer(record).taken is not None:
+                    made.append(record)
                 head += 1
-                done += 1
-        return done
+        return made
 
 
 def _absent(stream: str, task: int, epoch: int, timeline: Timeline, now_s: float) -> Record:

@@ -11,7 +11,7 @@ from holdfast.execute.call import SPARK_ERRORS, first_line
 from holdfast.execute.schema import quoted, source_schema
 from holdfast.log import Store
 from holdfast.model import Source
-from holdfast.model.job import Task
+from holdfast.model.job import Job, Task
 from holdfast.run.staged import Staged
 
 
@@ -22,7 +22,18 @@ class Query(Protocol):
     def stop(self) -> None: ...
 
 
-def start_query(spark: SparkSession, source: Source, task: Task, *, store: Store, staged: Staged, epoch_s: float) -> Query:
+def checkpoint_of(job: Job, task: Task) -> str:
+    """Where Spark keeps how far a source's reader has come: in the log, or where the job says, under the log's name. It belongs to
+    what is staged in that log."""
+    assert job.log is not None
+    given = job.feed.checkpoints
+    folder = f"{job.log.rstrip('/')}/streaming" if given is None else f"{given.rstrip('/')}/{quote(job.log, safe='')}"
+    return f"{folder}/{quote(task.name, safe='')}"
+
+
+def start_query(
+    spark: SparkSession, source: Source, task: Task, *, store: Store, staged: Staged, checkpoint: str, epoch_s: float
+) -> Query:
     """Start a source's reader, one micro-batch an epoch at most, from where the query before it was. Raises HoldfastError."""
     if source.reader is None:
         raise HoldfastError(f"source '{source.name}' ({source.origin}) has no reader; give it one (reader=...), or run on a trace")
@@ -43,7 +54,7 @@ def start_query(spark: SparkSession, source: Source, task: Task, *, store: Store
         if query.name == name:
             query.stop()  # of an incarnation before this one, which did not end in time
     writer = writer.queryName(name).trigger(processingTime=f"{epoch_s} seconds")
-    writer = writer.option("checkpointLocation", f"{store.root.rstrip('/')}/streaming/{quote(task.name, safe='')}")
+    writer = writer.option("checkpointLocation", checkpoint)
     try:
         started: Query = writer.start()
     except SPARK_ERRORS as error:

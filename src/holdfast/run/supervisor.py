@@ -1,19 +1,22 @@
 """What the orchestrator does for jobs on Spark beyond restarting them: stands in for dead producers, wakes the replicas of late
-ones, gives up hung ones, takes over from prediction agents, follows the load, and moves to better plans."""
+ones, gives up hung ones, takes over from prediction agents, follows the load, moves to better plans, ends what cannot go on."""
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Store
-from holdfast.manage.supervisors import Decision, JobView, Move
+from holdfast.manage.policy import STEADY_S
+from holdfast.manage.supervisors import Decision, Failed, JobView
 from holdfast.model.document import check_document, read_document
+from holdfast.model.job import Task
 from holdfast.model.topology import Topology
 from holdfast.plan.laar.strategy import Strategy
 from holdfast.run.activation import Controller, RateMonitor
 from holdfast.run.adaptation import Adaptor, TaskRates
+from holdfast.run.ending import Ending, end_before_it_began
 from holdfast.run.heads import Heads
 from holdfast.run.hung import HungReplicas
 from holdfast.run.joining import remembered
@@ -24,17 +27,20 @@ from holdfast.run.upstream import UpstreamBackup
 
 GONE_AFTER_S = 60.0
 """A job that has not been seen for as long is gone."""
+LEAST_S = STEADY_S + 5.0
+"""What was started anew is given at least so long: its failures are forgotten by then, so that being slow is not given up for."""
 
 
 @dataclass
 class _Watched:
+    tasks: tuple[Task, ...]
     stand_in: StandIn
     upstream: UpstreamBackup
     monitor: RateMonitor
     hung: HungReplicas
+    ending: Ending
     controller: Controller | None
     adaptor: Adaptor | None
-    moved: dict[str, int] = field(default_factory=dict)
 
 
 class Readers:
@@ -71,15 +77,19 @@ class SparkSupervisor:
         return await asyncio.to_thread(self._look, view)
 
     def _look(self, view: JobView) -> list[Decision]:
+        view = _own(view)
         self._readers.look(view)
-        watched = self._watched.get(view.id) or self._watch(view)
+        watched = self._watched.get(view.id)
+        if watched is None or watched.tasks != view.layout.tasks:
+            watched = self._watch(view)
         if watched is None:
-            return []
+            return [*end_before_it_began(view.layout.tasks, view.replicas)]
         handed_over = {task for task, about in view.agents.items() if about.get("state") == "handed over"}
         decisions: list[Decision] = [*watched.stand_in.look(view.replicas, view.now_s, handed_over=handed_over)]
         decisions += watched.upstream.look(view.replicas, view.now_s)
         decisions += self._take_over(watched, view, handed_over)
         decisions += watched.hung.look(view.replicas, view.now_s)
+        decisions += watched.ending.look(view.replicas, view.now_s)
         if watched.controller is not None:
             measured = watched.monitor.rates()
             if measured is not None:
@@ -89,36 +99,33 @@ class SparkSupervisor:
         return decisions
 
     def check_orders(self, view: JobView, task: str, orders: Mapping[str, Any]) -> None:
-        """Raise HoldfastError for a change of a prediction agent that it would refuse."""
+        """Raise HoldfastError for a change of a prediction agent that it would refuse. Safe in any thread."""
         from holdfast.run.agent_terms import check_orders
 
-        watched = self._watched.get(view.id) or self._watch(view)
-        if watched is None:
+        assert view.job.log is not None
+        timeline = timeline_of(Store(view.job.log))
+        if timeline is None:
             raise HoldfastError(f"job {view.id} has not begun; its agents can be changed when its first epoch has")
-        timeline = watched.stand_in.timeline
         check_orders(orders, view.job.contract_of(task.rpartition("/")[0]), epoch_s=timeline.epoch_s / timeline.speed)
 
     @staticmethod
-    def _take_over(watched: _Watched, view: JobView, handed_over: set[str]) -> list[Decision]:
-        """Start anew, elsewhere, what an agent has covered for as long as it may; once per incarnation, where policy allows it.
+    def _take_over(watched: _Watched, view: JobView, handed_over: set[str]) -> list[Failed]:
+        """Count as failed what an agent has covered for as long as it may: where it is started anew is for its policy to say.
 
         A new incarnation is given as long as the agent gave the one before: until it has committed something, the agent goes on
         saying that it has handed over.
         """
-        decisions: list[Decision] = []
-        if view.job.policy.restart not in ("elsewhere", "missing"):
-            return decisions
+        if view.job.policy.restart == "never":
+            return []
         timeline = watched.stand_in.timeline
+        failed: list[Failed] = []
         for replica in view.replicas:
-            stuck = replica.task in handed_over and replica.active and replica.state == "running"
-            if stuck and watched.moved.get(replica.key) != replica.incarnation:
+            if replica.task in handed_over and replica.active and replica.state == "running":
                 most_epochs = view.job.contract_of(replica.task.rpartition("/")[0]).predicting.most_epochs
-                if view.now_s - replica.since_s < most_epochs * timeline.epoch_s / timeline.speed:
-                    continue
-                watched.moved[replica.key] = replica.incarnation
-                why = f"{replica.task} was covered for by prediction as long as its contract allows, and is not back"
-                decisions.append(Move(replica.key, replica.node, why=why))
-        return decisions
+                if view.now_s - replica.since_s >= max(LEAST_S, most_epochs * timeline.epoch_s / timeline.speed):
+                    why = f"{replica.task} was covered for by prediction as long as its contract allows, and is not back"
+                    failed.append(Failed(replica.key, replica.incarnation, why=why))
+        return failed
 
     def _watch(self, view: JobView) -> _Watched | None:
         """Begin to watch a job once its first source has begun."""
@@ -128,19 +135,29 @@ class SparkSupervisor:
         if timeline is None:
             return None
         tasks = view.layout.tasks
-        sources = {task.pe: sum(t.pe == task.pe for t in tasks) for task in tasks if task.kind == "source"}
         strategy = read_document(view.job.strategy, Strategy) if view.job.strategy else None
         others = {name: EpochLog(Store(log)) for name, log in remembered(store, {}).items()}
         made = _Watched(
+            tasks,
             StandIn(view.job, tasks, store, timeline, others),
             UpstreamBackup(view.job, tasks, store, timeline, others),
-            RateMonitor(Heads(EpochLog(store), timeline), sources),
+            RateMonitor(Heads(EpochLog(store), timeline, others), tasks),
             HungReplicas(view.job.policy, tasks, EpochLog(store), timeline),
+            Ending(view.job, tasks, Heads(EpochLog(store), timeline, others)),
             Controller(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,
         )
         self._watched[view.id] = made
         return made
+
+
+def _own(view: JobView) -> JobView:
+    """A job without the PEs of others that it shares: these are in another log, and seen to by themselves."""
+    own = tuple(task for task in view.layout.tasks if task.shared is None)
+    if len(own) == len(view.layout.tasks):
+        return view
+    replicas = tuple(replica for replica in view.replicas if replica.key.startswith(f"{view.id}:"))
+    return replace(view, layout=view.layout.model_copy(update={"tasks": own}), replicas=replicas)
 
 
 def _adaptor(view: JobView, store: Store, timeline: Timeline, others: Mapping[str, EpochLog]) -> Adaptor:

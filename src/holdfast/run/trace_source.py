@@ -32,15 +32,27 @@ def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed
     return agree(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
 
 
-class Ahead:
-    """The rows of a trace that are next, read some epochs ahead: what one task of a source has of them."""
+Fetch = Callable[[Span], pa.Table]
+"""Reads the rows of a span that one task of a source has of a trace."""
 
-    def __init__(
-        self, rows: DataFrame, spans: Sequence[Span], task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int
-    ) -> None:
-        self._cut = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
-        self._schema = arrow_schema(self._cut.schema)
-        self._spans, self._task, self._key, self._tasks = spans, task, key, tasks
+
+def trace_rows(rows: DataFrame, task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int) -> Fetch:
+    """How the rows of a trace are read: ordered by seq, and of several `tasks` the share that is this one's."""
+    cut = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
+    schema = arrow_schema(cut.schema)
+
+    def fetch(span: Span) -> pa.Table:
+        found = cut.where((F.col("seq") > span.after) & (F.col("seq") <= span.until)).toArrow().cast(schema).sort_by("seq")
+        return found if tasks == 1 else found.filter(pa.array(part_of(found, key, parts=tasks) == task.task))
+
+    return fetch
+
+
+class Ahead:
+    """The rows of a trace that are next, read some epochs ahead."""
+
+    def __init__(self, fetch: Fetch, spans: Sequence[Span]) -> None:
+        self._fetch, self._spans = fetch, spans
         self._held: list[tuple[Span, pa.Table]] = []
 
     def read(self, epoch: int) -> None:
@@ -53,17 +65,13 @@ class Ahead:
         wanted = list(self._spans[start : start + 1])
         while start + len(wanted) < len(self._spans) and self._spans[start + len(wanted)].until - wanted[0].after <= READ_ROWS:
             wanted.append(self._spans[start + len(wanted)])
-        whole = join_spans(wanted)
-        table = self._cut.where((F.col("seq") > whole.after) & (F.col("seq") <= whole.until)).toArrow().cast(self._schema)
-        table = table.sort_by("seq")
-        if self._tasks > 1:
-            table = table.filter(pa.array(part_of(table, self._key, parts=self._tasks) == self._task.task))
+        table = self._fetch(join_spans(wanted))
         self._held = [(span, rows_of(table, span)) for span in wanted]
 
-    def take(self, epoch: int) -> tuple[Span, pa.Table]:
-        """An epoch with its rows."""
+    def at(self, epoch: int) -> tuple[Span, pa.Table]:
+        """An epoch with its rows. They are held until a later one is asked for: what is made of them may have to be tried again."""
         self.read(epoch)
-        span, rows = self._held.pop(0)
+        span, rows = self._held[0]
         assert span.first == epoch
         return span, rows
 
@@ -105,7 +113,7 @@ class TraceSource:
         if self.finished or self._timeline.closes_s(epoch) > self._clock():
             self._ahead.read(epoch)
             return False
-        span, rows = self._ahead.take(epoch)
+        span, rows = self._ahead.at(epoch)
         self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)
         self.rows_read += rows.num_rows
         self.clean = self.live = Head(epoch, after=span.until)

@@ -1,15 +1,20 @@
 """Forgetting what nobody will read again: records and files behind every consumer's checkpoint."""
 
+import json
 from collections.abc import Container, Iterable
 
 from holdfast.log import EpochLog, Store
 from holdfast.model.job import Task
 from holdfast.run.checkpoint import Checkpoints
 
+LEFT = "left"
+"""The name in a log of the tasks for which alone something was trimmed: the others of their job cannot go on from it."""
+
 
 class Trimmer:
     """Trims the streams of one job. Behind the slowest of a stream's consumers, and behind its producer, which would otherwise
-    make again, after a restart, what has been forgotten. A consumer in another job counts by the mark that it leaves."""
+    make again, after a restart, what has been forgotten. A consumer in another job counts by the mark that it leaves. `left` are
+    the tasks that live on, shared by other jobs, when the job itself has ended; None: all."""
 
     def __init__(self, store: Store, tasks: Iterable[Task], checkpoints: Checkpoints) -> None:
         self._store, self._log, self._checkpoints = store, EpochLog(store), checkpoints
@@ -24,10 +29,16 @@ class Trimmer:
                     if reading.job is None:
                         self._concerned[reading.stream, number].append(task.name)
         self._done: dict[tuple[str, int], int] = {}
+        self.left: frozenset[str] | None = None
+
+    def trim_unread(self, stream: str, task: int) -> None:
+        """The same for a stream that nobody of its own job reads any more: then its maker sees to it."""
+        if len(self._living(stream, task)) == 1:
+            self.trim(stream, task)
 
     def trim(self, stream: str, task: int) -> None:
         """Forget what can be forgotten of one task's stream."""
-        until = self._checkpoints.behind_all(self._concerned[stream, task])
+        until = self._checkpoints.behind_all(self._living(stream, task))
         marks = [int(self._store.read(name) or b"-1") for name in self._store.names(_marks(stream, task))]
         if until is None:
             return
@@ -39,8 +50,14 @@ class Trimmer:
                 return
             after = oldest - 1
         if until > after:
+            if self.left is not None:
+                self._store.create(LEFT, json.dumps(sorted(self.left)).encode())
             self._store.remove(self._log.trim(stream, task, after=after, until=until))
             self._done[stream, task] = until
+
+    def _living(self, stream: str, task: int) -> list[str]:
+        """The tasks that make or read a stream, of those that are left."""
+        return [name for name in self._concerned[stream, task] if self.left is None or name in self.left]
 
 
 def leave_mark(store: Store, reader: str, *, stream: str, task: int, epoch: int) -> None:

@@ -22,6 +22,10 @@ STATES = {
 }
 
 
+MOST_SAID = 300
+"""Characters of what is in a replica's way that are shown; all of it is in the verdict and in the node's log."""
+
+
 class View:
     """A live picture on a terminal; on anything else a line every few seconds."""
 
@@ -44,7 +48,8 @@ class View:
 
     def show(self, story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
         if self._live is not None:
-            self._live.update(Group(tasks_table(story, timeline), self._nodes_table(nodes)))
+            said = [Text(each, style="yellow") for each in complaints(story)]
+            self._live.update(Group(tasks_table(story, timeline), self._nodes_table(nodes), *said))
         elif time.monotonic() - self._said >= self.EVERY_S:
             self._said = time.monotonic()
             self._console.print(one_line(story, nodes, timeline), highlight=False, soft_wrap=True)
@@ -101,7 +106,28 @@ def one_line(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timel
         at, quality = _epoch(status.get("live"), timeline), status.get("quality") or "-"
         said.append(f"{sink['task']} at {at} ({quality}, {_number(status.get('latency_s'), 's')} after its close)")
     lost = [node["name"] for node in nodes if node["state"] == "lost"]
-    return ", ".join([*said, *([f"lost: {' '.join(lost)}"] if lost else [])])
+    return "; ".join([", ".join([*said, *([f"lost: {' '.join(lost)}"] if lost else [])]), *complaints(story)])
+
+
+def complaints(story: dict[str, Any]) -> list[str]:
+    """What is in the way of replicas that live, such as a full log, and why those that failed did: each once, with who says so."""
+    by: dict[str, list[str]] = {}
+    for task in story["tasks"]:
+        for replica in task["replicas"]:
+            error = (replica["status"] or {}).get("error") or (replica["error"] if replica["state"] in ("failed", "lost") else None)
+            if error:
+                who = by.setdefault(shortened(error.splitlines()[0]), [])
+                who += [task["task"]] if task["task"] not in who else []
+    return [f"{', '.join(who)}: {error}" for error, who in by.items()]
+
+
+def shortened(text: str) -> str:
+    """A text that fits into a few lines of a terminal.
+
+    >>> shortened("x" * 1000)[-5:]
+    'x ...'
+    """
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]} ..."
 
 
 def _best(task: dict[str, Any]) -> dict[str, Any] | None:

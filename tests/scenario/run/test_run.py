@@ -2,11 +2,12 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import httpx
@@ -64,13 +65,23 @@ def object_store(tmp_path):
         server.wait()
 
 
-def run(tmp_path, *, faults, seconds=None, options=(), environment=None):
-    """Run the example over a market of so many seconds, or over the one that is there."""
+def run(tmp_path, *, faults, seconds=None, options=(), environment=None, application=EXAMPLE):
+    """Run an application over a market of so many seconds, or over the one that is there."""
     market, schedule = tmp_path / "market.parquet", tmp_path / "faults.yaml"
     if seconds is not None:
         write_market(market, events=200 * seconds, seed=1, tickers=50, rate=200.0, peak=400.0)
     schedule.write_text(json.dumps(faults))
-    command = ["run", str(EXAMPLE), "--trace", str(market), "--faults", str(schedule), "--work", str(tmp_path / "run"), "--json"]
+    command = [
+        "run",
+        str(application),
+        "--trace",
+        str(market),
+        "--faults",
+        str(schedule),
+        "--work",
+        str(tmp_path / "run"),
+        "--json",
+    ]
     process = subprocess.run(
         [*HOLDFAST, *command, *options], capture_output=True, text=True, timeout=LIMIT_S, env={**os.environ, **(environment or {})}
     )
@@ -84,41 +95,104 @@ def left_behind(tmp_path):
     return [line for line in lines if any(str(tmp_path) in word for word in line)]
 
 
-@pytest.mark.parametrize("seed", [3])
-def test_the_output_is_whole_after_pes_hosts_nodes_and_the_orchestrator_were_killed_at_random(tmp_path, seed):
-    faults = {
-        "seed": seed,
-        "random": {"count": 3, "from_s": 3, "to_s": 12, "what": ["pe", "host", "node"], "back_after_s": 2},
-        "faults": [{"at_s": 8, "kind": "crash", "what": "orchestrator"}],
-    }
-    options = ["--nodes", "2", "--tentative-after", "1", "--checkpoint-epochs", "5"]
-    document, process = run(tmp_path, seconds=18, faults=faults, options=options)
+LAW = {
+    "nothing lost": True,
+    "nothing duplicated": True,
+    "replicas agree": True,
+    "every tentative result corrected": True,
+    "second law at 'bargains'": True,
+}
+ANYTHING = ["pe", "host", "node", "orchestrator"]
+STRUCK = ["--nodes", "2", "--tentative-after", "1", "--checkpoint-epochs", "5"]
+STORED = ["--log", "s3://logs/log", "--out", "s3://logs/out"]
+
+
+def require_whole(document, process, *, faults):
     assert document["state"] == "completed", (document, process.stderr[-3000:])
     found = {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
     assert found.pop("every fault struck") is not False  # what is drawn may be dead already
-    assert found == {
-        "nothing lost": True,
-        "nothing duplicated": True,
-        "replicas agree": True,
-        "every tentative result corrected": True,
-        "second law at 'bargains'": True,
-    }
-    assert len(document["faults"]) == 4
+    assert found == LAW, document["verdicts"]
+    assert len(document["faults"]) == faults
     assert process.returncode == 0
+
+
+def test_the_output_is_whole_after_pes_hosts_nodes_and_the_orchestrator_were_killed_at_random(tmp_path):
+    faults = {
+        "seed": 3,
+        "random": {"count": 3, "from_s": 3, "to_s": 12, "what": ["pe", "host", "node"], "back_after_s": 2},
+        "faults": [{"at_s": 8, "kind": "crash", "what": "orchestrator"}],
+    }
+    document, process = run(tmp_path, seconds=18, faults=faults, options=STRUCK)
+    require_whole(document, process, faults=4)
     assert not left_behind(tmp_path)
     assert f"report: {document['report']}" in process.stderr
     report = Path(document["report"]).read_text()
     assert "crash orchestrator" in report and document["verdicts"][0]["said"] in report
 
 
-def test_with_its_log_on_an_object_store_a_killed_node_costs_nothing(tmp_path):
-    faults = {"faults": [{"at_s": 5, "kind": "crash", "what": "node", "target": ["n2"]}]}
+def test_with_its_log_on_an_object_store_random_kills_cost_nothing(tmp_path):
+    faults = {"seed": 4, "random": {"count": 3, "from_s": 3, "to_s": 8, "what": ANYTHING, "back_after_s": 2}}
     with object_store(tmp_path) as environment:
-        options = ["--nodes", "2", "--log", "s3://logs/log", "--out", "s3://logs/out", "--checkpoint-epochs", "5"]
-        document, process = run(tmp_path, seconds=12, faults=faults, options=options, environment=environment)
-    assert document["state"] == "completed", (document, process.stderr[-3000:])
-    assert all(verdict["holds"] for verdict in document["verdicts"]), document["verdicts"]
-    assert len(document["verdicts"]) == 6
+        document, process = run(tmp_path, seconds=12, faults=faults, options=[*STRUCK, *STORED], environment=environment)
+    require_whole(document, process, faults=3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stored", [False, True], ids=["path", "object store"])
+@pytest.mark.parametrize(
+    ("seed", "kinds"), [(5, ["crash"]), (7, ["crash"]), (12, ["crash"]), (8, ["crash", "stall", "slow", "cut"])]
+)
+def test_the_output_is_whole_whatever_is_drawn(tmp_path, seed, kinds, stored):
+    drawn = {"count": 5, "from_s": 3, "to_s": 15, "kinds": kinds, "what": ANYTHING, "back_after_s": 2, "for_s": 4}
+    with object_store(tmp_path) if stored else nullcontext({}) as environment:
+        options = [*STRUCK, *(STORED if stored else [])]
+        faults = {"seed": seed, "random": drawn}
+        document, process = run(tmp_path, seconds=20, faults=faults, options=options, environment=environment)
+    require_whole(document, process, faults=5)
+    assert not left_behind(tmp_path)
+
+
+PICKY = """
+from pyspark.sql import functions as F
+
+from holdfast import App
+
+app = App("picky")
+market = app.source("market", "seq long, time timestamp, ticker string, kind string, price double", key="ticker")
+
+
+@app.operator(inputs=market)
+def picky(events):
+    return events.select("seq", F.expr("if(seq = 700, raise_error('unlucky'), price)").alias("price"))
+
+
+@app.operator(inputs=market)
+def calm(events):
+    return events.select("seq", "ticker")
+
+
+app.sink("broken", picky)
+app.sink("whole", calm)
+"""
+
+
+def test_an_operator_that_cannot_bear_a_row_is_named_and_the_rest_goes_on_to_its_end(tmp_path):
+    application = tmp_path / "picky.py"
+    application.write_text(PICKY)
+    document, process = run(tmp_path, seconds=10, faults={}, options=["--nodes", "2", "--no-verify"], application=application)
+    assert (document["state"], process.returncode) == ("failed", 1)
+    words = r"picky/0 given up, last: .*operator 'picky' \(picky\.py:\d+\).*unlucky.*seq (\d+) to (\d+), tried 3 times"
+    said = re.search(words, document["reason"], re.DOTALL)
+    assert said, document["reason"]
+    assert int(said[1]) <= 700 <= int(said[2])
+    events = read_history(tmp_path / "run")
+    left = {
+        sink: {e.about["epoch"] for e in events if e.kind == "output" and e.about["sink"] == sink} for sink in ("whole", "broken")
+    }
+    assert len(left["whole"]) == document["epochs"]
+    assert 0 < len(left["broken"]) < document["epochs"]
+    assert document["rows"]["whole"] == 2000
+    assert not left_behind(tmp_path)
 
 
 def write_turning_market(tmp_path, *, trades_s, quotes_s):
@@ -171,7 +245,6 @@ def test_nodes_of_a_standalone_cluster_run_an_application_and_one_of_them_is_kil
     assert not left_behind(tmp_path)
 
 
-@pytest.mark.long
 def test_an_application_on_spark_does_not_notice_that_the_orchestrator_is_killed_at_transitions():
     command = ["inject", "--beside-spark", "--sample", "4", "--seed", "6", "--json"]
     process = subprocess.run([*HOLDFAST, *command], capture_output=True, text=True, timeout=LIMIT_S)

@@ -9,6 +9,8 @@ from holdfast.execute.batch import run_batch
 from holdfast.execute.compare import first_difference
 from holdfast.execute.cut import ByTime, with_epochs
 from holdfast.execute.trace import open_trace
+from holdfast.log import EpochLog
+from holdfast.manage.dataflow import Graph
 from holdfast.manage.protocol import Assigned
 from holdfast.model.job import Contract, Feed, Job
 from holdfast.run.job import RunningJob
@@ -74,6 +76,8 @@ def reader(tmp_path, *, schema):
         streams={"averages": "market:vwap"},
         log=str(tmp_path / "reader-log"),
         out=str(tmp_path / "reader-out"),
+        contract=Contract(checkpoint_epochs=2),
+        share=True,
     )
 
 
@@ -82,13 +86,7 @@ def settle(workers):
         assert sum(worker.step() for worker in workers), "nothing can be done, yet not all is done"
 
 
-def test_a_job_reads_another_jobs_stream_to_its_end(spark, tmp_path, market):
-    (made, tasks), trace = market
-    first = workers(made, tasks, 1)
-    job = reader(tmp_path, schema="seq long, ticker string, vwap double")
-    second, second_tasks = running(spark, tmp_path, job, 2, logs={"market": made.job.log})
-    assert [task.kind for task in second_tasks] == ["operators", "sink"]
-    settle([*first, *workers(second, second_tasks, 2)])
+def assert_is_what_one_plan_gives(spark, made, second, trace, job):
     timeline = timeline_of(second.store)
     epochs = timeline.first, timeline.last
     events = with_epochs(open_trace(spark, made.graph, str(trace)), ByTime(timeline.epoch_s))
@@ -97,6 +95,34 @@ def test_a_job_reads_another_jobs_stream_to_its_end(spark, tmp_path, market):
     busy = read_output(job.out, "busy")
     assert busy.num_rows > 20
     assert first_difference(whole, busy.select(whole.column_names).cast(whole.schema)) is None
+
+
+def test_a_job_reads_another_jobs_stream_to_its_end_though_that_job_is_gone_and_only_what_is_shared_of_it_is_left(
+    spark, tmp_path, market
+):
+    (made, tasks), trace = market
+    whole_job = workers(made, tasks, 1)
+    job = reader(tmp_path, schema="seq long, ticker string, vwap double")
+    own = layout_of(job)
+    graph = Graph()
+    graph.add(1, layout_of(made.job), {})
+    layout, refs = graph.with_shared(own, {"market": 1})
+    graph.add(2, layout, refs)
+    second, second_tasks = running(spark, tmp_path, job, 2, logs={"market": made.job.log})
+    assert [task.kind for task in second_tasks] == ["operators", "sink"]
+    readers = workers(second, second_tasks, 2)
+    for _ in range(3):
+        for worker in (*whole_job, *readers):
+            worker.step()
+    assert not any(worker.finished for worker in whole_job)
+    graph.remove(1)  # as when it is canceled
+    left = [task.name for owner, task in graph.uses(2) if owner == 1]
+    assert left == ["aggregator/0", "market/0", "trade_filter/0", "trade_quote/0", "vwap/0"]
+    made.is_left(left)
+    settle([*(worker for worker, task in zip(whole_job, tasks, strict=True) if task.name in left), *readers])
+    assert_is_what_one_plan_gives(spark, made, second, trace, job)
+    oldest = EpochLog(made.store).oldest("vwap", 0)
+    assert oldest is not None and oldest > timeline_of(made.store).first
 
 
 def test_a_source_that_declares_what_the_stream_lacks_is_told_what_there_is(spark, tmp_path, market):

@@ -8,13 +8,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from holdfast import App
+from holdfast.errors import OperatorError
+from holdfast.execute.analysis import analyse
+from holdfast.execute.compare import first_difference
+from holdfast.execute.cut import Span
 from holdfast.execute.trace import open_trace
 from holdfast.log import EpochLog, Quality, Record
 from holdfast.manage.protocol import Assigned
 from holdfast.model.job import Contract, Feed, Job
+from holdfast.run.head import Head
 from holdfast.run.job import RunningJob
 from holdfast.run.layout import layout_of
-from holdfast.run.output import read_output
+from holdfast.run.output import read_output, written_by
+from holdfast.run.pe_compute import PeCompute
 from holdfast.run.proof import differences
 from holdfast.run.timeline import timeline_of
 from holdfast.trace import write_market
@@ -154,12 +161,35 @@ class Driven:
 def test_the_newest_output_equals_one_plan_whatever_died_on_the_way(spark, tmp_path, name):
     driven = Driven(spark, name, tmp_path, rng=random.Random(7), contract=Contract(checkpoint_epochs=3, catch_up_rows=400))
     driven.play(60)
+    source = driven.tasks[0]
+    logged = spark.read.parquet(f"{driven.job.log}/data/{source.pe}/{source.task}")
+    assert logged.schema.simpleString() == driven.running.schemas[source.pe].simpleString()
+    assert logged.count() > 0
     driven.settle()
     sources = open_trace(spark, driven.running.graph, driven.job.feed.trace)
     apart = differences(spark, driven.running.app, sources, out=driven.running.out, timeline=driven.timeline)
     assert apart == dict.fromkeys(apart)
     assert not [about for kind, about in driven.told if kind == "divergence"]
     sink = next(task.pe for task in driven.tasks if task.kind == "sink")
-    assert read_output(driven.job.out, sink).num_rows > 0
+    newest = read_output(driven.job.out, sink).drop_columns("quality")
+    assert newest.num_rows > 0
+    files = [f"{driven.job.out}/{file.name}" for file in written_by(driven.running.out, sink)]
+    by_spark = spark.read.parquet(*files).toArrow()  # as anybody would who knows nothing of holdfast
+    assert first_difference(by_spark, newest) is None
     corrected = [about for kind, about in driven.told if kind == "output" and about["as"] == "final"]
     assert corrected, "nothing died where it mattered: the schedule tests nothing"
+
+
+def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spark):
+    app = App("ahead")
+    source = app.source("s", "seq long, x double")
+    ahead = app.operator(inputs=source, name="ahead")(lambda rows: rows.selectExpr("if(x = 2, seq + 100, seq) as seq", "x"))
+    app.sink("out", ahead)
+    graph = app.graph()
+    compute = PeCompute(spark, graph, ["ahead"], analyse(graph, spark), name="ahead/0")
+    rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
+    made, _ = compute.run({"s": rows.slice(0, 2)}, Head(0), Span(1, 1, 0, 2))
+    assert made["ahead"].num_rows == 2
+    words = r"^operator 'ahead' \(.*test_running_job.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
+    with pytest.raises(OperatorError, match=words):
+        compute.run({"s": rows.slice(2)}, Head(1, after=2), Span(2, 2, 2, 4))

@@ -4,29 +4,36 @@ import asyncio
 import errno
 import json
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
+from textwrap import dedent
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.manage.client import ClientError, OrchestratorAway
 from holdfast.manage.fault_library import crash_pe, stall_pe
 from holdfast.manage.protocol import Assigned, HostStatus
-from holdfast.model.job import Task
+from holdfast.model.document import read_document
+from holdfast.model.job import Job, Task
 from holdfast.model.schedule import Schedule, ScheduledFault
-from holdfast.run.chaos import Chaos, check_targets
+from holdfast.run.chaos import Chaos, faults_for
 from holdfast.run.host import ORDER_S, Host
+from holdfast.run.layout import layout_of
 
 LIMIT_S = 20.0
+ROOT = Path(__file__).parents[3]
 
 
 class Cluster:
     """Processes that are only names, a list of what was done to them, and another of what was told of it."""
 
     def __init__(self, work, *, racks=0):
-        self.work, self.racks, self.names = work, racks, ["n1", "n2", "n3"]
+        self.work, self.racks, self.cores, self.names = work, racks, 1.0, ["n1", "n2", "n3"]
         self.running = {"orchestrator", *self.names}
         self.done, self.told = [], []
 
@@ -87,6 +94,35 @@ def stall(at_s, for_s, node):
 
 def told(cluster, kind):
     return [about for said, about in cluster.told if said == kind]
+
+
+class Hog:
+    """A busy process that is not one; `living` are those that were not ended."""
+
+    living: ClassVar[list] = []
+
+    def __init__(self, command):
+        self.living.append(self)
+
+    def kill(self):
+        self.living.remove(self)
+
+    def wait(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "hogs"), [(("n1",), 1.0, 2), (("n1", "n2"), 1.0, 4), (("n1",), 2.0, 4), (("n1",), 0.2, 2)]
+)
+def test_a_hog_takes_two_processes_for_each_core_of_each_node_that_it_strikes(tmp_path, monkeypatch, nodes, cores, hogs):
+    monkeypatch.setattr(subprocess, "Popen", Hog)
+    cluster = Cluster(tmp_path)
+    cluster.cores = cores
+    trouble = chaos(cluster, {"at_s": 1, "kind": "hog", "what": "node", "target": nodes, "for_s": 8})
+    trouble.look(1.0)
+    assert len(Hog.living) == hogs
+    trouble.look(9.5)
+    assert Hog.living == []
 
 
 def test_a_fault_strikes_when_it_is_due_and_is_undone_when_it_is_over(tmp_path):
@@ -268,9 +304,9 @@ def test_a_host_beats_on_after_a_full_disk(tmp_path, monkeypatch):
     assert HostStatus.model_validate_json((tmp_path / "host.json").read_text()).pid == os.getpid()
 
 
-def check(cluster, *faults, log="log"):
-    schedule = Schedule(faults=tuple(ScheduledFault(**fault) for fault in faults))
-    check_targets(schedule, [Task(pe="vwap")], cluster, log=log)
+def check(cluster, *faults, log="log", **more):
+    schedule = Schedule(faults=tuple(ScheduledFault(**fault) for fault in faults), **more)
+    return faults_for(schedule, [Task(pe="vwap")], cluster, log=log)
 
 
 def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
@@ -282,11 +318,65 @@ def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
         check(cluster, crash(1, "node", "rack=r1"))
     with pytest.raises(HoldfastError, match=r"a fault strikes node 'rack=r3'; nodes are: n1, n2, n3, rack=r1, rack=r2$"):
         check(Cluster(tmp_path, racks=2), crash(1, "node", "rack=r3"))
+    with pytest.raises(ProblemsError, match=r"(?s)schedule has 3 problems:.*node 'n9'.*PE 'mean/0'.*fills the log's disk"):
+        check(cluster, crash(1, "pe", "mean/0"), crash(1, "node", "n9"), FILL, crash(2, "node", "n9"), log="s3://bucket/log")
 
 
-def test_a_log_without_a_disk_cannot_be_filled(tmp_path):
-    fill = {"at_s": 1, "kind": "fill", "what": "disk", "for_s": 5}
+FILL = {"at_s": 1, "kind": "fill", "what": "disk", "for_s": 5}
+
+
+def of_size(monkeypatch, free):
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=free if Path(folder).is_dir() else 0))
+
+
+def test_a_disk_that_cannot_be_filled_is_told_before_anything_runs(tmp_path, monkeypatch):
     with pytest.raises(HoldfastError, match="a fault fills the log's disk, but the log is at 's3://bucket/log', which has none"):
-        check(Cluster(tmp_path), fill, log="s3://bucket/log")
+        check(Cluster(tmp_path), FILL, log="s3://bucket/log")
+    of_size(monkeypatch, 2 << 30)
+    log = str(tmp_path / "not" / "there" / "yet")
+    large = f"a fault fills the log's disk, but that at '{log}' has 2048 MiB free; only a disk of its own with less than 1024 MiB"
+    with pytest.raises(HoldfastError, match=large):
+        check(Cluster(tmp_path), FILL, log=log)
+    with pytest.raises(HoldfastError, match=large):
+        check(Cluster(tmp_path), log=log, random={"count": 1, "to_s": 5, "kinds": ["fill"], "what": ["disk"]})
+    of_size(monkeypatch, 64 << 20)
+    assert [fault.kind for fault in check(Cluster(tmp_path), FILL, log=log)] == ["fill"]
+
+
+def test_the_guides_schedule_can_be_brought_about_on_an_ordinary_disk(tmp_path, monkeypatch):
+    of_size(monkeypatch, 2 << 40)
+    guide = (ROOT / "docs" / "run.md").read_text().partition("## Fault schedules\n")[2]
+    sample = tmp_path / "faults.yaml"
+    sample.write_text(dedent(guide.partition("\n\nRandom faults")[0].strip("\n")))
+    job = Job(job="j", application=str(ROOT / "examples" / "bargain_discovery.py"), log="log")
+    faults = faults_for(read_document(sample, Schedule), layout_of(job).tasks, Cluster(tmp_path), log=str(tmp_path))
+    assert len(faults) == 10
+
+
+def test_a_large_disk_is_not_filled_whatever_was_checked_before(tmp_path, monkeypatch):
+    of_size(monkeypatch, 2 << 30)
     with pytest.raises(HoldfastError, match="only a disk of its own with less than 1024 MiB is filled"):
-        chaos(Cluster(tmp_path), fill, log=str(tmp_path)).look(1)
+        chaos(Cluster(tmp_path), FILL, log=str(tmp_path)).look(1)
+
+
+def test_a_cut_that_nobody_is_there_to_bring_about_is_asked_for_again(tmp_path):
+    cluster = Cluster(tmp_path)
+    answers = [OrchestratorAway("nobody"), ClientError("it recovers", status=503), None, ClientError("no", status=403)]
+
+    def inject(fault, *, limit_s):
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+        cluster.done.append(f"{fault['fault']} {fault['node']}")
+
+    cluster.client = SimpleNamespace(inject=inject)
+    cut = {"at_s": 1, "kind": "cut", "what": "node", "target": ("n3",), "for_s": 6}
+    one = chaos(cluster, cut, stall(1.5, 3, "n1"))
+    one.look(1)
+    one.look(2)
+    assert (cluster.done, len(told(cluster, "fault"))) == (["SIGSTOP host of n1"], 1)
+    one.look(3)
+    assert (cluster.done[1:], told(cluster, "fault")[1]["what"]) == (["cut-node n3"], "cut node n3")
+    one.look(4)
+    assert len(told(cluster, "fault")) == 2
+    with pytest.raises(ClientError, match="no"):
+        chaos(cluster, cut).look(1)

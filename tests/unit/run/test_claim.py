@@ -33,6 +33,12 @@ def test_the_same_application_goes_on_with_its_log_whatever_its_replicas_and_con
         (job(), "bank", TASKS, "is that of application 'shop', and job 'one' has application 'bank'"),
         (job(feed=Feed(trace="b.parquet")), "shop", TASKS, "is that of trace 'a.parquet', and job 'one' has trace 'b.parquet'"),
         (job(feed=Feed()), "shop", TASKS, "is that of trace 'a.parquet', and job 'one' has no trace"),
+        (
+            job(feed=Feed(trace="a.parquet", checkpoints="/c")),
+            "shop",
+            TASKS,
+            "that of no checkpoints, and job 'one' has checkpoints '/c'",
+        ),
         (job(), "shop", TASKS[:1], "is that of the tasks f/0, s/0, and job 'one' has the tasks s/0"),
         (job(streams={"s": "other:s"}), "shop", TASKS, "is that of no streams, and job 'one' has streams {'s': 'other:s'}"),
     ],
@@ -42,3 +48,21 @@ def test_a_log_of_something_else_is_refused(store, job, application, tasks, said
         claim(store, job, application, tasks)
     assert said in str(caught.value)
     assert str(caught.value).endswith("; give each a log of its own")
+
+
+LOSSY = Contract(correction=False)
+
+
+def test_a_log_that_was_written_without_correction_is_gone_on_with_only_so(store):
+    claim(store, job(contracts={"f": LOSSY, "out": LOSSY}), "shop", TASKS)
+    claim(store, job(contract=LOSSY), "shop", TASKS)
+    said = "was written without correction by f, out: what is incomplete in it stays so, and job 'one' has correction"
+    with pytest.raises(HoldfastError, match=said):
+        claim(store, job(), "shop", TASKS)
+    with pytest.raises(HoldfastError, match="was written without correction by out:"):
+        claim(store, job(contracts={"f": LOSSY}), "shop", TASKS)
+
+
+def test_whether_a_source_has_correction_does_not_matter(store):
+    claim(store, job(contracts={"s": LOSSY}), "shop", TASKS)
+    claim(store, job(), "shop", TASKS)

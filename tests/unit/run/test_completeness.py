@@ -1,7 +1,7 @@
 """Internal completeness from histories: what was absent in time is lost, to whom, and what was promised."""
 
 from holdfast.model.job import Reading, Task
-from holdfast.run.completeness import Completeness, completeness_kept, internal_completeness
+from holdfast.run.completeness import Completeness, completeness_kept, internal_completeness, never_processed
 from holdfast.run.history import Event
 from holdfast.run.timeline import Timeline
 
@@ -52,6 +52,15 @@ def test_what_was_predicted_was_not_processed():
     assert internal_completeness(events, TIMELINE, tasks=CHAIN) == Completeness((30 + 8) / (30 + 12), 0)
 
 
+def test_that_an_epoch_was_committed_as_absent_changes_nothing():
+    struck = without(without(chain(), "b", 2), "b", 3)
+    corrected = [*struck, commit("b", 2, 1, "final")]
+    absent = [commit("b", epoch, 0, quality="absent") for epoch in (2, 3)]
+    found = internal_completeness(corrected, TIMELINE, tasks=CHAIN)
+    assert found is not None and found.unknown == 1
+    assert internal_completeness([*absent, *corrected], TIMELINE, tasks=CHAIN) == found
+
+
 def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
     parts = tuple(
         Task(pe="a", task=n, operators=("a",), reads=(Reading(stream="s", key=("k",), share=n, of=2),), makes=("a",))
@@ -62,6 +71,20 @@ def test_the_rows_of_a_stream_that_is_divided_are_each_due_to_one_task():
     assert internal_completeness(events, line, tasks=(SOURCE, *parts)) == Completeness(1.0, 0)
     events = [e for e in events if (e.about["task"], e.about["epoch"]) != (1, 2)]
     assert internal_completeness([*events, commit("a", 2, 5, "final", 1)], line, tasks=(SOURCE, *parts)) == Completeness(0.75, 0)
+
+
+def test_rows_are_never_processed_where_their_task_made_nothing_of_them_then_or_later():
+    assert never_processed(chain(), tasks=CHAIN) == 0
+    lacks = without(chain(), "b", 2)
+    assert never_processed(lacks, tasks=CHAIN) == 4
+    assert never_processed([*lacks, commit("b", 2, 1, quality="absent")], tasks=CHAIN) == 4
+    assert never_processed([*lacks, commit("b", 2, 1, "final")], tasks=CHAIN) == 0
+    halves = tuple(
+        Task(pe="a", task=n, operators=("a",), reads=(Reading(stream="s", key=("k",), share=n, of=2),), makes=("a",))
+        for n in range(2)
+    )
+    events = [commit("s", 1, 10), commit("a", 1, 2, task=0)]
+    assert never_processed(events, tasks=(SOURCE, *halves)) == 5
 
 
 def test_completeness_is_held_against_what_was_promised():

@@ -21,8 +21,8 @@ def output(at_s, epoch, rows, kind="first", quality="exact", sink="out"):
     return Event(at_s, "n1", "output", {**about, "latency_s": at_s - TIMELINE.closes_s(epoch)})
 
 
-def commit(at_s, stream, epoch, task=0, kind="first", producer="its own replica"):
-    about = {"stream": stream, "task": task, "epoch": epoch, "as": kind, "quality": "exact", "rows": 1, "producer": producer}
+def commit(at_s, stream, epoch, task=0, kind="first", quality="exact", producer="its own replica"):
+    about = {"stream": stream, "task": task, "epoch": epoch, "as": kind, "quality": quality, "rows": 1, "producer": producer}
     return Event(at_s, "n1", "commit", about)
 
 
@@ -64,6 +64,11 @@ def test_a_pe_is_as_late_as_its_latest_task_and_a_correction_makes_up_for_it():
     assert late["vwap"] == [None, 0.0, 1.0, 0.0, 1.0, 2.0]
     assert late["trades"] == [None, 0.0, 0.0, 0.0, 1.0, 3.0]
     assert late["out"][-1] == 4.0
+
+
+def test_an_absent_epoch_does_not_make_a_dead_pe_less_late():
+    absent = commit(101.5, "trades", 1, quality="absent", producer="recovery manager")
+    assert lags([absent], TASKS, TIMELINE, at_s=[101.9])["trades"] == [1.0]
 
 
 def test_what_an_agent_predicts_does_not_make_a_late_pe_less_late():

@@ -141,3 +141,25 @@ def test_a_job_whose_log_is_away_is_loaded_when_it_is_back(host, loading):
 def test_a_job_that_cannot_be_loaded_is_refused(host, loading, jobs, said):
     key = loading[0](jobs)
     assert (host._refused[key].state, host._refused[key].error, host._loops) == ("failed", said, {})
+
+
+def test_a_host_without_work_rehearses_and_one_with_work_has_no_need_to(host, loading, monkeypatch):
+    rehearsed, told = [], []
+    monkeypatch.setattr(hosts, "STANDBY_S", 0.0)
+    monkeypatch.setattr(hosts, "rehearse", rehearsed.append)
+    monkeypatch.setattr(host, "_tell", lambda kind, about: told.append(kind))
+    host._stand_by()
+    assert (rehearsed, told) == ([host._spark], ["rehearsed"])
+    loading[0]({1: {"job": {"job": "market"}}})
+    host._stand_by()
+    assert len(rehearsed) == 1
+
+
+def test_a_host_whose_rehearsal_fails_goes_on(host, loading, monkeypatch, capsys):
+    def rehearse(spark):
+        raise MachineError("no executor answers")
+
+    monkeypatch.setattr(hosts, "STANDBY_S", 0.0)
+    monkeypatch.setattr(hosts, "rehearse", rehearse)
+    host._stand_by()
+    assert "could not rehearse: no executor answers" in capsys.readouterr().err

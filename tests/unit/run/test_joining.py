@@ -4,15 +4,19 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.model.job import Reading, Task
+from holdfast.model.job import Job, Reading, Task
 from holdfast.run.checkpoint import Checkpoints
+from holdfast.run.claim import require_whole
 from holdfast.run.head import Head
 from holdfast.run.joining import Foreign, join, remembered
 from holdfast.run.timeline import Timeline, agree, timeline_of
-from holdfast.run.trimmer import Trimmer, forget_readers
+from holdfast.run.trimmer import Trimmer, forget_readers, leave_mark
 
 MAKER = Task(pe="vwap", makes=("vwap",))
 READER = Task(pe="alarm", reads=(Reading(stream="vwap", name="averages", job="market"),), makes=("alarm",))
+
+
+WHOLE = Job(job="market", application="app.py", log="log")
 
 
 def store(tmp_path, name):
@@ -75,6 +79,29 @@ def test_nothing_is_trimmed_that_a_reader_in_another_job_has_not_read(tmp_path):
     forget_readers(market, {"market"})
     Trimmer(market, [MAKER], checkpoints).trim("vwap", 0)
     assert log.oldest("vwap", 0) != 10
+
+
+def test_what_is_left_of_an_ended_job_waits_for_its_readers_and_for_nobody_who_is_gone(tmp_path):
+    market = begun(tmp_path)
+    log, checkpoints = EpochLog(market), Checkpoints(market)
+    for epoch in range(10, 20):
+        log.offer(record(epoch))
+    join(store(tmp_path, "own"), "alarms", [Foreign(READER, READER.reads[0], market)])
+    leave_mark(market, "alarms:alarm~0", stream="vwap", task=0, epoch=15)
+    sink = Task(pe="out", kind="sink", reads=(Reading(stream="vwap"),))
+    trimmer = Trimmer(market, [MAKER, sink], checkpoints)
+    checkpoints.save(MAKER.name, Head(19))
+    checkpoints.save(sink.name, Head(11))
+    trimmer.trim_unread("vwap", 0)
+    assert log.oldest("vwap", 0) == 10  # its own reader sees to it
+    trimmer.left = frozenset({MAKER.name})
+    require_whole(market, WHOLE)
+    trimmer.trim_unread("vwap", 0)
+    assert log.oldest("vwap", 0) == 16
+    with pytest.raises(
+        HoldfastError, match=r"was gone on with by vwap/0 alone, for jobs that shared them: .* give it a log of its own"
+    ):
+        require_whole(market, WHOLE)
 
 
 def test_the_marks_of_living_jobs_stay(tmp_path):

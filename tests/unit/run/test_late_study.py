@@ -5,6 +5,7 @@ import re
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 from holdfast.cli.isorc16_runs import check_lengths, chosen_cells, late_runs
 from holdfast.cli.reproduce_isorc16 import isorc16
 from holdfast.errors import HoldfastError
+from holdfast.manage.agent_processes import FOLDER
 from holdfast.model.document import check_document
 from holdfast.model.job import Job
 from holdfast.model.load import load_app
@@ -65,6 +67,16 @@ def test_other_numbers_of_pes_and_other_applications_are_refused(tmp_path):
     other.write_text("app = None")
     with pytest.raises(HoldfastError, match="is not the datacenter monitor that this study knows; it has 0 operators"):
         fused_application(other, 5, tmp_path / "monitor.py")
+
+
+def test_what_agents_use_and_write_counts_also_when_they_have_ended(tmp_path):
+    for number, written in enumerate((1000, 500)):
+        folder = tmp_path / f"n{number}" / FOLDER / "1-a"
+        folder.mkdir(parents=True)
+        said = {"pid": 1, "cpu_s": 2.0, "memory_bytes": 10, "about": {"written_bytes": written}}
+        (folder / "host.json").write_text(json.dumps(said))
+    cluster = SimpleNamespace(names=(), work=tmp_path)
+    assert late_study._usage(cluster) == Usage(cpu_s=4.0, memory_bytes=20, written_bytes=1500, agents_cpu_s=4.0)
 
 
 def test_a_run_is_kept_as_json_and_read_again():

@@ -9,10 +9,11 @@ import pytest
 
 from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.model.document import write_document
-from holdfast.model.job import Adapting, Contract, Job
+from holdfast.model.job import Adapting, Contract, Feed, Job, Need, Task
 from holdfast.plan.laar.strategy import Activation, Strategy
 from holdfast.plan.ppa.document import PlanDocument, Replica
 from holdfast.run.layout import layout_of
+from holdfast.run.stream_query import checkpoint_of
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
 
@@ -82,6 +83,28 @@ def test_replicas_of_a_source_with_a_reader_are_refused(name):
     assert replicas(layout_of(job(replicas={name: 1})))["market/0"] == 1
 
 
+def test_a_reader_whose_place_spark_cannot_keep_in_the_log_needs_another():
+    with pytest.raises(
+        HoldfastError, match=r"log at 's3://b/log', where Spark cannot keep how far it has read source 'market'; give"
+    ):
+        layout_of(job(log="s3://b/log"))
+    layout_of(job(log="s3://b/log", feed={"checkpoints": "/mnt/readers"}))
+    layout_of(job(log="s3://b/log", feed={"trace": "market.parquet"}))
+    layout_of(job(log="s3://b/log", streams={"market": "other:market"}))
+    layout_of(job(log="file:///mnt/log"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"log": "/mnt/log"}, "/mnt/log/streaming/market%2F0"),
+        ({"log": "s3://b/log", "feed": {"checkpoints": "/mnt/readers/"}}, "/mnt/readers/s3%3A%2F%2Fb%2Flog/market%2F0"),
+    ],
+)
+def test_how_far_a_reader_has_come_is_kept_for_each_log_apart(changes, place):
+    assert checkpoint_of(job(**changes), Task(pe="market", kind="source")) == place
+
+
 def test_a_plan_for_fused_operators_replicates_their_pe(tmp_path):
     path = tmp_path / "fused.py"
     path.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
@@ -97,16 +120,28 @@ def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"log": None}, "has no log; give a folder or an object store's URL"),
         ({"application": "nowhere.py"}, "application file 'nowhere.py' does not exist"),
         ({"replicas": {"wvap": 2}}, "wants replicas of 'wvap'; its PEs and tasks are: aggregator,"),
-        ({"contracts": {"wvap": Contract()}}, "has a contract for 'wvap'; its PEs are: aggregator,"),
-        ({"streams": {"markt": "other:x"}}, "takes source 'markt' from another job; its sources are: market"),
     ],
 )
 def test_a_job_that_does_not_fit_its_application_is_told_what_there_is(changes, said):
     with pytest.raises(HoldfastError, match=said.replace("(", r"\(")):
         layout_of(job(**changes))
+
+
+def test_everything_that_a_job_names_and_its_application_lacks_is_told_at_once():
+    named = {"streams": {"markt": "other:x"}, "replicas": {"wvap": 2, "vwap/1": 2}, "contracts": {"wvap": Contract()}}
+    with pytest.raises(HoldfastError) as found:
+        layout_of(job(**named, feed=Feed(trace="trace"), needs={"bargain/0": Need(cores=1), "bargains/0": Need(cores=1)}))
+    assert [line.partition("; ")[0] for line in str(found.value).splitlines()] == [
+        "job 'j' has 5 problems:",
+        "  - takes from another job source 'markt'",
+        "  - wants replicas of 'vwap/1'",
+        "  - wants replicas of 'wvap'",
+        "  - has a contract for 'wvap'",
+        "  - says the needs of 'bargain/0'",
+    ]
+    assert "source 'markt'; its sources are: market\n" in str(found.value)
 
 
 def test_a_stored_job_without_an_application_is_told_as_such():
@@ -152,7 +187,7 @@ def test_a_plan_with_a_task_that_is_not_there_is_refused(tmp_path):
         layout_of(job(plan=plan(tmp_path, "vwap/1")))
 
 
-def strategy(tmp_path, pes):
+def strategy(tmp_path, pes, *, source="market"):
     active = dict.fromkeys(pes, (0,))
     document = Strategy(
         application="bargain-discovery",
@@ -164,7 +199,7 @@ def strategy(tmp_path, pes):
         billing_period_s=1.0,
         replicas=2,
         placement=dict.fromkeys(pes, ("n1", "n2")),
-        configurations=(Activation(name="c", rates={"market": 1.0}, probability=1.0, active=active),),
+        configurations=(Activation(name="c", rates={source: 1.0}, probability=1.0, active=active),),
     )
     path = tmp_path / "strategy.json"
     write_document(path, document)
@@ -185,6 +220,11 @@ def test_a_strategy_that_lacks_a_pe_is_refused(tmp_path):
         layout_of(job(strategy=strategy(tmp_path, [pe for pe in PES if pe != "vwap"])))
 
 
+def test_a_strategy_for_other_sources_is_refused(tmp_path):
+    with pytest.raises(HoldfastError, match="and the application differ in source 'bourse'; both must have: market"):
+        layout_of(job(strategy=strategy(tmp_path, PES, source="bourse")))
+
+
 def test_fused_operators_that_divide_their_rows_differently_are_refused(tmp_path):
     path = tmp_path / "parallel.py"
     path.write_text(PARALLEL.replace('name="one"', 'name="one", pe="p"').replace('name="split"', 'name="split", pe="p"'))
@@ -194,6 +234,12 @@ def test_fused_operators_that_divide_their_rows_differently_are_refused(tmp_path
 
 def test_the_parser_process_tells_a_mistake_on_stderr_and_ends_with_2():
     document = json.dumps({"job": "j", "application": "nowhere.py", "log": "log"})
-    done = subprocess.run([sys.executable, "-m", "holdfast.run.layout"], input=document, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "holdfast.run.layout", "60"], input=document, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "application file 'nowhere.py' does not exist" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_parser_process_loads_nothing_of_the_orchestrator():
+    loaded = "import sys, holdfast.run.layout; print([name for name in sys.modules if name.startswith('holdfast.manage.')])"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -20,6 +20,28 @@ class Orchestrator:
         return {"events": [event for event in self._events if event["number"] > after]}
 
 
+def heard(tmp_path, events):
+    """What a run's history has of these events."""
+    history, orchestrator = History(tmp_path / "history.jsonl", "run"), Orchestrator(events)
+    listener = _Listener(orchestrator, history, 2, since_s=10.0)
+    assert orchestrator.told.wait(10)
+    listener.stop()
+    history.close()
+    return [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+
+
+def test_absent_epochs_are_commits_of_the_moment_at_which_they_were_made(tmp_path):
+    stood_in = {"task": "vwap/1", "epochs": 2, "absent": [["vwap", 7, 11.5], ["vwap", 8, 12.5]]}
+    note = {"kind": "decision", "text": "stood in for vwap/1: 2 epochs absent", "data": stood_in, "at_s": 13.5}
+    said, *commits = heard(tmp_path, [{"number": 1, "job": 2, **note}])
+    assert said["kind"] == "orchestrator"
+    about = {"stream": "vwap", "task": 1, "as": "first", "quality": "absent", "rows": 0, "producer": "recovery manager"}
+    assert commits == [
+        {"at_s": 13.5, "by": "run", "kind": "commit", **about, "epoch": 7, "closed_s": 11.5},
+        {"at_s": 13.5, "by": "run", "kind": "commit", **about, "epoch": 8, "closed_s": 12.5},
+    ]
+
+
 def test_events_of_earlier_jobs_and_times_are_not_a_runs_history(tmp_path):
     lost = {"kind": "replica", "text": "failed", "data": {"state": "failed"}, "node": "n1"}
     events = [
@@ -29,12 +51,7 @@ def test_events_of_earlier_jobs_and_times_are_not_a_runs_history(tmp_path):
         {"number": 4, "at_s": 12.0, "job": 2, "replica": "2:vwap/0.0", **lost},
         {"number": 5, "at_s": 13.0, "job": None, "kind": "node", "text": "n2 is lost", "data": {}},
     ]
-    history, orchestrator = History(tmp_path / "history.jsonl", "run"), Orchestrator(events)
-    listener = _Listener(orchestrator, history, 2, since_s=10.0)
-    assert orchestrator.told.wait(10)
-    listener.stop()
-    history.close()
-    told = [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
+    told = heard(tmp_path, events)
     assert [
         (each["kind"], each.get("replica") or each["said"]) for each in (event.get("about", event) | event for event in told)
     ] == [

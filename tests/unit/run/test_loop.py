@@ -52,14 +52,20 @@ class FiveEpochs:
 ASSIGNED = Assigned(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
 
 
-def started(worker: FiveEpochs, *, before: Callable[[], None] = lambda: None, assigned: Assigned = ASSIGNED) -> Loop:
+def started(
+    worker: FiveEpochs,
+    *,
+    before: Callable[[], None] = lambda: None,
+    assigned: Assigned = ASSIGNED,
+    woken: Callable[[FiveEpochs], None] = lambda worker: None,
+) -> Loop:
     line = Timeline(first=1, last=5, epoch_s=1.0, opened_s=time.time())
 
     def make(assigned, stopped):
         before()
         return worker, line
 
-    return Loop(assigned, make, ranked=lambda worker, rank: None, cancel=lambda: None)
+    return Loop(assigned, make, ranked=lambda worker, rank: None, woken=woken, cancel=lambda: None)
 
 
 def ended(loop: Loop, state: str) -> bool:
@@ -120,14 +126,15 @@ def test_another_error_of_the_system_fails_the_replica():
 @pytest.mark.parametrize("how", ["wake", "kill", "stop"])
 def test_an_idle_replica_does_nothing_until_it_is_told_to(monkeypatch, how):
     monkeypatch.setattr(loops, "IDLE_S", 600.0)
-    worker = FiveEpochs()
+    worker, woken = FiveEpochs(), []
     worker.room.set()
-    loop = started(worker, assigned=ASSIGNED.model_copy(update={"active": False}))
+    loop = started(worker, assigned=ASSIGNED.model_copy(update={"active": False}), woken=woken.append)
     assert ended(loop, "idle")
     assert worker.clean.epoch == 0
     if how == "wake":
         loop.assign(ASSIGNED)
         assert ended(loop, "finished")
+        assert woken == [worker]
     elif how == "kill":
         loop.kill()
         assert ended(loop, "failed")

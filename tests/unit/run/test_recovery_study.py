@@ -17,6 +17,15 @@ def test_the_silence_of_a_sink_is_what_it_waits_beyond_an_epoch():
     assert silence_s(events, 0.0, 2.5, epoch_s=1.0) == 0.0
 
 
+def test_the_silence_after_one_fault_ends_where_the_next_one_strikes():
+    events = [output(at) for at in (9.5, 13.0, 14.0, 15.0, 16.0, 26.0, 27.0)]
+    one_s, all_s = 10.0, 16.5
+    assert silence_s(events, one_s, all_s, epoch_s=1.0) == 2.5
+    assert silence_s(events, all_s, float("inf"), epoch_s=1.0) == 9.0
+    unended = [output(at) for at in (9.5, 26.0, 27.0)]
+    assert silence_s(unended, one_s, all_s, epoch_s=1.0) == 6.0
+
+
 def test_the_schedule_strikes_primaries_alone():
     one, all_ = schedule().faults
     assert one.target == ("o2/0.0",)

@@ -16,6 +16,7 @@ from holdfast.model.job import Contract, Reading, Task
 from holdfast.run.checkpoint import Checkpoints
 from holdfast.run.head import Head
 from holdfast.run.inbox import Inbox
+from holdfast.run.job import RunningJob
 from holdfast.run.outbox import Outbox
 from holdfast.run.replica import Replica
 from holdfast.run.timeline import Timeline
@@ -432,3 +433,74 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint(
     cluster.trimmer.trim("src", 0)
     assert EpochLog(cluster.store).oldest("src", 0) is None
     assert behind.step() and behind.clean.epoch == 4
+
+
+def woken(cluster, name, *, now_s):
+    """A replica of a task that was idle until now."""
+    replica = cluster.replica(name)
+    replica._clock = lambda: now_s[0]
+    replica.take_over()
+    return replica
+
+
+def running_for(epochs):
+    """A cluster whose tasks have done so many epochs and made no checkpoint."""
+    cluster = Cluster(Store(MemoryStore()))
+    for _ in range(epochs):
+        cluster.produce()
+    cluster.settle()
+    return cluster
+
+
+def test_a_replica_that_is_woken_takes_over_what_an_active_one_keeps_and_replays_nothing():
+    cluster, now_s = running_for(8), [1.0]
+    replica = woken(cluster, "a", now_s=now_s)
+    assert replica.step() and replica.rows_read == 0, "it waits, and is not taken for one that has caught up"
+    cluster.produce()
+    cluster.settle()
+    now_s[0] = 2.0
+    replica.step()
+    assert (replica.clean.epoch, replica.rows_read) == (8, 0)
+    assert not cluster.checkpoints.is_asked("a/0")
+    cluster.produce()
+    assert replica.step()
+    cluster.settle()
+    assert (replica.clean.epoch, replica.rows_read) == (9, 1)
+    assert cluster.final("a")[:10] == GOLDEN["a"][:10]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "waiting", "asks"),
+    [(8, 1, True), (2, 0, False), (8, 2, False)],
+    ids=["an active one works", "little is missing", "nobody has worked of late"],
+)
+def test_a_replica_that_is_woken_replays_what_is_missing_where_nobody_is_to_be_waited_for(epochs, waiting, asks):
+    cluster, now_s = running_for(epochs), [1.0]
+    for _ in range(waiting):
+        cluster.produce()
+    replica = woken(cluster, "a", now_s=now_s)
+    assert cluster.checkpoints.is_asked("a/0") == asks
+    replica.step()
+    assert replica.rows_read == (0 if asks else epochs + waiting)
+    now_s[0] += 10.0  # nobody has answered in the time that is given
+    replica.step()
+    assert (replica.clean.epoch, replica.rows_read) == (epochs + waiting - 1, epochs + waiting)
+    assert not cluster.checkpoints.is_asked("a/0")
+
+
+def test_a_replica_that_waits_for_one_that_dies_meanwhile_waits_no_longer_than_that_shows():
+    cluster, now_s = running_for(8), [1.0]
+    replica = woken(cluster, "a", now_s=now_s)
+    replica.step()
+    cluster.produce()
+    assert replica.step() and replica.rows_read == 0
+    cluster.produce()
+    assert replica.step() and replica.rows_read == 10
+
+
+@pytest.mark.parametrize(("protection", "asks"), [("none", True), ("upstream", False)])
+def test_a_replica_that_is_woken_because_the_active_one_is_late_does_not_wait_for_it(protection, asks):
+    cluster = running_for(8)
+    cluster.contract = Contract(protection=protection)
+    RunningJob.woken(cluster.replica("a"))
+    assert cluster.checkpoints.is_asked("a/0") == asks

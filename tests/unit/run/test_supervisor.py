@@ -1,17 +1,21 @@
 """Stand-ins and activation on a real log, without processes: what is decided, and what is committed."""
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 from obstore.store import MemoryStore
 
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.manage.protocol import ReplicaStatus
-from holdfast.manage.supervisors import Activate, Note, ReplicaView
-from holdfast.model.job import Contract, Job, Reading, Task
+from holdfast.manage.supervisors import Activate, JobView, Note, ReplicaView
+from holdfast.model.job import Contract, Job, Layout, Reading, Task
 from holdfast.plan.laar.strategy import Activation, Strategy
 from holdfast.run.activation import STEADY_EPOCHS, Controller, RateMonitor
 from holdfast.run.heads import Heads
 from holdfast.run.stand_in import StandIn
-from holdfast.run.timeline import Timeline
+from holdfast.run.supervisor import SparkSupervisor
+from holdfast.run.timeline import Timeline, agree
 
 TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0)
 TASKS = (
@@ -59,6 +63,26 @@ def test_a_dead_task_is_stood_in_for_after_its_contract_has_waited(store):
     notes = one.look(dead, 106.1)
     assert firsts(store, "a") == ["exact", "absent", "absent", None, None]
     assert notes[0].text == "stood in for a/0: 2 epochs absent"
+    assert notes[0].data == {"task": "a/0", "epochs": 2, "absent": [("a", 2, 102.0), ("a", 3, 103.0)]}
+
+
+def test_what_the_task_has_made_in_the_meantime_is_not_told_as_absent():
+    class Overtaken(Store):
+        """The task itself commits an epoch just before it is stood in for."""
+
+        def create(self, name, content):
+            if name.endswith("2.first") and b"absent" in content:
+                commit(Store(memory), "a", 2)
+            return super().create(name, content)
+
+    memory = MemoryStore()
+    store = Overtaken(memory)
+    one = stand_in(store, after_s=0.0)
+    for epoch in (1, 2, 3):
+        commit(store, "src", epoch, at_s=100.0 + epoch)
+    (note,) = one.look([replica("src/0", live=3), replica("a/0", "lost"), replica("b/0", live=0)], 104.0)
+    assert [epoch for _, epoch, _ in note.data["absent"]] == [1, 3]
+    assert firsts(store, "a", range(1, 4)) == ["absent", "exact", "absent"]
 
 
 def test_an_epoch_whose_input_has_just_come_is_waited_for(store):
@@ -157,16 +181,31 @@ def activated(decisions):
 
 def test_the_rate_is_read_off_the_newest_epoch_that_all_sources_have(store):
     fast = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0, speed=2.0)
-    monitor = RateMonitor(Heads(EpochLog(store), fast), {"src": 1})
+    monitor = RateMonitor(Heads(EpochLog(store), fast), TASKS)
     assert monitor.rates() is None
     commit(store, "src", 1, rows=10)
     commit(store, "src", 2, rows=4)
     assert monitor.rates() == (2, {"src": 8.0})
 
 
+FOREIGN = Reading(stream="vwap", name="averages", job="market", tasks=(0, 1))
+
+
+@pytest.mark.parametrize(("own", "rates"), [((), {"averages": 7.0}), (TASKS[:1], {"averages": 7.0, "src": 5.0})])
+def test_the_rate_of_a_source_that_another_job_feeds_is_read_off_that_jobs_log(store, own, rates):
+    theirs = Store(MemoryStore())
+    tasks = (*own, Task(pe="a", reads=(FOREIGN,), makes=("a",)), Task(pe="b", reads=(FOREIGN,), makes=("b",)))
+    monitor = RateMonitor(Heads(EpochLog(store), TIMELINE, {"market": EpochLog(theirs)}), tasks)
+    commit(store, "src", 1, rows=5)
+    assert monitor.rates() is None
+    for task, rows in ((0, 3), (1, 4)):
+        EpochLog(theirs).offer(Record("vwap", task, 1, Quality.EXACT, (), rows, None, None, "x", "p"))
+    assert monitor.rates() == (1, rates)
+
+
 def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(store):
     heads = Heads(EpochLog(store), TIMELINE)
-    monitor, one = RateMonitor(heads, {"src": 1}), stand_in(store, after_s=0.5)
+    monitor, one = RateMonitor(heads, TASKS), stand_in(store, after_s=0.5)
     for epoch in range(1, 4):
         commit(store, "src", epoch, rows=5)
         commit(store, "a", epoch)
@@ -186,7 +225,7 @@ def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(stor
 
 
 def test_there_is_no_rate_while_the_newest_epoch_is_trimmed_already(store):
-    monitor = RateMonitor(Heads(EpochLog(store), TIMELINE), {"src": 1})
+    monitor = RateMonitor(Heads(EpochLog(store), TIMELINE), TASKS)
     commit(store, "src", 1, rows=5)
     EpochLog(store).trim("src", 0, after=0, until=1)
     assert monitor.rates() is None
@@ -277,3 +316,26 @@ def test_rates_that_no_configuration_dominates_are_told_once():
     assert [text for text in said if "dominates" in text] == [
         "no configuration of the strategy dominates the measured rates: 'src' by 1 tuples/s above the highest"
     ]
+
+
+def test_pes_that_jobs_share_are_stood_in_for_in_their_own_log_also_when_their_job_has_ended(tmp_path):
+    def view(number, tasks, replicas, *, log, now_s=110.0):
+        job = Job(job=f"j{number}", application="app.py", log=str(tmp_path / log), contract=Contract(tentative_after_s=0.0))
+        return JobView(number, job, Layout(application="app", tasks=tasks), "running", {}, replicas, frozenset(), now_s)
+
+    one, two = Store(str(tmp_path / "one")), Store(str(tmp_path / "two"))
+    for store in (one, two):
+        agree(store, TIMELINE)
+    for epoch in (1, 2):
+        commit(one, "src", epoch, at_s=100.0 + epoch)
+    supervisor = SparkSupervisor()
+    whole = view(1, TASKS, tuple(replica(task.name, live=2) for task in TASKS), log="one")
+    assert asyncio.run(supervisor.observe(whole)) == []
+    left = replace(view(1, TASKS[:2], (replica("src/0", live=2), replica("a/0", "lost")), log="one"), state="canceled")
+    shared = tuple(t.model_copy(update={"pe": f"one:{t.pe}", "shared": f"one:{t.pe}", "reads": (), "makes": ()}) for t in TASKS[:2])
+    mine = Task(pe="mine", reads=(Reading(stream="a", name="theirs", job="one"),), makes=("mine",))
+    sharer = view(2, (*shared, mine), (*left.replicas, replace(replica("mine/0", live=0), key="2:mine/0.0")), log="two")
+    assert asyncio.run(supervisor.observe(sharer)) == []
+    (note,) = asyncio.run(supervisor.observe(left))
+    assert note.text == "stood in for a/0: 2 epochs absent"
+    assert firsts(one, "b") == [None] * 5  # nobody makes it any more

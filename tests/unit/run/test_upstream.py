@@ -5,8 +5,9 @@ from obstore.store import MemoryStore
 
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.manage.policy import STEADY_S
 from holdfast.manage.protocol import ReplicaStatus
-from holdfast.manage.supervisors import Activate, JobView, Move, Note, ReplicaView
+from holdfast.manage.supervisors import Activate, Failed, JobView, Note, ReplicaView
 from holdfast.model.job import Contract, Job, Layout, Policy, Reading, Task
 from holdfast.run.joining import remembered
 from holdfast.run.supervisor import SparkSupervisor
@@ -87,35 +88,42 @@ def test_a_task_without_another_replica_is_waited_for(store):
     assert one.look([replica(0, active=True)], 200.0) == []
 
 
-def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0, **more):
+def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0, replica_state="running", **more):
     contract = Contract(protection="prediction", deadline_s=1.0, tentative_after_s=tentative_after_s)
     job = Job(job="j", application="app.py", log=str(tmp_path), contract=contract, policy=Policy(restart=policy))
-    replicas = (replica(0, active=True, live=1, **more),)
+    replicas = (replica(0, active=True, live=1, state=replica_state, **more),)
     layout = Layout(application="j", tasks=TASKS)
     return JobView(1, job, layout, "running", {}, replicas, frozenset(), now_s, {"a/0": {"state": state}})
 
 
-def test_what_prediction_has_covered_for_too_long_is_moved_once_and_only_where_policy_allows_it(tmp_path):
+@pytest.mark.parametrize("policy", ["here", "elsewhere", "missing"])
+def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_policy_starts_it_anew(tmp_path, policy):
     store = Store(tmp_path)
     agree(store, TIMELINE)
     supervisor = SparkSupervisor()
-    assert supervisor._look(view(store, tmp_path, state="predicting")) == []
-    (move,) = supervisor._look(view(store, tmp_path, state="handed over"))
-    assert isinstance(move, Move) and (move.key, move.node) == ("1:a/0.0", "n1")
-    assert supervisor._look(view(store, tmp_path, state="handed over")) == []
+    assert supervisor._look(view(store, tmp_path, state="predicting", policy=policy)) == []
+    (failed,) = supervisor._look(view(store, tmp_path, state="handed over", policy=policy))
+    assert isinstance(failed, Failed) and (failed.key, failed.incarnation) == ("1:a/0.0", 1)
+    handed = {"state": "handed over", "policy": policy, "replica_state": "failed"}
+    assert supervisor._look(view(store, tmp_path, **handed)) == []  # it waits for its restart
+
+
+def test_what_policy_never_restarts_is_covered_for_no_longer_but_left_alone(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
     assert SparkSupervisor()._look(view(store, tmp_path, state="handed over", policy="never")) == []
 
 
-def test_a_replica_that_was_moved_is_given_as_long_as_the_agent_gave_the_one_before(tmp_path):
+def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_forgotten_and_is_then_started_again(tmp_path):
     store = Store(tmp_path)
     agree(store, TIMELINE)
     supervisor = SparkSupervisor()
     assert len(supervisor._look(view(store, tmp_path, state="handed over"))) == 1
     again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
     assert supervisor._look(view(store, tmp_path, now_s=206.0, **again)) == []
-    assert supervisor._look(view(store, tmp_path, now_s=234.0, **again)) == []
-    (move,) = supervisor._look(view(store, tmp_path, now_s=236.0, **again))
-    assert isinstance(move, Move)
+    assert supervisor._look(view(store, tmp_path, now_s=205.0 + STEADY_S, **again)) == []
+    (failed,) = supervisor._look(view(store, tmp_path, now_s=241.0, **again))
+    assert failed.incarnation == 2
 
 
 def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_without_a_dead_pe(tmp_path):
