@@ -1,8 +1,11 @@
 """The commands that speak with an orchestrator, as a user types them."""
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +22,15 @@ pes:
 
 def holdfast(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*HOLDFAST, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+
+
+def completed(cluster: Cluster, command: str, begun: str = "") -> list[str]:
+    """What a shell offers after a command and what was begun of its argument."""
+    asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": f"holdfast {command} {begun}", "COMP_CWORD": "2"}
+    where = {"HOLDFAST_URL": str(cluster.folder)}
+    script = [str(Path(sys.executable).with_name("holdfast"))]
+    done = subprocess.run(script, env={**os.environ, **asked, **where}, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +50,18 @@ def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_co
     done = holdfast("submit", document, *at, "--wait", 20)
     assert done.returncode == 1
     assert "no capacity: task 'x/0' wants 2 nodes for its replicas and 0 of kind 'light' are up" in done.stderr
-    document.write_text("job: a b\nhost: light\npes: {x: {replicas: 0}}\n")
+    document.write_text("job: a b\ntype: forever\napplication: /no/such.py\nreplicas: {x: 0}\nfeed: {speed: .nan}\n")
     done = holdfast("submit", document, *at)
-    assert done.returncode == 2
-    assert "job.yaml has 2 problems" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines() == [
+        f"holdfast: {document} has 6 problems:",
+        '  - feed.speed (line 5): wanted a number, got "NaN"',
+        "  - job (line 1): wanted a name of letters, digits, '_', '.', '-' (at most 100), got \"a b\"",
+        "  - log (line 1): is missing; give a folder or an object store's URL that all nodes of the job can see",
+        "  - replicas.x (line 4): wanted a number from 1 to 1000, got 0",
+        "  - type (line 2): there is no type 'forever'; types are: finite, streaming",
+        "  - application (line 3): '/no/such.py' is no file that the orchestrator can read",
+    ]
 
 
 def test_a_job_is_submitted_watched_listed_told_and_canceled(cluster, tmp_path):
@@ -71,6 +90,9 @@ def test_a_job_is_submitted_watched_listed_told_and_canceled(cluster, tmp_path):
     story = holdfast("job", first, *at).stdout
     for words in (f"job {first} 'a' (streaming, light): running", "running       by started", "y/0 reads s", ".0 on n1: running"):
         assert words in story
+
+    assert completed(cluster, "cancel") == [f"plain,{first + 1}", f"plain,{first}"]
+    assert completed(cluster, "drain", "n") == ["plain,n1", "plain,n2"]
 
     stuck = holdfast("drain", "n1", *at, "--wait", 1)
     assert stuck.returncode == 1

@@ -15,7 +15,8 @@ from holdfast.manage.protocol import AgentStatus, AssignedAgent, Assignment
 FOLDER = "agents"
 GRACE_S = 5.0
 HUNG_S = 30.0
-"""After how much silence an agent is killed and started again: an algorithm of anyone's may never return."""
+"""After how much silence an agent is killed and started again: an algorithm of anyone's may never return. Its first word may
+take it as long as a PE host."""
 
 
 class AgentProcesses:
@@ -52,8 +53,8 @@ class AgentProcesses:
                 self._agents[key] = self._new(_folder(assigned))
             agent = self._agents[key]
             agent.look(self._share(assigned), now_s=self._now(), log=self._log)
-            silent_s = agent.silent_s(self._now())
-            if silent_s > self._hung_after_s and not agent.is_ending:
+            if agent.health.is_hung(self._now(), after_s=self._hung_after_s) and not agent.is_ending:
+                silent_s = agent.health.silent_s(self._now())
                 self._log(f"the prediction agent of {assigned.task} was silent for {silent_s:.0f} s and is killed")
                 agent.ending = self._end(agent.process, grace_s=HUNG_GRACE_S)
         for key in [key for key in self._agents if key not in wanted]:
@@ -102,29 +103,25 @@ class _Agent:
     def __init__(self, process: HostProcess) -> None:
         self.process = process
         self.ending: asyncio.Task[None] | None = None
-        self._health = HostHealth()
+        self.health = HostHealth()
         self._starts = 0
 
     def look(self, share: Assignment, *, now_s: float, log: Callable[[str], None]) -> None:
         alive = self.process.alive()
-        self._health.saw(self.process.status(), now_s)
+        self.health.saw(self.process.status(), now_s)
         if alive or self.is_ending:
             self.process.clean()
             return
-        if self._health.died(now_s):
-            log(f"a prediction agent ended ({self.process.death()}); starting it again in {self._health.wait_s:g} s")
-        if now_s >= self._health.start_at:
+        if self.health.died(now_s):
+            log(f"a prediction agent ended ({self.process.death()}); starting it again in {self.health.wait_s:g} s")
+        if now_s >= self.health.start_at:
             self.process.start(share)
-            self._health.started(now_s)
+            self.health.started(now_s)
             self._starts += 1
 
     @property
     def is_ending(self) -> bool:
         return self.ending is not None and not self.ending.done()
-
-    def silent_s(self, now_s: float) -> float:
-        """Seconds since it last beat; 0 while it does not run."""
-        return self._health.silent_s(now_s)
 
     def status(self, told: AssignedAgent) -> AgentStatus:
         return AgentStatus(

@@ -3,6 +3,7 @@ passes on what a user changes. Losing it loses nothing: agents watch and predict
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +36,10 @@ class AgentOrders(Part):
 
 @dataclass(slots=True, eq=False)
 class Agent:
-    """One agent: its place, what was ordered of it, and what its node said of it last, at `heard_s`."""
+    """One agent: its place, what was ordered of it, and what its node said of it last, at `heard_s`.
+
+    `ordering` is held while an order is checked: the next one is checked together with it.
+    """
 
     job: int
     task: str
@@ -44,6 +48,7 @@ class Agent:
     orders: dict[str, Any] = field(default_factory=dict)
     status: AgentStatus | None = None
     heard_s: float | None = None
+    ordering: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def key(self) -> str:
@@ -56,7 +61,8 @@ class Agent:
 
 
 class Agents(Plugin):
-    """The agents there should be. Where they are follows from where replicas are, so nothing of it is kept in the database."""
+    """The agents there should be. Where they are follows from where replicas are, and what was ordered of them their nodes keep: so
+    nothing of it is in the database."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
@@ -93,7 +99,7 @@ class Agents(Plugin):
     async def _ordered(self, asked: Asked) -> Answer:
         job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
         try:
-            return Answer(agent_line(self.order(job, task, asked.body.orders)), status=202)
+            return Answer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
         except NotThere as error:
             raise Refusal(404, str(error)) from None
 
@@ -133,20 +139,28 @@ class Agents(Plugin):
         """The agents of a job, by task."""
         return sorted((agent for agent in self._agents.values() if agent.job == job), key=lambda agent: agent.task)
 
-    def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
+    async def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
         """Change an agent while it runs; what is not named stays as it was, and null takes an order back.
 
         Raises NotThere, and HoldfastError for a bad order.
         """
+        agent = self._there(job, task)
+        async with agent.ordering:
+            merged = {**agent.orders, **orders}
+            await self.orchestrator.supervisors.check_orders(self.orchestrator.job(job), task, merged)
+            if self._there(job, task) is not agent:
+                raise NotThere(f"the prediction agent of task '{task}' was replaced meanwhile; change it again")
+            agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}
+        self.orchestrator.dispatch.touch([agent.node])
+        self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
+        return agent
+
+    def _there(self, job: int, task: str) -> Agent:
+        """The agent of a task. Raises NotThere."""
         agent = self._agents.get(f"{job}:{task}")
         if agent is None:
             have = ", ".join(each.task for each in self.of(job)) or "none"
             raise NotThere(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
-        merged = {**agent.orders, **orders}
-        self.orchestrator.supervisors.check_orders(self.orchestrator.job(job), task, merged)
-        agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}
-        self.orchestrator.dispatch.touch([agent.node])
-        self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
         return agent
 
     def _tell_trouble(self, agent: Agent, before: Mapping[str, Any]) -> None:
@@ -205,8 +219,4 @@ def _protected(job: LiveJob) -> list[Task]:
     """The tasks of a job that want an agent."""
     if job.layout is None or not job.watched:
         return []
-    return [
-        task
-        for task in job.layout.tasks
-        if task.kind == "operators" and task.shared is None and job.document.contract_of(task.pe).protection == "prediction"
-    ]
+    return [task for task in job.layout.tasks if job.document.has_agent(task)]

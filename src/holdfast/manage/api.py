@@ -275,7 +275,7 @@ class Api(Plugin):
             Registered(
                 term=self.orchestrator.term,
                 generation=node.generation,
-                every_s=self.orchestrator.resources.every_s,
+                every_s=node.every_s,
                 acknowledged=node.acknowledged,
             )
         )
@@ -285,14 +285,12 @@ class Api(Plugin):
         if len(beat.reports) > REPORTS_PER_BEAT:
             raise Refusal(422, f"a beat carries at most {REPORTS_PER_BEAT} reports, got {len(beat.reports)}")
         try:
-            self.orchestrator.resources.known(asked.path["name"], beat.term, beat.controller)
-            if beat.reports and self.orchestrator.recovering:
-                raise Refusal(
-                    503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"}
-                )
-            return Answer(self.orchestrator.resources.beat(asked.path["name"], beat))
+            node = self.orchestrator.resources.hear(asked.path["name"], beat)
         except UnknownNode as error:
             raise Refusal(409, str(error)) from None
+        if beat.reports and self.orchestrator.recovering:
+            raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
+        return Answer(self.orchestrator.resources.beat(node, beat))
 
     async def assignment(self, asked: Asked) -> Answer:
         try:

@@ -26,6 +26,7 @@ class Placed:
     active: bool = True
     failures: int = 0
     abandoned: bool = False
+    finished: bool = False
 
     def row(self) -> dict[str, Any]:
         return {
@@ -37,6 +38,7 @@ class Placed:
             "active": int(self.active),
             "failures": self.failures,
             "abandoned": int(self.abandoned),
+            "finished": int(self.finished),
         }
 
 
@@ -118,8 +120,12 @@ def replicas_placed(placed: Sequence[Placed]) -> list[Change]:
 
 def failures_forgotten(placed: Placed) -> list[Change]:
     """The failures of an incarnation count no more; nothing where a later one has its place already."""
-    same = _is(placed) & (placement.c.incarnation == placed.incarnation)
-    return [Change(update(placement).where(same).values(failures=0))]
+    return [Change(update(placement).where(_is_incarnation(placed)).values(failures=0))]
+
+
+def replica_finished(placed: Placed) -> list[Change]:
+    """An incarnation has finished; nothing where a later one has its place already, or none has."""
+    return [Change(update(placement).where(_is_incarnation(placed)).values(finished=1))]
 
 
 def replicas_added(placed: Sequence[Placed]) -> list[Change]:
@@ -153,7 +159,17 @@ def unended_jobs(connection: Connection) -> list[Kept]:
 def all_placed(connection: Connection) -> list[Placed]:
     ordered = select(placement).order_by(placement.c.job, placement.c.task, placement.c.replica)
     return [
-        Placed(row.job, row.task, row.replica, row.node, row.incarnation, bool(row.active), row.failures, bool(row.abandoned))
+        Placed(
+            row.job,
+            row.task,
+            row.replica,
+            row.node,
+            row.incarnation,
+            bool(row.active),
+            row.failures,
+            bool(row.abandoned),
+            bool(row.finished),
+        )
         for row in connection.execute(ordered)
     ]
 
@@ -203,6 +219,10 @@ _LINE = ("id", "name", "type", "host", "state", "ended", "reason", "submitted_s"
 
 def _is(placed: Placed) -> Any:
     return (placement.c.job == placed.job) & (placement.c.task == placed.task) & (placement.c.replica == placed.replica)
+
+
+def _is_incarnation(placed: Placed) -> Any:
+    return _is(placed) & (placement.c.incarnation == placed.incarnation)
 
 
 def _kept(row: Row[Any]) -> Kept:

@@ -7,7 +7,7 @@ import contextlib
 import hmac
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.document import MOST_PROBLEMS, Problem, check_document
+from holdfast.model.document import MOST_PROBLEMS, Problem, ProblemsFound, judged
 
 Token = Literal["user", "node", "none"]
 
@@ -30,10 +30,19 @@ UNREAD_BYTES, UNREAD_S = 256 * 1024 * 1024, 10.0
 
 
 class Refusal(HoldfastError):
-    """An answer that is an error, with its status. `unread`: the rest of the body is still to come."""
+    """An answer that is an error, with its status. `unread`: the rest of the body is still to come. `problems` are what is wrong
+    with a document, each with its place there."""
 
-    def __init__(self, status: int, text: str, *, headers: Mapping[str, str] | None = None, unread: bool = False) -> None:
-        self.status, self.headers, self.unread = status, dict(headers or {}), unread
+    def __init__(
+        self,
+        status: int,
+        text: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        unread: bool = False,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        self.status, self.headers, self.unread, self.problems = status, dict(headers or {}), unread, tuple(problems)
         super().__init__(text)
 
 
@@ -173,6 +182,8 @@ def read_document(call: Call, body: bytes) -> Any:
             if error.error_count() > MOST_PROBLEMS:  # even to list them would take long
                 raise Refusal(422, f"wanted a {call.body.__name__}, got something with {error.error_count()} problems") from None
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+            if first["type"] == "json_invalid":
+                raise Refusal(400, f"the body is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}") from None
             place = ".".join(map(str, first["loc"]))
             raise Refusal(422, f"{call.body.__name__}: {place + ': ' if place else ''}{first['msg']}") from None
     if (values := body.count(b",")) > MAX_VALUES:
@@ -182,9 +193,10 @@ def read_document(call: Call, body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
     try:
-        return check_document(data, call.body, thing=call.body.__name__.lower(), also=call.also)
-    except DocumentError as error:
-        raise Refusal(422, str(error)) from None
+        return judged(data, call.body, also=call.also)
+    except ProblemsFound as error:
+        text = str(DocumentError(call.body.__name__.lower(), list(map(str, error.problems))))
+        raise Refusal(422, text, problems=error.problems) from None
 
 
 def read_query(call: Call, request: Request) -> dict[str, Any]:
@@ -227,7 +239,7 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
             return answered(await call.handler(Asked(request.path_params, query, document)))
         except Refusal as refusal:
             made = Unread if refusal.unread else Response
-            return refused(refusal.status, str(refusal), headers=refusal.headers, made=made)
+            return refused(refusal.status, str(refusal), headers=refusal.headers, problems=refusal.problems, made=made)
         except asyncio.CancelledError:
             raise
         except HoldfastError as error:
@@ -250,9 +262,17 @@ def answered(answer: Answer | Stream) -> Response:
     return Response(content, status_code=answer.status, media_type="application/json")
 
 
-def refused(status: int, text: str, *, headers: Mapping[str, str] | None = None, made: type[Response] = Response) -> Response:
+def refused(
+    status: int,
+    text: str,
+    *,
+    headers: Mapping[str, str] | None = None,
+    problems: Sequence[Problem] = (),
+    made: type[Response] = Response,
+) -> Response:
+    told = {"problems": [{"place": problem.place, "text": problem.text} for problem in problems]} if problems else {}
     return made(
-        json.dumps({"error": text}, ensure_ascii=True),
+        json.dumps({"error": text, **told}, ensure_ascii=True),
         status_code=status,
         media_type="application/json",
         headers=dict(headers or {}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import time
@@ -15,6 +16,7 @@ import httpx
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.link import check_url, error_text, read_token, sendable_token
+from holdfast.model.document import Problem
 from holdfast.model.job import Job
 
 URL = "HOLDFAST_URL"
@@ -24,10 +26,10 @@ RETRY_S = 0.1
 
 
 class ClientError(HoldfastError):
-    """A call that the orchestrator refused; `status` is HTTP's word for it."""
+    """A call that the orchestrator refused; `status` is HTTP's word for it, `problems` are those of a document that was sent."""
 
-    def __init__(self, text: str, *, status: int) -> None:
-        self.status = status
+    def __init__(self, text: str, *, status: int, problems: Sequence[Problem] = ()) -> None:
+        self.status, self.problems = status, tuple(problems)
         super().__init__(text)
 
 
@@ -62,17 +64,26 @@ class Client:
 
     def submit(self, job: Job) -> int:
         """Hand in a job; its number. It has been taken for good when this returns."""
-        answer = self._call("POST", "/v1/jobs", content=job.model_dump_json(exclude_defaults=True))
-        return int(answer["id"])
+        return int(self.submit_plain(job.model_dump(mode="json", exclude_defaults=True))["id"])
+
+    def submit_plain(self, data: object) -> dict[str, Any]:
+        """Hand in a job in plain values, as they were read from a document: its number, name and state.
+
+        The orchestrator checks it, and tells what is wrong with the document together with what only it can know.
+        """
+        sendable = json.loads(json.dumps(data, default=str), parse_constant=str)  # JSON has no number for NaN and the like
+        return self._call("POST", "/v1/jobs", json=sendable)
 
     def job(self, job: int) -> dict[str, Any]:
         """One job and its story."""
         return self._call("GET", f"/v1/jobs/{job}")
 
-    def jobs(self, *, state: str | None = None, limit: int = 100, after: int | None = None) -> list[dict[str, Any]]:
+    def jobs(
+        self, *, state: str | None = None, limit: int = 100, after: int | None = None, limit_s: float = CALL_S
+    ) -> list[dict[str, Any]]:
         """A page of jobs, newest first, from the one after job `after` on."""
         asked = {"state": state, "limit": limit, "after": after}
-        found: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=_given(asked))["jobs"]
+        found: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=_given(asked), limit_s=limit_s)["jobs"]
         return found
 
     def all_jobs(self, *, state: str | None = None) -> Iterator[dict[str, Any]]:
@@ -89,8 +100,8 @@ class Client:
         """Say which replicas of some tasks (such as 'vwap/0') shall be active; the others of these tasks go idle."""
         return self._call("POST", f"/v1/jobs/{job}/activation", json={"active": {task: list(on) for task, on in active.items()}})
 
-    def nodes(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._call("GET", "/v1/nodes")["nodes"]
+    def nodes(self, *, limit_s: float = CALL_S) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._call("GET", "/v1/nodes", limit_s=limit_s)["nodes"]
         return found
 
     def drain(self, node: str, *, drain: bool = True) -> dict[str, Any]:
@@ -111,9 +122,9 @@ class Client:
         """Events after a number: as soon as there is one, or none after `wait_s`."""
         return self._call("GET", "/v1/events", params={"after": after, "wait_s": wait_s}, limit_s=wait_s + CALL_S)
 
-    def inject(self, fault: Mapping[str, Any]) -> dict[str, Any]:
+    def inject(self, fault: Mapping[str, Any], *, limit_s: float = CALL_S) -> dict[str, Any]:
         """Bring about a fault in the running orchestrator."""
-        return self._call("POST", "/v1/faults", json=dict(fault))
+        return self._call("POST", "/v1/faults", json=dict(fault), limit_s=limit_s)
 
     def health(self) -> dict[str, Any]:
         """Whether it serves; anybody may ask that."""
@@ -205,7 +216,7 @@ class Client:
         if answer.status_code >= 300:
             hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
             text = f"{error_text(answer.content)}{hint if answer.status_code in (401, 403) else ''}"
-            raise ClientError(text, status=answer.status_code)
+            raise ClientError(text, status=answer.status_code, problems=_problems(answer.content))
         try:
             found = answer.json() if answer.content else {}
         except ValueError:
@@ -216,6 +227,15 @@ class Client:
                 f"say where it is with --orchestrator or {URL}"
             )
         return found
+
+
+def _problems(content: bytes) -> list[Problem]:
+    """The problems of a document, as an orchestrator tells them."""
+    try:
+        told = json.loads(content).get("problems", [])
+        return [Problem(tuple(each["place"]), str(each["text"])) for each in told]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
 
 
 def counted(replicas: int) -> str:

@@ -22,6 +22,7 @@ import psutil
 from holdfast.errors import HoldfastError
 from holdfast.manage.client import Client, OrchestratorAway, find_client
 from holdfast.manage.hosts import living_host
+from holdfast.manage.keeper import Keeper, kill_hosts
 from holdfast.manage.light import STARTS
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
@@ -32,7 +33,8 @@ STOP_S = 15.0
 
 
 class Cluster:
-    """The processes of one control plane, each with its folder and its log under `work`.
+    """The processes of one control plane, each with its folder and its log under `work`. They end with `close`, and where whoever
+    started them is killed before that, by their keeper.
 
     Where the environment says that Python is to write no compiled code, they keep it in the folder `bytecode`, if that is given: a
     process that is started again must not compile everything again, any more than one of an installed package does.
@@ -48,6 +50,7 @@ class Cluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._nodes: list[str] = []
         self._client: Client | None = None
+        self._keeper: Keeper | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -167,7 +170,10 @@ class Cluster:
                 process.kill()  # does nothing to one that was waited for
                 process.wait()
             for name in self._nodes:
-                self.kill_host(name)
+                kill_hosts(self.node_work(name))
+            if self._keeper is not None:
+                self._keeper.close()
+                self._keeper = None
 
     def _stop(self) -> None:
         if self._client is not None:
@@ -187,7 +193,11 @@ class Cluster:
 
     def start_process(self, name: str, command: Sequence[str]) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
+        if self._keeper is None:
+            self._keeper = Keeper()
+        self._keeper.tell(f"node {self.node_work(name).absolute()}")
         with (self.work / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
             )
+        self._keeper.tell(f"process {self._processes[name].pid}")

@@ -20,7 +20,7 @@ from holdfast.manage.changes import bereaved, order, runnable, seen
 from holdfast.manage.host_health import HostHealth
 from holdfast.manage.hosts import Host
 from holdfast.manage.link import Busy, Link, LinkError, Outdated, Refused, Superseded
-from holdfast.manage.protocol import Assignment, Beat, Registration, ReplicaStatus
+from holdfast.manage.protocol import AgentStatus, Assignment, Beat, Registration, ReplicaStatus
 from holdfast.manage.reports import Change, Reports
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Controller:
 
     async def _register(self) -> None:
         async with self._turn:
-            replicas = self._replicas()
+            replicas, agents = self._replicas(), self._agents()
         newest = max(self._term, self.assignment.term)
         registered = await self.link.register(
             Registration(
@@ -213,6 +213,7 @@ class Controller:
                 labels=self.node.labels,
                 metrics=self.node.metrics,
                 replicas=replicas,
+                agents=agents,
             )
         )
         if registered.term < newest:
@@ -241,6 +242,9 @@ class Controller:
         )
         return (*told.values(), *ended)
 
+    def _agents(self) -> tuple[AgentStatus, ...]:
+        return () if self.agents is None else self.agents.statuses()
+
     async def _beats(self) -> None:
         every_s = self._every_s
         if not len(self.reports):  # the registration has just said all there is: the first beat need not follow at once
@@ -267,7 +271,6 @@ class Controller:
         """Beat once: how long until the next, and whether there is more to say at once."""
         reports = self.reports.waiting(REPORTS_A_BEAT)
         newest = self.assignment
-        agents = () if self.agents is None else self.agents.statuses()
         beat = Beat(
             term=self._term,
             controller=self.reports.owner,
@@ -275,7 +278,7 @@ class Controller:
             host=self.host.status() if self.host.alive() else None,
             unhosted=newest.generation if newest.term == self._term and not self.host.has_begun() else None,
             stalled_s=self.stalled_s,
-            agents=agents,
+            agents=self._agents(),
         )
         beaten = await self.link.beat(beat)
         if beaten.term != self._term:

@@ -257,6 +257,8 @@ def _url(text: str) -> URL:
     kind = url.drivername.partition("+")[0]
     if kind not in ("postgresql", "sqlite"):
         raise HoldfastError(f"database '{url.drivername}': wanted SQLite or PostgreSQL; give one such as {LIKE}")
+    if kind == "sqlite" and url.database and Path(url.database).is_dir():
+        raise HoldfastError(f"database '{text}': '{url.database}' is a folder; give a file in it, such as jobs.db")
     if kind == "sqlite" and (not url.database or ":memory:" in url.database):
         raise HoldfastError(
             f"database '{text}' is in memory, and jobs must outlive this process; give a file, such as sqlite:///jobs.db"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.manage.plugins import Plugin
+from holdfast.model.document import listed
 from holdfast.model.job import Layout, Task
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ class Connection:
 @dataclass(slots=True)
 class Graph:
     """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it; `makers` is per job and stream the PE that makes
-    it."""
+    it; `named_by` is per job those that name it."""
 
     layouts: dict[int, Layout] = field(default_factory=dict)
     makers: dict[int, dict[str, str]] = field(default_factory=dict)
     refs: dict[int, Mapping[str, int]] = field(default_factory=dict)
     users: dict[tuple[int, str], set[int]] = field(default_factory=dict)
+    named_by: dict[int, set[int]] = field(default_factory=dict)
 
     def add(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
         """Map a job. Raises Unmappable with everything that it wants and is not there."""
@@ -53,6 +55,8 @@ class Graph:
         self.remove(job)
         self.layouts[job], self.refs[job] = layout, dict(refs)
         self.makers[job] = {stream: task.pe for task in layout.tasks for stream in task.makes}
+        for other in refs.values():
+            self.named_by.setdefault(other, set()).add(job)
         for task in layout.tasks:
             self.users.setdefault(self._pe(job, task, refs), set()).add(job)
 
@@ -60,6 +64,10 @@ class Graph:
         """Take a job off the graph; what it shared with others stays theirs."""
         layout, refs = self.layouts.pop(job, None), self.refs.pop(job, {})
         self.makers.pop(job, None)
+        for other in set(refs.values()):
+            self.named_by[other].discard(job)
+            if not self.named_by[other]:
+                del self.named_by[other]
         for pe in {self._pe(job, task, refs) for task in layout.tasks} if layout is not None else ():
             self.users[pe].discard(job)
             if not self.users[pe]:
@@ -71,6 +79,28 @@ class Graph:
         for task in layout.tasks if layout is not None else ():
             owner, pe = self._pe(job, task, self.refs[job])
             yield owner, task if owner == job else task.model_copy(update={"pe": pe})
+
+    def with_shared(self, layout: Layout, refs: Mapping[str, int]) -> tuple[Layout, dict[str, int]]:
+        """A layout with every PE of other jobs that the streams which it reads rest on, and the jobs whose these are, by name."""
+        named, found = dict(refs), dict[tuple[int, str], Task]()
+        ahead = [(each.job, refs[each.job], each.stream) for task in layout.tasks for each in task.reads if each.job is not None]
+        while ahead:
+            name, job, stream = ahead.pop()
+            if named.setdefault(name, job) != job:
+                text = f"shares PEs of two jobs '{name}', {named[name]} and {job}; cancel whatever uses the one that has ended"
+                raise Unmappable("a job", [text])
+            for task in self.layouts[job].tasks if job in self.layouts else ():
+                if task.shared is not None:  # of a job that may have ended: it cannot be asked what feeds what
+                    owner, pe = self._pe(job, task, self.refs[job])
+                    found.setdefault((owner, f"{pe}/{task.task}"), task.model_copy(update={"pe": task.shared}))
+                    named.setdefault(task.shared.partition(":")[0], owner)
+                elif stream in task.makes and (job, task.name) not in found:
+                    found[job, task.name] = _shared(task, name)
+                    ahead += [
+                        (name, job, each.stream) if each.job is None else (each.job, self.refs[job][each.job], each.stream)
+                        for each in task.reads
+                    ]
+        return layout.model_copy(update={"tasks": (*(found[key] for key in sorted(found)), *layout.tasks)}), named
 
     def users_of(self, job: int, pe: str) -> set[int]:
         return self.users.get((job, pe), set())
@@ -137,6 +167,17 @@ class Graph:
         return refs[name], pe
 
 
+def _shared(task: Task, job: str) -> Task:
+    """A task of another job, as it stands in the layout of one that shares it: its PE has a name that no own one can have."""
+    pe = f"{job}:{task.pe}"
+    return task.model_copy(update={"pe": pe, "shared": pe, "reads": (), "makes": ()})
+
+
+def _unshared(layout: Layout) -> Layout:
+    """A layout without what `with_shared` has put there."""
+    return layout.model_copy(update={"tasks": tuple(task for task in layout.tasks if task.shared != task.pe)})
+
+
 def named_jobs(layout: Layout) -> list[str]:
     """The other jobs that a layout names, by name."""
     reads = {reading.job for task in layout.tasks for reading in task.reads if reading.job is not None}
@@ -175,11 +216,12 @@ class Dataflow(Plugin):
         assert job.layout is not None
         self.graph.restore(job.id, job.layout, job.refs)
 
-    def job_is_gone(self, job: int) -> None:
-        """Forget an ended job, and look again at those that waited for it."""
-        self._waiting.pop(job, None)
-        self._take_off(job)
-        self._try_waiting()
+    def job_is_gone(self, job: LiveJob) -> None:
+        """Forget an ended job, tell those that read it, and look again at those that waited for it."""
+        self._waiting.pop(job.id, None)
+        self._take_off(job.id)
+        self._tell_readers(job)
+        self._try_waiting(gone=job)
 
     def _take_off(self, job: int) -> None:
         """Remove a job from the graph with the PEs that it alone used, and have those that shared others with it weighed: one may
@@ -187,23 +229,40 @@ class Dataflow(Plugin):
         self.orchestrator.dispatch.let_go(job)
         sharers = {user for owner, task in self.graph.uses(job) for user in self.graph.users_of(owner, task.pe)} - {job}
         self.graph.remove(job)
-        for user in sorted(sharers & set(self.orchestrator.jobs)):
+        for user in sorted(sharers & self.orchestrator.jobs.keys()):
             self.orchestrator.post_status(self.orchestrator.jobs[user])
 
-    def _try_waiting(self) -> None:
-        for waiting, moves in list(self._waiting.values()):
-            self._try(waiting, moves)
+    def _tell_readers(self, gone: LiveJob) -> None:
+        readers = self.graph.named_by.get(gone.id, set()) & self.orchestrator.jobs.keys()
+        for reader in (self.orchestrator.jobs[number] for number in sorted(readers)):
+            names = {name for name, number in reader.refs.items() if number == gone.id}
+            tasks = reader.layout.tasks if reader.layout is not None else ()
+            streams = {each.stream for task in tasks for each in task.reads if each.job in names}
+            if streams and not reader.document.share:
+                what = f"reads {listed(streams)} of job '{gone.name}', which is {gone.life.state}: nothing more comes of it"
+                text = f"{what} until that is submitted again with the same log ('share: true' keeps what makes it)"
+                self.orchestrator.events.tell("decision", text, job=reader.id)
 
-    def _try(self, job: LiveJob, moves: int) -> None:
+    def _try_waiting(self, *, gone: LiveJob | None = None) -> None:
+        for waiting, moves in list(self._waiting.values()):
+            self._try(waiting, moves, gone=gone)
+
+    def _try(self, job: LiveJob, moves: int, *, gone: LiveJob | None = None) -> None:
+        """Map a job, or fail it, or leave it waiting. `gone` is a job that has just ended."""
         assert job.layout is not None
+        layout = _unshared(job.layout)
         refs: dict[str, int] = {}
         problems = []
-        for name in named_jobs(job.layout):
+        for name in named_jobs(layout):
             number = self.orchestrator.names.get(name)
             live = None if number is None else self.orchestrator.jobs.get(number)
-            if number is None or number == job.id:
-                living = ", ".join(sorted(set(self.orchestrator.names) - {job.name})[:10]) or "none"
-                problems.append(f"names job '{name}', which is not there; jobs are: {living}")
+            if number is None and gone is not None and gone.name == name:
+                problems.append(f"names job '{name}', which is {gone.life.state}: {gone.reason or 'it has ended'}")
+            elif number is None or number == job.id:
+                living = listed(set(self.orchestrator.names) - {job.name}, most=10)
+                problems.append(
+                    f"names job '{name}', which is not there; jobs are: {living}; 'holdfast jobs --all' tells of others"
+                )
             elif live is not None and live.leaving:
                 problems.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")
             elif self._waits_for(number, job.id):
@@ -216,11 +275,14 @@ class Dataflow(Plugin):
         try:
             if problems:
                 raise Unmappable(f"job {job.id}", problems)
-            self.graph.add(job.id, job.layout, refs)
+            if job.document.share:
+                layout, refs = self.graph.with_shared(layout, refs)
+                job.layout_told = False
+            self.graph.add(job.id, layout, refs)
         except HoldfastError as error:
             self.orchestrator.post(job, "error", cause=str(error), since=moves)
             return
-        job.refs = refs
+        job.layout, job.refs = layout, refs
         self.orchestrator.post(job, "mapped", since=moves)
         self._try_waiting()
 

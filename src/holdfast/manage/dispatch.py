@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage import archive
@@ -39,7 +40,7 @@ class Dispatch(Plugin):
         added = self.take_places(job.plan)
         job.plan = []
         self.orchestrator.placement.forget(job.id)
-        self.touch({replica.node for replica in added})  # none after a recovery: a node's first assignment has had them all
+        self._tell_of({replica.node for replica in added})  # none after a recovery: a node's first assignment has had them all
         self.orchestrator.post_status(job)  # PEs that it shares may run already
 
     def take_places(self, plan: Iterable[Placed]) -> list[Replica]:
@@ -60,7 +61,7 @@ class Dispatch(Plugin):
                 rank=placed.replica,
                 active=placed.active,
                 failures=placed.failures,
-                state="abandoned" if placed.abandoned else "placed",
+                state="finished" if placed.finished else "abandoned" if placed.abandoned else "placed",
                 since_s=self.orchestrator.time.now_s(),
             )
             if replicas.get(replica.key) is None:
@@ -109,9 +110,10 @@ class Dispatch(Plugin):
         ]
         if not changed:
             return
+        rows = [replace(replica.placed(), active=not replica.active) for replica in changed]
+        await self.orchestrator.persistence.database.write(archive.replicas_placed(rows))
         for replica in changed:
             replica.active = not replica.active
-        await self.orchestrator.persistence.database.write(archive.replicas_placed([replica.placed() for replica in changed]))
         self.touch({replica.node for replica in changed})
         for replica in changed:
             text = "activated" if replica.active else "idled"
@@ -151,6 +153,11 @@ class Dispatch(Plugin):
         """Nothing of a job is to be told to nodes any more."""
         self._settings.pop(job, None)
 
+    def tell_left(self, job: int) -> None:
+        """Let nodes know what is left of a job that has ended."""
+        self.forget(job)
+        self.touch({replica.node for replica in self.orchestrator.replicas.of(job)})
+
     def touch(self, nodes: Iterable[str]) -> None:
         """The assignments of these nodes have changed."""
         for name in nodes:
@@ -171,12 +178,15 @@ class Dispatch(Plugin):
         )
 
     def settings_of(self, job: int) -> dict[str, Any]:
-        """What the PE hosts need to know of a job: its layout's settings, and where the logs of the jobs it names are."""
+        """What the PE hosts need to know of a job: its layout's settings, and where the logs of the jobs it names are. Of one that
+        has ended, and whose PEs others share, also which tasks are left."""
         if job not in self._settings:
             live = self.orchestrator.supervision.known(job)
             settings = dict(live.layout.settings) if live is not None and live.layout is not None else {}
             if live is not None and live.refs:
                 settings["logs"] = {name: self._log_of(number) for name, number in live.refs.items()}
+            if live is not None and job in self.orchestrator.supervision.ended:
+                settings["left"] = sorted({replica.task_name for replica in self.orchestrator.replicas.of(job)})
             self._settings[job] = settings
         return self._settings[job]
 
@@ -185,20 +195,37 @@ class Dispatch(Plugin):
         return layout.settings.get("job", {}).get("log") if layout is not None else None
 
     async def _place_anew(self, replica: Replica, node: str, *, why: str) -> None:
-        """Write the replica's next incarnation on a node, then let the nodes know."""
-        was, incarnation = replica.node, replica.incarnation + 1
+        """Write the replica's next incarnation on a node, then let the nodes know. One that came back or finished while that was
+        written stays what it is, and that is written again."""
+        was, incarnation, dead = replica.node, replica.incarnation + 1, replica.state in DEAD
         placed = Placed(replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures)
-        await self.orchestrator.persistence.database.write(archive.replicas_placed([placed]))
+        with self.orchestrator.placement.holding(node, replica):
+            await self.orchestrator.persistence.database.write(archive.replicas_placed([placed]))
         if self.orchestrator.replicas.get(replica.key) is not replica or replica.stopping is not None:
+            return
+        if replica.state == "finished" or (dead and replica.state not in DEAD):
+            await self.orchestrator.persistence.database.write(archive.replicas_placed([replica.placed()]))
             return
         self.orchestrator.replicas.move(replica, node)
         replica.incarnation, replica.state, replica.since_s = incarnation, "placed", self.orchestrator.time.now_s()
         replica.error = replica.status = replica.due_s = None
-        self.touch({was, node})
         moved = f"moved from {was} to {node}" if node != was else f"started again on {node}"
         self.orchestrator.events.tell(
             "replica", f"{moved}: {why}", job=replica.job, node=node, replica=replica.key, data={"incarnation": incarnation}
         )
+        self.touch([was])
+        self._tell_of([node])
+
+    def _tell_of(self, nodes: Collection[str]) -> None:
+        """Let nodes know of new places. While these were written a node may have been lost, or drained: they came too late to be
+        lost with the others, or moved."""
+        self.touch(nodes)
+        for name in nodes:
+            node = self.orchestrator.resources.nodes.get(name)
+            if node is None or node.state == "lost":
+                self.orchestrator.resources.lose_replicas(name, "it was already when this got its place there")
+            elif node.draining:
+                self.orchestrator.supervision.empty(name)
 
     def _dead(self, command: Command) -> Replica | None:
         """The replica that a restart speaks of, if it is still the dead one."""
@@ -212,5 +239,6 @@ class Dispatch(Plugin):
 
 
 def living_beside(replica: Replica, peers: Iterable[Replica]) -> int:
-    """How many other replicas of the same task live or are about to be started."""
-    return sum(peer is not replica and (peer.state in LIVING or peer.due_s is not None) for peer in peers)
+    """How many other replicas of the same task live, are about to be started, or have finished: then nothing of it is missing."""
+    others = (peer for peer in peers if peer is not replica)
+    return sum(peer.state in LIVING or peer.state == "finished" or peer.due_s is not None for peer in others)

@@ -81,7 +81,7 @@ class Strike:
             process = psutil.Process(node.host.pid)
             if abs(process.create_time() - node.host.started_s) > 60 or "--work" not in process.cmdline():
                 raise HoldfastError(f"node '{name}': its PE host does not run on the orchestrator's machine; strike it there")
-        except psutil.NoSuchProcess:
+        except (psutil.Error, ValueError, OverflowError):  # it has ended, or what the node says is no process
             raise HoldfastError(f"node '{name}': its PE host is not there") from None
         return process
 
@@ -136,7 +136,7 @@ async def slow_pe(strike: Strike) -> None:
 async def stall_host(strike: Strike) -> None:
     """For `for_s`, a PE host stands still (SIGSTOP), with all that it started."""
     group, for_s = strike.host_process().pid, strike.seconds("for_s", 5.0)
-    os.killpg(group, signal.SIGSTOP)
+    _signal(os.killpg, group, signal.SIGSTOP)
     # whoever lets it go on outlives this orchestrator: a host must not stay stopped because the orchestrator was struck too
     subprocess.Popen(
         ["/bin/sh", "-c", f"sleep {for_s}; kill -s CONT -- -{group}"],
@@ -148,8 +148,16 @@ async def crash_node(strike: Strike) -> None:
     """A node controller and its PE host die together; nothing there starts them again."""
     host, controller = strike.host_process(), strike.controller()
     if controller is not None:
-        os.kill(controller, signal.SIGKILL)
-    os.killpg(host.pid, signal.SIGKILL)
+        _signal(os.kill, controller, signal.SIGKILL)
+    _signal(os.killpg, host.pid, signal.SIGKILL)
+
+
+def _signal(send: Callable[[int, int], None], process: int, what: signal.Signals) -> None:
+    """Send a signal. Raises HoldfastError where that cannot be: the process has just ended, or is another user's."""
+    try:
+        send(process, what)
+    except OSError as error:
+        raise HoldfastError(f"process {process} cannot be struck: {error.strerror}") from None
 
 
 def _order(strike: Strike, **order: Any) -> None:
@@ -162,7 +170,7 @@ def _order(strike: Strike, **order: Any) -> None:
 
 async def crash_host(strike: Strike) -> None:
     """A PE host dies, and all replicas on it."""
-    os.killpg(strike.host_process().pid, signal.SIGKILL)
+    _signal(os.killpg, strike.host_process().pid, signal.SIGKILL)
 
 
 async def crash_controller(strike: Strike) -> None:
@@ -170,7 +178,7 @@ async def crash_controller(strike: Strike) -> None:
     controller = strike.controller()
     if controller is None:
         raise HoldfastError(f"no controller of the node in '{strike.host_work()}' lives")
-    os.kill(controller, signal.SIGKILL)
+    _signal(os.kill, controller, signal.SIGKILL)
 
 
 async def delay(strike: Strike) -> None:

@@ -79,9 +79,10 @@ class Faults(Plugin):
     async def strike(self, job: LiveJob, command: Command) -> None:
         """The action of faulty machines."""
         test = InjectionTest.model_validate(dict(command.settings))
-        if not self._is_due(test.trigger, job, test.name):
+        which = test.model_dump_json()  # all of it: two may have one name, and another node, PE or trigger
+        if self._struck[which] >= test.trigger.times or not self._is_due(test.trigger, job):
             return
-        self._struck[test.name] += 1
+        self._struck[which] += 1
         at = Strike(self.orchestrator, job, test.node, test.pe, test.settings)
         text = f"fault {test.fault} at {test.state}.{test.transition} ({test.moment})"
         self.orchestrator.events.tell("fault", text, job=job.id, data={"fault": test.fault, "test": test.name})
@@ -158,8 +159,8 @@ class Faults(Plugin):
         text = f"fault {test.fault} did not come about: {error}"
         self.orchestrator.events.tell("fault", text, job=at.job.id if at.job else None, data=data)
 
-    def _is_due(self, trigger: Trigger, job: LiveJob, name: str) -> bool:
-        if self._struck[name] >= trigger.times or (trigger.job is not None and trigger.job != job.id):
+    def _is_due(self, trigger: Trigger, job: LiveJob) -> bool:
+        if trigger.job is not None and trigger.job != job.id:
             return False
         started = sum(replica.state in STARTED for replica in self.orchestrator.replicas.of(job.id))
         return started >= trigger.started

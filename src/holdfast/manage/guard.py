@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.manage.calls import refused
+from holdfast.manage.protocol import NODE_HEADER
 
 if TYPE_CHECKING:
     from holdfast.manage.faults import Faults
@@ -45,8 +46,8 @@ class Bucket:
 class Guard:
     """Refuses what comes too often from one node, before anything of it is read.
 
-    Every node is counted by the name in its calls and the token it gives: one that floods is told to wait, and nobody else notices,
-    nor does a node in whose name a stranger calls.
+    Every node is counted by the name that it calls with and the token it gives: one that floods is told to wait, and nobody else
+    notices, nor does a node in whose name a stranger calls.
     """
 
     def __init__(self, app: ASGIApp, *, faults: Faults, clock: Callable[[], float] = time.monotonic) -> None:
@@ -58,8 +59,9 @@ class Guard:
             await self.app(scope, receive, send)
             return
         node = _node(scope["path"])
-        if node is not None and not self._allows((node, _token(scope))):
-            await refused(429, f"node '{node[:100]}' calls too often; wait", headers={"Retry-After": "1"})(scope, receive, send)
+        caller = _registering(scope) if node is None else node
+        if caller is not None and not self._allows((caller, _header(scope, b"authorization"))):
+            await refused(429, f"node '{caller[:100]}' calls too often; wait", headers={"Retry-After": "1"})(scope, receive, send)
             return
         await self.faults.pass_on(node, self.app, scope, receive, send)
 
@@ -80,6 +82,13 @@ def _node(path: str) -> str | None:
     return parts[3] if len(parts) == 5 and parts[1:3] == ["v1", "nodes"] and parts[4] in ("beat", "assignment") else None
 
 
-def _token(scope: Scope) -> bytes:
-    """What a caller gives as its token, not yet checked."""
-    return next((value[:200] for name, value in scope.get("headers", ()) if name == b"authorization"), b"")
+def _registering(scope: Scope) -> str | None:
+    """The node that registers, as it says in a header; those that do not say it count as one."""
+    if scope["path"] != "/v1/nodes" or scope["method"] != "POST":
+        return None
+    return _header(scope, NODE_HEADER.encode()).decode(errors="replace")
+
+
+def _header(scope: Scope, wanted: bytes) -> bytes:
+    """What a caller gives as a header, such as its token, not yet checked."""
+    return next((value[:200] for name, value in scope.get("headers", ()) if name == wanted), b"")

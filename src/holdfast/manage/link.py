@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.protocol import Assignment, Beat, Beaten, Registered, Registration
+from holdfast.manage.protocol import NODE_HEADER, Assignment, Beat, Beaten, Registered, Registration
 from holdfast.manage.wire import Answer, Caller, WireError
 
 POLL_S = 20.0
@@ -157,7 +157,11 @@ class Link:
             answer = await self._wire.call(
                 method,
                 place.url + path,
-                headers={"authorization": f"Bearer {place.token}", "content-type": "application/json"},
+                headers={
+                    "authorization": f"Bearer {place.token}",
+                    "content-type": "application/json",
+                    NODE_HEADER: self.name,
+                },
                 body=None if body is None else body.model_dump_json(exclude_defaults=True).encode(),
                 limit_s=limit_s,
             )

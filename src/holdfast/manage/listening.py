@@ -11,6 +11,7 @@ import errno
 import os
 import resource
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,6 +20,10 @@ from holdfast.errors import HoldfastError
 
 ADDRESS = "address"
 """The file in the work folder that says where the orchestrator listens."""
+
+
+FREED_S = 2.0
+"""How long a port that is taken is waited for: that of an orchestrator that was just killed is free when its process is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,22 +43,32 @@ class Listening:
 
 
 def bind(work: Path, listening: Listening) -> socket.socket:
-    """A socket that listens. Raises HoldfastError where the port is taken."""
+    """A socket that listens. A port that is taken is waited for, for a moment. Raises HoldfastError where it stays so."""
     wanted = [listening.port] if listening.port else [*_last_port(work), 0]
     for port in wanted:
-        family = socket.AF_INET6 if ":" in listening.host else socket.AF_INET
-        bound = socket.socket(family)
+        try:
+            return _bound(listening.host, port)
+        except OSError as error:
+            if port == wanted[-1]:
+                raise HoldfastError(f"cannot listen at {listening.host}:{port}: {error.strerror}; {_advice(error)}") from error
+    raise AssertionError("the last port either served or raised")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    ends_s = time.monotonic() + FREED_S
+    while True:
+        bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bound.bind((listening.host, port))
+            bound.bind((host, port))
             bound.listen(4096)
             bound.set_inheritable(False)
             return bound
         except OSError as error:
             bound.close()
-            if port == wanted[-1]:
-                raise HoldfastError(f"cannot listen at {listening.host}:{port}: {error.strerror}; {_advice(error)}") from error
-    raise AssertionError("the last port either served or raised")
+            if error.errno != errno.EADDRINUSE or time.monotonic() > ends_s:
+                raise
+            time.sleep(0.02)
 
 
 def allow_connections() -> None:

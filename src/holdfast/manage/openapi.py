@@ -50,7 +50,17 @@ def openapi(calls: Sequence[Call], *, version: str) -> dict[str, Any]:
     }
 
 
-_ERROR = {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]}
+_PROBLEM = {
+    "type": "object",
+    "description": "One of the problems of a document: where (keys from the top) and what",
+    "properties": {"place": {"type": "array", "items": {"type": ["string", "integer"]}}, "text": {"type": "string"}},
+    "required": ["place", "text"],
+}
+_ERROR = {
+    "type": "object",
+    "properties": {"error": {"type": "string"}, "problems": {"type": "array", "items": _PROBLEM}},
+    "required": ["error"],
+}
 
 
 def _operation(call: Call) -> dict[str, Any]:

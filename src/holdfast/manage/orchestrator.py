@@ -24,7 +24,7 @@ from holdfast.manage.places import located
 from holdfast.manage.plugins import ActionMethod, plugin_class, plugin_names
 from holdfast.manage.replicas import Replicas
 from holdfast.manage.settings import Settings
-from holdfast.manage.submission import Conflict, NotThere, check_activation, check_job
+from holdfast.manage.submission import Conflict, NotThere, check_activation
 from holdfast.model.job import Job
 
 if TYPE_CHECKING:
@@ -145,10 +145,10 @@ class Orchestrator:
         task.add_done_callback(self._tasks.discard)
 
     async def submit(self, document: Job) -> int:
-        """Take a job: its number, once it cannot be lost any more. Raises Conflict, or HoldfastError for what cannot run here."""
+        """Take a job that `job_problems` has nothing against: its number, once it cannot be lost any more. Raises Conflict."""
         self._check_name(document.job)
         document = located(document)
-        check_job(document, types=self.machines, bounds=self.settings.bounds)
+        self._check_log(document.log)
         number = self._next_job
         self._next_job += 1
         machine = self.machines[document.type]
@@ -329,23 +329,36 @@ class Orchestrator:
 
     def _forget(self, job: LiveJob) -> None:
         """Let go of a job that has ended, whatever its machine's actions did about it."""
-        self.placement.forget(job.id)
-        self.supervisors.forget(job.id)
-        self.dataflow.job_is_gone(job.id)
         self.jobs.pop(job.id, None)
         if self.names.get(job.name) == job.id:
             del self.names[job.name]
+        self.placement.forget(job.id)
+        self.supervisors.forget(job.id)
+        self.dataflow.job_is_gone(job)  # those that waited for it look for its name
         if self.replicas.of(job.id):
             self.supervision.ended[job.id] = job  # its PEs that others share live on
         for owner in [owner for owner in self.supervision.ended if not self.replicas.of(owner)]:
             del self.supervision.ended[owner]
+            self.supervisors.forget(owner)
             self.dispatch.forget(owner)
+        for owner in {job.id, *job.refs.values()} & set(self.supervision.ended):
+            self.dispatch.tell_left(owner)
 
     def _check_name(self, name: str) -> None:
         if name in self.names:
             number = self.names[name]
             state = self.jobs[number].life.state if number in self.jobs else "being submitted"
             raise Conflict(f"job '{name}' is there already, as job {number} ({state}); cancel it or choose another name")
+
+    def _check_log(self, log: str | None) -> None:
+        """One job at a time makes a log: two would fight over where its readers are."""
+        if log is None:
+            return
+        for job in (*self.jobs.values(), *self.supervision.ended.values()):
+            if (job.document.log or "").rstrip("/") == log.rstrip("/"):
+                state = f"{job.life.state}, and others share PEs of it" if job.ended else job.life.state
+                text = f"log '{log}' is being written by job {job.id} ('{job.name}', {state})"
+                raise Conflict(f"{text}; give each job a log of its own, or let that one end")
 
     async def _watch_term(self) -> None:
         while True:

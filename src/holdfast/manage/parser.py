@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ MAX_LAYOUT_BYTES = 16 * 1024 * 1024
 MAX_SAID_BYTES = 4000
 READ_BYTES = 64 * 1024
 PARSER = (sys.executable, "-m", "holdfast.run.layout")
-"""The process that is given a job as JSON and answers with its layout: exit code 0, or 2 and what is wrong with the job."""
+"""The process that is given a job as JSON and answers with its layout: exit code 0, or 2 and what is wrong with the job.
+Its argument says in how many seconds."""
 
 
 def light_layout(job: Job) -> Layout:
@@ -48,17 +50,6 @@ def _light_task(name: str, pe: LightPe, *, replicas: int) -> Task:
     return Task(pe=name, kind="light", reads=tuple(readings), makes=pe.makes, replicas=replicas, shared=pe.shared)
 
 
-def check_needs(job: Job, layout: Layout) -> None:
-    """Raise HoldfastError where a job says what something needs that it does not have, or that is another job's to say."""
-    own = [task for task in layout.tasks if task.shared is None]
-    names = {task.name for task in own} | {task.pe for task in own}
-    if unknown := sorted(set(job.needs) - names):
-        raise HoldfastError(
-            f"job '{job.job}' says what {', '.join(repr(name) for name in unknown)} needs; "
-            f"PEs and tasks of its own are: {', '.join(sorted(names))}"
-        )
-
-
 class Parser(Plugin):
     """Parses jobs, at most a few applications at a time."""
 
@@ -78,16 +69,18 @@ class Parser(Plugin):
 
     async def _parse_application(self, job: LiveJob, moves: int) -> None:
         async with self._turn:
-            layout = await run_parser(job.document)
-        check_needs(job.document, layout)
-        job.layout = layout
+            job.layout = await run_parser(job.document)
         self.orchestrator.post(job, "parsed", since=moves)
 
 
 async def run_parser(job: Job, *, limit_s: float = PARSE_S) -> Layout:
     """The layout of a job's application, found by the parser's process. Raises HoldfastError with what that says."""
     process = await asyncio.create_subprocess_exec(
-        *PARSER, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *PARSER,
+        str(math.ceil(limit_s)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     try:

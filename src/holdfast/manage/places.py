@@ -8,12 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from holdfast.model.document import Place, Problem
 from holdfast.model.job import Job
 
 DEFINES = ("application", "plan", "strategy", "columns")
 """What says what a job is. All but `columns`, which its PE hosts read, are read beside the orchestrator."""
-DATA = ("trace", "log", "out")
+DATA = ("trace", "log", "out", "checkpoints")
 """What a job reads rows from and writes them to: on its nodes, which may see more than the orchestrator's machine does."""
+FED = ("trace", "columns", "checkpoints")
+"""What of both stands in a job's `feed`."""
 UNPLAIN = re.compile(r"[*?\[\]{}%#\\]|(^|/)\.\.?(/|$)")
 """What may make of one place another: patterns, escapes and steps upwards. Spark and object stores each read them their own way."""
 
@@ -29,38 +32,38 @@ class Bounds:
 
 def located(job: Job) -> Job:
     """The job with every path absolute: what is relative is so to the orchestrator's folder, and not to that of each node."""
-    feed = {name: _absolute(getattr(job.feed, name)) for name in ("trace", "columns")}
+    feed = {name: _absolute(getattr(job.feed, name)) for name in FED}
     own = {name: _absolute(getattr(job, name)) for name in ("application", "plan", "strategy", "log", "out")}
     return job.model_copy(update={"feed": job.feed.model_copy(update=feed), **own})
 
 
-def place_problems(job: Job, bounds: Bounds) -> Iterator[str]:
+def place_problems(job: Job, bounds: Bounds) -> Iterator[Problem]:
     """Everything wrong with the places that a job, as `located` gives it, names."""
     for name in DEFINES:
         if (place := _named(job, name)) is not None:
-            yield from _definition_problems(name, place, bounds.applications)
+            yield from (Problem(_field(name), text) for text in _definition_problems(name, place, bounds.applications))
     for name in DATA:
         if (place := _named(job, name)) is not None:
-            yield from _data_problems(name, place, bounds.data)
+            yield from (Problem(_field(name), text) for text in _data_problems(place, bounds.data))
 
 
 def _definition_problems(name: str, place: str, folder: Path | None) -> Iterator[str]:
     if "\0" in place:
-        yield f"{name} {place[:100]!r} is no path: it has a zero byte"
+        yield f"{place[:100]!r} is no path: it has a zero byte"
     elif folder is not None and not _real(place).is_relative_to(_real(folder)):
-        yield f"{name} '{place}' is not under '{folder}', where this orchestrator takes them from"
+        yield f"'{place}' is not under '{folder}', where this orchestrator takes them from"
     elif name != "columns" and not (os.path.isfile(place) and os.access(place, os.R_OK)):  # noqa: PTH113 - Path.is_file raises for a name that is too long
-        yield f"{name} '{place}' is no file that the orchestrator can read"
+        yield f"'{place}' is no file that the orchestrator can read"
 
 
-def _data_problems(name: str, place: str, roots: Sequence[str]) -> Iterator[str]:
+def _data_problems(place: str, roots: Sequence[str]) -> Iterator[str]:
     if "\0" in place:
-        yield f"{name} {place[:100]!r} is no path: it has a zero byte"
+        yield f"{place[:100]!r} is no path: it has a zero byte"
     elif roots and UNPLAIN.search(place):
-        yield f"{name} '{place}' is not plain: where data is bounded, a path has no pattern, escape, '.' or '..'"
+        yield f"'{place}' is not plain: where data is bounded, a path has no pattern, escape, '.' or '..'"
     elif roots and not any(_is_under(place, root) for root in roots):
         allowed = " or ".join(f"'{root}'" for root in roots)
-        yield f"{name} '{place}' is not under {allowed}, where this orchestrator lets jobs have data"
+        yield f"'{place}' is not under {allowed}, where this orchestrator lets jobs have data"
 
 
 def _is_under(place: str, root: str) -> bool:
@@ -74,8 +77,12 @@ def _real(place: str | Path) -> Path:
     return Path(os.path.realpath(place))
 
 
+def _field(name: str) -> Place:
+    return ("feed", name) if name in FED else (name,)
+
+
 def _named(job: Job, name: str) -> str | None:
-    found: str | None = getattr(job.feed if name in ("trace", "columns") else job, name)
+    found: str | None = getattr(job.feed if name in FED else job, name)
     return found
 
 

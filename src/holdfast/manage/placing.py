@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from holdfast.manage.archive import Placed
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Placing(Plugin):
-    """Finds nodes for replicas. What a job was promised is held for it until its replicas are there."""
+    """Finds nodes for replicas. What was promised to a job, or to a replica that moves, is held until the replicas are there."""
 
     action_names = ("placement.place",)
 
@@ -65,6 +67,17 @@ class Placing(Plugin):
         """A job's replicas have their places now, or need none any more."""
         for node, need in self._promised.pop(job, ()):
             self._held[node].remove(need)
+
+    @contextmanager
+    def holding(self, node: str, replica: Replica) -> Iterator[None]:
+        """Hold what a replica needs on the node that it is about to move to: others that look meanwhile find it taken."""
+        needs = [replica.need] if node != replica.node else []  # where it is already it holds its room
+        self._held[node].extend(needs)
+        try:
+            yield
+        finally:
+            for need in needs:
+                self._held[node].remove(need)
 
     def another(self, replica: Replica, *, host: str) -> str | None:
         """A node for a replica that cannot stay where it is."""

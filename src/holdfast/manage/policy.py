@@ -13,8 +13,8 @@ STEADY_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """How things stand with a failed replica: its failures in a row with this one, how many others of its task live or are about
-    to, whether its own node can take it again, and whether another one has room for it."""
+    """How things stand with a failed replica: its failures in a row with this one, how many others of its task live, are about
+    to or have finished, whether its own node can take it again, and whether another one has room for it."""
 
     failures: int
     living: int

@@ -17,6 +17,9 @@ from holdfast.model.document import Part
 SLOTS = "replicas"
 """The label that says how many replicas a node takes; without it that follows from its cores."""
 
+NODE_HEADER = "x-holdfast-node"
+"""The header in which a node says its name when it registers: its path does not, and a flood is refused before its body is read."""
+
 State = Literal["starting", "running", "idle", "finished", "failed"]
 """What a replica does, as its PE host sees it. `failed`: it gave up, and says why."""
 
@@ -178,7 +181,8 @@ class Report(Said):
 
 
 class Registration(Part):
-    """A node that offers itself, with the `replicas` that it has: a new orchestrator holds them against what it believes.
+    """A node that offers itself, with the `replicas` that it has: a new orchestrator holds them against what it believes. And with
+    the `agents`: it leaves them where and as they are.
 
     `controller` tells this node's controller, over its restarts, from any other that was given the same name. `heard` is the
     highest term that it has heard from: it takes no word from a lower one, so that one need not count on it.
@@ -193,6 +197,7 @@ class Registration(Part):
     labels: dict[str, str] = Field(default_factory=dict)
     metrics: str | None = None
     replicas: Many[ReplicaStatus] = ()
+    agents: Many[AgentStatus] = ()
 
 
 class Registered(Part):

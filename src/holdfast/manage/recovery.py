@@ -52,13 +52,15 @@ class Recovery(Plugin):
         replicas = self.orchestrator.replicas
         await self._sweep()
         jobs, placed = len(self.orchestrator.jobs), len(replicas)
-        await self._await_nodes({replica.node for replica in replicas if replica.state != "abandoned"})
+        await self._await_nodes({replica.node for replica in replicas if replica.holds_room})
+        self.orchestrator.resources.miss_drained()
         self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
         if jobs:
             self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
         self.orchestrator.events.tell("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
         for job in self.orchestrator.jobs.values():
             self.orchestrator.supervision.recall(job)
+        self.orchestrator.agents.place()  # a node's first assignment has its agents too: what is not in it is ended
         self.orchestrator.resume()
 
     def _adopt(self, kept: Kept, story: Sequence[Move]) -> None:

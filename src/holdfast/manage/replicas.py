@@ -84,6 +84,7 @@ class Replica:
             self.active,
             self.failures,
             self.state == "abandoned",
+            self.state == "finished",
         )
 
     def observe(self, state: str, *, incarnation: int, error: str | None, at_s: float) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import math
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.archive import node_draining
@@ -18,10 +18,8 @@ from holdfast.manage.guard import Bucket
 from holdfast.manage.placement import RACK
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.protocol import MAX_REASON, SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+from holdfast.manage.replicas import LIVING, Replica
 from holdfast.manage.submission import Conflict
-
-if TYPE_CHECKING:
-    from holdfast.manage.replicas import Replica
 
 TICK_S = 0.25
 MAX_NODES = 10_000
@@ -40,7 +38,8 @@ class UnknownNode(HoldfastError):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node as the orchestrator sees it. `seen_s` is its last sign of life, by the orchestrator's waking time."""
+    """A node as the orchestrator sees it. `seen_s` is its last sign of life, by the orchestrator's waking time; `every_s` is how
+    often it was told to give one."""
 
     offer: Registration
     seen_s: float
@@ -52,6 +51,7 @@ class Node:
     generation: int = 1
     host: HostStatus | None = None
     stalled_s: float = 0.0
+    every_s: float = 0.0
     turns: Bucket = field(default_factory=lambda: Bucket(TURNS, 0.0))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -119,14 +119,11 @@ class Resources(Plugin):
         self._news = asyncio.Event()
         self._room_was_made = False
         self._ahead: set[str] = set()
+        self._forgotten = 0  # the highest generation of nodes that were forgotten: one that returns still has its last assignment
 
     @property
     def every_s(self) -> float:
         return beat_every_s(self._up, least_s=self.orchestrator.settings.beat_s)
-
-    @property
-    def lost_after_s(self) -> float:
-        return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s)
 
     def register(self, offer: Registration) -> Node:
         """Take a node, or take it back, and hold what it has against what it should have.
@@ -151,15 +148,18 @@ class Resources(Plugin):
             since_s=self.orchestrator.time.now_s(),
             slots=self._slots(offer),
             draining=offer.name in self.draining,
+            generation=(self._forgotten if known is None else known.generation) + 1,
         )
         if known is not None:
-            node.generation, node.turns = known.generation + 1, known.turns
+            node.turns = known.turns
             known.changed.set()
         self.nodes[offer.name] = node
         if known is None or back:
             self._up += 1
             self.orchestrator.events.tell("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
+        node.every_s = self.every_s
         self._hold_against(node, offer.replicas)
+        self.orchestrator.agents.heard(node.name, offer.agents)
         self._tell_changed()
         return node
 
@@ -185,21 +185,26 @@ class Resources(Plugin):
             )
         return node
 
-    def beat(self, name: str, beat: Beat) -> Beaten:
-        """Take a sign of life and the reports that come with it. Raises UnknownNode."""
+    def hear(self, name: str, beat: Beat) -> Node:
+        """Take a sign of life, whatever becomes of the reports that come with it. Raises UnknownNode."""
         node = self.known(name, beat.term, beat.controller)
         node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
+        return node
+
+    def beat(self, node: Node, beat: Beat) -> Beaten:
+        """Take the reports of a node that was heard, and how what it has is doing."""
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:
                 self._observe(node, report.key, report.state, report.incarnation, report.error)
                 node.acknowledged = report.number
-        self.orchestrator.agents.heard(name, beat.agents)
+        self.orchestrator.agents.heard(node.name, beat.agents)
         if beat.host is not None:
             node.host = beat.host
             self._take_status(node, beat.host)
         if beat.unhosted is not None:
             self._take_stopped(node, beat.unhosted, has=frozenset())
-        return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=self.every_s)
+        node.every_s = self.every_s
+        return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=node.every_s)
 
     async def assignment(self, name: str, *, controller: str, term: int, generation: int, wait_s: float) -> Assignment | None:
         """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
@@ -246,16 +251,28 @@ class Resources(Plugin):
         self.orchestrator.events.tell("node", f"node {node.name} is {'drained' if draining else 'used again'}", node=node.name)
         self._tell_changed()
 
+    def miss_drained(self) -> None:
+        """Have nodes listed, as lost, that are drained and have not come back to this orchestrator: they can be used again."""
+        now_s = self.orchestrator.time.now_s()
+        for name in self.draining - set(self.nodes):
+            offer = Registration(name=name, cores=0.0, memory_bytes=0, host="")
+            self.nodes[name] = Node(offer, seen_s=self._now_s(), since_s=now_s, slots=0, state="lost", draining=True)
+
     async def watch(self) -> None:
         """Miss nodes, for ever."""
         while True:
             await self.orchestrator.time.sleep(TICK_S)
             now_s = self._waking.tick(self.orchestrator.time.monotonic_s(), meant_s=TICK_S)
             for node in list(self.nodes.values()):
-                if node.state == "up" and now_s - node.seen_s > self.lost_after_s:
+                if node.state == "up" and now_s - node.seen_s > self._lost_after_s(node):
                     self.lose(node, f"no beat for {now_s - node.seen_s:.1f} s")
                 elif node.state == "lost" and now_s - node.seen_s > FORGOTTEN_S and not self._is_needed(node):
                     del self.nodes[node.name]
+                    self._forgotten = max(self._forgotten, node.generation)
+
+    def _lost_after_s(self, node: Node) -> float:
+        """How long a node may be silent. Until it hears otherwise it beats as it was told, though fewer nodes are left since."""
+        return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s, 4 * node.every_s)
 
     def lose(self, node: Node, why: str) -> None:
         """Count a node as lost, and every replica on it as failed."""
@@ -268,7 +285,7 @@ class Resources(Plugin):
     def lose_replicas(self, name: str, why: str) -> None:
         now_s = self.orchestrator.time.now_s()
         for replica in self.orchestrator.replicas.at(name):
-            if replica.state in ("finished", "failed", "abandoned", "stopped"):
+            if replica.state not in LIVING:
                 continue
             replica.state = "stopped" if replica.stopping is not None else "lost"
             replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"

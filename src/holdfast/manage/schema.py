@@ -57,6 +57,7 @@ placement = Table(
     Column("active", Integer),
     Column("failures", Integer),
     Column("abandoned", Integer),
+    Column("finished", Integer),
 )
 nodes = Table("nodes", metadata, Column("name", Text, primary_key=True), Column("draining", Integer))
 
@@ -79,9 +80,10 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE nodes (name TEXT PRIMARY KEY, draining INTEGER NOT NULL)",
     ),
     ("ALTER TABLE fence ADD COLUMN batch BIGINT NOT NULL DEFAULT 0",),
+    ("ALTER TABLE placement ADD COLUMN finished INTEGER NOT NULL DEFAULT 0",),
 )
 """Version 1: jobs, their stories and placement. Version 2: looked up fast when many have ended; nodes that are drained. Version 3:
-the number of the last batch that was committed in the present term."""
+the number of the last batch that was committed in the present term. Version 4: replicas that have finished."""
 
 
 class NewerDatabase(HoldfastError):

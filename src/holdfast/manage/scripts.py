@@ -104,9 +104,8 @@ class _Base:
         held = (self.hold("dispatching", "peStatusUpdate", moment="done"),) if state == "dispatching" else ()
         act: dict[str, Act] = {"restart": "fail", "gaveUp": "fail", "move": "drain", "activate": "activate"}
         policy: dict[str, Any] = {"give_up_after": 1} if transition == "gaveUp" else {"restart": "here", "backoff_s": 0.1}
-        ends = "failed" if transition == "gaveUp" and self.machine == "finite" else "running"
         restarts = 1 if transition in ("restart", "move") else 0
-        return Script(self.job(policy=policy), frozenset({ends}), held, at=state, act=act[transition], restarts=restarts)
+        return Script(self.job(policy=policy), frozenset({"running"}), held, at=state, act=act[transition], restarts=restarts)
 
     def canceling(self, transition: str) -> Script:
         if transition == "failed":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import HoldfastError
 from holdfast.manage.places import DATA, DEFINES, Bounds, located, place_problems
 from holdfast.manage.protocol import LARGEST, SLOTS, Registration
 from holdfast.manage.replicas import Replica
@@ -25,33 +25,22 @@ class NotThere(HoldfastError):
     """A call about something that does not exist."""
 
 
-def check_job(document: Job, *, types: Collection[str], bounds: Bounds) -> None:
-    """Raise ProblemsError with everything for which a job cannot run here: its type, the places that it names."""
-    problems = [*_type_problems(document.type, types), *place_problems(document, bounds)]
-    if problems:
-        raise ProblemsError(f"job '{document.job}'", problems)
-
-
 def job_problems(data: object, *, types: Collection[str], bounds: Bounds) -> Iterator[Problem]:
-    """The same, of a job in plain values, which may be no job at all: so that nothing wrong with it hides this."""
+    """Everything for which a job cannot run here: its type, the places that it names. It is given in plain values, which may be no
+    job at all: so that nothing that is wrong with the document itself hides this."""
     if not isinstance(data, dict):
         return
-    if isinstance(type := data.get("type"), str):
-        yield from (Problem(("type",), text) for text in _type_problems(type, types))
+    if isinstance(type := data.get("type"), str) and type not in types:
+        yield Problem(("type",), f"there is no type '{type[:60]}'; types are: {', '.join(sorted(types))}")
     feed = data.get("feed")
     named = Job.model_construct(
         job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
     )
-    yield from (Problem((), text) for text in place_problems(located(named), bounds))
+    yield from place_problems(located(named), bounds)
 
 
 def _places(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in (*DEFINES, *DATA) and isinstance(value, str)}
-
-
-def _type_problems(type: str, types: Collection[str]) -> Iterator[str]:
-    if type not in types:
-        yield f"there is no type '{type}'; types are: {', '.join(sorted(types))}"
 
 
 def offer_problems(offer: Registration) -> Iterator[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast.manage.archive import failures_forgotten, replicas_placed
+from holdfast.manage.archive import failures_forgotten, replica_finished, replicas_placed
 from holdfast.manage.dispatch import living_beside
 from holdfast.manage.plugins import Plugin
 from holdfast.manage.policy import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide, leaves_dead
@@ -42,6 +43,8 @@ class Supervision(Plugin):
                 self._prove(replica)
             if not replica.holds_room:
                 self.orchestrator.resources.room_was_made()
+            if replica.state == "finished":  # its node may be taken away before the next orchestrator could ask it
+                self.orchestrator.spawn(self.orchestrator.persistence.database.write(replica_finished(replica.placed())))
         self.orchestrator.events.tell(
             "replica",
             f"{replica.state}: {replica.error}" if replica.error else replica.state,
@@ -86,9 +89,11 @@ class Supervision(Plugin):
 
     async def weigh(self, job: LiveJob, command: Command) -> None:
         """See what is to be done about dead replicas, and whether the job has started, finished or stopped."""
-        given_up = self._see_to_dead(job)
-        if given_up:
-            await self.orchestrator.persistence.database.write(replicas_placed([replica.placed() for replica in given_up]))
+        if "restart" in job.transitions:
+            self._miss_shared(job)
+            if decided := self._see_to_dead(job):
+                await self._give_up(job, decided)
+            self._end_what_is_left(job)
         verdict = self._verdict(job)
         if verdict is not None and verdict in job.transitions:
             self.orchestrator.post(job, verdict, since=job.life.moves)
@@ -136,7 +141,7 @@ class Supervision(Plugin):
             if "finished" in job.transitions:
                 return "finished"
             return "started"
-        if all(self._has_settled(replica, task) for task in tasks for replica in task):
+        if all(task and all(self._has_settled(replica, task) for replica in task) for task in tasks):
             return "started"
         return None
 
@@ -164,23 +169,19 @@ class Supervision(Plugin):
 
         asyncio.get_running_loop().call_later(STEADY_S, proven)
 
-    def _see_to_dead(self, job: LiveJob) -> list[Replica]:
-        """Decide about dead replicas; those that are given up by that."""
-        if "restart" not in job.transitions:
-            return []
-        given_up = []
-        for task in self.used_by(job):
-            for replica in task:
-                if replica.state in DEAD and replica.due_s is None and self.responsible(replica) == job.id:
-                    self._see_to(job, replica, task)
-                    if replica.state == "abandoned":
-                        given_up.append(replica)
-        tasks = [task for task in self.used_by(job) if task]
-        if tasks and all(replica.state == "abandoned" for task in tasks for replica in task):
-            self.orchestrator.post(job, "error", cause="every PE of it was given up", since=job.life.moves)
-        return given_up
+    def _see_to_dead(self, job: LiveJob) -> list[tuple[Replica, GiveUp]]:
+        """Decide about dead replicas; those that are to be given up."""
+        dead = [
+            (replica, task)
+            for task in self.used_by(job)
+            for replica in task
+            if replica.state in DEAD and replica.due_s is None and self.responsible(replica) == job.id
+        ]
+        decided = ((replica, self._see_to(job, replica, task)) for replica, task in dead)
+        return [(replica, given_up) for replica, given_up in decided if given_up is not None]
 
-    def _see_to(self, job: LiveJob, replica: Replica, peers: list[Replica]) -> None:
+    def _see_to(self, job: LiveJob, replica: Replica, peers: list[Replica]) -> GiveUp | None:
+        """Do what policy says about a dead replica, but for giving it up."""
         document = self.document_of(replica)
         node = self.orchestrator.resources.nodes.get(replica.node)
         decision = decide(
@@ -195,23 +196,57 @@ class Supervision(Plugin):
         match decision:
             case Restart(after_s=after_s):
                 self._later(after_s, replica)
-            case GiveUp(cancel=cancel, why=why):
-                self._give_up(job, replica, why, cancel=cancel, alone=not living_beside(replica, peers))
+            case GiveUp():
+                return decision
             case Leave():
                 pass
             case Wait(why=why):
                 self.tell_once(job, replica, f"waits: {why}")
+        return None
 
-    def _give_up(self, job: LiveJob, replica: Replica, why: str, *, cancel: bool, alone: bool) -> None:
-        replica.state = "abandoned"
-        self.orchestrator.dispatch.touch([replica.node])
+    async def _give_up(self, job: LiveJob, decided: list[tuple[Replica, GiveUp]]) -> None:
+        """Write which replicas are given up, then let their nodes and the job know. One that came back meanwhile, and has not
+        finished, has come too late."""
+        rows = [replace(replica.placed(), abandoned=True) for replica, _ in decided]
+        await self.orchestrator.persistence.database.write(replicas_placed(rows))
+        for replica, given_up in decided:
+            if replica.state != "finished":
+                replica.state = "abandoned"
+                self.orchestrator.dispatch.touch([replica.node])
+                self._tell_given_up(job, replica, given_up)
         self.orchestrator.resources.room_was_made()
-        cause = f"{replica.task_name} replica {replica.replica} is given up: {why}; last: {replica.error or 'no reason given'}"
+
+    def _end_what_is_left(self, job: LiveJob) -> None:
+        """End a job of which PEs were given up when all others have finished: its result is incomplete."""
+        tasks = [task for task in self.used_by(job) if task]
+        given_up = [task for task in tasks if all(replica.state == "abandoned" for replica in task)]
+        finished = [task for task in tasks if any(replica.state == "finished" for replica in task)]
+        if given_up and len(given_up) + len(finished) == len(tasks):
+            last = next((replica.error for task in given_up for replica in task if replica.error), "no reason given")
+            names = ", ".join(task[0].task_name for task in given_up)
+            cause = (
+                f"{names} given up, last: {last}; the rest has finished" if finished else f"every PE of it given up, last: {last}"
+            )
+            self.orchestrator.post(job, "error", cause=cause, since=job.life.moves)
+
+    def _tell_given_up(self, job: LiveJob, replica: Replica, given_up: GiveUp) -> None:
+        last = replica.error or "no reason given"
+        cause = f"{replica.task_name} replica {replica.replica} is given up: {given_up.why}; last: {last}"
         self.orchestrator.events.tell("decision", cause, job=job.id, node=replica.node, replica=replica.key)
-        if cancel:
+        peers = self.orchestrator.replicas.of(replica.job, [replica.task_name])
+        if given_up.cancel:
             self.orchestrator.post(job, "error", cause=cause)
-        elif alone:
+        elif not living_beside(replica, peers):
             self.orchestrator.post(job, "gaveUp", cause=cause)
+
+    def _miss_shared(self, job: LiveJob) -> None:
+        """End a job that shares a PE which will never be there: the PE's own job has ended before it had a place."""
+        for owner, task in self.orchestrator.dataflow.graph.uses(job.id) if job.refs else ():
+            live = self.orchestrator.jobs.get(owner)
+            if (live is None or live.ended) and not self.orchestrator.replicas.of(owner, [task.name]):
+                missing = f"shares PE '{task.pe}' of job {owner}, which has ended before the PE had a place"
+                self.orchestrator.post(job, "error", cause=f"{missing}; submit that one again, then this one", since=job.life.moves)
+                return
 
     def _later(self, after_s: float, replica: Replica) -> None:
         """Have a replica started anew after so long, by whichever job is responsible for it then."""

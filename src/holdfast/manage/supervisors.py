@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from holdfast.errors import HoldfastError, MachineError
 from holdfast.manage.plugins import Plugin, brought
 from holdfast.manage.protocol import ReplicaStatus
-from holdfast.manage.replicas import Doing
+from holdfast.manage.replicas import Doing, Replica
 from holdfast.model.job import Job, Layout
 
 if TYPE_CHECKING:
@@ -86,6 +86,13 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class End:
+    """A job of which something was given up, and the rest has come as far as it can without it: it has failed."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something to tell with the orchestrator's events."""
 
@@ -93,7 +100,7 @@ class Note:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
-Decision: TypeAlias = Activate | Move | Failed | Note
+Decision: TypeAlias = Activate | Move | Failed | End | Note
 
 
 class Supervisor(Protocol):
@@ -123,15 +130,18 @@ class Supervisors(Plugin):
             await self.orchestrator.time.sleep(EVERY_S)
             if self.orchestrator.recovering:
                 continue
-            for job in list(self.orchestrator.jobs.values()):
+            running = [job for job in self.orchestrator.jobs.values() if job.watched]
+            left = [job for job in self.orchestrator.supervision.ended.values() if job.layout is not None]
+            for job in (*running, *left):
                 supervisor = self._of(job.document.host)
-                if supervisor is not None and job.watched and job.id not in self._busy:
+                if supervisor is not None and job.id not in self._busy:
                     self._busy.add(job.id)
                     self.orchestrator.spawn(self._show(job, supervisor))
 
     async def _show(self, job: LiveJob, supervisor: Supervisor) -> None:
         try:
-            for decision in await supervisor.observe(self.view(job)):
+            view = self._left(job) if job.ended else self.view(job)
+            for decision in await supervisor.observe(view):
                 self._carry_out(job, decision)
             self._failed.pop(job.id, None)
         except asyncio.CancelledError:
@@ -158,37 +168,37 @@ class Supervisors(Plugin):
             job.layout,
             job.life.state,
             dict(job.refs),
-            tuple(
-                ReplicaView(
-                    replica.key,
-                    replica.task_name,
-                    replica.replica,
-                    replica.node,
-                    replica.incarnation,
-                    replica.rank,
-                    replica.active,
-                    replica.state,
-                    replica.since_s,
-                    replica.due_s,
-                    replica.error,
-                    replica.status,
-                )
-                for task in self.orchestrator.supervision.used_by(job)
-                for replica in task
-            ),
+            tuple(_seen(replica) for task in self.orchestrator.supervision.used_by(job) for replica in task),
             frozenset(name for name, node in nodes.items() if node.state == "lost"),
             self.orchestrator.time.now_s(),
             {agent.task: agent.about for agent in self.orchestrator.agents.of(job.id)},
         )
 
-    def check_orders(self, job: LiveJob, task: str, orders: Mapping[str, Any]) -> None:
-        """Raise HoldfastError for a change of an agent that its kind of host would refuse; one that does not say takes any."""
+    def _left(self, job: LiveJob) -> JobView:
+        """What others share of a job that has ended, as it is now. Nothing switches its replicas any more."""
+        assert job.layout is not None
+        replicas = self.orchestrator.replicas.of(job.id)
+        names = {replica.task_name for replica in replicas}
+        return replace(
+            self.view(job),
+            job=job.document.model_copy(update={"strategy": None, "adapt": None}),
+            layout=job.layout.model_copy(update={"tasks": tuple(task for task in job.layout.tasks if task.name in names)}),
+            replicas=tuple(_seen(replica) for replica in replicas),
+        )
+
+    async def check_orders(self, job: LiveJob, task: str, orders: Mapping[str, Any]) -> None:
+        """Raise HoldfastError for a change of an agent that its kind of host would refuse; one that does not say takes any.
+
+        Checked in a thread: it reads the log, and calls what packages bring.
+        """
         check = getattr(self._of(job.document.host), "check_orders", None)
         if check is not None:
-            check(self.view(job), task, orders)
+            await asyncio.to_thread(check, self.view(job), task, orders)
 
     def _carry_out(self, job: LiveJob, decision: Decision) -> None:
         match decision:
+            case Activate() | Move() | End() if job.ended:
+                pass
             case Activate(task=task, replicas=replicas, why=why):
                 if not job.awaits("activate", {"active": {task: replicas}}):
                     self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its supervisor asks for it")
@@ -197,6 +207,8 @@ class Supervisors(Plugin):
                     self.orchestrator.post(job, "move", data=data, cause=why)
             case Failed(key=key, incarnation=incarnation, why=why):
                 self.orchestrator.resources.fail(key, incarnation, why)
+            case End(why=why):
+                self.orchestrator.post(job, "error", cause=why, since=job.life.moves)
             case Note(text=text, data=data):
                 self.orchestrator.events.tell("decision", text, job=job.id, data=data)
 
@@ -204,6 +216,23 @@ class Supervisors(Plugin):
         if host not in self._made:
             self._made[host] = _brought(host)
         return self._made[host]
+
+
+def _seen(replica: Replica) -> ReplicaView:
+    return ReplicaView(
+        replica.key,
+        replica.task_name,
+        replica.replica,
+        replica.node,
+        replica.incarnation,
+        replica.rank,
+        replica.active,
+        replica.state,
+        replica.since_s,
+        replica.due_s,
+        replica.error,
+        replica.status,
+    )
 
 
 def _brought(host: str) -> Supervisor | None:

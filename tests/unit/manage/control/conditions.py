@@ -55,6 +55,11 @@ async def kept_as_abandoned(control, task, count=1):
     return [each.abandoned for each in placed if each.task == task] == [True, False][:count]
 
 
+async def kept_as_finished(control, task):
+    placed = await control.orchestrator.persistence.database.read(all_placed)
+    return [each.finished for each in placed if each.task == task] == [True]
+
+
 async def is_there(control, name):
     return any(job.name == name for job in control.orchestrator.jobs.values())
 

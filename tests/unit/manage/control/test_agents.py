@@ -1,6 +1,7 @@
 """The agent manager over the API: where agents are placed, what is seen of them, and what can be changed."""
 
 import asyncio
+import threading
 
 from .conftest import PlayedNode, alive, running
 
@@ -98,6 +99,89 @@ def test_a_change_reaches_the_agent_s_node_and_outlives_the_orchestrator_s_memor
         await control.until(again)
 
     scene(story, settings)
+
+
+class Pondering:
+    """A supervisor whose check of an order takes until the test lets it go on."""
+
+    def __init__(self):
+        self.checked, self.go_on = [], threading.Event()
+
+    async def observe(self, view):
+        return []
+
+    def check_orders(self, view, task, orders):
+        self.checked.append(dict(orders))
+        assert self.go_on.wait(30)
+
+
+def test_an_order_whose_check_takes_long_keeps_nobody_waiting_but_the_next_order_of_that_agent(settings):
+    async def story(control, number, nodes):
+        supervisor = Pondering()
+        control.orchestrator.supervisors.set("light", supervisor)
+        path = f"/v1/jobs/{number}/agents/x/0"
+        orders = ({"deadline_s": 2.0}, {"lead_s": 0.1})
+        asked = [asyncio.create_task(control.call("POST", path, json={"orders": each})) for each in orders]
+
+        async def checks():
+            return len(supervisor.checked) == 1
+
+        await control.until(checks)
+        assert (await listed(control, number))["x/0"]["orders"] == {}  # answered meanwhile
+        supervisor.go_on.set()
+        assert [answer.status_code for answer in await asyncio.gather(*asked)] == [202, 202]
+        found = (await listed(control, number))["x/0"]
+        assert (found["orders"], found["revision"]) == ({"deadline_s": 2.0, "lead_s": 0.1}, 2)
+        assert supervisor.checked == [{"deadline_s": 2.0}, {"deadline_s": 2.0, "lead_s": 0.1}]
+
+    scene(story, settings)
+
+
+def test_an_order_for_an_agent_that_went_while_it_was_checked_is_told(settings):
+    async def story(control, number, nodes):
+        supervisor = Pondering()
+        control.orchestrator.supervisors.set("light", supervisor)
+        asked = asyncio.create_task(control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": {"deadline_s": 2.0}}))
+
+        async def checks():
+            return bool(supervisor.checked)
+
+        await control.until(checks)
+        control.orchestrator.agents._agents.clear()
+        supervisor.go_on.set()
+        answer = await asked
+        assert answer.status_code == 404
+        assert answer.json()["error"] in (
+            f"job {number} has no prediction agent for task 'x/0'; its agents watch: none",
+            "the prediction agent of task 'x/0' was replaced meanwhile; change it again",
+        )
+
+    scene(story, settings)
+
+
+def test_the_first_word_of_a_new_orchestrator_leaves_agents_where_and_as_they_are(settings):
+    async def story(control, number, nodes):
+        for task, lead_s in (("x/0", 0.1), ("y/0", 0.2)):
+            orders = {"orders": {"lead_s": lead_s}}
+            assert (await control.call("POST", f"/v1/jobs/{number}/agents/{task}", json=orders)).status_code == 202
+        left.update((name, (node, control.orchestrator.agents.at(name))) for name, node in nodes.items())
+
+    async def again():
+        async with running(settings) as control:
+            protected(control)
+            for node, agents in left.values():
+                node.control = control
+                node.offer["agents"] = [{"key": a.key, "alive": True, "revision": a.revision, "orders": a.orders} for a in agents]
+                await node.register()
+            await control.orchestrator.recovered.wait()
+            for name, (_, agents) in left.items():
+                node = control.orchestrator.resources.nodes[name]
+                assert control.orchestrator.dispatch.assignment(node).agents == agents
+
+    left = {}
+    scene(story, settings)
+    assert {agent.revision for _, agents in left.values() for agent in agents} == {1}
+    asyncio.run(again())
 
 
 def test_what_is_null_takes_an_order_back(settings):

@@ -132,9 +132,11 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds
         for statement in VERSIONS[0]:
             old.execute(statement)
         old.execute("INSERT INTO jobs VALUES (7, 'a', 'streaming', 'light', 'running', 0, '', '{}', NULL, '{}', 1, 2)")
+        old.execute("INSERT INTO placement VALUES (7, 'x/0', 0, 'n1', 2, 1, 3, 1)")
     old.close()
     database = opened(path)
     assert [job.id for job in database.ask(archive.unended_jobs)] == [7]
+    assert database.ask(archive.all_placed) == [Placed(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)]
     assert database.ask(archive.draining_nodes) == []
     assert database.ask(lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()) == len(
         VERSIONS
@@ -149,7 +151,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
         new.execute("UPDATE holdfast_schema SET version = 99")
     new.close()
     with pytest.raises(
-        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 3; start the newer"
+        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 4; start the newer"
     ):
         opened(path)
     with sqlite3.connect(path) as new:
@@ -249,11 +251,13 @@ def test_places_are_replaced_and_removed_by_task(tmp_path):
         )
         await database.write(archive.replicas_placed([Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)]))
         await database.write(archive.replicas_gone(1, ["y/0"]))
+        for number in (0, 1):
+            await database.write(archive.replica_finished(Placed(1, "x/0", number, "n2", incarnation=1)))
 
     asyncio.run(play())
     assert database.ask(archive.all_placed) == [
-        Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),
-        Placed(1, "x/0", 1, "n2"),
+        Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),  # its first incarnation had finished too late
+        Placed(1, "x/0", 1, "n2", finished=True),
     ]
     database.close()
 
@@ -336,3 +340,8 @@ def test_a_url_may_say_itself_how_long_a_server_is_waited_for():
     _, given = database._engine.dialect.create_connect_args(database.url)
     assert given["connect_timeout"] == "3"
     database.close()
+
+
+def test_a_folder_in_place_of_a_file_is_told_at_once(tmp_path):
+    with pytest.raises(HoldfastError, match=r"is a folder; give a file in it, such as jobs\.db"):
+        opened(tmp_path)

@@ -1,6 +1,7 @@
 """While the database is away: whoever must write waits and is told so, and nothing ends."""
 
 import asyncio
+from dataclasses import replace
 
 from holdfast.manage.supervisors import Activate
 
@@ -28,7 +29,7 @@ def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done
     monkeypatch.setattr("holdfast.manage.api.DONE_S", 0.1)
 
     async def play():
-        async with running(settings) as control:
+        async with running(replace(settings, lost_after_s=60.0, capacity_wait_s=60.0)) as control:
             (n1,) = nodes(control, "n1")
             await n1.register()
             control.orchestrator.persistence.database.cut(1.0)

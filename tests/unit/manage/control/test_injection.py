@@ -114,6 +114,22 @@ def test_a_fault_that_finds_nobody_to_strike_says_so_and_is_no_strike(settings, 
     asyncio.run(play())
 
 
+def test_tests_that_differ_in_their_trigger_node_or_pe_alone_strike_each_for_itself(settings, tmp_path):
+    at = "state: mapping, transition: mapped, fault: delay, settings: {by_s: 0}"
+    also = ("trigger: {job: 1}", "trigger: {job: 2, times: 2}", "node: n1, trigger: {job: 2}", "pe: x, trigger: {job: 2}")
+    tests = tmp_path / "tests.yaml"
+    tests.write_text("tests:\n" + "".join(f"- {{{at}, {more}}}\n" for more in also))
+
+    async def play():
+        async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+            for name in ("a", "b"):
+                await control.reaches(await control.submit(name), "running")
+            found = (await control.call("GET", "/v1/events")).json()["events"]
+            assert [event["job"] for event in found if event["kind"] == "fault"] == [1, 2, 2, 2]
+
+    asyncio.run(play())
+
+
 def test_a_verdict_tells_what_healed_from_what_was_never_hurt():
     test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
     struck, missed = Verdict(test, True, (), "running", 1.0), Verdict(test, False, (), "running", 1.0, "nobody there")

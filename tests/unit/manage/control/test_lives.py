@@ -47,10 +47,29 @@ def test_a_finite_job_whose_pe_is_given_up_has_failed_and_one_that_is_done_has_c
             async with alive(n1):
                 bad = await control.submit("bad", type="finite", policy={"give_up_after": 1})
                 story = await control.reaches(bad, "failed")
-                assert "x/0 replica 0 is given up: it failed once" in story["reason"]
+                assert story["reason"].startswith("every PE of it given up, last: ")
                 good = await control.submit("good", type="finite", pes={"x": {}, "y": {}})
                 await control.reaches(good, "completed")
                 await control.until(lambda: is_empty(n1))
+
+    asyncio.run(play())
+
+
+def test_a_finite_job_goes_on_without_a_pe_that_is_given_up_and_has_failed_when_the_rest_has_finished(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit(type="finite", pes={"x": {}, "y": {}, "z": {}}, policy={"give_up_after": 1})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                await control.until(lambda: replica_is(control, number, 0, "abandoned"))
+                n1.report(f"{number}:y/0.0", "finished")
+                await control.until(lambda: replica_is(control, number, 1, "finished"))
+                assert (await control.job(number))["state"] == "running"
+                n1.report(f"{number}:z/0.0", "finished")
+                story = await control.reaches(number, "failed")
+                assert story["reason"] == "x/0 given up, last: boom; the rest has finished"
 
     asyncio.run(play())
 
@@ -83,10 +102,12 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
                 (404, "job 'seven' does not exist: jobs have numbers", call("GET", "/v1/jobs/seven")),
                 (409, "job 1 is failed: it has ended", call("POST", "/v1/jobs/1/cancel")),
                 (400, "the body is not JSON", call("POST", "/v1/jobs", content=b"{")),
+                (400, "the body is not JSON", call("POST", "/v1/nodes/n7/beat", token="node", content=b"{")),
+                (422, "replicas.x: wanted a number from 1 to 1000, got 99999", submit(replicas={"x": 99999999999999999999})),
                 (413, "the body is too long; wanted at most 8388608 bytes", call("POST", "/v1/jobs", content=b" " * 9_000_000)),
                 (422, "there is no type 'forever'; types are: finite, streaming", submit(type="forever")),
                 (422, "PEs that are written out run on a host of kind 'light'", submit(host="spark")),
-                (422, "application '/no/such.py' is no file that the orchestrator can read", submit(**application)),
+                (422, "application: '/no/such.py' is no file that the orchestrator can read", submit(**application)),
                 (422, "job has 2 problems", submit(job="a b", policy={"give_up_after": 0})),
                 (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),
                 (422, "there is no parameter 'x'; parameters are: after, limit, state", call("GET", "/v1/jobs?x=0")),
@@ -124,7 +145,37 @@ def test_jobs_that_name_one_another_are_told_so_and_one_that_names_nobody_too(se
         async with running(settings) as control:
             lonely = await control.submit("lonely", pes={"x": {"reads": ["nobody:s"]}})
             story = await control.reaches(lonely, "failed")
-            assert story["reason"] == f"job {lonely}: names job 'nobody', which is not there; jobs are: none"
+            assert story["reason"].startswith(f"job {lonely}: names job 'nobody', which is not there; jobs are: none; ")
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("end", ["failed", "canceled"])
+def test_a_job_that_waits_for_one_that_is_never_mapped_is_told_when_that_is_gone(settings, tmp_path, monkeypatch, end):
+    (tmp_path / "app.py").write_text("")
+
+    async def play():
+        parsed = asyncio.Event()
+
+        async def parse(job):
+            await parsed.wait()
+            raise HoldfastError("it cannot be understood")
+
+        monkeypatch.setattr("holdfast.manage.parser.run_parser", parse)
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            job = {"job": "one", "application": str(tmp_path / "app.py"), "log": "log"}
+            one = (await control.call("POST", "/v1/jobs", json=job)).json()["id"]
+            two = await control.submit("two", pes={"y": {"reads": ["one:s"]}})
+            await control.reaches(two, "mapping")
+            if end == "failed":
+                parsed.set()
+            else:
+                await control.call("POST", f"/v1/jobs/{one}/cancel")
+            await control.reaches(one, end)
+            reason = (await control.reaches(two, "failed"))["reason"]
+            why = "failed: it cannot be understood" if end == "failed" else "canceled: canceled by a user"
+            assert reason == f"job 2: names job 'one', which is {why}"
 
     asyncio.run(play())
 
@@ -197,7 +248,7 @@ def test_a_parser_that_cannot_be_started_fails_its_job_and_does_not_stall_it(set
 
     async def play():
         async with running(settings) as control:
-            answer = await control.call("POST", "/v1/jobs", json={"job": "a", "application": str(tmp_path / "app.py")})
+            answer = await control.call("POST", "/v1/jobs", json={"job": "a", "application": str(tmp_path / "app.py"), "log": "l"})
             story = await control.reaches(answer.json()["id"], "failed")
             assert "Too many open files" in story["reason"]
 
@@ -215,7 +266,7 @@ def test_a_parser_that_cannot_be_started_fails_its_job_and_does_not_stall_it(set
 def test_a_parser_is_never_given_more_memory_than_a_layout_needs(monkeypatch, script, words):
     monkeypatch.setattr("holdfast.manage.parser.PARSER", (sys.executable, "-c", script))
     with pytest.raises(HoldfastError, match=words):
-        asyncio.run(run_parser(Job(job="a", application="a.py")))
+        asyncio.run(run_parser(Job(job="a", application="a.py", log="log")))
 
 
 def test_a_cancel_that_comes_too_late_is_answered_at_once(settings):

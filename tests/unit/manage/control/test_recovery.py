@@ -13,7 +13,18 @@ from holdfast.manage.archive import all_placed
 from holdfast.manage.database import Fenced
 from holdfast.manage.resources import TICK_S
 
-from .conditions import acknowledged, agree, incarnation_is, kept_as_abandoned, nodes, replica_is, said, told, without
+from .conditions import (
+    acknowledged,
+    agree,
+    incarnation_is,
+    kept_as_abandoned,
+    kept_as_finished,
+    nodes,
+    replica_is,
+    said,
+    told,
+    without,
+)
 from .conftest import alive, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
@@ -91,6 +102,23 @@ def test_reports_are_refused_while_recovering_and_a_silent_node_counts_as_lost(s
                 states = {replica["key"]: replica["state"] for task in story["tasks"] for replica in task["replicas"]}
                 assert states[failed] in ("failed", "placed", "running")  # by policy, and with a wait before
                 assert all(states[key] == "lost" for key in gone if ":x/" in key)
+
+    asyncio.run(play())
+
+
+def test_a_node_whose_reports_are_refused_while_recovering_is_not_missed_however_long_that_takes(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes=TWICE)
+                await control.reaches(number, "running")
+        async with running(replace(settings, beat_s=0.05, lost_after_s=0.5, recovery_wait_s=2.0)) as control:
+            n1.control = control
+            n1.report(next(iter(n1.has)), "running")
+            async with alive(n1):
+                await control.until(lambda: told(control, "node n2 is lost: it did not come back in time"))
+            assert not any(text.startswith("node n1 is lost") for text in await control.events())
 
     asyncio.run(play())
 
@@ -217,6 +245,28 @@ def test_an_orchestrator_that_slept_in_its_recovery_still_waits_for_the_nodes(se
     asyncio.run(play())
 
 
+def test_a_replica_that_has_finished_stays_so_though_its_node_is_taken_away_and_is_not_waited_for(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(type="finite", pes={"x": {}, "y": {}}, policy={"restart": "never"})
+                await control.reaches(number, "running")
+                done, stays = (n1, n2) if f"{number}:x/0.0" in n1.has else (n2, n1)
+                done.report(f"{number}:x/0.0", "finished")
+                await control.until(lambda: kept_as_finished(control, "x/0"))
+        async with running(replace(settings, recovery_wait_s=600.0)) as control:
+            stays.control = control
+            async with alive(stays):
+                await control.until(lambda: replica_is(control, number, 1, "running"))
+                assert await replica_is(control, number, 0, "finished")
+                stays.report(f"{number}:y/0.0", "finished")
+                await control.reaches(number, "completed")
+                assert len(done.starts + stays.starts) == 2
+
+    asyncio.run(play())
+
+
 def test_a_replica_that_was_given_up_does_not_lead_its_task_again_after_a_recovery(settings):
     async def play():
         async with running(settings) as control:
@@ -236,17 +286,17 @@ def test_a_replica_that_was_given_up_does_not_lead_its_task_again_after_a_recove
     asyncio.run(play())
 
 
-@pytest.mark.parametrize(("type", "then", "lost"), [("finite", "continue", "gaveUp"), ("streaming", "cancel", "error")])
-def test_a_job_hears_of_a_pe_that_was_given_up_though_the_orchestrator_died_before_it_did(settings, monkeypatch, type, then, lost):
+@pytest.mark.parametrize("type", ["finite", "streaming"])
+def test_a_job_hears_of_a_pe_that_was_given_up_though_the_orchestrator_died_before_it_did(settings, monkeypatch, type):
     async def play():
         async with running(settings) as control:
             (n1,) = nodes(control, "n1")
             post = control.orchestrator.post
             monkeypatch.setattr(
-                control.orchestrator, "post", lambda job, name, **about: None if name == lost else post(job, name, **about)
+                control.orchestrator, "post", lambda job, name, **about: None if name == "error" else post(job, name, **about)
             )
             async with alive(n1):
-                number = await control.submit(type=type, pes={"x": {}, "y": {}}, policy={"give_up_after": 1, "then": then})
+                number = await control.submit(type=type, pes={"x": {}, "y": {}}, policy={"give_up_after": 1, "then": "cancel"})
                 await control.reaches(number, "running")
                 n1.report(f"{number}:x/0.0", "failed", "boom")
                 await control.until(lambda: kept_as_abandoned(control, "x/0"))

@@ -96,6 +96,54 @@ def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(set
     asyncio.run(play())
 
 
+def test_nodes_that_beat_as_often_as_they_were_told_are_not_missed_when_most_others_are_lost(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            resources = control.orchestrator.resources
+            for number in range(200):
+                await PlayedNode(control, f"n{number:03}").register()
+            slow, quick, *others = reversed(resources.nodes.values())
+            assert resources.every_s == 2.0
+            for node in others:
+                node.seen_s -= 30.0
+            slow.seen_s -= 5.0
+            await control.until(lambda: _are_lost(others))
+            assert resources.every_s == settings.beat_s
+            (await PlayedNode(control, quick.name).beat(term=1)).raise_for_status()
+            quick.seen_s -= 5.0
+            await control.until(lambda: _are_lost([quick]))
+            assert slow.state == "up"
+
+    async def _are_lost(lost):
+        return all(node.state == "lost" for node in lost)
+
+    asyncio.run(play())
+
+
+def test_a_node_that_was_forgotten_and_returns_is_given_work_again(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            resources = control.orchestrator.resources
+            async with alive(n1):
+                for name in ("a", "b"):
+                    number = await control.submit(name)
+                    await control.reaches(number, "running")
+                    await control.call("POST", f"/v1/jobs/{number}/cancel")
+                    await control.reaches(number, "canceled")
+            resources.lose(resources.nodes["n1"], "it is gone")
+            resources.nodes["n1"].seen_s -= 2 * FORGOTTEN_S
+            await control.until(lambda: _is_forgotten(resources, "n1"))
+            async with alive(n1):
+                await control.reaches(await control.submit("c"), "running")
+
+    async def _is_forgotten(resources, name):
+        return name not in resources.nodes
+
+    asyncio.run(play())
+
+
 def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too_many(settings, monkeypatch):
     monkeypatch.setattr("holdfast.manage.api.TURNS_S", 0.0)
 
@@ -156,6 +204,17 @@ def test_a_drained_node_is_emptied_and_stays_so_after_a_restart(settings):
                 assert states == {"n1": "drained", "n2": "up"}
                 wrong = await control.call("POST", "/v1/nodes/n9/drain", json={})
                 assert (wrong.status_code, wrong.json()["error"]) == (404, "node 'n9' does not exist; nodes are: n1, n2")
+        async with running(settings) as control:
+            n2.control = control
+            async with alive(n2):
+                await control.orchestrator.recovered.wait()
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "lost", "n2": "up"}
+                assert (await control.call("POST", "/v1/nodes/n1/drain", json={"drain": False})).status_code == 202
+                n1.control = control
+                assert (await n1.register()).status_code == 200
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "up", "n2": "up"}
 
     asyncio.run(play())
 

@@ -3,9 +3,11 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from holdfast.manage.placing import Placing
 
-from .conditions import told
+from .conditions import incarnation_is, told
 from .conftest import PlayedNode, alive, running
 
 WAITING = {"capacity_wait_s": 30.0}
@@ -97,6 +99,28 @@ def test_a_replica_that_cannot_leave_a_drained_node_is_told_of_once_however_ofte
                     control.orchestrator.resources._tell_room()
                     await control.until(lambda: _idle(control, number))
                 assert sum("cannot leave n1" in text for text in await control.events()) == 1
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("leave", ["drained", "lost"])
+def test_replicas_of_many_jobs_that_leave_one_node_together_fill_no_other_beyond_its_room(settings, leave):
+    async def play():
+        async with running(replace(settings, lost_after_s=60.0)) as control:
+            n1, *others = (PlayedNode(control, f"n{n}", labels={"replicas": "4" if n == 1 else "1"}) for n in range(1, 6))
+            async with alive(n1):
+                numbers = [await control.submit(f"job{n}", policy={"backoff_s": 0.0}) for n in range(4)]
+                for number in numbers:
+                    await control.reaches(number, "running")
+            async with alive(*others):
+                if leave == "drained":
+                    await control.call("POST", "/v1/nodes/n1/drain", json={})
+                else:
+                    control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is gone")
+                for number in numbers:
+                    await control.until(lambda number=number: incarnation_is(control, number, 2))
+                assert [len(node.has) for node in others] == [1, 1, 1, 1]
+                assert not any(control.orchestrator.placement._held.values())
 
     asyncio.run(play())
 

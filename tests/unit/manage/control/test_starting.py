@@ -82,7 +82,16 @@ def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_tou
         assert not (tmp_path / "work").exists()
 
 
+def test_the_port_of_an_orchestrator_that_is_just_dying_is_waited_for(tmp_path, monkeypatch):
+    taken = bind(tmp_path, Listening())
+    port = taken.getsockname()[1]
+    monkeypatch.setattr("holdfast.manage.listening.time.sleep", lambda s: taken.close())
+    with bind(tmp_path, Listening(port=port)) as bound:
+        assert bound.getsockname()[1] == port
+
+
 def test_an_address_that_cannot_be_listened_at_is_told_with_what_helps(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.manage.listening.FREED_S", 0.0)
     with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process has it: stop that one"):
         bind(tmp_path, Listening(port=taken.getsockname()[1]))
     with pytest.raises(HoldfastError, match="give another --host: an address of this machine"):

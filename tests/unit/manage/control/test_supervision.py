@@ -7,9 +7,10 @@ from importlib.resources import files
 
 import pytest
 
-from holdfast.manage.supervisors import Activate, Failed, JobView, Note
+from holdfast.manage.replicas import OVER
+from holdfast.manage.supervisors import Activate, End, Failed, JobView, Move, Note
 
-from .conditions import are_active, incarnation_is, nodes, replica_is, without
+from .conditions import are_active, incarnation_is, is_empty, nodes, replica_is, without
 from .conftest import alive, running
 
 TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
@@ -54,6 +55,148 @@ def test_a_node_that_was_silent_and_comes_back_keeps_what_is_still_its_own_and_l
                 texts = await control.events()
                 assert any(text.startswith("node n1 is lost: no beat for") for text in texts)
                 assert "node n1 is back" in texts
+
+    asyncio.run(play())
+
+
+def before_written(control, node, **column):
+    """What a node would be told while rows with this value of a column are about to be written, and the events until then."""
+    ((name, value),) = column.items()
+    seen, database, nodes = [], control.orchestrator.persistence.database, control.orchestrator.resources.nodes
+    write = database.write
+
+    async def writing(changes):
+        if any(row.get(name) == value for change in changes for row in change.rows):
+            seen.append((control.orchestrator.dispatch.assignment(nodes[node]).replicas, await control.events()))
+        await write(changes)
+
+    database.write = writing
+    return seen
+
+
+def test_a_replica_is_idled_only_when_that_is_written(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes={"x": {"replicas": 2}})
+                await control.reaches(number, "running")
+                seen = before_written(control, "n1", active=0)
+                await control.call("POST", f"/v1/jobs/{number}/activation", json={"active": {"x/0": [1]}})
+                assert await are_active(control, number, [False, True])
+            (((replica,), _),) = seen
+            assert (replica.replica, replica.active) == (0, True)
+
+    asyncio.run(play())
+
+
+def test_a_replica_is_given_up_only_when_that_is_written(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            seen = before_written(control, "n1", abandoned=1)
+            async with alive(n1):
+                number = await control.submit(pes={"x": {}, "y": {}}, policy={"give_up_after": 1, "then": "cancel"})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                await control.reaches(number, "failed")
+            ((replicas, events),) = seen
+            assert [replica.pe for replica in replicas] == ["x", "y"]
+            assert not any("given up" in text for text in events)
+
+    asyncio.run(play())
+
+
+def while_written(control, task, node, become):
+    """Let something become of a node while the place of a task on it is being written: the first time, and after the write."""
+    database, became = control.orchestrator.persistence.database, []
+    write = database.write
+
+    async def writing(changes):
+        await write(changes)
+        rows = [row for change in changes for row in change.rows]
+        if not became and any(row.get("task") == task and row.get("node") == node for row in rows):
+            became.append(node)
+            await become(control.orchestrator.resources, control.orchestrator.resources.nodes[node])
+
+    database.write = writing
+
+
+async def lost(resources, node):
+    resources.lose(node, "it is gone")
+
+
+async def drained(resources, node):
+    await resources.drain(node, True)
+
+
+@pytest.mark.parametrize("become", [lost, drained])
+def test_a_replica_whose_node_is_lost_or_drained_while_its_first_place_is_written_goes_elsewhere(settings, become):
+    async def play():
+        async with running(replace(settings, lost_after_s=60.0)) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            while_written(control, "x/0", "n1", become)
+            await n1.register()
+            async with alive(n2):
+                number = await control.submit(policy={"backoff_s": 0.0})
+                story = await control.reaches(number, "running")
+                assert [replica["node"] for replica in story["tasks"][0]["replicas"]] == ["n2"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("become", [lost, drained])
+def test_a_replica_whose_next_node_is_lost_or_drained_while_its_move_is_written_goes_on_to_another(settings, become):
+    async def play():
+        async with running(replace(settings, lost_after_s=60.0)) as control:
+            n1, n2, n3 = nodes(control, "n1", "n2", "n3")
+            async with alive(n1):
+                number = await control.submit(policy={"backoff_s": 0.0})
+                await control.reaches(number, "running")
+                while_written(control, "x/0", "n2", become)
+                await n2.register()
+                async with alive(n3):
+                    n1.report(f"{number}:x/0.0", "failed", "boom")
+                    await control.until(lambda: incarnation_is(control, number, 3))
+                    (replica,) = (await control.job(number))["tasks"][0]["replicas"]
+                    assert replica["node"] != "n2"
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("state", ["running", "finished"])
+def test_a_replica_that_is_back_or_has_finished_while_its_next_place_is_written_stays_what_it_is(settings, state):
+    async def play():
+        async with running(replace(settings, lost_after_s=60.0)) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1):
+                number = await control.submit(policy={"backoff_s": 0.0})
+                await control.reaches(number, "running")
+            replica, written = control.orchestrator.replicas.get(f"{number}:x/0.0"), []
+            database = control.orchestrator.persistence.database
+            write = database.write
+
+            async def writing(changes):
+                await write(changes)
+                written.extend(row for change in changes for row in change.rows if row.get("task") == "x/0")
+                if len(written) == 1:
+                    await n1.register()
+                    await n1.beat()
+                    assert replica.state == state
+
+            async def twice():
+                return len(written) == 2
+
+            database.write = writing
+            await n2.register()
+            n1.report(replica.key, state)
+            control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is silent")
+            await control.until(twice)
+            assert [(row["node"], row["incarnation"], row["finished"]) for row in written] == [
+                ("n2", 2, False),
+                ("n1", 1, state == "finished"),
+            ]
+            assert (replica.node, replica.incarnation, replica.state) == ("n1", 1, state)
 
     asyncio.run(play())
 
@@ -115,6 +258,46 @@ def test_what_a_supervisor_takes_for_failed_is_restarted_by_its_policy_and_the_o
     asyncio.run(play())
 
 
+def test_a_replica_that_a_supervisor_moves_is_started_on_another_node(settings):
+    class Supervisor:
+        async def observe(self, view):
+            old = [r for r in view.replicas if r.state == "running" and r.incarnation == 1]
+            return [Move(r.key, r.node, why="it is better off there") for r in old]
+
+    async def play():
+        async with running(settings) as control:
+            control.orchestrator.supervisors.set("light", Supervisor())
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit()
+                await control.reaches(number, "running")
+                await control.until(lambda: incarnation_is(control, number, 2))
+        assert sorted([n1.starts, n2.starts]) == [[("1:x/0.0", 1)], [("1:x/0.0", 2)]]
+
+    asyncio.run(play())
+
+
+def test_a_job_that_a_supervisor_takes_for_over_has_failed_for_its_reason(settings):
+    class Supervisor:
+        async def observe(self, view):
+            given_up = any(replica.state == "abandoned" for replica in view.replicas)
+            return [End("x/0 given up, and all else waits for it")] if given_up else []
+
+    async def play():
+        async with running(settings) as control:
+            control.orchestrator.supervisors.set("light", Supervisor())
+            (n1,) = nodes(control, "n1")
+            async with alive(n1):
+                number = await control.submit(type="finite", pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", "boom")
+                story = await control.reaches(number, "failed")
+                assert story["reason"] == "x/0 given up, and all else waits for it"
+                await control.until(lambda: is_empty(n1))
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize("restart", ["missing", "never"])
 def test_a_replica_that_policy_leaves_dead_keeps_no_job_from_running(settings, restart):
     async def play():
@@ -125,6 +308,28 @@ def test_a_replica_that_policy_leaves_dead_keeps_no_job_from_running(settings, r
                 number = await control.submit(pes={"x": {"replicas": 2}}, policy={"restart": restart})
                 story = await control.reaches(number, "running")
                 assert sorted(replica["state"] for replica in story["tasks"][0]["replicas"]) == ["failed", "running"]
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("policy", [{"restart": "never"}, {"restart": "missing"}, {"give_up_after": 1}], ids=str)
+def test_a_task_that_one_replica_has_finished_is_done_whatever_becomes_of_the_other(settings, policy):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(type="finite", pes={"x": {"replicas": 2}, "y": {}}, policy=policy)
+                await control.reaches(number, "running")
+                has = {key: node for node in (n1, n2) for key in node.has}
+                for key, state in ((f"{number}:x/0.0", "finished"), (f"{number}:x/0.1", "failed")):
+                    has[key].report(key, state)
+                    await control.until(lambda key=key: _is_over(control, key))
+                has[f"{number}:y/0.0"].report(f"{number}:y/0.0", "finished")
+                await control.reaches(number, "completed")
+                assert len(n1.starts + n2.starts) == 3
+
+    async def _is_over(control, key):
+        return control.orchestrator.replicas.get(key).state in OVER
 
     asyncio.run(play())
 

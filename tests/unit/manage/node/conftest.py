@@ -54,6 +54,7 @@ class Orchestrator:
             return said(self.answers, error="not now")
         split = urlsplit(url)
         if split.path == "/v1/nodes":
+            assert headers["x-holdfast-node"] == "n1"
             self.registrations.append(Registration.model_validate_json(body))
             self.known = True
             return said(200, term=self.term, generation=0, every_s=0.05, acknowledged=self.acknowledged)

@@ -36,8 +36,8 @@ def play(tmp_path):
     def run(story):
         made = []
 
-        def make(**more):
-            command = (sys.executable, "-c", AGENT)
+        def make(*, loads_s=0.0, **more):
+            command = (sys.executable, "-c", f"import time; time.sleep({loads_s})\n{AGENT}")
             made.append(AgentProcesses(tmp_path, command, node="n1", log=lambda text: None, monotonic=time.monotonic, **more))
             return made[-1]
 
@@ -96,6 +96,16 @@ def test_an_agent_that_hangs_is_killed_and_started_again(play, tmp_path):
         (hung,) = pids(tmp_path).values()
         os.kill(hung, signal.SIGSTOP)
         await until(agents, lambda: pids(tmp_path).get("1-a%2F0") not in (None, hung) and heard(agents, "a/0"))
+
+    play(story)
+
+
+def test_an_agent_that_takes_long_until_its_first_word_is_not_taken_for_hung(play):
+    async def story(make):
+        agents = make(hung_after_s=0.2, loads_s=1.5)
+        agents.assign(assignment("a/0"))
+        await until(agents, lambda: heard(agents, "a/0"))
+        assert [status.starts for status in agents.statuses()] == [1]
 
     play(story)
 

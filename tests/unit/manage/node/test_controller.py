@@ -8,7 +8,7 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.manage.fleet import InnerHost
 from holdfast.manage.link import Refused
-from holdfast.manage.protocol import Assigned, HostStatus
+from holdfast.manage.protocol import AgentStatus, Assigned, HostStatus
 
 A = Assigned(job=1, pe="a", task=0, replica=0)
 B = Assigned(job=1, pe="b", task=0, replica=0)
@@ -53,6 +53,31 @@ def test_reports_made_while_the_orchestrator_is_away_arrive_in_order_when_it_is_
     ]
     back = bench.orchestrator.registrations[-1]
     assert {(r.key, r.state) for r in back.replicas} == {(A.key, "failed"), (B.key, "failed")}
+
+
+def test_a_new_orchestrator_is_told_of_the_agents_with_the_registration(bench):
+    class Agents:
+        def statuses(self):
+            return (AgentStatus(key="1:a/0", alive=True, revision=3, orders={"lead_s": 0.1}),)
+
+        def assign(self, assignment):
+            pass
+
+        def look(self):
+            pass
+
+        async def stop(self):
+            pass
+
+    async def story(bench):
+        await bench.until(lambda: bench.orchestrator.registrations)
+        bench.controller.agents = Agents()
+        bench.orchestrator.replaced()
+        await bench.until(lambda: len(bench.orchestrator.registrations) > 1)
+
+    bench.play(story)
+    (agent,) = bench.orchestrator.registrations[-1].agents
+    assert (agent.key, agent.revision, agent.orders) == ("1:a/0", 3, {"lead_s": 0.1})
 
 
 def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(bench):
