@@ -8,6 +8,12 @@ application with one replica of each PE at a steady rate (theirs with one PE kil
 tuples, the CPU time of a node that idles and of one that works, and how long a PE takes to come back, an ordinary job apart.
 Nothing is taken from the runs that are compared. A run before all others, that nothing is taken from, lets the JVMs compile what
 they will run. Ours is the simulation, theirs the real run.
+
+What can come out differently, and so is compared: when tuples leave, at which pace under the highest load, CPU time and the latency
+of recovery. What cannot, on our side: tuples dropped and internal completeness. The log of a real run keeps what a PE has not read,
+so the simulator's queues have no bound here and it runs on until all is processed: 0 and 1 by construction. Theirs are counted in
+the history of the real run: that they agree says that the real run lost nothing, and nothing of the simulator, whose drops are
+held against a rival simulator alone (`benchmarks/simulator.py`).
 """
 
 import argparse
@@ -37,9 +43,9 @@ from holdfast.plan.laar import Instance, Strategy, static_replication
 from holdfast.run.activation import STEADY_EPOCHS
 from holdfast.run.checkers import recoveries
 from holdfast.run.cluster import LocalCluster
-from holdfast.run.completeness import internal_completeness
+from holdfast.run.completeness import internal_completeness, never_processed
 from holdfast.run.experiment import Ran, run_job
-from holdfast.run.history import Event
+from holdfast.run.history import Event, read_history
 from holdfast.run.layout import layout_of
 from holdfast.run.pipeline import Load, described, strategies, write_load
 from holdfast.simulate import Care, Control, Deployment, Outcome, RateTrace, Settings, simulate
@@ -48,8 +54,10 @@ from holdfast.trace import write_market
 BOUNDS = {"curve": 0.1, "pace": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
 """How far the simulation may be off: the mean distance between the curves of tuples put out, of all tuples (single moments say
 little: a PE that is behind takes many epochs as one job); the pace at which the tuples of the highest load left and the CPU time,
-of the real ones; completeness; tuples dropped; and seconds of recovery latency."""
+of the real ones; completeness and tuples dropped, of which the real run's alone can differ; and seconds of recovery latency."""
 TOLD = {True: "holds", False: "does not hold", None: "unknown: others kept the machine busy"}
+REHEARSAL_S = 60.0
+"""How long the nodes may take to rehearse, before anything is measured."""
 OTHERS_CORES = 0.2
 """How many cores others may use while a real run goes on: beyond, its times are not its own, and the verdict is unknown."""
 WARM_S, CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 45, 32, Load(8, 16, 8), 36, 15.0, 500
@@ -91,6 +99,11 @@ class Watch:
         return float(np.interp(until_s, at, total) - np.interp(since_s, at, total))
 
 
+def rehearsals(events: Sequence[Event]) -> list[Event]:
+    """What nodes without work did so that they are ready for some: no part of any job, nor of a simulation."""
+    return [event for event in events if event.kind == "rehearsed"]
+
+
 class Stage:
     """The cluster that everything runs on, one job after the other."""
 
@@ -100,6 +113,9 @@ class Stage:
 
     def begin(self) -> None:
         self.cluster.start()
+        ends_s = time.monotonic() + REHEARSAL_S
+        while len(rehearsals(read_history(self.work))) < NODES and time.monotonic() < ends_s:
+            time.sleep(0.25)
         watch, begun = Watch(), time.time()
         while time.time() < begun + 4:  # it measures for as long; nothing is waited for
             watch.show({}, self.cluster.client.nodes(), None)
@@ -202,9 +218,13 @@ class Real:
         found = [e for e in self.events if e.kind == "output" and e.about["as"] == "first"]
         return sorted((event.at_s - self.opened_s, float(event.about["rows"])) for event in found)
 
+    def commits(self) -> list[Event]:
+        """What the PEs and sources have committed themselves."""
+        return [event for event in self.events if event.kind == "commit" and event.about["quality"] != "absent"]
+
     def rows(self, stream: str) -> list[int]:
         """The rows of a stream, epoch by epoch."""
-        found = {e.about["epoch"]: e.about["rows"] for e in self.events if e.kind == "commit" and e.about["stream"] == stream}
+        found = {e.about["epoch"]: e.about["rows"] for e in self.commits() if e.about["stream"] == stream}
         return [found[epoch] for epoch in sorted(found)]
 
     def jobs(self, stream: str, tails: Sequence[str]) -> list[tuple[float, int]]:
@@ -214,8 +234,8 @@ class Real:
         """
         at = {
             (e.about["stream"], e.about["epoch"]): (e.at_s, e.about["rows"])
-            for e in self.events
-            if e.kind == "commit" and e.about["as"] == "first" and e.about["stream"] in (stream, *tails)
+            for e in self.commits()
+            if e.about["as"] == "first" and e.about["stream"] in (stream, *tails)
         }
         epochs = sorted(epoch for name, epoch in at if name == stream and all((tail, epoch) in at for tail in tails))
         there = [max(at[tail, epoch][0] for tail in tails) for epoch in epochs]
@@ -299,7 +319,9 @@ def compared(
     long = len(fine) // per_second
     theirs, ours = real.output(long), fine[: long * per_second].reshape(long, per_second).sum(axis=1)
     moments = [((n + 1) * outcome.interval_s, float(tuples)) for n, tuples in enumerate(fine) if tuples > 0]
-    cpu = real.watch.used(real.opened_s, real.opened_s + seconds)
+    until_s = real.opened_s + seconds
+    aside = sum(event.about["cpu_s"] for event in rehearsals(real.events) if real.opened_s < event.at_s < until_s)
+    cpu = real.watch.used(real.opened_s, until_s) - aside
     busy = float(outcome.ledger.cpu[: seconds * per_second].sum())
     back, returns = recoveries(real.events), outcome.returns()
     expected = [rows * float(ours.sum()) / sum(fed) for rows in fed]  # the simulator's PEs have one selectivity all the time
@@ -317,7 +339,7 @@ def compared(
             "peak_pace": pace_of(real.leaving(), due, peak),
             "cpu_s": cpu,
             "completeness": real.completeness(),
-            "dropped": 0.0,
+            "dropped": never_processed(real.events, tasks=real.ran.tasks),
             "latency_s": max((each.latency_s for each in back), default=0.0),
         },
     }
@@ -446,7 +468,7 @@ def main() -> None:
         finally:
             stage.cluster.close()
     document = {
-        "claim": "the simulator's output, CPU time, drops, completeness and recovery are those of real runs within the bounds",
+        "claim": "the simulator's output, CPU time and recovery are those of real runs within the bounds, and these lose nothing",
         "ours": {row["run"]: row["ours"] for row in rows},
         "theirs": {row["run"]: row["theirs"] for row in rows},
         "ratio": {row["run"]: row["apart"] for row in rows},

@@ -13,17 +13,34 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """The function in machine code, which does not hold the interpreter's lock.
+    """The function in machine code, which does not hold the interpreter's lock."""
+    return _kept(function)
+
+
+def compiled_step(function: F) -> F:
+    """The same for a function that only compiled ones call, without a way in from Python: that would take longer to compile than
+    the function. Called from Python it raises TypeError, where machine code without a way in would end the process."""
+    made: Any = _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    made.__class__ = type("Step", (type(made),), {"__call__": _refuse})
+    return cast(F, made)
+
+
+def _refuse(step: Any, *arguments: object) -> None:
+    raise TypeError(f"{step.__name__} has no way in from Python: only compiled functions call it")
+
+
+def _kept(function: F, **options: Any) -> F:
+    """The function in machine code that is kept on disk.
 
     numba takes kept code for good as long as the function's own file is unchanged; but what it calls in other modules is linked
     into it, and their constants are written into it. So the kept code also names the content of the modules of its folder that
     its own imports, and those that they import.
     """
-    made = njit(nogil=True, cache=True, error_model="numpy")(function)
+    made = njit(nogil=True, cache=True, error_model="numpy", **options)(function)
     kept: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if kept is None or not hasattr(kept, "_source_stamp"):
         # A numba whose cache looks different: rather slow than wrong.
-        return cast(F, njit(nogil=True, error_model="numpy")(function))
+        return cast(F, njit(nogil=True, error_model="numpy", **options)(function))
     kept._source_stamp = kept._source_stamp, _content(Path(function.__code__.co_filename))
     return cast(F, made)
 

@@ -190,6 +190,8 @@ def _misfits(descriptor: Descriptor, strategy: Strategy) -> list[str]:
         for name in sorted(theirs.keys() - ours.keys()):
             wrong.append(f"speaks of {what} '{name}', which the descriptor does not have")
 
+    if strategy.application != descriptor.application:
+        wrong.append(f"is not for application '{descriptor.application}' of the descriptor; plan it from its own documents")
     differ("PE", descriptor.pes, strategy.placement)
     differ("source", descriptor.sources, strategy.configurations[0].rates)
     used = {host for hosts in strategy.placement.values() for host in hosts}

@@ -33,7 +33,10 @@ EPOCH_S = 1.0
 HOGS = 2
 """Processes a core that take a node's CPU time, as many as the runtime starts."""
 
-_TASK = re.compile(r"(?P<pe>.+?)(?:/\d+)?(?:\.(?P<replica>\d+))?")
+LACKS = {"cut": "messages", "fill": "disks"}
+"""What a simulation does not have, by the kind of fault that strikes it."""
+
+_REPLICA, _TASK = re.compile(r"(.+)\.(\d+)"), re.compile(r"/\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,16 +55,23 @@ class Places:
     others: frozenset[str] = frozenset()
 
     def of_pe(self, target: str) -> list[int] | None:
-        """Replica numbers that a target such as vwap, vwap/0 or vwap/0.1 names; None if there is no such PE."""
-        match = _TASK.fullmatch(target)
-        name = target if target in self.pes else match["pe"] if match else target
-        if name not in self.pes:
+        """Replica numbers that a target such as vwap, vwap/0 or vwap/0.1 names; None if there is no such PE.
+
+        A PE is one task here, the first.
+        """
+        name, which = target, range(self.replicas)
+        if target not in self.pes and (match := _REPLICA.fullmatch(target)):
+            name, replica = match[1], int(match[2])
+            which = range(replica, replica + 1)
+        name = name if name in self.pes else name.removesuffix("/0")
+        if name not in self.pes or which[-1] >= self.replicas:
             return None
-        i = self.pes.index(name)
-        if name == target or match is None or match["replica"] is None:
-            return [i * self.replicas + j for j in range(self.replicas)]
-        j = int(match["replica"])
-        return [i * self.replicas + j] if j < self.replicas else None
+        return [self.pes.index(name) * self.replicas + j for j in which]
+
+    def is_other(self, target: str) -> bool:
+        """Whether a target is a source or a sink, or a task or replica of one."""
+        match = _REPLICA.fullmatch(target)
+        return not self.others.isdisjoint({target, *(_TASK.sub("", name) for name in (target, match[1] if match else target))})
 
     def of_host(self, target: str) -> list[int] | None:
         """Replica numbers on a host, or on the hosts of a rack named as rack=r1; None if there is no such host."""
@@ -76,6 +86,9 @@ class Places:
 
 def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ...]:
     """Every fault in order of time. Raises DocumentError for targets that are not there and faults that have no meaning here."""
+    drawn = schedule.random.kinds if schedule.random is not None else ()
+    if unknown := [f"random may draw a {kind}; {_without(kind)}" for kind in drawn if kind in LACKS]:
+        raise DocumentError("fault schedule", unknown)
     faults = tuple(schedule.drawn(tasks=places.pes, nodes=places.hosts))
     problems = list(_problems(faults, places))
     if problems:
@@ -93,18 +106,21 @@ def troubles(faults: Sequence[ScheduledFault], places: Places, settings: Setting
 
 def _problems(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
     for n, fault in enumerate(faults):
-        if fault.kind in ("cut", "fill"):
-            lacks = "messages" if fault.kind == "cut" else "disks"
-            yield f"fault {n} is a {fault.kind} of a {fault.what}; a simulation has no {lacks}: give a crash, stall, slow or hog"
+        if fault.kind in LACKS:
+            yield f"fault {n} is a {fault.kind} of a {fault.what}; {_without(fault.kind)}"
         elif fault.what not in ("controller", "orchestrator"):
             for target in fault.target:
-                if fault.what == "pe" and places.others & {target, target.partition("/")[0]}:
+                if fault.what == "pe" and places.is_other(target):
                     yield f"fault {n} strikes '{target}'; sources and sinks of a simulation do not fail: leave it out"
                 elif victims(fault, target, places) is None:
                     known = places.pes if fault.what == "pe" else places.hosts
                     listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
                     kind = "PE" if fault.what == "pe" else "host or rack"
                     yield f"fault {n} strikes '{target}', which is no {kind} of the descriptor; there are: {listed}"
+
+
+def _without(kind: str) -> str:
+    return f"a simulation has no {LACKS[kind]}: give a crash, stall, slow or hog"
 
 
 def victims(fault: ScheduledFault, target: str, places: Places) -> list[int] | None:

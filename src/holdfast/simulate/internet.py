@@ -31,10 +31,13 @@ RACK_HOURS, PDU_HOURS, PDU_SHARE = (1.0, 6.0), 6.0, (500 / 1800, 1000 / 1800)
 MACHINE_HOURS = 1.0
 """How long a machine that failed is away: assumed, for it is not given with the rates."""
 DAY_S, MINUTE_S = 86_400.0, 60.0
+BUSIEST_MINUTE = 720
+"""Where in the simulated day its busiest hour begins: what fails then is back, and has caught up, before the day is over."""
 CORES, HEAVIEST = 16.0, 0.5
 """Cores of a host, and the share of them that a PE may need: one that needs more would be divided into several."""
 LEVELS = ("low", "middle", "high")
-DAYS = ("rack", "pdu")
+DAYS = ("rack", "pdu", "calm")
+"""A rack fails, a power unit fails, nothing fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,10 @@ def generated_profile(rng: np.random.Generator) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """The data center: its applications as one descriptor, where replicas are, and the day's rates. `application[i]` is PE i's."""
+    """The data center: its applications as one descriptor, where replicas are, and the day's rates. `application[i]` is PE i's.
+
+    The day begins at minute `begins` of the profile, twelve hours before its busiest hour, and goes on with the profile's first.
+    """
 
     scale: Scale
     descriptor: Descriptor
@@ -100,6 +106,7 @@ class World:
     tuples: Floats  # [level, PE] that come in, a second
     made: Floats  # [level, PE] that go out, a second
     trace: RateTrace
+    begins: int
 
     def deployment(self, active: Flags) -> Deployment:
         rates = np.array([[c.rates[s] for s in self.descriptor.sources] for c in self.descriptor.input_configurations])
@@ -168,24 +175,30 @@ def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floa
     }
     loaded = descriptor.model_copy(update={"pes": scaled, "sources": sources})
     host_of = _placed(scale, work[-1] * factor)
-    trace = RateTrace(tuple(descriptor.sources), shape[:, None] * peak_rates[None, :], MINUTE_S)
+    begins = (busiest_hour(shape) - BUSIEST_MINUTE) % len(shape)
+    trace = RateTrace(tuple(descriptor.sources), np.roll(shape, -begins)[:, None] * peak_rates[None, :], MINUTE_S)
     made = np.array([[rate[pe] for pe in order] for rate in rates]) * fits[application]
-    return World(scale, loaded, host_of, application, work * factor, tuples, made, trace)
+    return World(scale, loaded, host_of, application, work * factor, tuples, made, trace, begins)
+
+
+def busiest_hour(shape: Floats) -> int:
+    """The minute at which the busiest hour of a day begins."""
+    return int(np.argmax(np.convolve(shape, np.ones(60), "valid")))
 
 
 def _fitting(work: Floats, application: Ints, *, cores: float) -> Floats:
     """What each application's rate is to be multiplied by so that, when all PEs together need so many cores, none needs too many.
 
-    Where PEs are few for the cores, the heaviest may need half as much again as the mean.
+    Where PEs are so few that some must, the heaviest of each application needs the same.
     """
-    limit = max(HEAVIEST * CORES, 1.5 * cores / len(work))
-    heaviest = np.zeros(int(application.max()) + 1)
+    heaviest, total = np.zeros(int(application.max()) + 1), np.bincount(application, work)
     np.maximum.at(heaviest, application, work)
-    fits: Floats = np.ones(len(heaviest))
-    for _ in range(100):  # each cut makes all others' share of the cores larger
-        factor = cores / float((work * fits[application]).sum())
-        fits = np.minimum(fits, limit / (heaviest * factor))
-    return fits
+    most = max(HEAVIEST * CORES, cores / float((total / heaviest).sum())) / heaviest
+    low, high = cores / float(total.sum()), float(most.max())
+    for _ in range(100):  # the more is cut, the more of the cores is left to the others
+        factor = (low + high) / 2
+        low, high = (factor, high) if np.minimum(factor, most) @ total < cores else (low, factor)
+    return np.minimum(1.0, most / high)
 
 
 def _placed(scale: Scale, work: Floats) -> Ints:
@@ -204,7 +217,9 @@ def _placed(scale: Scale, work: Floats) -> Ints:
 
 
 def failures(world: World, day: str) -> Schedule:
-    """The day's faults by seed: machines at their rate, and one rack or power unit in the busiest hour."""
+    """The day's faults by seed: machines at their rate, and one rack or power unit in the busiest hour; none on a calm day."""
+    if day == "calm":
+        return Schedule()
     scale = world.scale
     rng = np.random.default_rng([scale.seed, 1 + DAYS.index(day)])
     hosts = list(world.descriptor.hosts)
@@ -218,8 +233,7 @@ def failures(world: World, day: str) -> Schedule:
         )
         for _ in range(rng.poisson(YEARLY["machine"] * scale.machines / MACHINES / 365))
     ]
-    busiest = int(np.argmax(np.convolve(world.trace.rates.sum(axis=1), np.ones(60), "valid")))
-    at_s = (busiest + float(rng.uniform(0, 60))) * MINUTE_S
+    at_s = (BUSIEST_MINUTE + float(rng.uniform(0, 60))) * MINUTE_S
     if day == "rack":
         count, hours = 1, float(rng.uniform(*RACK_HOURS))
     else:

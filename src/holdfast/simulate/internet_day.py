@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.simulate.internet import CORES, DAYS, MACHINES, YEARLY, Scale, World, build, failures
+from holdfast.simulate.internet import CORES, MACHINES, MINUTE_S, YEARLY, Scale, World, build, failures
 from holdfast.simulate.internet_plans import VARIANTS, strategy
 from holdfast.simulate.settings import Care, Control, Settings
 from holdfast.simulate.simulation import simulate
@@ -80,9 +80,17 @@ class Task:
     made: Mapping[str, Any]
 
     @property
+    def key(self) -> str:
+        return day_key(self.day, self.plan.variant)
+
+    @property
     def active(self) -> Flags:
         bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.made["active"]), dtype=np.uint8))
         return bits[: int(np.prod(self.made["shape"]))].reshape(self.made["shape"]).astype(np.bool_)
+
+
+def day_key(day: str, variant: str) -> str:
+    return f"{day} day/{variant}"
 
 
 def done(task: Plan | Task) -> dict[str, Any]:
@@ -103,12 +111,13 @@ def evaluate(task: Task) -> dict[str, Any]:
     every_s = struck.interval_s
     latencies = [back.latency_s for back in struck.returns()]
     return {
-        "key": f"{task.day}/{variant}",
+        "key": task.key,
         "day": task.day,
         "variant": variant,
         "cpu_s": float(struck.cpu_s.sum()),
         "lost": max(0.0, 1 - float(struck.ledger.processed.sum()) / float(ideal)),
         "waiting_s": float(struck.ledger.waited.sum() * how.step_s / ideal),
+        "begins_h": world.begins * MINUTE_S / 3600,
         "every_s": every_s,
         "output": (struck.output_tuples / every_s).tolist(),
         "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * CORES * world.scale.machines)).tolist(),
@@ -124,12 +133,18 @@ def _spent(began: float) -> dict[str, float]:
 
 
 def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:
-    """Each variant's CPU time a day, and the tuples lost in a year by kind of day, in days' worth of all tuples."""
-    times = {day: YEARLY[day] * scale.machines / MACHINES for day in DAYS}
+    """Each variant's CPU time on a calm day, and the tuples lost in a year, in days' worth of all tuples.
+
+    `calm_days` is what is lost without any failure, for want of CPU time; `rack_days` and `pdu_days` are what such a failure
+    adds, times how many there are.
+    """
+    calm = {variant: records[day_key("calm", variant)] for variant in VARIANTS}
+    times = {day: YEARLY[day] * scale.machines / MACHINES for day in ("rack", "pdu")}
     return {
         variant: {
-            "cpu_s": float(np.mean([records[f"{day}/{variant}"]["cpu_s"] for day in DAYS])),
-            **{f"{day}_days": times[day] * records[f"{day}/{variant}"]["lost"] for day in DAYS},
+            "cpu_s": calm[variant]["cpu_s"],
+            "calm_days": 365 * calm[variant]["lost"],
+            **{f"{d}_days": n * (records[day_key(d, variant)]["lost"] - calm[variant]["lost"]) for d, n in times.items()},
         }
         for variant in VARIANTS
     }

@@ -7,10 +7,10 @@ brought, whose output leaves when all of it is done.
 
 import numpy as np
 
-from holdfast.compiled import compiled
-from holdfast.simulate.activation import choose, command, stand_in, switch
+from holdfast.compiled import compiled, compiled_step
+from holdfast.simulate.activation import choose, command, stand_in, synchronise, turn_off, turn_on
 from holdfast.simulate.recovery import checkpoint, recover, settle
-from holdfast.simulate.replicas import serves
+from holdfast.simulate.replicas import lives, serves
 from holdfast.simulate.state import (
     CONFIGURATION,
     CONTROL,
@@ -34,7 +34,7 @@ from holdfast.simulate.takeover import elect
 SMOOTHING_STEPS = 100
 
 
-@compiled
+@compiled_step
 def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
     """What was put out in the last step joins the queues; a full queue drops it (LAAR section 5.2)."""
     k = plant.replicas
@@ -46,17 +46,11 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
             coming += came
             state.reached[e] += came
             state.closed[e] += epochs
-            waits = state.queue[p, e] if p >= 0 else 0.0
-            ledger.waited[at, i] += waits
+            ledger.waited[at, i] += state.queue[p, e] if p >= 0 else 0.0
             for j in range(k):
                 r = i * k + j
                 if not state.active[r]:
                     continue
-                if t == state.ready[r] and t > 0 and p >= 0 and p != j and not state.recovering[r]:
-                    # It has the primary's state now, and so what waits there.
-                    state.taken[j, e] += waits
-                    state.queue[j, e] += waits
-                    state.waiting[j, e] = state.waiting[p, e] + state.span[i * k + p] - (epochs if p < j else 0.0)
                 if state.status[r] == CRASHED or t < state.ready[r]:
                     state.taken[j, e] += came
                     if plant.scheme[i] == NONE or t < state.ready[r]:
@@ -76,10 +70,11 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
                     kept += taken
         ledger.arrived[at, i] += coming
         ledger.missed[at, i] += max(0.0, coming - kept)
-        state.recent[i] += (coming - state.recent[i]) / SMOOTHING_STEPS
+        if lives(plant.replicas, state.primary, state.status, i):
+            state.recent[i] += (coming - state.recent[i]) / SMOOTHING_STEPS
 
 
-@compiled
+@compiled_step
 def resend(plant: Plant, state: State) -> None:
     """What was made again reaches those who wait for it."""
     for i in range(plant.pes):
@@ -94,14 +89,14 @@ def resend(plant: Plant, state: State) -> None:
                     state.replay[j, e] += moved
 
 
-@compiled
+@compiled_step
 def begin(plant: Plant, state: State, t: int) -> None:
     """Replicas that have no job take one: all epochs that every input has brought, and what there is to replay."""
     k = plant.replicas
     for i in range(plant.pes):
         for j in range(k):
             r = i * k + j
-            if state.span[r] > 0 or not serves(state, r, t):
+            if state.span[r] > 0 or not serves(state.active, state.status, state.ready, r, t):
                 continue
             epochs, lacks = np.inf, 0.0
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
@@ -116,7 +111,7 @@ def begin(plant: Plant, state: State, t: int) -> None:
             state.chores[r] += plant.job_cost[i]
 
 
-@compiled
+@compiled_step
 def share(plant: Plant, state: State, t: int) -> None:
     """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
     due = state.batch if plant.by_epoch else state.queue
@@ -126,7 +121,7 @@ def share(plant: Plant, state: State, t: int) -> None:
         for n in range(first, end):
             r = plant.on_host[n]
             state.granted[r] = 0.0
-            if not serves(state, r, t):
+            if not serves(state.active, state.status, state.ready, r, t):
                 continue
             i, j = r // plant.replicas, r % plant.replicas
             asks = state.chores[r]
@@ -155,7 +150,7 @@ def share(plant: Plant, state: State, t: int) -> None:
             state.granted[r] = min(state.granted[r], even)
 
 
-@compiled
+@compiled_step
 def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
     """Replicas use what they were granted. The primary's output goes on; that of one which stands in for a primary whose death is
     not yet known is held back until it takes over, and lost where outputs are not kept."""
@@ -167,7 +162,7 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
         worker = p
         if gone and plant.scheme[i] != NONE:
             for j in range(k - 1, -1, -1):
-                if j != p and serves(state, i * k + j, t) and not state.recovering[i * k + j]:
+                if j != p and serves(state.active, state.status, state.ready, i * k + j, t) and not state.recovering[i * k + j]:
                     worker = j
         stream = plant.sources + i
         for j in range(k):
@@ -228,11 +223,11 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
         ledger.output[at, i] += state.made[stream]
 
 
-@compiled
+@compiled_step
 def grant_free(plant: Plant, state: State, t: int) -> None:
     """Replicas that have only tuples or epochs which cost nothing work too: they are granted next to nothing."""
     for r in range(plant.pes * plant.replicas):
-        if state.granted[r] <= 0 and serves(state, r, t):
+        if state.granted[r] <= 0 and serves(state.active, state.status, state.ready, r, t):
             if state.span[r] > 0:
                 state.granted[r] = 1e-300
             i, j = r // plant.replicas, r % plant.replicas
@@ -241,7 +236,7 @@ def grant_free(plant: Plant, state: State, t: int) -> None:
                     state.granted[r] = 1e-300
 
 
-@compiled
+@compiled_step
 def close(plant: Plant, state: State, ledger: Ledger, at: int) -> None:
     """Write down what an interval leaves: the sums over replicas so far, and what waits."""
     k = plant.replicas
@@ -288,10 +283,14 @@ def play(
                     command(plant, orders, state, t)
             measured[:] = 0.0
         if state.counters[PENDING] > 0:
-            switch(plant, care, orders, state, t)
+            turn_on(plant, care, orders, state, t)
+        synchronise(plant, state, t)
+        if state.counters[PENDING] > 0:
+            turn_off(plant, state, t)
         elect(plant, care, state, t)
         for s in range(len(state.emitted)):
-            state.window_rate[s] += (state.emitted[s] - state.window_rate[s]) / SMOOTHING_STEPS
+            if s < plant.sources or lives(plant.replicas, state.primary, state.status, s - plant.sources):
+                state.window_rate[s] += (state.emitted[s] - state.window_rate[s]) / SMOOTHING_STEPS
         accept(plant, state, t, ledger, at)
         if state.counters[REPLAYING] > 0:
             resend(plant, state)

@@ -72,7 +72,7 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
             "SR uses most CPU time, less than twice NR's",
             "61 % to 90 % more than NR",
             f"{min(cpu['SR']) - 1:.0%} to {max(cpu['SR']) - 1:.0%} more, {mean['9 CPU time']['SR'] - 1:.0%} on average",
-            mean["9 CPU time"]["SR"] == max(mean["9 CPU time"].values()) and max(cpu["SR"]) < 2,
+            all(mean["9 CPU time"]["SR"] > mean["9 CPU time"][v] for v in VARIANTS if v != "SR") and max(cpu["SR"]) < 2,
         ),
         Finding(
             "GRD is the second most expensive",
@@ -113,12 +113,18 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
             all(min(rate[v]) >= 0.91 for v in LAAR),
         ),
         Finding(
-            "GRD's output at the peak lies between SR's and LAAR's",
-            "2 % to 38 % less than NR",
-            f"{1 - max(rate['GRD']):.0%} to {1 - min(rate['GRD']):.0%} less",
-            mean["10 output rate at the peak"]["SR"]
-            < mean["10 output rate at the peak"]["GRD"]
-            <= max(mean["10 output rate at the peak"][v] for v in LAAR) + 1e-9,
+            "GRD's output at the peak is better than SR's",
+            "in general better",
+            f"{1 - mean['10 output rate at the peak']['GRD']:.1%} less than NR's on average, SR's "
+            f"{1 - mean['10 output rate at the peak']['SR']:.1%}; better in "
+            f"{sum(g > s for g, s in zip(rate['GRD'], rate['SR'], strict=True))} of {len(records)} applications",
+            mean["10 output rate at the peak"]["GRD"] > mean["10 output rate at the peak"]["SR"],
+        ),
+        Finding(
+            "GRD's output at the peak is less consistent than LAAR's",
+            "2 % to 38 % less than NR, LAAR at most 9 %",
+            ", ".join(f"{v} {_less(rate[v])}" for v in ("GRD", *LAAR)),
+            all(np.ptp(rate["GRD"]) > np.ptp(rate[v]) for v in LAAR),
         ),
         Finding(
             "NR puts out nothing in the worst case",
@@ -158,4 +164,14 @@ def findings(records: Sequence[dict[str, Any]]) -> list[Finding]:
             f"L.5 {mean['11 processed, host crash']['L.5']:.3f}, NR {mean['11 processed, host crash']['NR']:.3f}",
             abs(mean["11 processed, host crash"]["L.5"] - mean["11 processed, host crash"]["NR"]) < 0.05,
         ),
+        Finding(
+            "with one host crashed, GRD's IC is less predictable than LAAR's",
+            "unpredictable",
+            ", ".join(f"{v} {min(crash[v]):.3f} to {max(crash[v]):.3f}" for v in ("GRD", *LAAR)),
+            all(np.ptp(crash["GRD"]) > np.ptp(crash[v]) for v in LAAR),
+        ),
     ]
+
+
+def _less(values: Sequence[float]) -> str:
+    return f"{1 - max(values):.1%} to {1 - min(values):.1%} less"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,10 @@ from holdfast.simulate.state import (
     EVENTS,
     FAULT,
     RECOVERED,
+    REPLAYS,
     RESTORED,
     TAKEN_OVER,
+    UP,
     Floats,
     Ledger,
     Plant,
@@ -31,6 +33,7 @@ KINDS = {
     DETECTED: "detected",
     TAKEN_OVER: "taken over",
     RESTORED: "restored",
+    REPLAYS: "restored",
     RECOVERED: "recovered",
     CONFIGURED: "configuration",
 }
@@ -139,17 +142,21 @@ class Outcome:
 
     def history(self) -> list[Happening]:
         """What happened, in the order of time, in the words of a real run's history."""
-        found = []
+        return sorted(self._happenings(), key=lambda happening: happening.at_s)
+
+    def _happenings(self) -> Iterator[Happening]:
+        """What happened, cause before effect: a takeover that takes its time stands where it began."""
         for step, kind, pe, replica in self.state.events[: self.state.counters[EVENTS]].tolist():
             at_s, name = round(step * self.settings.step_s, 9), KINDS[kind]
             if kind == CONFIGURED:
-                found.append(Happening(at_s, name, {"configuration": self.deployment.configurations[pe]}))
+                yield Happening(at_s, name, {"configuration": self.deployment.configurations[pe]})
                 continue
             about: dict[str, Any] = {"pe": self.pes[pe], "replica": replica}
             # The runtime's checkers speak of tasks.
             about |= {"tasks": [self.pes[pe]]} if kind in (FAULT, DETECTED) else {"task": self.pes[pe]}
-            found.append(Happening(at_s, name, about))
-        return sorted(found, key=lambda happening: happening.at_s)
+            if name == "restored":
+                about["replays"] = kind == REPLAYS
+            yield Happening(at_s, name, about)
 
     def struck(self) -> list[Happening]:
         """The faults of the schedule that came about before the end, one each; `dead` are their targets that were dead already."""
@@ -169,8 +176,14 @@ class Outcome:
         return found
 
     def returns(self) -> list[Return]:
-        """Each failure of a PE's primary that was made good, by takeover, checkpoint or replay."""
-        return list(_returns(self.history(), self.settings))
+        """Each failure of a PE's primary that was made good, by takeover, checkpoint or replay, in the order in which they were."""
+        return sorted(_returns(self._happenings(), self.settings), key=lambda back: back.recovered_s)
+
+    def working(self) -> set[str]:
+        """The PEs that have a replica which works at the end: active, alive, with its state and nothing to replay."""
+        state = self.state
+        works = state.active & (state.status == UP) & (state.ready <= self.steps) & ~state.recovering
+        return {self.pes[r // self.deployment.replicas] for r in np.flatnonzero(works)}
 
     def document(self) -> dict[str, Any]:
         """The outcome in plain values: totals, and one row per PE and host."""
@@ -215,10 +228,10 @@ class Outcome:
         }
 
 
-def _returns(history: list[Happening], settings: Settings) -> Iterator[Return]:
+def _returns(happenings: Iterable[Happening], settings: Settings) -> Iterator[Return]:
     failed: dict[tuple[str, int], float] = {}
     noticed: dict[tuple[str, int], float] = {}
-    for happening in history:
+    for happening in happenings:
         about = happening.about
         if "pe" not in about:
             continue
@@ -227,11 +240,14 @@ def _returns(history: list[Happening], settings: Settings) -> Iterator[Return]:
             failed[key] = happening.at_s
         elif happening.kind == "detected":
             noticed[key] = happening.at_s
+        elif happening.kind == "restored" and not about["replays"]:
+            noticed.pop(key, None)  # another replica had gone on, or nothing is made good; the next failure is another matter
         elif happening.kind in ("taken over", "recovered"):
             pe = about["pe"]
             # Who makes it good may be another replica than the one that was noticed dead.
             others = (k for k in noticed if k[0] == pe and k != key)
-            dead = key if happening.kind == "recovered" and key in noticed else next(others, None)
+            last = max(others, key=noticed.__getitem__, default=None)
+            dead = key if happening.kind == "recovered" and key in noticed else last
             if dead is None:
                 continue
             by = "takeover" if happening.kind == "taken over" else settings.care.scheme_of(pe)

@@ -6,7 +6,7 @@ and source task; writing or loading a tuple of state takes a tenth of processing
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,16 +159,16 @@ def measured(cell: Cell) -> dict[str, Any]:
 
 
 def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
-    """Figures 7 and 8: mean latency of one failed node (over the operators) and of all nodes at once (until the last is back)."""
-    single, correlated = [], []
-    for at_s in moments(cell.seed, cell.repetitions):
-        for operator in OPERATORS:
-            nodes = (f"node {operator}/0",)
-            one = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=nodes, at_s=at_s)
-            single += [back.latency_s for back in one.returns()]
-        every = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {t}" for t in tasks], at_s=at_s)
-        correlated.append(_last(every, tasks))
-    figures = {"single_s": float(np.mean(single)), "correlated_s": float(np.mean(correlated))}
+    """Figures 7 and 8: mean latency of one failed node (by operator, and over them) and of all at once (until the last is back)."""
+
+    def latency_s(of: Sequence[str]) -> float:
+        nodes = [f"node {task}" for task in of]
+        times = moments(cell.seed, cell.repetitions)
+        runs = (failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=nodes, at_s=at_s) for at_s in times)
+        return float(np.mean([_last(run, of) for run in runs]))
+
+    at = {operator: latency_s([f"{operator}/0"]) for operator in OPERATORS}
+    figures = {"single_s": float(np.mean(list(at.values()))), "by_operator_s": at, "correlated_s": latency_s(tasks)}
     return [{"technique": technique.name, "rate": cell.rate, "window_s": cell.window_s, **figures}]
 
 
@@ -180,7 +180,12 @@ def _last(outcome: Outcome, tasks: Sequence[str]) -> float:
 
 def checkpoint_cost() -> list[dict[str, float]]:
     """Figure 9: CPU time of checkpoints as a share of that of processing, windows of 30 s."""
-    descriptor, rows = figure_6(2000.0), []
+    return [{"rate": rate, "checkpoint_s": s, "share": share} for rate in RATES for s, share in _checkpoint_shares(rate)]
+
+
+def _checkpoint_shares(rate: float) -> Iterator[tuple[float, float]]:
+    """Each interval between checkpoints, and their share."""
+    descriptor = figure_6(rate)
     trace = steady_rates(descriptor, descriptor.input_configurations[0].name, seconds=SECONDS)
 
     def used(technique: Technique) -> float:
@@ -194,8 +199,7 @@ def checkpoint_cost() -> list[dict[str, float]]:
     bare = used(Technique("none", (), {"scheme": "none"}))
     for every_s in COST_INTERVALS_S:
         kept = used(Technique("kept", (), {"scheme": "checkpoint", "checkpoint_s": every_s}))
-        rows.append({"checkpoint_s": every_s, "share": kept / bare - 1})
-    return rows
+        yield every_s, kept / bare - 1
 
 
 def _partial(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:

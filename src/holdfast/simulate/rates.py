@@ -14,6 +14,8 @@ from holdfast.model.descriptor import Descriptor
 from holdfast.simulate.state import Floats
 
 MAX_ROWS, MAX_RATE = 10_000_000, 1e12
+SHOWN = 5
+"""Mistakes of a file that are named; of the others it is told how many there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,8 +67,8 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
     """A CSV file with a column `time_s` and one of rates per source of the descriptor; times ascend evenly."""
     path = Path(path)
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file))
+        with path.open(newline="", encoding="utf-8-sig") as file:  # as spreadsheets write it too
+            rows = list(csv.DictReader(file, skipinitialspace=True))
     except FileNotFoundError:
         raise TraceError(f"there is no rate trace '{path}'") from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -79,17 +81,23 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
         )
     if len(rows) > MAX_ROWS:
         raise TraceError(f"rate trace '{path}' has {len(rows)} rows, wanted at most {MAX_ROWS}")
-    try:
-        values = np.array([[float(row[name]) for name in wanted] for row in rows])
-    except (TypeError, ValueError) as error:
-        raise TraceError(f"rate trace '{path}' wants numbers only: {error}") from None
+    values = np.array([[_rate(row[name]) for name in wanted] for row in rows])
+    if wrong := [f"{wanted[c]} in row {n + 1} is {rows[n][wanted[c]]!r}" for n, c in np.argwhere(np.isnan(values))]:
+        more = f" and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
+        raise TraceError(f"rate trace '{path}' wants numbers from 0 to {MAX_RATE:g}; {', '.join(wrong[:SHOWN])}{more}")
     steps = np.diff(values[:, 0])
     if len(steps) and not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6)):
         raise TraceError(f"rate trace '{path}' wants times that ascend evenly, got steps from {steps.min():g} to {steps.max():g} s")
+    return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
+
+
+def _rate(text: str | None) -> float:
+    """A time or rate of a file; NaN where it is none."""
     try:
-        return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
-    except TraceError as error:
-        raise TraceError(f"rate trace '{path}': {error}") from None
+        number = float(text or "")
+    except ValueError:
+        return np.nan
+    return number if 0 <= number <= MAX_RATE else np.nan
 
 
 def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float = 60.0) -> RateTrace:

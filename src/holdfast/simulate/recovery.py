@@ -4,7 +4,7 @@ A replica that is back replays what the PE had processed since its checkpoint, o
 is there to be replayed at once (`replay`); what was lost upstream too has to be made again there first (`need`).
 """
 
-from holdfast.compiled import compiled
+from holdfast.compiled import compiled_step
 from holdfast.simulate.replicas import clear, note, serves
 from holdfast.simulate.state import (
     CHECKPOINT,
@@ -16,6 +16,7 @@ from holdfast.simulate.state import (
     NONE,
     RECOVERED,
     REPLAYING,
+    REPLAYS,
     RESTORED,
     SOURCE,
     STALLED,
@@ -27,7 +28,7 @@ from holdfast.simulate.state import (
 )
 
 
-@compiled
+@compiled_step
 def checkpoint(plant: Plant, care: Care, state: State, t: int) -> None:
     """Replicas whose turn it is write their state: CPU time due, and nothing left to replay from before."""
     for i in range(plant.pes):
@@ -35,13 +36,13 @@ def checkpoint(plant: Plant, care: Care, state: State, t: int) -> None:
             continue
         for j in range(plant.replicas):
             r = i * plant.replicas + j
-            if serves(state, r, t) and not state.recovering[r]:
+            if serves(state.active, state.status, state.ready, r, t) and not state.recovering[r]:
                 state.chores[r] += care.checkpoint_cost + care.checkpoint_tuple_cost * care.window * state.recent[i]
                 for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
                     state.since[j, e] = 0.0
 
 
-@compiled
+@compiled_step
 def recover(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> None:
     """Notice crashes whose heartbeats have been missed long enough, and bring back what can be brought back."""
     sends = False
@@ -63,7 +64,7 @@ def recover(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> N
         replay_sources(plant, care, state)
 
 
-@compiled
+@compiled_step
 def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: int) -> None:
     """A crashed replica is back: from a living one, from its checkpoint, by replay from the sources, or with nothing."""
     k = plant.replicas
@@ -74,21 +75,22 @@ def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: i
     state.away[r] = False
     state.counters[DOWN] -= 1
     state.ready[r] = t
-    note(state, t, RESTORED, i, j)
     living = not state.active[r]  # an idle replica has no state to rebuild
     for other in range(k):
-        if other != j and serves(state, i * k + other, t):
+        if other != j and serves(state.active, state.status, state.ready, i * k + other, t):
             living = True
     if living or plant.scheme[i] == NONE:
         clear(plant, state, r)
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
             state.since[j, e] = 0.0
         state.ready[r] = t + orders.resync
+        note(state, t, RESTORED, i, j)
         return
     rebuild(plant, care, state, r)
+    note(state, t, REPLAYS, i, j)
 
 
-@compiled
+@compiled_step
 def rebuild(plant: Plant, care: Care, state: State, r: int) -> None:
     """Begin to make a replica's state again from what the PE processed since its checkpoint, or from the sources."""
     i, j = r // plant.replicas, r % plant.replicas
@@ -107,7 +109,7 @@ def rebuild(plant: Plant, care: Care, state: State, r: int) -> None:
         state.replay[j, e] = state.since[j, e] - waits
 
 
-@compiled
+@compiled_step
 def outstanding(plant: Plant, state: State, u: int) -> float:
     """The tuples that a PE has yet to make again: what it replays, or will replay once it is back."""
     j = state.primary[u]
@@ -123,7 +125,7 @@ def outstanding(plant: Plant, state: State, u: int) -> float:
     return total
 
 
-@compiled
+@compiled_step
 def replay_sources(plant: Plant, care: Care, state: State) -> None:
     """The sources send the last window again, through everything upstream of the PEs that lost theirs (Storm, PPA section VI-A)."""
     for i in range(plant.pes - 1, -1, -1):
@@ -140,7 +142,7 @@ def replay_sources(plant: Plant, care: Care, state: State) -> None:
                 state.wanted[plant.tail[e] - plant.sources] = True
 
 
-@compiled
+@compiled_step
 def settle(plant: Plant, state: State, t: int) -> None:
     """End recoveries that have nothing left to replay, and waits for tuples that nobody makes again."""
     k, busy = plant.replicas, 0

@@ -1,10 +1,10 @@
 """What the compiled steps ask of single replicas and do to them, whatever the reason."""
 
-from holdfast.compiled import compiled
-from holdfast.simulate.state import EVENTS, UP, Plant, State, inlined
+from holdfast.compiled import compiled_step
+from holdfast.simulate.state import EVENTS, UP, Flags, Ints, Plant, State, inlined
 
 
-@compiled
+@compiled_step
 def note(state: State, step: int, kind: int, pe: int, replica: int) -> None:
     """Write an event down; those beyond the room for them are only counted."""
     at = state.counters[EVENTS]
@@ -14,12 +14,19 @@ def note(state: State, step: int, kind: int, pe: int, replica: int) -> None:
 
 
 @inlined
-def serves(state: State, r: int, t: int) -> bool:
+def serves(active: Flags, status: Ints, ready: Ints, r: int, t: int) -> bool:
     """Whether a replica works: active, alive and with its state."""
-    return bool(state.active[r] and state.status[r] == UP and t >= state.ready[r])
+    return bool(active[r] and status[r] == UP and t >= ready[r])
 
 
-@compiled
+@inlined
+def lives(replicas: int, primary: Ints, status: Ints, i: int) -> bool:
+    """Whether a PE's primary is alive: while it is not, its rates and the size of its state are those of before."""
+    p = primary[i]
+    return bool(p >= 0 and status[i * replicas + p] == UP)
+
+
+@compiled_step
 def clear(plant: Plant, state: State, r: int) -> None:
     """Forget what waits in a replica's queues."""
     i, j = r // plant.replicas, r % plant.replicas
@@ -34,3 +41,13 @@ def clear(plant: Plant, state: State, r: int) -> None:
     state.span[r] = 0.0
     state.chores[r] = 0.0
     state.recovering[r] = False
+
+
+@compiled_step
+def copy(plant: Plant, state: State, r: int, p: int) -> None:
+    """A replica whose queues are empty gets what waits at replica p of the same PE, the epochs of a job under way too."""
+    i, j = r // plant.replicas, r % plant.replicas
+    for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+        state.taken[j, e] += state.queue[p, e]
+        state.queue[j, e] += state.queue[p, e]
+        state.waiting[j, e] = state.waiting[p, e] + state.span[i * plant.replicas + p]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from math import isinf
+from math import isclose, isinf
 from typing import Literal
 
 from holdfast.errors import ProblemsError
@@ -122,6 +122,8 @@ class Settings:
             )
         if 0 < self.epoch_s < self.step_s:
             problems.append(f"epoch_s wants at least a step of {self.step_s:g} s, got {self.epoch_s:g}")
+        elif self.epoch_s > 0 and not isclose(self.steps(self.epoch_s) * self.step_s, self.epoch_s, rel_tol=1e-6):
+            problems.append(f"epoch_s wants whole steps of {self.step_s:g} s, got {self.epoch_s:g}; give another step_s")
         if self.control.steady < 1:
             problems.append(f"control.steady wants a whole number of at least 1, got {self.control.steady}")
         wrong = sorted({self.care.scheme, *self.care.schemes.values()} - set(SCHEMES))

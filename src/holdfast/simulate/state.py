@@ -19,7 +19,7 @@ Flags = NDArray[np.bool_]
 UP, CRASHED, STALLED = 0, 1, 2
 NONE, CHECKPOINT, SOURCE = 0, 1, 2
 CRASH, STALL, RESUME, SLOW, STEADY, CONTROL_DOWN, CONTROL_UP, AWAY, HOG, FREE = range(10)
-FAULT, DETECTED, TAKEN_OVER, RESTORED, RECOVERED, CONFIGURED = range(6)
+FAULT, DETECTED, TAKEN_OVER, RESTORED, REPLAYS, RECOVERED, CONFIGURED = range(7)
 NEVER = -1
 
 # Places in State.counters.
@@ -29,7 +29,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def inlined(function: F) -> F:
-    """The same, put in where it is called: handing over a state of many arrays costs more than a few comparisons."""
+    """The same, put in where it is called. It takes single arrays: handing over a state of many costs more than a few comparisons,
+    here too."""
     return cast(F, njit(inline="always", error_model="numpy")(function))
 
 

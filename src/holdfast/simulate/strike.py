@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from holdfast.compiled import compiled
+from holdfast.compiled import compiled_step
 from holdfast.simulate.replicas import note
 from holdfast.simulate.state import (
     AWAY,
@@ -17,6 +17,7 @@ from holdfast.simulate.state import (
     HOG,
     NEVER,
     NONE,
+    RESTORED,
     RESUME,
     SLOW,
     STALL,
@@ -29,7 +30,7 @@ from holdfast.simulate.state import (
 )
 
 
-@compiled
+@compiled_step
 def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> None:
     """One fault."""
     kind, r = troubles.kind[at], troubles.replica[at]
@@ -58,6 +59,8 @@ def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> N
         return
     if kind == RESUME:
         if state.status[r] == STALLED:
+            if state.noticed[r] != NEVER:
+                note(state, t, RESTORED, r // plant.replicas, r % plant.replicas)
             state.status[r] = UP
             state.noticed[r] = NEVER
             state.counters[DOWN] -= 1

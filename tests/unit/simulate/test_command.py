@@ -2,18 +2,20 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import click
 import psutil
 import pytest
 from click.testing import CliRunner
 
 from holdfast.cli import reproduce_all
-from holdfast.cli.main import root
+from holdfast.cli.main import REPRODUCE, reproduce, root
 from holdfast.model.document import write_document
 from holdfast.plan.laar import plan_strategy
 from holdfast.plan.laar.examples import figure_1
@@ -95,6 +97,24 @@ def test_faults_are_judged_as_those_of_a_real_run(documents):
     assert verdict(10, 12) == (None, "1 of 2 faults found nothing alive to strike, first: crash pe pe1.0")
 
 
+@pytest.mark.parametrize(
+    ("strategy", "fault", "holds", "said"),
+    [
+        ("sr", {"target": ["pe1.1"]}, True, "1 of 1 PEs that lost a replica have one that works at the end"),  # a secondary
+        ("nr", {"target": ["pe1.1"]}, True, "1 of 1 PEs that lost a replica have one that works at the end"),  # an idle one
+        ("nr", {"target": ["pe1"], "back_after_s": 10}, True, "1 of 1 PEs that lost a replica have one that works at the end"),
+        ("sr", {"target": ["pe1"]}, False, "0 of 1 PEs that lost a replica have one that works at the end"),
+    ],
+)
+def test_a_pe_that_failed_is_back_if_a_replica_works_whoever_it_is(documents, strategy, fault, holds, said):
+    schedule = documents / "one.yaml"
+    schedule.write_text(json.dumps({"faults": [{"at_s": 10, "kind": "crash", "what": "pe", **fault}]}))
+    words = ("simulate", documents / "pipe.yaml", "--strategy", strategy, "--trace", "low", "--faults", schedule, "--json")
+    verdicts = {verdict["name"]: verdict for verdict in json.loads(called(*words).stdout)["verdicts"]}
+    found = verdicts["every PE that failed came back"]
+    assert (found["holds"], found["found"]) == (holds, said)
+
+
 def test_what_reached_the_sinks_is_told_by_the_second(documents):
     shown = called("simulate", documents / "pipe.yaml", "--trace", "low", "--seconds", 60).stdout
     assert "sink sink                         240 tuples, 3.69 a second" in shown
@@ -124,7 +144,18 @@ def test_mistakes_are_named(documents):
     assert result.exit_code == 2
     assert "wanted a finite number, got nan" in result.output
     result = called("simulate", documents / "pipe.yaml", "--step", "0")
-    assert "step_s wants a number above 0, got 0" in str(result.exception)
+    assert "Invalid value for '--step': 0.0 is not in the range x>0." in result.output
+    result = called("simulate", documents / "pipe.yaml", "--detect", "inf")
+    assert "Invalid value for '--detect': wanted a finite number, got inf" in result.output
+
+
+def test_options_that_change_nothing_are_named(documents):
+    words = ("simulate", documents / "pipe.yaml", "--trace", "low", "--job-cost", "1", "--restart", "5", "--queue", "3")
+    assert called(*words).stderr.splitlines() == [
+        "--job-cost changes nothing without --epoch",
+        "--restart changes nothing with --scheme none",
+    ]
+    assert "--queue changes nothing with --scheme source, which keeps all inputs" in called(*words, "--scheme", "source").stderr
 
 
 def test_the_study_writes_its_report_and_goes_on_where_it_stopped(tmp_path):
@@ -147,7 +178,7 @@ def test_the_study_writes_its_report_and_goes_on_where_it_stopped(tmp_path):
 def test_a_command_that_ends_badly_because_a_finding_fails_has_still_told_it(tmp_path, monkeypatch):
     told = {"findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
     answers = iter([(2, json.dumps(told)), (2, ""), (0, "no document")])
-    monkeypatch.setattr(reproduce_all, "called", lambda words: next(answers))
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: next(answers))
     result = called("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
     assert "laar-pipeline    0 of 1 findings hold" in result.stdout
     assert "laar             ended with exit code 2; call it alone to see why: holdfast reproduce laar --seed 1" in result.stdout
@@ -161,7 +192,7 @@ def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path
     theirs = {"name": "it heals", "paper": "", "ours": "in 2 s", "holds": True}
     asked = []
 
-    def answer(words):
+    def answer(words, **_):
         asked.append(list(words))
         folder = tmp_path / "all" / words[0]
         if words[0] == "laar":
@@ -194,12 +225,105 @@ def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path
 
 def test_a_master_and_a_profile_go_to_the_commands_that_take_them(tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(reproduce_all, "called", lambda words: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
-    called("reproduce", "all", "--master", "spark://one:7077", "--profile", "web.csv", "--out", tmp_path)
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
+    profile = tmp_path / "web.csv"
+    words = ("reproduce", "all", "--master", "spark://one:7077", "--profile", profile, "--out", tmp_path)
+    assert "web.csv' does not exist" in called(*words).output  # told before hours of other commands
+    profile.touch()
+    called(*words)
     with_master = {name for name, words in asked.items() if "--master" in words}
     assert with_master == {"debs11", "laar", "laar-search", "objectives", "ppa", "ppa-plans"}
-    assert asked["internet"] == ["--profile", "web.csv", "--seed", "1"]
+    assert asked["internet"] == ["--profile", str(profile), "--seed", "1"]
     assert asked["laar-pipeline"] == []
+
+
+def test_every_command_can_be_called_as_the_report_says():
+    commands = [reproduce.get_command(click.Context(reproduce), name) for name in REPRODUCE]
+    assert not [command.name for command in commands if any(param.required for param in command.params)]
+
+
+def test_every_cell_of_table_4_is_run_unless_all_is_to_be_small(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (asked.append(words), (0, "{}"))[1])
+    for more in ((), ("--small",)):
+        called("reproduce", "all", "--only", "isorc16", "--out", tmp_path, *more)
+    full, small = asked
+    assert "--full" in full
+    assert "--full" not in small
+
+
+@pytest.fixture
+def killed_in(monkeypatch):
+    """Lets `reproduce all` run commands that answer at once, but for the one named, in which it is killed; tells who was run."""
+    asked = []
+
+    def set_up(victim):
+        def answer(words, **_):
+            asked.append(words[0])
+            if words[0] == victim:
+                raise KeyboardInterrupt
+            return 0, "{}"
+
+        asked.clear()
+        monkeypatch.setattr(reproduce_all, "called", answer)
+        return asked
+
+    return set_up
+
+
+def test_all_begun_anew_and_killed_goes_on_with_what_is_left(tmp_path, killed_in):
+    words = ("reproduce", "all", "--only", "laar,ppa", "--out", tmp_path)
+    asked = killed_in(None)
+    called(*words)
+    assert asked == ["laar", "ppa"]
+    killed_in("ppa")
+    called(*words, "--again")
+    assert asked == ["laar", "ppa"]
+    assert not (tmp_path / "ppa.result.json").exists()  # its folder is empty: nothing of it is there already
+    (tmp_path / "laar" / "records.jsonl").write_text("made by this --again")
+    killed_in(None)
+    called(*words, "--again")
+    assert asked == ["ppa"]
+    assert (tmp_path / "laar" / "records.jsonl").exists()
+    killed_in(None)
+    called(*words, "--again")  # the one before has ended well: this one begins anew
+    assert asked == ["laar", "ppa"]
+    assert not (tmp_path / "laar" / "records.jsonl").exists()
+
+
+def test_all_begun_anew_and_killed_goes_on_without_the_option_too(tmp_path, killed_in):
+    words = ("reproduce", "all", "--only", "laar", "--out", tmp_path)
+    killed_in(None)
+    called(*words)
+    killed_in("laar")
+    called(*words, "--again")
+    asked = killed_in(None)
+    called(*words)
+    assert asked == ["laar"]
+
+
+def test_the_seconds_of_a_command_are_those_of_all_calls_that_it_took(tmp_path, monkeypatch):
+    def killed(words, *, meanwhile):
+        meanwhile()
+        raise KeyboardInterrupt
+
+    words = ("reproduce", "all", "--only", "laar", "--out", tmp_path)
+    monkeypatch.setattr(reproduce_all, "called", killed)
+    called(*words)
+    assert float((tmp_path / "laar.seconds").read_text()) >= 0
+    (tmp_path / "laar.seconds").write_text("100.0\n")
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (2, ""))
+    called(*words)
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (0, "{}"))
+    called(*words)
+    assert json.loads((tmp_path / "laar.result.json").read_text())["seconds"] >= 100
+    assert not (tmp_path / "laar.seconds").exists()
+
+
+def test_the_call_that_is_to_tell_why_a_command_failed_can_be_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (2, ""))
+    result = called("reproduce", "all", "--only", "ppa-plans", "--out", tmp_path)
+    assert f"call it alone to see why: holdfast reproduce ppa-plans --seed 14 --out {tmp_path / 'ppa-plans'}" in result.stdout
 
 
 def test_what_a_killed_call_of_all_had_started_ends_and_the_next_call_goes_on(tmp_path):
@@ -217,11 +341,31 @@ def test_what_a_killed_call_of_all_had_started_ends_and_the_next_call_goes_on(tm
         first.send_signal(signal.SIGKILL)
         first.wait()
     assert started
+    assert float((tmp_path / "laar-small.seconds").read_text()) >= 0  # noted while it works
     _, alive = psutil.wait_procs(started, timeout=30)
     assert not alive
     before = strategies.read_text().count("\n")
     records = Records(tmp_path / "laar-small", {"seed": 1, "seconds": 2.0}, name="strategies")  # nobody has it any more
     assert sum(str(n) in records for n in range(100)) >= min(before, 2)
+    records.close()
+
+
+def test_all_interrupted_from_the_terminal_lets_the_command_under_way_end_in_order(tmp_path):
+    words = ("reproduce", "all", "--only", "laar", "--small", "--out", str(tmp_path))
+    call = subprocess.Popen(
+        [sys.executable, "-m", "holdfast.cli.main", *words], stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "laar-small" / "strategies.jsonl").exists():  # its workers are at work
+        assert call.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(call.pid, signal.SIGINT)
+    _, said = call.communicate(timeout=120)
+    assert call.returncode == 130
+    assert said.count("holdfast: interrupted") == 2  # the command's word and its own
+    assert "Warning" not in said
+    assert "Traceback" not in said
 
 
 def test_the_report_of_all_keeps_what_ended(tmp_path):

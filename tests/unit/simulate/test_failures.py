@@ -8,6 +8,7 @@ from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.plan.laar import Instance, Strategy, static_replication
 from holdfast.plan.laar.examples import figure_1
 from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, read_rates, simulate, steady_rates
+from holdfast.simulate.ppa_study import deployed, figure_6
 
 
 def pipeline(*, replicated: bool) -> Deployment:
@@ -36,6 +37,33 @@ def test_a_secondary_takes_over_and_only_what_came_before_detection_is_lost():
     (taken,) = outcome.returns()
     assert (taken.pe, taken.by, taken.failed_s, taken.detected_s) == ("pe1", "takeover", 20.0, 21.0)
     assert outcome.output("sink").sum() == pytest.approx(4 * 59, abs=0.5)
+
+
+@pytest.mark.parametrize(("at_s", "since_s"), [(20.0, 7.0), (22.0, 9.0), (24.0, 11.0), (25.0, 7.0)])
+def test_a_takeover_sends_all_that_was_put_out_since_the_dead_primary_was_last_synchronised(at_s, since_s):
+    outcome = run(pipeline(replicated=True), crash("pe1.0", at_s=at_s), detect_s=7.0, scheme="checkpoint", sync_s=5.0, resend_s=0.1)
+    (taken,) = outcome.returns()
+    # Four tuples a second, however long it took to notice that none came.
+    assert taken.latency_s == pytest.approx(0.1 * 4 * since_s, abs=0.11)
+
+
+def test_the_sources_send_a_whole_window_again_though_everything_upstream_was_dead_for_long():
+    def replayed(detect_s: float) -> float:
+        lost = crash("host1", what="node", at_s=40)
+        return float(run(pipeline(replicated=False), lost, scheme="source", window_s=5.0, detect_s=detect_s).state.replayed.sum())
+
+    # Twenty tuples through both PEs.
+    assert replayed(15.0) == pytest.approx(replayed(1.0), rel=1e-3) == pytest.approx(2 * 4 * 5, rel=1e-3)
+
+
+def test_the_state_that_a_pe_loads_is_that_of_before_its_upstream_died():
+    def used(load_tuple_s: float, detect_s: float) -> float:
+        lost = crash("host1", what="node", at_s=40)
+        care = {"scheme": "checkpoint", "window_s": 5.0, "load_tuple_s": load_tuple_s, "detect_s": detect_s}
+        return float(run(pipeline(replicated=False), lost, **care).cpu_s.sum())
+
+    for detect_s in (1.0, 15.0):
+        assert used(0.01, detect_s) - used(0.0, detect_s) == pytest.approx(0.01 * 2 * 4 * 5, abs=0.01)
 
 
 def test_where_outputs_are_kept_a_takeover_loses_nothing():
@@ -155,6 +183,57 @@ def test_a_controller_that_replaces_the_dead_keeps_what_the_strategy_alone_would
     )
     assert kept.internal_completeness > 0.95
     assert lost.internal_completeness < 0.5
+
+
+@pytest.mark.parametrize("scheme", ["none", "checkpoint"])
+def test_what_waits_is_handed_over_where_another_replica_takes_the_place_of_one(scheme):
+    descriptor = figure_1()
+    instance = Instance.of(descriptor)
+    active = np.array([[[True, False], [False, True]], [[False, True], [True, False]]])  # low, high
+    deployment = Deployment.planned(descriptor, instance, active)
+    low, high = (steady_rates(descriptor, name, seconds=10).rates for name in ("low", "high"))
+    trace = RateTrace(("source",), np.concatenate([low, 2 * high, low, low]))
+    how = Settings(queue_s=float("inf"), interval_s=0.05, drain_s=60, care=Care(scheme=scheme))
+    outcome = simulate(deployment, trace, settings=how)
+    assert [event.kind for event in outcome.history()] == ["configuration", "configuration"]
+    assert outcome.ledger.queued.max() > 10
+    assert outcome.internal_completeness == pytest.approx(1.0)
+    assert outcome.ledger.worked[-1] == pytest.approx(outcome.ledger.processed.sum(axis=0))
+
+
+def test_what_waits_for_one_that_stood_in_and_died_outlives_a_new_configuration():
+    deployment = pipeline(replicated=False)
+    low, high = (steady_rates(deployment.descriptor, name, seconds=20).rates for name in ("low", "high"))
+    trace = RateTrace(("source",), np.concatenate([low, high]))
+    dead = (*crash("host1", what="node", at_s=15, back_after_s=60).faults, *crash("pe1.1", at_s=18).faults)
+    care = Care(scheme="checkpoint", detect_s=1.0, restart_s=4.0, spares=False)
+    how = Settings(drain_s=60, control=Control(replace_dead=True), care=care)
+    outcome = simulate(deployment, trace, schedule=Schedule(faults=dead), settings=how)
+    assert outcome.internal_completeness == pytest.approx(1.0)
+    assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.worked + 1e-6).all()
+
+
+def test_the_latency_of_a_recovery_counts_from_its_own_failure():
+    faults = (*crash("pe1.1", at_s=5).faults, *crash("pe1.0", at_s=45).faults)  # the first finds an idle replica
+    how = Settings(drain_s=30, control=Control(replace_dead=True), care=Care(scheme="checkpoint", detect_s=1.0))
+    deployment = pipeline(replicated=False)
+    outcome = simulate(
+        deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=Schedule(faults=faults), settings=how
+    )
+    (back,) = outcome.returns()
+    assert (back.pe, back.failed_s, back.detected_s) == ("pe1", 45, 46)
+    assert back.latency_s < 5
+
+
+def test_a_replica_that_stalls_is_noticed_and_goes_on_is_back():
+    stall = ScheduledFault(at_s=5, kind="stall", what="pe", target=("pe1.1",), for_s=3.0)
+    how = Settings(drain_s=30, control=Control(replace_dead=True), care=Care(scheme="checkpoint", detect_s=1.0))
+    deployment = pipeline(replicated=False)
+    schedule = Schedule(faults=(stall, *crash("pe1.0", at_s=45).faults))
+    outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=how)
+    told = [(event.at_s, event.kind) for event in outcome.history() if event.about["replica"] == 1]
+    assert told[:2] == [(6.0, "detected"), (8.0, "restored")]
+    assert [back.detected_s for back in outcome.returns()] == [46]
 
 
 def test_nothing_is_detected_while_the_orchestrator_is_dead():
@@ -310,7 +389,7 @@ def test_a_schedule_that_strikes_nobody_is_told_whole():
     faults = (
         ScheduledFault(at_s=1, kind="crash", what="pe", target=("vwap",)),
         ScheduledFault(at_s=1, kind="crash", what="node", target=("rack=r9",)),
-        ScheduledFault(at_s=1, kind="crash", what="pe", target=("source/0",)),
+        ScheduledFault(at_s=1, kind="crash", what="pe", target=("source/0", "sink.1", "pe1/3", "pe1.2")),
         ScheduledFault(at_s=1, kind="cut", what="node", target=("host1",), for_s=3),
         ScheduledFault(at_s=1, kind="fill", what="disk", for_s=3),
     )
@@ -320,14 +399,28 @@ def test_a_schedule_that_strikes_nobody_is_told_whole():
     assert "strikes 'vwap', which is no PE of the descriptor; there are: pe1, pe2" in text
     assert "strikes 'rack=r9', which is no host or rack of the descriptor; there are: host1, host2" in text
     assert "strikes 'source/0'; sources and sinks of a simulation do not fail: leave it out" in text
+    assert "strikes 'sink.1'; sources and sinks of a simulation do not fail: leave it out" in text
+    assert "strikes 'pe1/3', which is no PE of the descriptor" in text
+    assert "strikes 'pe1.2', which is no PE of the descriptor" in text
     assert "is a cut of a node; a simulation has no messages: give a crash, stall, slow or hog" in text
     assert "is a fill of a disk; a simulation has no disks: give a crash, stall, slow or hog" in text
+
+
+def test_a_target_is_a_pe_its_task_or_a_replica_whatever_the_pe_is_called():
+    descriptor = figure_6(1000.0)
+    places = deployed(descriptor, descriptor.pes).places
+    first = 2 * places.pes.index("O1/3")
+    assert places.of_pe("O1/3") == [first, first + 1]
+    assert places.of_pe("O1/3.1") == places.of_pe("O1/3/0.1") == [first + 1]
+    assert places.of_pe("O1") is None
 
 
 def test_a_strategy_of_another_application_is_told_whole():
     descriptor = figure_1()
     instance = Instance.of(descriptor)
     strategy = Strategy.of(instance, static_replication(instance))
+    with pytest.raises(DocumentError, match="strategy of 'shop': is not for application 'figure-1' of the descriptor; plan it"):
+        Deployment.of(descriptor, strategy.model_copy(update={"application": "shop"}))
     other = strategy.model_copy(update={"placement": {"pe1": ("host1", "elsewhere"), "vwap": ("host1", "host2")}})
     with pytest.raises(DocumentError) as error:
         Deployment.of(descriptor, other)
@@ -341,6 +434,9 @@ def test_settings_that_cannot_be_are_told_at_once():
         Settings(step_s=0, care=Care(detect_s=-1))
     with pytest.raises(ProblemsError, match=r"(?s)step_s wants a finite number, got inf.*care.detect_s wants a finite number"):
         Settings(step_s=float("inf"), queue_s=float("inf"), care=Care(detect_s=float("inf")))
+    with pytest.raises(ProblemsError, match=r"epoch_s wants whole steps of 0.05 s, got 0.12; give another step_s"):
+        Settings(epoch_s=0.12, care=Care(scheme="checkpoint"))
+    assert Settings(epoch_s=0.3, step_s=0.1, care=Care(scheme="checkpoint")).steps(0.3) == 3
 
 
 def test_a_trace_shorter_than_a_step_is_named():
@@ -378,13 +474,17 @@ def test_rate_traces_are_read_and_their_mistakes_named(tmp_path):
     path.write_text("time_s,source\n0,4\n2,8\n4,4\n")
     trace = read_rates(path, descriptor)
     assert (trace.interval_s, trace.seconds, trace.rates[1, 0]) == (2.0, 6.0, 8.0)
+    path.write_text("\ufefftime_s, source\n0, 4\n1, 8\n", encoding="utf-8")  # as a spreadsheet writes it
+    assert read_rates(path, descriptor).rates.ravel().tolist() == [4.0, 8.0]
     for text, said in (
         ("time_s,market\n0,4\n", "missing: source"),
-        ("time_s,source\n0,many\n", "wants numbers only"),
+        ("time_s,source\n0,many\n1\n", r"numbers from 0 to 1e\+12; source in row 1 is 'many', source in row 2 is None"),
+        ("time_s,source\n" + "0,x\n" * 8, "source in row 5 is 'x' and 3 more"),
         ("time_s,source\n0,4\n1,4\n5,4\n", "times that ascend evenly"),
-        ("time_s,source\n0,-4\n", r"a rate is a number from 0 to 1e\+12; the rate trace has others"),
-        ("time_s,source\n0,1e300\n", r"a rate is a number from 0 to 1e\+12; the rate trace has others"),
-        ("time_s,source\n0,4\ninf,4\n", "an interval of a rate trace is longer than 0 s and finite, got inf"),
+        ("time_s,source\n0,-4\n", "source in row 1 is '-4'"),
+        ("time_s,source\n0,nan\n", "source in row 1 is 'nan'"),
+        ("time_s,source\n0,1e300\n", "source in row 1 is '1e300'"),
+        ("time_s,source\n0,4\ninf,4\n", "time_s in row 2 is 'inf'"),
     ):
         path.write_text(text)
         with pytest.raises(TraceError, match=said):

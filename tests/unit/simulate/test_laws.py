@@ -81,6 +81,8 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
         assert part.min() >= -1e-9
     # No tuple counts twice, whoever took over from whom.
     assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.arrived.cumsum(axis=0) + 1e-6).all()
+    # And somebody has worked each.
+    assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.worked + 1e-6).all()
     # What was processed has gone out by its selectivity, or waits for a takeover to end; and what went out is what readers got.
     selectivity = np.array([next(iter(deployment.descriptor.pes[pe].inputs.values())).selectivity for pe in deployment.pes])
     made = outcome.ledger.processed.cumsum(axis=0) * selectivity
@@ -95,6 +97,39 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
     assert scheme != "none" or outcome.ledger.queued.max() <= room
     capacity = outcome.plant.capacity
     assert (outcome.ledger.cpu <= capacity * (1 + 1e-9)).all()
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    scheme=st.sampled_from(["none", "checkpoint"]),
+    epoch_s=st.sampled_from([0.0, 1.0]),
+    every_s=st.sampled_from([0.1, 1.0]),
+    resync_s=st.sampled_from([0.0, 0.5, 2.0]),
+)
+def test_without_faults_nothing_is_lost_or_worked_twice_when_one_replica_hands_over_to_the_other(
+    seed, scheme, epoch_s, every_s, resync_s
+):
+    rng = np.random.default_rng(seed)
+    descriptor = generate(rng, ranges=SMALL)
+    instance = Instance.of(descriptor)
+    active = np.zeros_like(static_replication(instance))
+    first = rng.random(active.shape[:2]) < 0.5  # in each configuration another one
+    active[:, :, 0], active[:, :, 1] = first, ~first
+    deployment = Deployment.planned(descriptor, instance, active)
+    rates = rng.choice(deployment.rates[:, 0], (30, 1)) * rng.uniform(0.9, 1.0, (30, 1))
+    how = Settings(
+        queue_s=float("inf"),
+        epoch_s=epoch_s,
+        control=Control(every_s=every_s, steady=1, resync_s=resync_s),
+        care=Care(scheme="checkpoint" if epoch_s else scheme),
+    )
+    outcome = simulate(deployment, RateTrace(("source",), rates), settings=how)
+    worked, waits = outcome.ledger.worked[-1], outcome.ledger.queued[-1]
+    assert outcome.missed < 1e-6
+    assert worked + waits == pytest.approx(outcome.ledger.arrived.sum(axis=0), rel=1e-9, abs=1e-6)
+    if not epoch_s:  # else what a job has done of its tuples counts when the job is done
+        assert outcome.ledger.processed.sum(axis=0) == pytest.approx(worked, rel=1e-9, abs=1e-6)
 
 
 @settings(max_examples=30, deadline=None)
