@@ -12,8 +12,21 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
+class Prices:
+    """What protecting each source and PE takes: a replica of each of its tasks, and the CPU seconds per second of all of them."""
+
+    tasks: Mapping[str, int]
+    cpu: Mapping[str, float]
+
+    def share(self, names: Iterable[str]) -> float:
+        """The CPU of these as a share of that of full replication."""
+        whole = sum(self.cpu.values())
+        return sum(self.cpu[name] for name in names) / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
 class Budget:
-    """One of two: `replicas`, how many operators and sources may have one; `share`, of the CPU of a replica of each of them."""
+    """One of two: `replicas`, how many there may be, each of one task; `share`, of the CPU of a replica of everything."""
 
     replicas: int | None = None
     share: float | None = None
@@ -44,42 +57,75 @@ class Budget:
         """A name for files."""
         return f"{self.replicas}" if self.share is None else f"{100 * self.share:g}-percent"
 
-    def affords(self, protected: Iterable[str], cpu: Mapping[str, float]) -> bool:
-        """Whether these may have a replica."""
-        names = list(protected)
-        if self.share is None:
-            return len(names) <= (self.replicas or 0)
-        return sum(cpu[name] for name in names) <= self.share * sum(cpu.values()) * (1 + ROUNDING)
+    def price(self, prices: Prices) -> Mapping[str, float]:
+        """What protecting each takes of this budget."""
+        return prices.tasks if self.share is None else prices.cpu
 
-    def check(self, cpu: Mapping[str, float]) -> None:
+    def limit(self, prices: Prices) -> float:
+        """How much of that there is."""
+        return (self.replicas or 0) if self.share is None else self.share * sum(prices.cpu.values()) * (1 + ROUNDING)
+
+    def affords(self, protected: Iterable[str], prices: Prices) -> bool:
+        """Whether these may be protected."""
+        price = self.price(prices)
+        return sum(price[name] for name in protected) <= self.limit(prices)
+
+    def check(self, prices: Prices) -> None:
         """Raise HoldfastError for a budget that is more than there is to protect, or less than any of it takes."""
-        most = len(cpu)
-        if self.share is None and not 1 <= (self.replicas or 0) <= most:
+        least, most = min(prices.tasks.values()), sum(prices.tasks.values())
+        if self.share is None and not least <= (self.replicas or 0) <= most:
+            together = "" if least == 1 else f", and no operator or source has fewer than {least}, which are protected together"
             raise HoldfastError(
-                f"--budget: wanted 1 to {most} replicas (the application has {most} operators and sources), got {self.replicas}"
+                f"--budget: wanted {least} to {most} replicas (the application has {most} tasks{together}), got {self.replicas}"
             )
-        if self.share is not None and not any(self.affords([name], cpu) for name in cpu):
-            cheapest = min(cpu, key=lambda name: (cpu[name], name))
+        if self.share is not None and not any(self.affords([name], prices) for name in prices.cpu):
+            cheapest = min(prices.cpu, key=lambda name: (prices.cpu[name], name))
             raise HoldfastError(
                 f"--budget: {self} of the CPU of full replication pays for no replica; the cheapest, of {cheapest}, takes "
-                f"{cpu[cheapest] / sum(cpu.values()):.1%}"
+                f"{prices.share([cheapest]):.1%}"
             )
 
+    def check_worth(self, worth: Mapping[str, float], prices: Prices) -> None:
+        """Raise HoldfastError for a budget that pays for none of what is worth anything, unless nothing is."""
+        wanted = [name for name in worth if worth[name] > 0]
+        if not wanted or any(self.affords([name], prices) for name in wanted):
+            return
+        cheapest = min(wanted, key=lambda name: (self.price(prices)[name], name))
+        takes = f"{prices.tasks[cheapest]}" if self.share is None else f"{prices.share([cheapest]):.1%}"
+        raise HoldfastError(
+            f"--budget: {self} pays for no replica of anything whose failure shows in the output; the cheapest of these, "
+            f"{cheapest}, takes {takes}"
+        )
 
-def worthiest(worth: Mapping[str, float], budget: Budget, cpu: Mapping[str, float]) -> tuple[str, ...]:
+
+def ranked(names: Iterable[str], cost: Mapping[str, float]) -> tuple[str, ...]:
+    """The costliest first, ties by name.
+
+    >>> ranked("abc", {"a": 1.0, "b": 1.0, "c": 2.0})
+    ('c', 'a', 'b')
+    """
+    return tuple(sorted(names, key=lambda name: (-cost[name], name)))
+
+
+def worthiest(worth: Mapping[str, float], budget: Budget, prices: Prices) -> tuple[str, ...]:
     """Of all sets that a budget affords, the one whose worth is the greatest; of equals the cheaper, then the first by name.
 
-    >>> worthiest({"a": 5.0, "b": 4.0, "c": 4.0}, Budget(share=0.5), {"a": 3.0, "b": 2.0, "c": 1.0})
+    What a number of replicas leaves goes to who is next: what is worth nothing when it fails alone may be when more does.
+
+    >>> even = dict.fromkeys("abc", 1)
+    >>> worthiest({"a": 5.0, "b": 4.0, "c": 4.0}, Budget(share=0.5), Prices(even, {"a": 3.0, "b": 2.0, "c": 1.0}))
     ('b', 'c')
     """
-    if budget.share is None:
-        return tuple(sorted(sorted(worth, key=lambda name: (-worth[name], name))[: budget.replicas]))
+    price, limit = budget.price(prices), budget.limit(prices)
     best: list[tuple[float, float, tuple[str, ...]]] = [(0.0, 0.0, ())]
     for name in sorted(worth):  # sets that cost more and are worth no more than another are left out as they come up
-        more = [(cost + cpu[name], value + worth[name], (*names, name)) for cost, value, names in best]
-        affordable = [each for each in (*best, *more) if budget.affords(each[2], cpu)]
+        more = [(cost + price[name], value + worth[name], (*names, name)) for cost, value, names in best]
+        affordable = [each for each in (*best, *more) if each[0] <= limit]
         best = []
         for each in sorted(affordable, key=lambda each: (each[0], -each[1], each[2])):
             if not best or each[1] > best[-1][1]:
                 best.append(each)
-    return best[-1][2]
+    held = best[-1][2]
+    for name in ranked(worth.keys() - set(held), worth) if budget.share is None else ():
+        held = (*held, name) if budget.affords((*held, name), prices) else held
+    return ranked(held, worth)

@@ -1,28 +1,38 @@
-"""The plan of an advice as the document that a run takes: why each replica is there, what is lost without it, and what is next."""
+"""The plan of an advice as the document that a run takes: why each replica is there or is not, what is lost without it, and
+what is next."""
 
 from holdfast.advise.advice import Advice
+from holdfast.advise.reason import counted
 from holdfast.model.topology import Topology
-from holdfast.plan.ppa.document import ADVISE, NextUnit, PlanDocument, Replica
+from holdfast.plan.ppa.document import ADVISE, Left, NextUnit, PlanDocument, Replica
 
 
 def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
-    """The chosen plan. Its worth is the share of what single failures are expected to cost that it spares."""
-    tasks = {name: [f"{name}/{n}" for n in range(topology.operators[name].parallelism)] for name in topology.order}
-    held = advice.chosen.candidate.protected
+    """The chosen plan. Its worth is the share of what single failures are expected to cost that it spares.
+
+    It names tasks of operators, as the topology has them: those that are fused are all named, though a replica is of their PE.
+    """
     replicated = [
-        Replica(task=task, quality_without=spared(advice, without=name), why=f"{advice.why[name]} {_costs(advice, name)}")
-        for name in held
-        for task in tasks[name]
+        Replica(task=task, quality_without=spared(advice, without=name), why=advice.why(name))
+        for name in advice.chosen.candidate.protected
+        for task in _tasks(advice, name)
+    ]
+    left = [
+        Left(task=task, why=advice.why(name))
+        for name in advice.ranking
+        if name not in advice.chosen.candidate.protected
+        for task in _tasks(advice, name)
     ]
     return PlanDocument(
         topology=topology.topology,
-        parallelism={name: len(tasks[name]) for name in topology.order},
+        parallelism={name: topology.operators[name].parallelism for name in topology.order},
         planner=ADVISE,
         objective=advice.chosen.candidate.objective,
-        budget=len(replicated),
+        budget=max(len(replicated), advice.budget.replicas or 0),
         quality=spared(advice),
         replicated=tuple(replicated),
-        next=_next(advice, tasks),
+        left=tuple(left),
+        next=_next(advice),
     )
 
 
@@ -34,17 +44,17 @@ def spared(advice: Advice, *, without: str | None = None) -> float:
     return min(1.0, max(0.0, 1 - mean / before)) if before else 0.0
 
 
-def _costs(advice: Advice, name: str) -> str:
-    return f"Its failure costs {advice.failing_over[name].mean:,.4g} with the replica and {advice.single[name].mean:,.4g} without."
+def _tasks(advice: Advice, name: str) -> list[str]:
+    return [f"{operator}/{number}" for operator in advice.units[name] for number in range(advice.prices.tasks[name])]
 
 
-def _next(advice: Advice, tasks: dict[str, list[str]]) -> NextUnit | None:
+def _next(advice: Advice) -> NextUnit | None:
     following = advice.next_unit()
     if following is None:
         return None
     why = (
-        f"a replica of {following.operator} would leave {following.left:.1%} of the loss to be expected of single failures, for "
-        f"{following.cpu:.0%} more of full replication's CPU"
+        f"{counted(following.replicas)} of {following.operator} would leave {following.left:.1%} of the loss to be expected of "
+        f"single failures, for {following.cpu:.0%} more of full replication's CPU"
     )
-    start = tuple(tasks[following.operator])
-    return NextUnit(replicas=len(start), quality=max(0.0, 1 - following.left), start=start, why=why)
+    start = tuple(_tasks(advice, following.operator))
+    return NextUnit(replicas=following.replicas, quality=max(0.0, 1 - following.left), start=start, why=why)

@@ -4,19 +4,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from holdfast.advise.unit import Units
 from holdfast.assess.assessment import CaseView
 from holdfast.assess.case import Case
 from holdfast.assess.target import Choice, Target
+
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Loss:
     """The quality impact of one case over the offsets at which it was tried. `case` names the trials that it comes from; `by_seed`
-    is how far quality differed between arrival orders at one offset, at most."""
+    is how far quality differed between arrival orders at one offset, at most; None where there was one order, or no trial."""
 
     case: str
     by_offset: tuple[float, ...]
-    by_seed: float = 0.0
+    by_seed: float | None = None
 
     @property
     def mean(self) -> float:
@@ -50,44 +53,58 @@ class Expected:
         return cls(fmean(by_offset), min(by_offset), max(by_offset), parts)
 
 
+def exceeds(loss: float, other: float) -> bool:
+    """Whether one loss is more than another; sums of the same in another order are not.
+
+    >>> exceeds(0.1 + 0.2, 0.3), exceeds(0.31, 0.3)
+    (False, True)
+    """
+    return loss > other * (1 + ROUNDING)
+
+
 def losses_of(views: Iterable[CaseView]) -> dict[str, Loss]:
     """The loss of every case of an assessment, by the case's name."""
     return {
         view.case: Loss(
             view.case,
             tuple(offset.impact for offset in view.offsets),
-            max((max(qualities) - min(qualities) for qualities in view.repeated if qualities), default=0.0),
+            max((max(qualities) - min(qualities) for qualities in view.repeated if len(qualities) > 1), default=None),
         )
         for view in views
     }
 
 
 def alone(choices: Sequence[Choice], losses: Mapping[str, Loss]) -> dict[str, Loss]:
-    """What each source and operator costs when it fails alone: its own case, or that of the one whose behaviour it shares.
-
-    What has no tuples to lose on the trace costs nothing.
-    """
-    offsets = len(next(iter(losses.values())).by_offset)
+    """What each source and PE costs when it fails alone: its own case, or that of the one whose behaviour it shares."""
     tried = {choice.name: choice.name if choice.chosen else choice.like or choice.name for choice in choices}
-    return {name: losses.get(case) or Loss(case, (0.0,) * offsets) for name, case in tried.items()}
+    return {name: found(case, losses) for name, case in tried.items()}
 
 
-def protected_case(name: str, *, failover_s: float) -> Case:
-    """An operator or source with an active replica that fails."""
-    return Case((name,), failover_s)
+def found(case: str, losses: Mapping[str, Loss]) -> Loss:
+    """The loss of a case; nothing where it was not tried, because nothing of it reaches the scored output on the trace."""
+    offsets = len(next(iter(losses.values())).by_offset)
+    return losses.get(case) or Loss(case, (0.0,) * offsets)
 
 
-def together_case(unprotected: Target, everything: Target, *, failover_s: float) -> Case:
-    """Everything without a replica fails at once; where all have one, all fail over at once."""
-    return Case(unprotected) if unprotected else Case(everything, failover_s)
+def protected_case(target: Target, *, failover_s: float) -> Case:
+    """A source or PE with an active replica that fails."""
+    return Case(target, failover_s)
+
+
+def together_case(units: Units, protected: Iterable[str], *, failover_s: float) -> Case:
+    """Everything without a replica fails at once, for the same time whatever that is; where all have one, all fail over at once."""
+    held = set(protected)
+    open_ = tuple(operator for name, target in units.items() if name not in held for operator in target)
+    everything = tuple(operator for target in units.values() for operator in target)
+    return Case(open_, at_once=True) if open_ else Case(everything, failover_s, at_once=True)
 
 
 def single_failures(
-    single: Mapping[str, Loss], measured: Mapping[str, Loss], protected: Iterable[str], *, failover_s: float
+    single: Mapping[str, Loss], measured: Mapping[str, Loss], protected: Iterable[str], *, units: Units, failover_s: float
 ) -> Expected:
-    """What to expect when one of all operators fails, each as likely as the other, with some of them protected."""
+    """What to expect when one of all sources and PEs fails, each as likely as the other, with some of them protected."""
     held = set(protected)
     return Expected.over(
-        measured[protected_case(name, failover_s=failover_s).name] if name in held else loss
+        found(protected_case(units[name], failover_s=failover_s).name, measured) if name in held else loss
         for name, loss in sorted(single.items())
     )

@@ -9,8 +9,7 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from holdfast.advise.advice import SAME
-from holdfast.advise.loss import Loss
+from holdfast.advise.loss import Loss, exceeds
 from holdfast.assess.assessment import CaseView, OffsetView
 from holdfast.model import Graph
 from holdfast.model.finding import Finding
@@ -145,8 +144,8 @@ def worse(plans: Sequence[Planned], objective: str, by: str = "impact") -> list[
     found = []
     for budget, lost in _budgets(plans, by).items():
         ours, theirs = lost[objective], min(lost["of"], lost["ic"])
-        if ours > theirs * (1 + SAME):
-            found.append(f"with {budget} replicas the plan by {objective} loses {ours:.4g}, the better of the others {theirs:.4g}")
+        if exceeds(ours, theirs):
+            found.append(f"with {budget} protected the plan by {objective} loses {ours:.4g}, the better of the others {theirs:.4g}")
     return found
 
 
@@ -157,9 +156,8 @@ def shortfall(studied: Iterable[Studied], by: str = "impact") -> dict[str, float
     for study in studied:
         for lost in _budgets(study.plans, by).values():
             least, most = min(lost.values()), max(lost.values())
-            same = most <= least * (1 + SAME)
             for name, value in lost.items():
-                short[name].append(0.0 if same else (value - least) / (most - least))
+                short[name].append((value - least) / (most - least) if exceeds(most, least) else 0.0)
     return {name: fmean(shares) if shares else 0.0 for name, shares in short.items()}
 
 

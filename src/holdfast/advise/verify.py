@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from holdfast.assess.target import target_name
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.model import Graph
@@ -18,15 +22,28 @@ from holdfast.model.load import load_app
 from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.run.checkers import Verdict, check_run
 from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import new_folder, run_job
+from holdfast.run.experiment import Show, new_folder, run_job
 from holdfast.run.history import Event
 from holdfast.run.layout import layout_of
 from holdfast.run.output import Which, written_by
+from holdfast.run.timeline import Timeline
 
 FIRST_S, EVERY_S, AFTER_S = 12.0, 8.0, 8.0
 """When the first PE is killed, how far the kills are apart (each must have been repaired before the next), and how long the run
 goes on after the last; all in seconds of the run, of which an epoch takes at most one."""
 SAME = 1e-9
+COMPARED = (
+    "After a kill the output may be no further from what it should be (a quality of 1) than the worst that was stated; closer is "
+    "no failure. Where there is a replica, every epoch must also leave exact at once."
+)
+"""What a promise is held to."""
+SHOWN = (
+    "Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up. One without a replica is restarted "
+    "from its checkpoint within about a second, so a real kill should cost at most what was stated, which is what an outage as "
+    "long as the trials' would cost. That a kill costs no more is shown here; what an outage of that length costs, and what the "
+    "loss of a node or several failures at once do, is not."
+)
+"""What real kills show, and what they do not."""
 
 Score = Callable[[pa.Table], float]
 """The application's score over rows of the scored sink."""
@@ -47,11 +64,13 @@ class Stated:
 
 @dataclass(frozen=True)
 class Kill:
-    """A PE that was killed: its operators, when, whether anybody noticed, the epochs that left the sinks until the next kill and
-    how many of them were not exact, and the quality of what left the scored sink then (None without a score to take)."""
+    """A source or PE that was killed, the primary of each of its tasks: when (None where the run was over before), whether
+    anybody noticed, the epochs that left the sinks until the next kill and how many of them were not exact at every sink, and the
+    quality of what left the scored sink then (None without a score to take, infinite where there was something in place of
+    nothing)."""
 
-    operators: tuple[str, ...]
-    at_s: float
+    operator: str
+    at_s: float | None
     noticed: bool
     epochs: int
     inexact: int
@@ -68,14 +87,25 @@ class Kill:
         return self.quality is None or self.stated.allows(self.quality)
 
     def __str__(self) -> str:
-        has = "with a replica" if self.stated.protected else "without one"
+        who = f"{self.operator} ({'with a replica' if self.stated.protected else 'without one'})"
+        if self.at_s is None:
+            return f"{who}: the run was over before it was to be killed, so it shows nothing"
         if not self.noticed:
-            return f"{'+'.join(self.operators)} ({has}): nobody noticed the kill after {self.at_s:.0f} s, so it shows nothing"
+            return f"{who}: nobody noticed the kill after {self.at_s:.0f} s, so it shows nothing"
         left = f"{self.inexact} of {self.epochs} epochs left tentative or absent at first"
         quality = ""
         if self.quality is not None:
-            quality = f"; quality {self.quality:.4g}, stated {self.stated.least:.4g} to {self.stated.greatest:.4g}"
-        return f"{'+'.join(self.operators)} ({has}) killed after {self.at_s:.0f} s: {left}{quality}"
+            quality = f"; {quality_said(self.quality)}, stated {self.stated.least:.4g} to {self.stated.greatest:.4g}"
+        return f"{who} killed after {self.at_s:.0f} s: {left}{quality}"
+
+
+def quality_said(quality: float) -> str:
+    """A quality in words.
+
+    >>> quality_said(0.98), quality_said(inf)
+    ('quality 0.98', 'quality without measure: there was output where there should be none')
+    """
+    return f"quality {quality:.4g}" if isfinite(quality) else "quality without measure: there was output where there should be none"
 
 
 @dataclass(frozen=True)
@@ -94,27 +124,40 @@ class Verified:
     def conclusion(self) -> str:
         return f"Real kills: the promise {'held' if self.holds else 'did NOT hold'}."
 
+    @property
+    def compared(self) -> str:
+        """What the promise is held to, in words."""
+        return COMPARED
+
+    @property
+    def shown(self) -> str:
+        """What the kills show and what they do not, in words."""
+        return SHOWN
+
     def said(self) -> list[str]:
         """In words, the conclusion first."""
         verdicts = [f"{each.name}: {'BROKEN' if each.holds is False else 'holds'} ({each.said})" for each in self.verdicts]
-        return [self.conclusion, *map(str, self.kills), *verdicts]
+        return [f"{self.conclusion} {self.compared}", *map(str, self.kills), *verdicts, self.shown]
 
     def document(self) -> dict[str, Any]:
+        """As plain values; what has no number is None."""
         kills = [
             {
-                "operators": list(kill.operators),
+                "operator": kill.operator,
                 "replica": kill.stated.protected,
-                "at_s": round(kill.at_s, 2),
+                "at_s": None if kill.at_s is None else round(kill.at_s, 2),
                 "noticed": kill.noticed,
                 "epochs": kill.epochs,
                 "inexact": kill.inexact,
-                "quality": kill.quality,
+                "quality": kill.quality if kill.quality is not None and isfinite(kill.quality) else None,
+                "said": str(kill),
                 "stated": [kill.stated.least, kill.stated.greatest],
                 "holds": kill.holds,
             }
             for kill in self.kills
         ]
-        return {"holds": self.holds, "kills": kills, "verdicts": [{"name": v.name, "holds": v.holds} for v in self.verdicts]}
+        verdicts = [{"name": v.name, "holds": v.holds} for v in self.verdicts]
+        return {"holds": self.holds, "compared": self.compared, "shown": self.shown, "kills": kills, "verdicts": verdicts}
 
 
 def speed_of(epoch_s: float) -> float:
@@ -122,31 +165,57 @@ def speed_of(epoch_s: float) -> float:
     return max(1.0, epoch_s)
 
 
+def run_s(kills: int) -> float:
+    """How long a run with so many kills takes, from its first epoch on."""
+    return FIRST_S + EVERY_S * (kills - 1) + AFTER_S
+
+
 def seconds_for(kills: int, epoch_s: float) -> float:
     """How much of a trace so many kills need."""
-    return (FIRST_S + EVERY_S * (kills - 1) + AFTER_S) * speed_of(epoch_s)
+    return run_s(kills) * speed_of(epoch_s)
 
 
-def targets_of(graph: Graph, operators: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The PEs and sources to kill for these operators and sources, each once, with those that die with it."""
-    pe_of = {operator: pe for pe, part in graph.pes.items() for operator in part}
-    found: dict[str, tuple[str, ...]] = {}
-    for name in operators:
-        pe = pe_of.get(name, name)
-        found[pe] = (*found.get(pe, ()), name)
-    return found
+def progress_of(kills: int, told: Callable[[int, int], None], *, clock: Callable[[], float] = time.time) -> Show:
+    """Tells how many of its seconds a run with so many kills has behind it, once it has opened its first epoch."""
+
+    def show(story: object, nodes: object, timeline: Timeline | None) -> None:
+        if timeline is not None:
+            told(max(0, min(int(run_s(kills)), int(clock() - timeline.opened_s))), int(run_s(kills)))
+
+    return show
+
+
+def victims_of(graph: Graph, units: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """For each of these sources and PEs its tasks, which are killed together."""
+    tasks = {source.name: (source.name, source.parallelism) for source in graph.sources}
+    tasks |= {target_name(part): (pe, graph.operator(part[0]).parallelism) for pe, part in graph.pes.items()}
+    return {unit: tuple(f"{tasks[unit][0]}/{number}" for number in range(tasks[unit][1])) for unit in units}
+
+
+def schedule_of(victims: Iterable[Sequence[str]]) -> Schedule:
+    """The primary of every task of a source or PE is killed at one moment, one source or PE after the other."""
+    return Schedule(
+        faults=tuple(
+            ScheduledFault(at_s=FIRST_S + EVERY_S * number, kind="crash", what="pe", target=tuple(f"{task}.0" for task in tasks))
+            for number, tasks in enumerate(victims)
+        )
+    )
 
 
 def verify(
-    application: Path, trace: Path, plan: Path, work: Path, *, stated: Mapping[str, Stated], sink: str, score: Score | None
+    application: Path,
+    trace: Path,
+    plan: Path,
+    work: Path,
+    *,
+    stated: Mapping[str, Stated],
+    sink: str,
+    score: Score | None,
+    show: Show | None = None,
 ) -> Verified:
-    """Run a trace with a plan on two local nodes and kill the PE of every operator and source in `stated`, one after the other."""
+    """Run a trace with a plan on two local nodes and kill every source and PE in `stated`, one after the other."""
     app = load_app(application)
-    targets = targets_of(app.graph(), stated)
-    faults = [
-        ScheduledFault(at_s=FIRST_S + EVERY_S * number, kind="crash", what="pe", target=(f"{pe}/0.0",))
-        for number, pe in enumerate(targets)
-    ]
+    victims = victims_of(app.graph(), stated)
     job = Job(
         job="verify",
         type="finite",
@@ -159,37 +228,39 @@ def verify(
     )
     with LocalCluster(new_folder(work / "run"), nodes=2) as cluster:
         cluster.start()
-        ran = run_job(job, layout_of(job), cluster, schedule=Schedule(faults=tuple(faults)))
+        ran = run_job(job, layout_of(job), cluster, schedule=schedule_of(victims.values()), show=show)
     if ran.timeline is None or ran.state != "completed":
         raise HoldfastError(f"the run with real kills ended as {ran.state}: {ran.reason}")
     assert job.out is not None
     read = _Reader(Store(job.out), sink, score)
-    kills = kills_of(ran.events, targets, stated, opened_s=ran.timeline.opened_s, quality=read.quality)
+    kills = kills_of(ran.events, victims, stated, opened_s=ran.timeline.opened_s, quality=read.quality)
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     return Verified(kills, tuple(check_run(ran.events, ran.timeline, sinks=sinks)))
 
 
 def kills_of(
     events: Sequence[Event],
-    targets: Mapping[str, tuple[str, ...]],
+    victims: Mapping[str, tuple[str, ...]],
     stated: Mapping[str, Stated],
     *,
     opened_s: float,
     quality: Callable[[Sequence[int]], float | None],
 ) -> tuple[Kill, ...]:
     """What left the sinks between each kill and the next. A kill that never came is one that nobody noticed."""
-    times = [event.at_s for event in events if event.kind == "fault"]
+    spans = pairwise([*(event.at_s for event in events if event.kind == "fault"), inf])
     found = []
-    for number, (pe, operators) in enumerate(targets.items()):
-        begins = times[number] if number < len(times) else float("inf")
-        until = times[number + 1] if number + 1 < len(times) else float("inf")
+    for unit, tasks in victims.items():
+        begins, until = next(spans, (None, inf))
+        if begins is None:
+            found.append(Kill(unit, None, False, 0, 0, None, stated[unit]))
+            continue
         within = [event for event in events if begins <= event.at_s < until]
-        noticed = any(event.kind == "detected" and f"{pe}/0" in event.about["tasks"] for event in within)
+        noticed = {task for event in within if event.kind == "detected" for task in event.about["tasks"]}
         firsts = [event for event in within if event.kind == "output" and event.about["as"] == "first"]
-        inexact = sum(event.about["quality"] != "exact" for event in firsts)
-        worst = min((stated[name] for name in operators), key=lambda each: each.protected)  # one without a replica decides
+        inexact = {event.about["epoch"] for event in firsts if event.about["quality"] != "exact"}
         epochs = sorted({event.about["epoch"] for event in firsts})
-        found.append(Kill(operators, begins - opened_s, noticed, len(firsts), inexact, quality(epochs), worst))
+        seen = noticed.issuperset(tasks)
+        found.append(Kill(unit, begins - opened_s, seen, len(epochs), len(inexact), quality(epochs), stated[unit]))
     return tuple(found)
 
 
@@ -206,7 +277,7 @@ class _Reader:
         if self.score is None or not epochs:
             return None
         first, newest = (self._scored(epochs, which) for which in ("first", "newest"))
-        return first / newest if newest else 1.0 if not first else float("inf")
+        return first / newest if newest else 1.0 if not first else inf
 
     def _scored(self, epochs: Sequence[int], which: Which) -> float:
         files = [file for file in written_by(self.out, self.sink, which=which) if file.epoch in set(epochs)]

@@ -1,5 +1,6 @@
 """What to do about an operator, in plain words: a candidate for partial fault tolerance or not, and because of which metric."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,6 +56,7 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
             view.case, "nothing to protect", ("no section of the output left the threshold at any offset", *_too_long(view))
         )
     share = view.impact / most
+    equals = [other.case for other in assessment.cases if other.impact == most and other.case != view.case]
     at_once = view.recovery <= view.outage_sections and view.lasting is None
     if view.lasting is not None:
         recovered = (
@@ -67,7 +69,7 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
         worst = ", as long as it gets" if view.recovery == longest and len(assessment.cases) > 1 else ""
         recovered = f"the output is right again after {_sections(view.recovery)}{worst}"
     reasons = [
-        f"its quality impact of {view.impact:,.2f} is {_share(share)}",
+        f"its quality impact of {view.impact:,.2f} at the worst offset is {_share(share, equals)}",
         *_thin(view),
         recovered,
     ]
@@ -81,9 +83,9 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
 
 
-def _share(share: float) -> str:
+def _share(share: float, equals: Sequence[str]) -> str:
     if share == 1:
-        return "the largest"
+        return f"the largest, as is that of {', '.join(equals)}" if equals else "the largest"
     return "less than 1% of the largest" if share < 0.01 else f"{share:.0%} of the largest"
 
 

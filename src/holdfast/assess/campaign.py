@@ -116,7 +116,7 @@ class Campaign:
     def document(self) -> dict[str, Any]:
         """The campaign as plain values, for JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return json.loads(json.dumps(plain | {"cases": [[list(case.target), case.failover_s] for case in self.cases]}))  # type: ignore[no-any-return]  # what went in as a dict comes out as one
+        return json.loads(json.dumps(plain | {"cases": [_plain(case) for case in self.cases]}))  # type: ignore[no-any-return]  # what went in as a dict comes out as one
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Campaign":
@@ -128,7 +128,7 @@ class Campaign:
             raise HoldfastError(f"the campaign document {what}; it was written by another version")
         lists = {name: tuple(document[name]) for name in ("offsets", "outages_s", "paces", "scores")}
         side = document["fault"].get("side", "input")
-        cases = tuple(Case(tuple(target), failover_s, side) for target, failover_s in document["cases"])
+        cases = tuple(Case(tuple(target), failover_s, side, *at_once) for target, failover_s, *at_once in document["cases"])
         return cls(**dict(document) | lists | {"cases": cases})
 
     @property
@@ -136,3 +136,8 @@ class Campaign:
         """A short name that no other campaign has."""
         text = json.dumps(self.document(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _plain(case: Case) -> list[Any]:
+    """A case as plain values; what it loses is said once, by the fault."""
+    return [list(case.target), case.failover_s, *([True] if case.at_once else [])]

@@ -34,11 +34,16 @@ def past_the_end(offset: int, tuples: int) -> str:
 @dataclass(frozen=True)
 class Case:
     """Who fails, and how long at most. A group with an active replica loses what it would have put out until the replica takes
-    over (DEBS'11, section 6.4); anything else loses its input until it is back, or its output where `loses` says so."""
+    over (DEBS'11, section 6.4); anything else loses its input until it is back, or its output where `loses` says so.
+
+    How long that is, a target's own tuples count, as in the paper; `at_once` lets the sources' tuples count, so that whatever fails
+    is away for the same time: sets that fail together can then be compared.
+    """
 
     target: Target
     failover_s: float | None = None
     loses: Side = "input"
+    at_once: bool = False
 
     def __post_init__(self) -> None:
         if self.failover_s is not None and not 0 < self.failover_s < math.inf:
@@ -106,9 +111,9 @@ class Places:
     _merged: dict[tuple[str, ...], Ints] = field(default_factory=dict, compare=False, repr=False)
 
     def tempo_of(self, graph: Graph, case: Case, *, sources: Tempo | None = None) -> Tempo:
-        """The rate at which a case's streams flow: that of the sources (measured unless it is given), scaled by how many of their
-        tuples come to flow there."""
-        share, tempo = len(self._struck(graph, case)) / len(self.source), sources or self.tempo
+        """The rate at which what counts an outage flows: that of the sources (measured unless it is given), scaled by how many of
+        their tuples come to flow there."""
+        share, tempo = len(self._counted(graph, case)) / len(self.source), sources or self.tempo
         return Tempo(tempo.average * share, tempo.peak * share)
 
     def count(self, graph: Graph, case: Case) -> int:
@@ -116,9 +121,9 @@ class Places:
         return len(self._struck(graph, case))
 
     def room(self, graph: Graph, case: Case, *, tuples: int) -> int:
-        """The number of offsets, from 0 on, after which there are so many tuples left for a case to lose."""
-        struck = self._struck(graph, case)
-        return int(np.searchsorted(self.source, struck[-tuples], side="right")) if tuples <= len(struck) else 0
+        """The number of offsets, from 0 on, after which there are so many tuples left for a case's outage."""
+        counted = self._counted(graph, case)
+        return int(np.searchsorted(self.source, counted[-tuples], side="right")) if tuples <= len(counted) else 0
 
     def last(self, offset: int, tuples: int) -> int:
         """The last seq of so many source tuples from an offset on, or of the trace."""
@@ -129,9 +134,9 @@ class Places:
         if offset >= len(self.source):
             raise HoldfastError(past_the_end(offset, len(self.source)))
         first = int(self.source[offset])
-        struck = self._struck(graph, case)
-        begin = int(np.searchsorted(struck, first))
-        left = len(struck) - begin
+        counted = self._counted(graph, case)
+        begin = int(np.searchsorted(counted, first))
+        left = len(counted) - begin
         if left == 0:
             raise HoldfastError(
                 f"{case.name} gets no tuples after offset {offset:,}, so it has none to lose; give smaller offsets, "
@@ -142,7 +147,11 @@ class Places:
                 f"an outage of {tuples:,} tuples of {case.name} at offset {offset:,} is longer than the trace, where {left:,} are "
                 "left; give shorter outages, smaller offsets or a longer trace"
             )
-        return first, int(struck[begin + tuples - 1])
+        return first, int(counted[begin + tuples - 1])
+
+    def _counted(self, graph: Graph, case: Case) -> Ints:
+        """The seqs that an outage of a case is counted by."""
+        return self.source if case.at_once else self._struck(graph, case)
 
     def _struck(self, graph: Graph, case: Case) -> Ints:
         """The seqs of all streams that a case strikes, ascending; merged once."""

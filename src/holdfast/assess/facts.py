@@ -28,6 +28,8 @@ class Facts(BaseModel):
     origin: int = 0
     deterministic: bool
     why_slow: str | None
+    apart: dict[str, str] = {}
+    """By the case, why its trials shared no jobs, where those of others did."""
     source: _Source
     rates: dict[str, dict[str, float]]
     tuples: dict[str, dict[str, int]]

@@ -177,8 +177,8 @@ class FastWay:
         return (F.col(name) + lane.cast("long") * F.lit(stride)).cast(kind)
 
 
-def obstacle(setting: Setting, courses: Sequence[Course]) -> str | None:
-    """Why trials cannot share a job, or None where they can."""
+def obstacle(setting: Setting, course: Course) -> str | None:
+    """Why trials of this course cannot share a job, or None where they can."""
     keying = setting.keying
     if isinstance(keying, str):
         return keying
@@ -188,25 +188,22 @@ def obstacle(setting: Setting, courses: Sequence[Course]) -> str | None:
     other = [score.expression for score in setting.scores if not score.additive]
     if other:
         return f"the score '{other[0]}' is no sum, count or average, so it cannot be told from the rows that differ"
-    for course in courses:
-        for stream in course.cut:
-            problem = _stream_obstacle(setting, keying, stream)
-            if problem:
-                return problem
-    return None if setting.deterministic else _order_obstacle(setting.graph, courses)
+    for stream in course.cut:
+        problem = _stream_obstacle(setting, keying, stream)
+        if problem:
+            return problem
+    return None if setting.deterministic else _order_obstacle(setting.graph, course)
 
 
-def _order_obstacle(graph: Graph, courses: Sequence[Course]) -> str | None:
+def _order_obstacle(graph: Graph, course: Course) -> str | None:
     """That trials would take up a golden stream which differs from run to run; the last obstacle, so that it is the only one."""
-    for course in courses:
-        unstable = [operator.name for operator in graph.operators if _order_feeds(graph, operator, course)]
-        if unstable:
-            return (
-                f"operator '{unstable[0]}' reads streams whose arrival order varies from run to run, so its output does too, and "
-                "trials that strike after it have no common rows to begin with (with --jitter 0 the order is always the same, and "
-                "they share jobs)"
-            )
-    return None
+    unstable = [operator.name for operator in graph.operators if _order_feeds(graph, operator, course)]
+    if not unstable:
+        return None
+    return (
+        f"operator '{unstable[0]}' reads streams whose arrival order varies from run to run, so its output does too, and trials "
+        "that strike after it have no common rows to begin with (with --jitter 0 the order is always the same, and they share jobs)"
+    )
 
 
 def _order_feeds(graph: Graph, operator: Operator, course: Course) -> bool:

@@ -47,8 +47,8 @@ def unchangeable(setting: Setting, cases: Iterable[Case]) -> list[str]:
 
 def tempo_of(setting: Setting, places: Places, case: Case, rates: Rates) -> Tempo:
     """The rate at which a case loses tuples: as given for just these operators, else the sources' own, given or measured, scaled
-    by how many of their tuples come to flow there."""
-    if case.side == "input" and frozenset(case.target) in rates:
+    by how many of their tuples come to flow there; that of the sources where they count its outage."""
+    if case.side == "input" and not case.at_once and frozenset(case.target) in rates:
         return rates[frozenset(case.target)]
     given = [rates.get(frozenset({source.name})) for source in setting.graph.sources]
     known = [tempo for tempo in given if tempo is not None]

@@ -42,7 +42,7 @@ Work = Callable[[], list[tuple[Job, Outcome]]]
 
 
 class Runner:
-    """A campaign on its setting. `why_slow` says why trials do not share jobs, where they do not."""
+    """A campaign on its setting. `apart` says, by the case, why its trials do not share jobs, where they do not."""
 
     def __init__(
         self,
@@ -70,21 +70,26 @@ class Runner:
             problems += unchangeable(setting, campaign.cases)
         if problems:
             raise ProblemsError("the campaign", problems)
-        self.why_slow = "it was asked for" if way == "slow" else obstacle(setting, list(self.courses.values()))
-        if self.why_slow is None and isinstance(fault, Reordering):
-            self.why_slow = "tuples that change places change which key a seq belongs to"
-        compared = one_of_each(campaign, self.courses) if self.why_slow is None and verify else []
+        whole = "it was asked for" if way == "slow" else None
+        if whole is None and isinstance(fault, Reordering):
+            whole = "tuples that change places change which key a seq belongs to"
+        found = {name: whole or obstacle(setting, course) for name, course in self.courses.items()}
+        self.apart = {name: why for name, why in found.items() if why}
+        shared = [case for case in campaign.cases if case.name not in self.apart]
+        compared = one_of_each(shared, self.courses) if verify else []
         steps = Steps(progress, "preparing", of=1 + (1 + len(compared) if compared else 0))
-        if compared:
-            self.why_slow = disagreement(setting, campaign, self.courses, cases=compared, step=steps.done)
-        if way == "fast" and self.why_slow:
-            raise HoldfastError(f"trials cannot share Spark jobs: {self.why_slow}; leave --way out to run each of them by itself")
+        if compared and (why := disagreement(setting, campaign, self.courses, cases=compared, step=steps.done)):
+            self.apart = dict.fromkeys(self.courses, why)
+        if way == "fast" and self.apart:
+            case, why = next(iter(self.apart.items()))
+            raise HoldfastError(f"trials of {case} cannot share Spark jobs: {why}; leave --way out to run each of them by itself")
         self.places, self.ground = self._measured()
         steps.end()
 
     @property
-    def fast(self) -> bool:
-        return self.why_slow is None
+    def why_slow(self) -> str | None:
+        """Why no trials share jobs; None where some do."""
+        return next(iter(self.apart.values())) if len(self.apart) == len(self.courses) else None
 
     def tuples(self, case: Case, outage_s: float, pace: Any) -> int:
         """An outage in tuples of a target, at its own rate."""
@@ -193,6 +198,7 @@ class Runner:
             "origin": setting.cut.origin,
             "deterministic": setting.deterministic,
             "why_slow": self.why_slow,
+            "apart": {} if self.why_slow else self.apart,
             "source": {
                 "tuples": len(setting.rows.seq),
                 "seqs": setting.span[1],
@@ -232,9 +238,13 @@ class Runner:
             return self._run_of(trial) // HELD
 
         for _, some in groupby(sorted(trials, key=part), key=part):
-            yield from (self._together if self.fast else self._apart)(list(some), golden)
+            trials = list(some)
+            yield from self._together([trial for trial in trials if trial.case not in self.apart], golden)
+            yield from self._alone([trial for trial in trials if trial.case in self.apart], golden)
 
     def _together(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
+        if not trials:
+            return
         assert self.ground is not None
         way = FastWay(self.setting, self.ground)
         for course, jobs in groupby(self._jobs(trials), key=lambda job: self.courses[job.case.name]):
@@ -247,11 +257,11 @@ class Runner:
 
                 yield work
 
-    def _apart(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
+    def _alone(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
         for job in self._jobs(trials):
-            yield partial(self._alone, job, golden)
+            yield partial(self._run_alone, job, golden)
 
-    def _alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, Outcome]]:
+    def _run_alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, Outcome]]:
         return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
 
 

@@ -1,6 +1,6 @@
 """Whether trials may share jobs: put to the test on the beginning of the trace, both ways, one trial per course."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from pyspark.sql import functions as F
@@ -20,10 +20,10 @@ SAMPLE = 20_000
 CLOSE = 1e-6
 
 
-def one_of_each(campaign: Campaign, courses: Mapping[str, Course]) -> list[Case]:
+def one_of_each(cases: Iterable[Case], courses: Mapping[str, Course]) -> list[Case]:
     """A case of every course that faults take: the others would show the same."""
     found: dict[tuple[tuple[str, tuple[str, ...]], ...], Case] = {}
-    for case in campaign.cases:
+    for case in cases:
         found.setdefault(tuple(sorted(courses[case.name].edges.items())), case)
     return list(found.values())
 
@@ -44,7 +44,7 @@ def disagreement(
     sample = _beginning(setting)
     if not isinstance(sample.keying, Keying):
         return sample.keying
-    streams = {stream for stream, _ in sample.kept_streams()} | {stream for course in courses.values() for stream in course.cut}
+    streams = {stream for stream, _ in sample.kept_streams()} | {stream for case in cases for stream in courses[case.name].cut}
     way = FastWay(sample, sample.ground(sample.stream_seqs(streams)))
     golden = run_golden(sample, campaign.seed_of(0), outputs=True)
     step()

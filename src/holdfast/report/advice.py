@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import isfinite
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 
 from holdfast.advise.advice import Advice, Next
+from holdfast.advise.candidate import NAMES
 from holdfast.advise.loss import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
@@ -18,15 +21,13 @@ from holdfast.report.plot import INK, SERIES, drawn
 if TYPE_CHECKING:
     from holdfast.advise.verify import Kill, Verified
 
-NAMES = {
-    "measured": "measured: the costliest failures",
-    "criticality": "measured, weighed along the graph",
-    "of": "output fidelity (PPA)",
-    "ic": "internal completeness (LAAR)",
-}
 HELD = {True: "yes", False: "no", None: "shows nothing"}
 ALONE = "failing-alone"
 """Where the page has what every operator costs when it fails alone: what is expected of one failure is the mean of these."""
+COST = "cost"
+"""Where the page has what replicas of each operator take."""
+PROFILE, RATES, RUN = "descriptor.yaml", "topology.yaml", "verify/run/"
+"""What lies beside the page: the measured costs, the measured rates, and the run with real kills."""
 
 
 class _Trials:
@@ -66,32 +67,35 @@ def advice_page(
     what real kills showed."""
     trials = _Trials(campaigns)
     chosen = advice.chosen
-    cost = advice.document()["cost"]
     expected = (
         f"When one operator fails, the output's expected quality impact falls from {_expected(advice.unprotected)} "
-        f"to {_expected(chosen.single)}: {advice.left:.1%} is left. When everything without a replica fails at once it is "
-        f"{trials.figure(chosen.together)}."
+        f"to {_expected(chosen.single)}: {_link(f'{advice.left:.1%}', ALONE)} is left. When everything without a replica fails at "
+        f'once it is {trials.figure(chosen.together)}, with <a href="{RATES}">{escape(advice.completeness)}</a>.'
     )
     parts = [
-        paragraph(f"Protect {_and(chosen.candidate.protected)}."),
-        paragraph(
-            f"That is {cost['replicas']} {'replica' if cost['replicas'] == 1 else 'replicas'}, {cost['cpu_s_per_s']:.3g} CPU "
-            f"seconds a second at average rates: {cost['share_of_full']:.0%} of what replicating everything takes."
-        ),
+        paragraph(f"Protect {_and(chosen.candidate.protected)}. {advice.chosen_for}"),
+        _cost(advice),
         f"<p>{expected}</p>",
         f'<p class="note">Impacts are those of {advice.outage_s:g} s of outage at the peak rate, or of a failover of '
         f"{advice.failover_s:g} s where there is a replica (DEBS'11, Eq. 8); in brackets the least and the greatest over the "
-        "offsets that were tried. Between arrival orders, drawn by seed, quality differed by at most "
-        f"{trials.leading(f'{advice.widest.by_seed:.2g}', advice.widest)} at any offset.</p>",
+        f"offsets that were tried, before them the mean. {_orders(advice, trials)}</p>",
         _next(advice.next_unit(), trials),
         *(paragraph(text) for text in said),
         *(_verified(advice, verified, trials) if verified is not None else ()),
         heading("Why"),
+        paragraph(_sections(next(iter(campaigns.values()))[0]), note=True),
         table(
-            ("operator", "impact when it fails alone", "replica", "why"), _why(advice, trials), words=("why",), names=("replica",)
+            ("operator", "mean impact when it fails alone", "replica", "why"),
+            _why(advice, trials),
+            words=("why",),
+            names=("replica",),
         ),
         heading("Other plans of the same budget"),
-        table(("plan by", "protects", "one failure", "all others at once"), _plans(advice, trials), words=("protects",)),
+        table(
+            ("plan by", "protects", "one failure", "all others at once", "completeness then"),
+            _plans(advice, trials),
+            words=("plan by", "protects"),
+        ),
         cards([_plot(advice)]),
         f'<h2 id="{ALONE}">When one fails</h2>',
         paragraph(
@@ -100,37 +104,77 @@ def advice_page(
             note=True,
         ),
         table(("operator", *(NAMES[each.candidate.objective] for each in advice.weighed)), _alone(advice, trials)),
+        f'<h2 id="{COST}">What replicas take</h2>',
+        f'<p class="note">CPU seconds a second of a replica of all tasks, at average rates, by running each over the trace: '
+        f'<a href="{PROFILE}"><code>{PROFILE}</code></a>. Operators of one PE have their replicas together.</p>',
+        table(("operator", "replicas", "CPU seconds a second", "of full replication"), _prices(advice)),
         heading("The trials"),
         *trials.parts(),
     ]
     return page(f"What to protect in {advice.application}", parts)
 
 
+def _sections(campaign: Campaign) -> str:
+    """What the words of the metrics mean."""
+    return (
+        f"The output is scored section by section, each of {campaign.section:,} of the sources' numbers (seq); a section is wrong "
+        f"where it is more than {campaign.threshold:.0%} off. Impact: the squared errors of wrong sections. Recovery: how many "
+        "sections pass until the output is right again. Deviation: how far quality differs with the moment of the failure. "
+        "Correlation: of quality with the outage's length."
+    )
+
+
+def _orders(advice: Advice, trials: _Trials) -> str:
+    """How far arrival orders were apart."""
+    if advice.widest is None:
+        return "There was one arrival order: how far others differ was not tried (--repetitions)."
+    quality, loss = advice.widest
+    furthest = trials.leading(f"{quality:.2g}", loss)
+    return f"Between arrival orders, drawn by seed, quality differed by at most {furthest} at any offset."
+
+
 def _next(following: Next | None, trials: _Trials) -> str:
     if following is None:
         return paragraph("Everything has a replica: there is nothing more to buy.")
     return (
-        f"<p>The next replica should be of {escape(following.operator)}, for {following.cpu:.0%} more of full replication's CPU. "
-        f"Its failure would then cost {trials.figure(following.after)}: {following.left:.1%} of the expected loss would be left."
-        "</p>"
+        f"<p>The next: {escape(following.bought)}, for {_link(f'{following.cpu:.0%}', COST)} more of full "
+        f"replication's CPU. Its failure would then cost {trials.figure(following.after)}: {_link(f'{following.left:.1%}', ALONE)} "
+        "of the expected loss would be left.</p>"
     )
+
+
+def _cost(advice: Advice) -> str:
+    held, replicas = advice.chosen.candidate.protected, advice.replicas
+    cpu, share = sum(advice.prices.cpu[name] for name in held), advice.prices.share(held)
+    return (
+        f"<p>That is {_link(f'{replicas}', COST)} {'replica' if replicas == 1 else 'replicas'}, {_link(f'{cpu:.3g}', COST)} CPU "
+        f"seconds a second at average rates: {_link(f'{share:.0%}', COST)} of what replicating everything takes.</p>"
+    )
+
+
+def _prices(advice: Advice) -> list[tuple[str, ...]]:
+    prices = advice.prices
+    return [(name, f"{prices.tasks[name]}", f"{prices.cpu[name]:.3g}", f"{prices.share([name]):.1%}") for name in advice.ranking]
 
 
 def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
     """What real kills showed, each beside what was stated."""
 
     def row(kill: Kill) -> tuple[str, ...]:
-        name = min(kill.operators, key=lambda each: (each in advice.chosen.candidate.protected, kill.operators.index(each)))
-        stated = trials.leading(f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}", advice.stated(name))
-        quality = "" if kill.quality is None else f"{kill.quality:.4g}"
-        left = f"{kill.inexact} of {kill.epochs}" if kill.noticed else "nobody noticed"
-        at = f"{kill.at_s:.0f}" if kill.noticed else ""
-        return "+".join(kill.operators), "yes" if kill.stated.protected else "no", at, left, quality, stated, HELD[kill.holds]
+        stated = trials.leading(f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}", advice.stated(kill.operator))
+        quality = "" if kill.quality is None else f"{kill.quality:.4g}" if isfinite(kill.quality) else "without measure"
+        at, left = "", "the run was over" if kill.at_s is None else "nobody noticed"
+        if kill.noticed:
+            at, left = f"{kill.at_s:.0f}", Markup(f'<a href="{RUN}">{kill.inexact} of {kill.epochs}</a>')
+        return kill.operator, "yes" if kill.stated.protected else "no", at, left, quality, stated, HELD[kill.holds]
 
     columns = ("killed", "replica", "after (s)", "epochs not exact at first", "quality", "stated, by injection", "holds")
     return [
         heading("Real kills"),
-        paragraph(f"{verified.conclusion} The run can be looked at again: holdfast ui verify/run, from this folder."),
+        paragraph(
+            f"{verified.conclusion} {verified.compared} The run can be looked at again: holdfast ui verify/run, from this folder."
+        ),
+        paragraph(verified.shown),
         table(columns, [row(kill) for kill in verified.kills]),
         table(("check", "holds", "found"), [(v.name, HELD[v.holds], v.said) for v in verified.verdicts], words=("check", "found")),
     ]
@@ -139,7 +183,7 @@ def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
 def _why(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
     held = advice.chosen.candidate.protected
     return [
-        (name, trials.figure(advice.single[name]), "yes" if name in held else "no", advice.why[name]) for name in advice.ranking
+        (name, trials.figure(advice.single[name]), "yes" if name in held else "no", advice.why(name)) for name in advice.ranking
     ]
 
 
@@ -147,9 +191,10 @@ def _plans(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
     return [
         (
             NAMES[each.candidate.objective] + (" (chosen)" if each is advice.chosen else ""),
-            ", ".join(each.candidate.protected),
+            each.candidate.said,
             _expected(each.single),
             trials.figure(each.together),
+            f"{each.completeness:.3g}",
         )
         for each in advice.weighed
     ]
@@ -163,19 +208,22 @@ def _alone(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
 
 def _trials(campaign: Campaign, view: CaseView, place: str) -> str:
     """What each offset gave: the impact, and the quality of every repetition."""
-    (outage_s, pace) = view.outages[-1]
+    (longest_s, pace) = view.outages[-1]
     rows = [
         (f"{offset.offset:,}", f"{offset.impact:,.4g}", f"{offset.recovery}", ", ".join(f"{quality:.4g}" for quality in repeated))
         for offset, repeated in zip(view.offsets, view.repeated, strict=True)
     ]
-    caption = f"{view.case}: {view.tuples[-1]:,} tuples lost ({outage_s:g} s at the {pace} rate)"
+    case = campaign.case(view.case)
+    outage_s = case.outage(longest_s)
+    lost = f"away for {view.tuples[-1]:,} source tuples" if case.at_once else f"{view.tuples[-1]:,} tuples lost"
+    caption = f"{view.case}: {lost} ({outage_s:g} s at the {pace} rate)"
     columns = ("offset", "impact", "sections until right", f"quality in {campaign.repetitions} repetitions")
     return f'<h3 id="{place}">{escape(caption)}</h3>{table(columns, rows)}'
 
 
 def _plot(advice: Advice) -> str:
     def draw(axes: Axes) -> None:
-        names = [each.candidate.objective for each in advice.weighed]
+        names = [fill(NAMES[each.candidate.objective], 15) for each in advice.weighed]
         for at, (label, values) in enumerate(
             (
                 ("one failure", [each.single.mean for each in advice.weighed]),
@@ -185,8 +233,9 @@ def _plot(advice: Advice) -> str:
             axes.bar([n + 0.4 * at for n in range(len(names))], values, width=0.38, color=SERIES[at], label=label)
         axes.axhline(advice.unprotected.mean, color=INK, linewidth=1, linestyle=":", label="one failure, no replicas")
         axes.set_xticks([n + 0.2 for n in range(len(names))], names)
-        axes.set_yscale("symlog")
-        axes.set_ylabel("expected quality impact")
+        axes.set_ylim(bottom=0)
+        axes.locator_params(axis="y", nbins=5)
+        axes.set(xlabel="plan by", ylabel="expected quality impact")
         axes.figure.legend(loc="outside lower center", ncols=3)
 
     return drawn(draw, label="Expected quality impact by plan")

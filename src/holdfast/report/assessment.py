@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -17,6 +16,7 @@ from holdfast.assess.what_if import what_ifs
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary, title
 from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.plain import finite
 
 RANKING = ("rank", "operator", "what to do", "because")
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
@@ -44,7 +44,7 @@ def assessment_document(
 
 
 def assessment_json(document: Mapping[str, Any]) -> str:
-    return json.dumps(_finite(document), indent=2)
+    return json.dumps(finite(document), indent=2)
 
 
 def assessment_csv(assessments: Sequence[Assessment]) -> str:
@@ -245,14 +245,3 @@ def _case_document(assessment: Assessment, view: CaseView, choices: Sequence[Cho
             for of_offset, repeated in zip(view.offsets, view.repeated, strict=True)
         ],
     }
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for what JSON has no number for."""
-    if isinstance(value, Mapping):
-        return {name: _finite(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -100,6 +100,8 @@ def how_it_was_run(campaign: Campaign, facts: Mapping[str, Any], assessment: Ass
         if facts["why_slow"] is None
         else f"Every trial was a run of the whole trace, because {facts['why_slow']}."
     )
+    for case, why in facts.get("apart", {}).items():
+        shared += f" Those of {case} were runs of the whole trace, because {why}."
     return [
         f"Offsets (source tuples): {', '.join(f'{offset:,}' for offset in campaign.offsets)}. Outages (s): "
         f"{outages}, at the {' and '.join(campaign.paces)} rate of each target. "

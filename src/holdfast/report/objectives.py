@@ -29,25 +29,29 @@ def objectives_page(document: Mapping[str, Any], studied: Mapping[str, Studied])
     return page(
         "Which objective to plan by",
         [
-            paragraph(f"{NAMES[document['default']]}: where plans cannot be tried first, its plans fall least short of the best."),
+            paragraph(
+                f"Where none can be tried first, plan by '{NAMES[document['default']]}': such plans fall least short of the best."
+            ),
             paragraph(f"{NOTE} Made by: {document['command']}", note=True),
             verdicts(found),
             heading("What was foretold"),
             paragraph("Rank correlation of what each objective foretold with the impact, and with how much was wrong."),
             table(*_agreement(document), names=["application"]),
-            cards([foretold_picture(document), *(_scatter(name, study.sets) for name, study in studied.items())]),
+            cards([foretold_picture(document)]),
+            cards([_scatter(name, study.sets) for name, study in studied.items()]),
             heading("What plans leave"),
             paragraph("Impact and wrong output when everything without a replica fails at once, by who made the plan."),
             table(*_plans(studied), names=["application"]),
             heading("Who is protected"),
             table(
-                ["application", "replicas", "plan by", "protects"],
+                ["application", "protected", "plan by", "protects"],
                 [
                     [name, str(each.budget), each.objective, ", ".join(each.protected) or "nothing"]
                     for name, study in studied.items()
                     for each in study.plans
                 ],
-                names=["application", "plan by", "protects"],
+                names=["application", "plan by"],
+                words=["protects"],
             ),
         ],
     )
@@ -108,7 +112,7 @@ def _plans(studied: Mapping[str, Studied]) -> tuple[list[str], list[list[str]]]:
             lost = {plan.objective: plan.lost for plan in study.plans if plan.budget == budget}
             figures = [f"{lost[each].impact:,.4g}, {lost[each].wrong:.2f}" for each in PLANNERS]
             rows.append([name, str(budget), *figures])
-    return ["application", "replicas", *(NAMES[each] for each in PLANNERS)], rows
+    return ["application", "protected", *(NAMES[each] for each in PLANNERS)], rows
 
 
 def _markdown(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -17,13 +17,14 @@ h1{font-size:1.6rem;line-height:1.2;margin:.4rem 0}h2{font-size:1.2rem;margin:2r
 p{margin:.4rem 0;max-width:46rem}.note{color:var(--note);font-size:.9rem}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.92rem}
 th,td{padding:.35rem .7rem;text-align:right;border-bottom:1px solid var(--edge);white-space:nowrap}
-th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600}td.words{white-space:normal;text-align:left;min-width:16rem}
+th:first-child,td:first-child,th.words,.name{text-align:left}th{font-weight:600;white-space:normal;vertical-align:bottom}
+td.words{white-space:normal;text-align:left;min-width:12rem}h1,h2,h3,p{overflow-wrap:anywhere}
 .grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1rem}
 .scroll+.grid,.scroll+.note,.note+.grid{margin-top:.8rem}
 .card{max-width:44rem;background:var(--card);border:1px solid var(--edge);border-radius:.5rem;padding:.8rem}
 .card p{font-size:.92rem}.plot{width:100%;height:auto;display:block}
 @media(max-width:40rem){.stacked thead{display:none}.stacked tr{display:block;padding:.5rem 0;border-bottom:1px solid var(--edge)}
-.stacked td{display:inline-block;border:0;padding:0 1rem .2rem 0;white-space:normal;overflow-wrap:anywhere}
+.stacked td{display:inline-block;text-align:left;border:0;padding:0 1rem .2rem 0;white-space:normal;overflow-wrap:anywhere}
 .stacked td.words{display:block;min-width:0;padding-right:0}
 .stacked td:empty{display:none}
 .stacked td[data-column]:not([data-column=""])::before{content:attr(data-column) ": ";color:var(--note)}}

@@ -46,7 +46,7 @@ def said(result: Mapping[str, Any]) -> str:
 
 def _count(name: str, result: Mapping[str, Any]) -> tuple[str, ...]:
     held = [finding["holds"] for finding in result["findings"]]
-    counts = ("failed", "-") if result["error"] else (str(len(held)), str(held.count(True)))
+    counts = ("failed", "-") if result["error"] else (str(len(held)), str(held.count(True))) if held else ("-", "-")
     return (name, *counts, f"{result['seconds']:g}")
 
 

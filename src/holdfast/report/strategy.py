@@ -64,7 +64,7 @@ def _promise(strategy: Strategy) -> str:
 
 def _costs(strategy: Strategy, instance: Instance, active: Active) -> list[tuple[str, ...]]:
     full = cost(instance, active | True)
-    period = f"CPU seconds per billing period of {strategy.billing_period_s:,.6g} s"
+    period = f"CPU seconds per billing period of {strategy.billing_period_s:,.10g} s"
     rows: list[tuple[str, ...]] = [(period, f"{strategy.cost:,.6g}", f"{full:,.6g}")]
     if full > 0:
         rows.append(("share", f"{strategy.cost / full:.0%}", "100%"))

@@ -237,6 +237,23 @@ def test_trials_over_seqs_that_begin_far_from_zero_give_what_a_run_of_each_gives
         Runner(setting, campaign, verify=False).run(earlier)
 
 
+def test_a_case_whose_trials_cannot_share_jobs_leaves_the_others_together(spark, market, tmp_path):
+    setting = bargains(spark, market)
+    late = Case(("bargain_index",), 0.5)
+    campaign = campaign_of(setting, (Case(("quote_filter",)), late), offsets=(500,), outages_s=(0.2,), repetitions=1, golden_runs=1)
+    runner = Runner(setting, campaign, verify=False)
+    assert (list(runner.apart), runner.why_slow) == ([late.name], None)
+    runner.run(Results(tmp_path / "mixed", campaign))
+    Runner(setting, campaign, way="slow", verify=False).run(Results(tmp_path / "slow", campaign))
+    mixed, slow = (dict(Results(tmp_path / name, campaign).outcomes()) for name in ("mixed", "slow"))
+    assert set(mixed) == set(campaign.trials()) and all(same(outcome, mixed[trial]) for trial, outcome in slow.items())
+    assert Results(tmp_path / "mixed", campaign).read("facts")["apart"] == runner.apart
+    with pytest.raises(
+        HoldfastError, match=r"trials of bargain_index \(replica, 0.5 s\) cannot share Spark jobs: operator 'bargain_index'"
+    ):
+        Runner(setting, campaign, way="fast")
+
+
 def test_seqs_that_leave_no_room_for_an_arrival_order_are_refused_unless_it_is_always_the_same(spark, market):
     rows = market.limit(9).withColumn("seq", F.col("seq") + F.lit(1 << 60))
     assert len(bargains(spark, rows, jitter=0).rows.seq) == 9
@@ -309,7 +326,7 @@ def test_an_application_that_looks_into_its_keys_is_run_trial_by_trial_and_told_
     campaign = campaign_of(setting, (Case(("best",)),), offsets=(5,), outages_s=(2.0,), repetitions=1, golden_runs=1)
     runner = Runner(setting, campaign)
     assert "some operator looks at what is in a key, an epoch or a seq" in runner.why_slow
-    with pytest.raises(HoldfastError, match="trials cannot share Spark jobs"):
+    with pytest.raises(HoldfastError, match="trials of best cannot share Spark jobs"):
         Runner(setting, campaign, way="fast")
 
 

@@ -2,26 +2,31 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from holdfast.advise.advice import Advice, weigh
-from holdfast.advise.budget import Budget
+from holdfast.advise.advice import Advice, reasons, weigh
+from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidate import Candidate
-from holdfast.advise.loss import Expected, Loss, alone, protected_case, single_failures, together_case
+from holdfast.advise.loss import Expected, Loss, alone, losses_of, protected_case, single_failures, together_case
+from holdfast.assess.assessment import Assessment, CaseView, OffsetView
+from holdfast.assess.metrics import Dependency
+from holdfast.assess.score import score_of
 from holdfast.assess.target import Choice
 
-EVERYTHING = ("read", "count", "sum")
+UNITS = {name: (name,) for name in ("read", "count", "sum")}
 SINGLE = {"read": Loss("read", (2.0, 4.0)), "count": Loss("count", (60.0, 30.0)), "sum": Loss("sum", (0.0, 0.0))}
 MEASURED = {
     "count (replica, 1 s)": Loss("count (replica, 1 s)", (1.0, 0.5)),
     "read (replica, 1 s)": Loss("read (replica, 1 s)", (0.0, 0.0)),
     "read+sum": Loss("read+sum", (2.0, 4.0)),
     "count+sum": Loss("count+sum", (61.0, 31.0)),
+    "read+count+sum": Loss("read+count+sum", (1.9, 3.8)),
 }
 
 
 def weighed(objective, *protected):
-    return weigh(Candidate(objective, protected), SINGLE, MEASURED, EVERYTHING, failover_s=1.0)
+    return weigh(Candidate(objective, protected), SINGLE, MEASURED, units=UNITS, failover_s=1.0, completeness=0.25)
 
 
 @pytest.fixture
@@ -33,18 +38,25 @@ def advice():
         failover_s=1.0,
         single=SINGLE,
         weighed=(weighed("measured", "count"), weighed("of", "read")),
-        why=dict.fromkeys(EVERYTHING, "because"),
-        cpu={"read": 0.1, "count": 0.3, "sum": 0.0},
-        tasks={"read": 1, "count": 4, "sum": 1},
+        because=dict.fromkeys(UNITS, "it was seen"),
+        prices=Prices({"read": 1, "count": 4, "sum": 1}, {"read": 0.1, "count": 0.3, "sum": 0.0}),
+        units=UNITS,
         kept=frozenset({"measured", "of"}),
         failing_over={"count": MEASURED["count (replica, 1 s)"], "read": Loss("read (replica, 1 s)", (0.5, 0.7), 0.1)},
     )
 
 
 def test_cases_have_the_names_under_which_they_are_tried():
-    assert protected_case("count", failover_s=1.0).name == "count (replica, 1 s)"
-    assert together_case(("read", "sum"), EVERYTHING, failover_s=1.0).name == "read+sum"
-    assert together_case((), EVERYTHING, failover_s=1.0).name == "read+count+sum (replica, 1 s)"
+    assert protected_case(("count",), failover_s=1.0).name == "count (replica, 1 s)"
+    assert together_case(UNITS, ["count"], failover_s=1.0).name == "read+sum"
+    assert together_case(UNITS, UNITS, failover_s=1.0).name == "read+count+sum (replica, 1 s)"
+
+
+def test_operators_of_one_pe_fail_together_whether_protected_or_not():
+    fused = {"read": ("read",), "count+sum": ("count", "sum")}
+    assert protected_case(fused["count+sum"], failover_s=1.0).target == ("count", "sum")
+    assert together_case(fused, ["read"], failover_s=1.0).target == ("count", "sum")
+    assert together_case(fused, ["count+sum"], failover_s=1.0).target == ("read",)
 
 
 def test_an_operator_that_behaves_like_another_costs_as_much():
@@ -54,7 +66,7 @@ def test_an_operator_that_behaves_like_another_costs_as_much():
 
 
 def test_what_is_expected_is_the_mean_over_failures_and_its_spread_that_over_offsets():
-    expected = single_failures(SINGLE, MEASURED, ["count"], failover_s=1.0)
+    expected = single_failures(SINGLE, MEASURED, ["count"], units=UNITS, failover_s=1.0)
     assert (expected.least, expected.mean, expected.greatest) == pytest.approx((1.0, 1.25, 1.5))
     assert Expected.over(SINGLE.values()).mean == pytest.approx((62 / 3 + 34 / 3) / 2)
 
@@ -63,6 +75,26 @@ def test_the_plan_that_loses_least_is_chosen(advice):
     assert advice.chosen.candidate == Candidate("measured", ("count",))
     assert advice.left == pytest.approx(1.25 / 16.0)
     assert advice.ranking == ("count", "read", "sum")
+
+
+def test_no_plan_that_was_tried_loses_less_than_the_chosen_one_when_all_else_fails(advice):
+    one, other = weighed("measured", "count"), weighed("ic", "read")
+    least = replace(one.together, by_offset=tuple(loss * 0.999 for loss in one.together.by_offset))
+    better = replace(advice, weighed=(one, replace(other, together=least)), kept=frozenset({"measured", "ic"}))
+    assert other.single.mean > one.single.mean
+    assert better.chosen.candidate == other.candidate
+    assert better.chosen_for.startswith(
+        "It is the plan by internal completeness (LAAR): of the 2 that were tried none that protects"
+    )
+    alike = replace(better, weighed=(replace(other, together=one.together), one))
+    assert alike.chosen == one, "of those that lose as little, the one that loses least when one fails"
+
+
+def test_of_plans_that_lose_as_little_the_cheaper_is_chosen(advice):
+    one = weighed("measured", "count")
+    cheaper = replace(one, candidate=Candidate("of", ("sum",)))
+    assert advice.prices.share(["sum"]) < advice.prices.share(["count"])
+    assert replace(advice, weighed=(one, cheaper)).chosen == cheaper
 
 
 def test_the_next_unit_goes_to_the_costliest_that_is_left(advice):
@@ -76,10 +108,62 @@ def test_a_plan_that_does_not_keep_what_was_asked_for_is_not_chosen(advice):
     assert replace(advice, kept=frozenset({"of"})).chosen.candidate == Candidate("of", ("read",))
 
 
+def test_a_plan_that_protects_nothing_is_not_recommended_while_another_protects_something(advice):
+    empty, one = weighed("of"), weighed("measured", "count")
+    assert empty.together.mean < one.together.mean / 1.05
+    assert replace(advice, weighed=(one, empty)).chosen == one
+    assert replace(advice, weighed=(one, empty), kept=frozenset({"of"})).chosen == empty, "there is no other to recommend"
+
+
+def test_what_was_not_tried_because_nothing_of_it_reaches_the_output_costs_nothing(advice):
+    tried = {name: loss for name, loss in MEASURED.items() if name != "read+sum"}
+    one = weigh(Candidate("measured", ("count", "sum")), SINGLE, tried, units=UNITS, failover_s=1.0, completeness=0.0)
+    assert one.together == Loss("read", (0.0, 0.0))
+    assert one.single.parts[-1] == Loss("sum (replica, 1 s)", (0.0, 0.0))
+
+
+def test_of_an_assessment_only_what_was_measured_is_said_and_not_its_own_verdict():
+    views = (view("read", 60.0), view("count", 2.0), view("sum", 0.0))
+    choices = [Choice(name, ("a target",)) for name in ("read", "count", "sum", "idle")] + [Choice("echo", (), like="read")]
+    because = reasons(Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False), choices)
+    assert because["read"].startswith("its quality impact of 60.00 at the worst offset is the largest; ")
+    assert because["count"].startswith("its quality impact of 2.00 at the worst offset is 3% of the largest; ")
+    assert because["sum"].startswith("no section of the output left the threshold at any offset")
+    assert because["idle"] == "nothing of it reaches the scored output on this trace"
+    assert because["echo"] == f"it behaves like read, which feeds it alone and keeps nothing; of that: {because['read']}"
+    assert not any("Protect" in text or "restart is enough" in text for text in because.values())
+
+
+def test_of_two_that_are_the_largest_each_names_the_other():
+    both = Assessment(score_of("out", "sum(x)"), (view("read", 60.0), view("count", 60.0)), (1.0,), 0.0, False)
+    because = reasons(both, [Choice(name, ("a target",)) for name in ("read", "count")])
+    assert because["read"].startswith("its quality impact of 60.00 at the worst offset is the largest, as is that of count; ")
+
+
+def view(case, impact):
+    """A case whose output was wrong for eight sections."""
+    ones = np.ones(8)
+    offset = OffsetView(1000, (0.5,), ones * 0.5, ones, 0, ones * 0.5, 8, impact)
+    return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 8, impact, (offset,), ((0.5,),), 1)
+
+
+def test_the_completeness_that_a_plan_keeps_is_told_beside_the_one_that_was_asked_for(advice):
+    assert advice.completeness == "an internal completeness of 0.25"
+    asked = replace(advice, asked_ic=0.2)
+    assert asked.completeness == "an internal completeness of 0.25 (asked for: 0.2)"
+    assert asked.document()["internal_completeness"] == {"kept": 0.25, "asked": 0.2}
+    assert [plan["internal_completeness"] for plan in asked.document()["plans"]] == [0.25, 0.25]
+
+
 def test_the_spread_over_seeds_is_the_widest_of_the_trials_behind_the_plan(advice):
     wide = {**advice.single, "sum": Loss("sum", (0.0, 0.0), 0.25)}
-    assert advice.widest.by_seed == 0.0
-    assert replace(advice, single=wide).widest == wide["sum"]
+    assert replace(advice, single=wide).widest == (0.25, wide["sum"])
+
+
+def test_of_one_arrival_order_no_spread_is_told(advice):
+    assert losses_of([view("read", 60.0)])["read"].by_seed is None
+    assert advice.widest is None
+    assert advice.document()["spread_over_seeds"] is None
 
 
 def test_the_document_names_the_trials_behind_every_figure(advice):
@@ -90,10 +174,6 @@ def test_the_document_names_the_trials_behind_every_figure(advice):
     assert document["cost"] == {"replicas": 4, "cpu_s_per_s": pytest.approx(0.3), "share_of_full": pytest.approx(0.75)}
 
 
-def test_nothing_is_left_to_buy_when_all_are_protected():
-    held = Candidate("measured", EVERYTHING)
-    all_of_it = {protected_case(name, failover_s=1.0).name: Loss(name, (0.0, 0.0)) for name in EVERYTHING}
-    all_of_it["read+count+sum (replica, 1 s)"] = Loss("all", (0.0, 0.0))
-    one = weigh(held, SINGLE, all_of_it, EVERYTHING, failover_s=1.0)
-    kept = frozenset({"measured"})
-    assert Advice("line", Budget(replicas=3), 8.0, 1.0, SINGLE, (one,), {}, {}, {}, kept, {}).next_unit() is None
+def test_nothing_is_left_to_buy_when_all_are_protected(advice):
+    one = weighed("measured", *UNITS)
+    assert replace(advice, weighed=(one,)).next_unit() is None

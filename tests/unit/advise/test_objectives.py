@@ -122,16 +122,16 @@ def plans(budget: int, **lost: float) -> tuple[Planned, ...]:
 
 
 def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
-    same = plans(1, measured=9.0, criticality=5.1, of=5.0, ic=7.0)
+    same = plans(1, measured=9.0, criticality=5.0 + 1e-12, of=5.0, ic=7.0)
     behind = plans(2, measured=5.0, criticality=6.0, of=5.0, ic=7.0)
-    assert worse(same + behind, "criticality") == ["with 2 replicas the plan by criticality loses 6, the better of the others 5"]
+    assert worse(same + behind, "criticality") == ["with 2 protected the plan by criticality loses 6, the better of the others 5"]
     assert worse(same + behind, "measured", "wrong") == [
-        "with 1 replicas the plan by measured loses 0.9, the better of the others 0.5"
+        "with 1 protected the plan by measured loses 0.9, the better of the others 0.5"
     ]
 
 
 def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
-    alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.1, ic=5.0))
+    alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.0 + 1e-12, ic=5.0))
     told = Studied((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
     assert shortfall([alike]) == {"advised": 0.0, "criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
     assert chosen([alike]) == "criticality"
@@ -143,7 +143,7 @@ def test_a_finding_that_does_not_hold_names_application_and_budget():
     study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
     first, second = findings({"shop": study})
     assert not first.holds
-    assert first.ours == "shop: with 2 replicas the plan by advised loses 6, the better of the others 5"
+    assert first.ours == "shop: with 2 protected the plan by advised loses 6, the better of the others 5"
     assert not second.holds
 
 
@@ -160,7 +160,7 @@ def test_page_tables_and_picture_have_every_application_and_name_the_default():
     document = {"command": "holdfast reproduce objectives", "seed": 1, **_document({"shop": study})}
     assert document["default"] == "criticality"
     page, tables = objectives_page(document, {"shop": study}), objectives_tables(document, {"shop": study})
-    assert "measured, weighed along the graph: where plans cannot be tried first, its plans fall least short" in page
+    assert "plan by &#x27;measured, weighed along the graph&#x27;: such plans fall least short" in page
     assert "| shop | 1 | 4, 0.40 | 5, 0.50 | 5, 0.50 | 6, 0.60 |" in tables
     assert tables.startswith("`holdfast reproduce objectives`\n")
     assert "var(" not in on_its_own(foretold_picture(document))

@@ -1,14 +1,18 @@
 """What real kills are held against, from histories made by hand."""
 
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
-from holdfast.advise.verify import Stated, Verified, kills_of, seconds_for, targets_of
+from holdfast.advise.verify import Kill, Stated, Verified, kills_of, progress_of, run_s, schedule_of, seconds_for, victims_of
 from holdfast.model import App
 from holdfast.run.checkers import Verdict
 from holdfast.run.history import Event
 
 STATED = {"count": Stated(True, 0.9, 1.0), "sum": Stated(False, 0.5, 1.2)}
-TARGETS = {"count": ("count",), "sum": ("sum",)}
+VICTIMS = {"count": ("count/0",), "sum": ("sum/0",)}
 
 
 def history(*, noticed=("count", "sum"), inexact=()):
@@ -25,8 +29,8 @@ def history(*, noticed=("count", "sum"), inexact=()):
     return sorted(events, key=lambda event: event.at_s)
 
 
-def kills(events, quality=lambda epochs: 1.0):
-    return kills_of(events, TARGETS, STATED, opened_s=2.0, quality=quality)
+def kills(events, quality=lambda epochs: 1.0, victims=VICTIMS):
+    return kills_of(events, victims, STATED, opened_s=2.0, quality=quality)
 
 
 def test_each_kill_is_judged_by_what_left_until_the_next():
@@ -36,6 +40,30 @@ def test_each_kill_is_judged_by_what_left_until_the_next():
     assert (other.epochs, other.inexact, other.holds) == (10, 2, True)  # without a replica, 0.8 lies within 0.5 to 1.2
     assert one.holds is False  # with one, 0.9 was the worst that was stated
     assert seen == [list(range(10, 20)), list(range(20, 30))]
+
+
+def test_it_says_what_real_kills_show_and_what_they_do_not():
+    verified = Verified(kills(history()), ())
+    assert verified.said()[-1] == verified.document()["shown"] == verified.shown
+    assert "One without a replica is restarted from its checkpoint within about a second" in verified.shown
+    assert "what the loss of a node or several failures at once do, is not." in verified.shown
+
+
+def test_a_run_with_kills_tells_how_far_it_is_once_it_has_begun():
+    told, clock = [], iter([99.0, 105.5, 500.0])
+    show = progress_of(2, lambda *seconds: told.append(seconds), clock=lambda: next(clock))
+    show({}, [], None)
+    for _ in range(3):
+        show({}, [], SimpleNamespace(opened_s=100.0))
+    assert run_s(2) == 28.0
+    assert told == [(0, 28), (5, 28), (28, 28)]
+
+
+def test_an_epoch_counts_once_however_many_sinks_it_leaves():
+    one_sink = history(inexact=[21])
+    other = [replace(event, about={**event.about, "sink": "log"}) for event in one_sink if event.kind == "output"]
+    one, two = kills(sorted([*one_sink, *other], key=lambda event: event.at_s))
+    assert (one.epochs, one.inexact, two.epochs, two.inexact) == (10, 0, 10, 1)
 
 
 def test_an_operator_with_a_replica_may_not_show_at_all():
@@ -49,23 +77,55 @@ def test_a_kill_that_nobody_noticed_proves_nothing():
     assert "nobody noticed" in verified.said()[1]
 
 
-def test_a_kill_that_never_came_proves_nothing():
+def test_a_kill_that_never_came_proves_nothing_and_says_so_in_words_and_in_json():
     events = [event for event in history() if not (event.kind == "fault" and event.at_s == 20)]
-    assert [kill.holds for kill in kills(events)] == [True, None]
+    verified = Verified(kills(events), ())
+    assert [kill.holds for kill in verified.kills] == [True, None]
+    assert verified.said()[-2] == "sum (without one): the run was over before it was to be killed, so it shows nothing"
+    never = json.loads(json.dumps(verified.document(), allow_nan=False))["kills"][1]
+    assert (never["at_s"], never["quality"], never["holds"]) == (None, None, None)
+
+
+def test_output_where_there_should_be_none_has_no_quality_and_breaks_the_promise():
+    one, _ = kills(history(), quality=lambda epochs: float("inf"))
+    assert one.holds is False
+    assert "quality without measure: there was output where there should be none, stated 0.9 to 1" in str(one)
+    assert json.loads(json.dumps(Verified((one,), ()).document(), allow_nan=False))["kills"][0]["quality"] is None
+
+
+def test_a_kill_is_noticed_when_all_tasks_of_the_operator_were_missed():
+    two = {"count": ("count/0", "count/1"), "sum": ("sum/0",)}
+    assert [kill.noticed for kill in kills(history(), victims=two)] == [False, True]
+    missed = Event(10.6, "orchestrator", "detected", {"tasks": ["count/1"]})
+    events = sorted([*history(), missed], key=lambda event: event.at_s)
+    assert [kill.noticed for kill in kills(events, victims=two)] == [True, True]
+
+
+@pytest.mark.parametrize(("quality", "holds"), [(1.0, True), (0.5, True), (0.49, False), (1.5, True), (1.51, False)])
+def test_a_quality_may_be_better_than_stated_and_not_worse(quality, holds):
+    assert Kill("sum", 10.0, True, 5, 2, quality, Stated(False, 0.5, 1.2)).holds is holds
+    assert "closer is no failure" in Verified((), ()).said()[0]
 
 
 def test_a_run_that_lost_something_breaks_the_promise():
     lost = Verdict("nothing lost", False, "1 epochs never left")
     assert not Verified(kills(history()), (lost,)).holds
-    assert Verified(kills(history()), (Verdict("nothing lost", True, "all left"),)).said()[0] == "Real kills: the promise held."
+    assert (
+        Verified(kills(history()), (Verdict("nothing lost", True, "all left"),))
+        .said()[0]
+        .startswith("Real kills: the promise held. After a kill the output may be no further from what it should be")
+    )
 
 
-def test_a_pe_is_killed_once_for_all_its_operators():
+def test_every_task_is_killed_and_a_pe_once_for_all_its_operators():
     app = App("line")
-    rows = app.source("rows", "seq long, time timestamp, x double")
+    rows = app.source("rows", "seq long, time timestamp, x double, key string", key="key", parallelism=3)
     a = app.operator(inputs=rows, name="a", pe="both")(lambda rows: rows)
     app.sink("out", app.operator(inputs=a, name="b", pe="both")(lambda rows: rows))
-    assert targets_of(app.graph(), ["a", "rows", "b"]) == {"both": ("a", "b"), "rows": ("rows",)}
+    victims = victims_of(app.graph(), ["a+b", "rows"])
+    assert victims == {"a+b": ("both/0",), "rows": ("rows/0", "rows/1", "rows/2")}
+    faults = schedule_of(victims.values()).faults
+    assert [(fault.at_s, fault.target) for fault in faults] == [(12.0, ("both/0.0",)), (20.0, ("rows/0.0", "rows/1.0", "rows/2.0"))]
 
 
 @pytest.mark.parametrize(("epoch_s", "wanted"), [(1.0, 36.0), (0.5, 36.0), (10.0, 360.0)])

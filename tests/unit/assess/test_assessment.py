@@ -115,7 +115,7 @@ def test_advice_names_the_metric_that_decides():
     first = assess(campaign(), facts(), golden(), outcomes().items)[0]
     loud, quiet = (advise(first, first.case(name)) for name in ("loud", "quiet"))
     assert loud.verdict == "protect"
-    assert "its quality impact of 9.00 is the largest" in str(loud)
+    assert "its quality impact of 9.00 at the worst offset is the largest" in str(loud)
     assert "the longer it is out the more quality rises above the truth (correlation 1.00)" in str(loud)
     assert quiet.verdict == "candidate"
     assert "the output is right again as soon as it is back (after 2 sections)" in str(quiet)
@@ -147,7 +147,7 @@ def test_advice_says_so_where_an_impact_comes_from_sections_that_are_next_to_emp
         run["sum(x)"] = [100.0] * 11 + [0.1] + [100.0] * (SECTIONS - 12)
     first = assess(campaign(), facts(), thin, outcomes().items)[0]
     said = str(advise(first, first.case("loud")))
-    assert "its quality impact of 2,250,006.75 is the largest" in said
+    assert "its quality impact of 2,250,006.75 at the worst offset is the largest" in said
     assert "100% of that is 1 section in which golden scores next to nothing" in said
     quiet = str(advise(first, first.case("loud+quiet (replica, 1 s)")))
     assert "is less than 1% of the largest" in quiet and "next to nothing" not in quiet

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,9 @@ def test_a_campaign_survives_json_and_keeps_its_identity():
     other = Campaign.of(json.loads(json.dumps(one.document())))
     assert other == one
     assert other.identity == one.identity != campaign(seed=2).identity
+    apart = replace(one, cases=(replace(one.cases[0], at_once=True), *one.cases[1:]))
+    assert Campaign.of(json.loads(json.dumps(apart.document()))) == apart
+    assert apart.identity != one.identity
 
 
 def test_everything_wrong_with_a_campaign_is_said_at_once():
@@ -403,6 +407,16 @@ def test_an_outage_counts_the_targets_own_tuples_from_the_offset_on():
     graph, where = places()
     assert where.strike(graph, Case(("orders",)), offset=10, tuples=5) == (10, 14)
     assert where.strike(graph, Case(("alert",)), offset=10, tuples=5) == (10, 28)
+
+
+def test_whatever_fails_at_once_is_away_for_the_same_time():
+    graph, where = places()
+    for failing in (("orders",), ("alert",), ("large", "alert")):
+        case = Case(failing, at_once=True)
+        assert where.tempo_of(graph, case) == Tempo(100.0, 400.0)
+        assert where.strike(graph, case, offset=10, tuples=5) == (10, 14)
+        assert where.room(graph, case, tuples=5) == 96
+    assert where.count(graph, Case(("alert",), at_once=True)) == 25, "it has no more tuples to lose than before"
 
 
 def test_an_offset_past_the_end_and_an_outage_longer_than_the_trace_are_refused():

@@ -1,5 +1,6 @@
 """What `holdfast assess` makes of its options before and beside Spark."""
 
+import contextlib
 import json
 import os
 from types import SimpleNamespace
@@ -89,9 +90,17 @@ def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
     graph, places = rare_alerts()
     silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
     assert with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
-    assert "left out, because nothing reaches them on this trace: alert" in capsys.readouterr().err
+    assert "left out, because nothing reaches it on this trace: alert" in capsys.readouterr().err
     with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
         silent.strike(graph, Case(("alert",)), offset=5, tuples=1)
+
+
+def test_what_tuples_reach_and_none_leaves_is_said_to_put_nothing_out(capsys):
+    graph, places = rare_alerts()
+    silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
+    cases = [Case(("large",)), Case(("large",), failover_s=1.0)]
+    assert with_tuples(graph, cases, silent) == cases[:1]
+    assert "left out, because nothing leaves it on this trace: large (replica, 1 s)" in capsys.readouterr().err
 
 
 def test_what_does_not_lead_to_the_scored_sink_is_left_out_unless_it_was_asked_for(capsys):
@@ -250,14 +259,16 @@ def test_the_time_left_on_a_terminal_follows_from_the_first_step_on_and_falls_be
 def test_what_is_said_while_a_bar_is_shown_stands_on_a_line_of_its_own(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     reader, writer = os.openpty()
+    written = b""
     with os.fdopen(writer, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
         with shown() as told:
             told("reading", 0, 2)
             say("sections have 500 keys")
-        written = os.read(reader, 65536).decode()
-    os.close(reader)
-    before = written.partition("sections have 500 keys")[0]
+    with os.fdopen(reader, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # which is how a terminal ends
+        while chunk := screen.read(65536):
+            written += chunk
+    before = written.decode().partition("sections have 500 keys")[0]
     assert "0/2" in before and before.endswith("\x1b[2K")  # the line is wiped
 
 

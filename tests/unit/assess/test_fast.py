@@ -36,7 +36,7 @@ def setting(*, deterministic, span=1000):
 def obstacle_for(target, **changes):
     of = setting(**changes)
     fault = Loss(target=(target,), offset=0, tuples=1)
-    return obstacle(of, [course_of(of.graph, of.shapes, fault, "out")])
+    return obstacle(of, course_of(of.graph, of.shapes, fault, "out"))
 
 
 def test_what_follows_a_varying_arrival_order_shares_no_jobs_and_says_how_it_would():

@@ -1,12 +1,13 @@
 """The page of an advice: what it says, and that every figure leads to the trials that made it."""
 
 import re
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from holdfast.advise.advice import Advice, weigh
-from holdfast.advise.budget import Budget
+from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidate import Candidate
 from holdfast.advise.loss import alone, losses_of, protected_case
 from holdfast.advise.verify import Kill, Stated, Verified
@@ -19,7 +20,7 @@ from holdfast.assess.target import Choice
 from holdfast.report.advice import advice_page
 from holdfast.run.checkers import Verdict
 
-EVERYTHING = ("read<r>", "count", "idle")
+UNITS = {name: (name,) for name in ("read<r>", "count", "idle")}
 CHOICES = [Choice("read<r>", ("a source",)), Choice("count", ("stateful",)), Choice("idle", ("reads two streams",))]
 
 
@@ -30,9 +31,14 @@ def view(case, *impacts):
     return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 2, max(impacts), offsets, repeated, 1)
 
 
+def case_named(name):
+    target, replica, _ = name.partition(" (replica")
+    return Case(tuple(target.split("+")), 1.0 if replica else None)
+
+
 def tried(*views):
     subject = {"application": "line"}
-    cases = tuple(Case((each.case,)) for each in views)
+    cases = tuple(case_named(each.case) for each in views)
     settings = {"offsets": (1000, 2000), "outages_s": (8.0,), "paces": ("peak",), "repetitions": 2, "golden_runs": 2}
     campaign = Campaign(subject=subject, cases=cases, scores=("sum(x)",), sink="out", section=100, **settings)
     return campaign, Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False)
@@ -42,35 +48,58 @@ def tried(*views):
 def text():
     """Two plans of one replica each. Under the second, all that is left open is one operator, whose case both campaigns have."""
     first = tried(view("read<r>", 2.0, 4.0), view("count", 60.0, 30.0))
-    over = [view(protected_case(name, failover_s=1.0).name, 1.0, 0.5) for name in ("count", "read<r>")]
+    over = [view(protected_case((name,), failover_s=1.0).name, 1.0, 0.5) for name in ("count", "read<r>")]
     second = tried(*over, view("read<r>+idle", 2.5, 4.5), view("count", 61.0, 31.0))
     single = alone(CHOICES, losses_of(first[1].cases))
     measured = losses_of(second[1].cases)
     measured["count+idle"] = measured["count"]
     plans = [
-        weigh(Candidate(how, (who,)), single, measured, EVERYTHING, failover_s=1.0)
+        weigh(Candidate(how, (who,)), single, measured, units=UNITS, failover_s=1.0, completeness=0.25)
         for how, who in (("measured", "count"), ("of", "read<r>"))
     ]
     advice = Advice(
         application="line", budget=Budget(replicas=1), outage_s=8.0, failover_s=1.0, single=single, weighed=tuple(plans),
-        why=dict.fromkeys(EVERYTHING, "a < b"), cpu={"read<r>": 0.1, "count": 0.3}, tasks=dict.fromkeys(EVERYTHING, 1),
-        kept=frozenset({"measured", "of"}),
+        because=dict.fromkeys(UNITS, "a < b"), units=UNITS, kept=frozenset({"measured", "of"}), asked_ic=0.2,
+        prices=Prices(dict.fromkeys(UNITS, 1), {"read<r>": 0.1, "count": 0.3, "idle": 0.0}),
         failing_over={name: measured[f"{name} (replica, 1 s)"] for name in ("count", "read<r>")},
     )  # fmt: skip
     kills = (
-        Kill(("count",), 12.0, True, 8, 0, 1.0, Stated(True, 0.25, 0.5)),
-        Kill(("read<r>",), 20.0, True, 8, 2, 0.4, Stated(False, 0.25, 0.5)),
-        Kill(("idle",), float("inf"), False, 0, 0, None, Stated(False, 1.0, 1.0)),
+        Kill("count", 12.0, True, 8, 0, 1.0, Stated(True, 0.25, 0.5)),
+        Kill("read<r>", 20.0, True, 8, 2, 0.4, Stated(False, 0.25, 0.5)),
+        Kill("idle", None, False, 0, 0, None, Stated(False, 1.0, 1.0)),
     )
     verified = Verified(kills, (Verdict("nothing lost", True, "24 epochs of 1 sink"),))
     return advice_page(advice, {"single": first, "together-1": second}, ["strategy.json is an alternative."], verified)
 
 
 def test_it_says_what_to_protect_what_that_costs_and_what_is_left(text):
-    assert "<p>Protect count.</p>" in text
-    assert "That is 1 replica, 0.3 CPU seconds a second at average rates: 75% of what replicating everything takes." in text
+    assert "<p>Protect count. It is the plan by what was measured: of the" in text
+    assert "That is 1 replica, 0.3 CPU seconds a second at average rates: 75% of what replicating everything takes." in told(text)
+    assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (asked for: 0.2)." in told(text)
     assert "<p>strategy.json is an alternative.</p>" in text
-    assert "The next replica should be of read&lt;r&gt;, for 25% more of full replication's CPU." in text
+    assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in told(text)
+
+
+def test_what_it_says_first_is_what_the_plan_does(text):
+    why = {cells[0]: cells[3] for cells in rows_of(text) if len(cells) == 4 and cells[2] in ("yes", "no")}
+    assert why["count"].startswith("Protect it: on average over the offsets its failure costs 45 without a replica and 0.75 with")
+    assert why["count"].endswith("its replica takes 75% of full replication&#x27;s CPU. Measured: a &lt; b.")
+    assert why["read&lt;r&gt;"].startswith(
+        "Leave it without a replica: an internal completeness of 0.2 is kept without it, and its replica takes 25% of"
+    )
+    assert why["idle"].startswith("Leave it without a replica: no failure of it alone left a mark on the output. Measured: ")
+
+
+def test_costs_and_what_is_left_lead_to_what_made_them(text):
+    for figure in ("1", "0.3", "75%", "25%"):
+        assert f'<a href="#cost">{figure}</a>' in text
+    assert len(re.findall(r'<a href="#failing-alone">\d+\.\d%</a>', text)) == 2, "what is left now, and what would be next"
+    assert '<h2 id="cost">' in text and '<a href="descriptor.yaml">' in text
+
+
+def told(text):
+    """The text without its links."""
+    return re.sub(r"</?a[^>]*>", "", text)
 
 
 def rows_of(text):
@@ -80,12 +109,23 @@ def rows_of(text):
 def test_real_kills_stand_beside_what_the_trials_stated(text):
     kills = [cells for cells in rows_of(text) if len(cells) == 7]
     assert kills == [
-        ["count", "yes", "12", "0 of 8", "1", '<a href="#trials-2">0.25 to 0.5</a>', "yes"],
-        ["read&lt;r&gt;", "no", "20", "2 of 8", "0.4", '<a href="#trials-0">0.25 to 0.5</a>', "yes"],
-        ["idle", "no", "", "nobody noticed", "", "1 to 1", "shows nothing"],
+        ["count", "yes", "12", '<a href="verify/run/">0 of 8</a>', "1", '<a href="#trials-2">0.25 to 0.5</a>', "yes"],
+        ["read&lt;r&gt;", "no", "20", '<a href="verify/run/">2 of 8</a>', "0.4", '<a href="#trials-0">0.25 to 0.5</a>', "yes"],
+        ["idle", "no", "", "the run was over", "", "1 to 1", "shows nothing"],
     ]
-    assert "Real kills: the promise did NOT hold. The run can be looked at again: holdfast ui verify/run" in text
+    assert "Real kills: the promise did NOT hold. After a kill the output may be no further from" in text
+    assert "closer is no failure" in text and "The run can be looked at again: holdfast ui verify/run" in text
     assert "24 epochs of 1 sink" in text
+    assert "<p>Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up." in text
+
+
+def test_the_bars_stand_on_a_linear_axis_and_have_the_names_of_the_table(text):
+    svg = text.partition("<svg")[2].partition("</svg>")[0]
+    labels = [label.strip() for label in re.findall(r"<(?:text|tspan)[^>]*>([^<]+)<", svg)]
+    ticks = sorted({float(label) for label in labels if re.fullmatch(r"[\d.]+", label)})
+    assert ticks[0] == 0 and len(ticks) >= 4
+    assert {round(after - before, 9) for before, after in pairwise(ticks)} == {ticks[1]}, "as far apart as their values"
+    assert {"what was", "measured", "output fidelity", "(PPA)"} <= set(labels) and "of" not in labels
 
 
 def test_the_spread_over_seeds_leads_to_the_trials_that_were_furthest_apart(text):
@@ -96,7 +136,13 @@ def test_every_link_leads_to_one_place_of_the_page_or_to_a_folder_of_trials(text
     places = re.findall(r' id="([^"]+)"', text)
     assert len(places) == len(set(places))
     links = re.findall(r'href="([^"]+)"', text)
-    assert {link for link in links if not link.startswith("#")} == {"single/report.html", "together-1/report.html"}
+    assert {link for link in links if not link.startswith("#")} == {
+        "single/report.html",
+        "together-1/report.html",
+        "descriptor.yaml",
+        "topology.yaml",
+        "verify/run/",
+    }
     assert {link[1:] for link in links if link.startswith("#")} <= set(places)
 
 
@@ -110,11 +156,21 @@ def test_a_figure_leads_to_the_trials_that_it_was_computed_from(text):
         "read&lt;r&gt;+idle",
         "count",
     ]
-    lines = {cells[0]: cells for cells in rows_of(text) if len(cells) < 7}
-    assert lines["measured: the costliest failures (chosen)"][3] == '<a href="#trials-4">3.5</a> (2.5 to 4.5)'
+    lines = {cells[0]: cells for cells in rows_of(text.partition('id="cost"')[0]) if len(cells) < 7}
+    assert lines["what was measured (chosen)"][3] == '<a href="#trials-4">3.5</a> (2.5 to 4.5)'
     assert lines["output fidelity (PPA)"][3] == '<a href="#trials-5">46</a> (31 to 61)', "of the second campaign, not of the first"
     assert lines["count"][1:] == ['<a href="#trials-2">0.75</a> (0.5 to 1)', '<a href="#trials-1">45</a> (30 to 60)']
     assert lines["idle"][1:] == ["0 (0 to 0)", "0 (0 to 0)"], "there were no trials of what has no tuples to lose"
+
+
+def test_trials_are_headed_with_their_own_outage(text):
+    assert "count: 4,000 tuples lost (8 s at the peak rate)" in text
+    assert "count (replica, 1 s): 4,000 tuples lost (1 s at the peak rate)" in text
+
+
+def test_a_column_of_means_says_so(text):
+    assert "<th>mean impact when it fails alone</th>" in re.sub(r"<th[^>]*>", "<th>", text)
+    assert "in brackets the least and the greatest over the offsets that were tried, before them the mean." in told(text)
 
 
 def test_on_a_phone_every_cell_says_what_it_is(text):

@@ -4,8 +4,12 @@ import re
 
 import pytest
 
+from holdfast.cli.reproduce_laar_pipeline import _report as pipeline_report
+from holdfast.model.finding import Finding
 from holdfast.report.page import cards, page, table, verdicts
 from holdfast.report.plot import drawn, line_plot
+from holdfast.report.reproduction import embedded
+from holdfast.run.pipeline import Load, Seen
 
 
 def test_a_page_asks_for_nothing_from_elsewhere():
@@ -62,3 +66,13 @@ def test_two_plots_on_a_page_do_not_share_ids():
 def test_verdicts_are_true_false_or_unknown():
     text = verdicts([("a", True, "x"), ("b", False, "y"), ("c", None, "z")])
     assert all(f">{word}<" in text for word in ("true", "false", "unknown"))
+
+
+def test_the_report_of_all_tells_the_findings_of_the_pipeline_once_and_its_pictures_side_by_side(tmp_path):
+    seen = Seen("static", [4, 4, 8], [4, 4, 8], [0.5, 0.5, 0.5], cpu={"n1": [(0.0, 0.0), (3.0, 2.0)]})
+    found = Finding("it keeps up", "yes", "yes", True)
+    (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [found], Load(), 0.6))
+    (body,) = embedded(tmp_path, {})
+    assert "it keeps up" not in body  # told above, beside all others
+    assert "Two PEs of 0.1 s a tuple" in body
+    assert body.count("<div class=card>") == 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.compiled import compiled
+from holdfast.compiled import compiled, compiled_step
 from holdfast.plan.laar.instance import Floats
 from holdfast.plan.laar.tree import Trail, Tree
 
@@ -13,7 +13,7 @@ _CPU, _COMPL, _COST, _DOM = range(4)
 _DEPTH, _BASE, _NODES, _ENTERED = range(4)
 
 
-@compiled
+@compiled_step
 def _enter(tree: Tree, trail: Trail, v: int) -> None:
     """Begin level v: what arrives there, and its slots, emptiest host first."""
     c, i = tree.configuration[v], tree.pe[v]
@@ -47,7 +47,7 @@ def _back(tree: Tree, trail: Trail, v: int) -> None:
             trail.load[tree.configuration[v], tree.slot_host[v, s]] = trail.saved[v, s]
 
 
-@compiled
+@compiled_step
 def _overloads(tree: Tree, trail: Trail, v: int, value: int) -> bool:
     """Whether the value breaks Eq. 11 on one of its hosts."""
     if value > 0:
@@ -58,7 +58,7 @@ def _overloads(tree: Tree, trail: Trail, v: int, value: int) -> bool:
     return False
 
 
-@compiled
+@compiled_step
 def _put(tree: Tree, trail: Trail, v: int, value: int) -> None:
     """Load the hosts of level v with the replicas that the value activates."""
     c = tree.configuration[v]
@@ -69,7 +69,7 @@ def _put(tree: Tree, trail: Trail, v: int, value: int) -> None:
         trail.load[c, tree.slot_host[v, s]] = trail.saved[v, s] + tree.work[v] * tree.slot_count[v, s]
 
 
-@compiled
+@compiled_step
 def _leave(tree: Tree, trail: Trail, v: int) -> None:
     """Come back to level v from below.
 

@@ -27,6 +27,13 @@ class Replica(Part):
     why: str | None = None
 
 
+class Left(Part):
+    """A task without a replica, and why it has none."""
+
+    task: str
+    why: str
+
+
 class NextUnit(Part):
     """The least addition to the budget that buys anything."""
 
@@ -63,6 +70,7 @@ class PlanDocument(Document):
     bound: float | None = None
     proven: bool | None = None
     replicated: tuple[Replica, ...]
+    left: tuple[Left, ...] = ()
     next: NextUnit | None = None
     changes: Changes | None = None
 
