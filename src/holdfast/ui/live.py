@@ -241,7 +241,7 @@ class LiveScene:
             tasks = live.layout.tasks
             read = {maker for maker, _, _ in edges_of(tasks)}
             first = tuple(i for i, task in enumerate(tasks) if not task.reads and not task.shared)
-            last = tuple(i for i, task in enumerate(tasks) if task.name not in read)
+            last = tuple(i for i, task in enumerate(tasks) if task.name not in read and not task.shared)
             base = 0 if live.document.log is None else None
             self._watched[number] = _Watched(names, first, last, base=base)
         return self._watched[number]

@@ -43,6 +43,13 @@ class PastRun:
     def to_s(self) -> float:
         return self.events[-1].at_s + 1.0
 
+    @property
+    def opens_s(self) -> float:
+        """Seconds after its beginning from which there is something to see: the first output, or else the first epoch of any
+        task. Before that nodes start, which takes long and shows nothing."""
+        moments = (next((event.at_s for event in self.events if event.kind == kind), None) for kind in ("output", "commit"))
+        return next((at_s - self.from_s for at_s in moments if at_s is not None), 0.0)
+
 
 def read_run(folder: Path) -> PastRun:
     """The run of a folder: `--work` of `holdfast run`, or the orchestrator's below it. Raises HoldfastError."""

@@ -63,7 +63,8 @@ class Playback:
         self._advance()
 
     def hello(self) -> dict[str, Any]:
-        past = {"from_s": self.run.from_s, "to_s": self.run.to_s, "speed": self._speed, "playing": self._speed > 0}
+        run = self.run
+        past = {"from_s": run.from_s, "to_s": run.to_s, "opens_s": run.opens_s, "speed": self._speed, "playing": self._speed > 0}
         return {"version": version("holdfast"), "term": None, "faults": False, "past": past}
 
     def now_s(self) -> float:
@@ -156,7 +157,7 @@ class Playback:
     def _take(self, event: Event) -> None:
         about = event.about
         match event.kind:
-            case "commit":
+            case "commit" if about["quality"] != "absent":  # that is none of the task's own
                 name = self._makers.get((about["stream"], about["task"]))
                 if name is not None:
                     self._done(self._tasks[name], about, at_s=event.at_s - about["closed_s"])

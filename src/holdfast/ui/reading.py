@@ -17,7 +17,7 @@ from holdfast.ui.playback import Playback
 from holdfast.ui.plugin import FOLLOW, LOSS, followed, what_if
 
 PLAY = (
-    Query("at_s", "number", 0, 10**9, 0, "seconds after the run's beginning"),
+    Query("at_s", "number", 0, 10**9, None, "seconds after the run's beginning; without it the first output"),
     Query("speed", "number", 0, 1000, 1, "how many times faster than it was; 0 stands still"),
 )
 
@@ -41,13 +41,18 @@ class Reading:
         if asked.path["id"] != str(self.run.number):
             raise Refusal(404, f"this run has job {self.run.number} alone")
         job = self.run.job
-        scene = Playback(self.run, at_s=asked.query["at_s"], speed=0.0)
+        scene = Playback(self.run, at_s=self._moment(asked), speed=0.0)
         return Answer(what_if(scene, self.run.number, asked, contract=job.contract_of, policy=job.policy))
 
     async def _frames(self, asked: Asked) -> AsyncIterator[bytes]:
-        scene = Playback(self.run, at_s=asked.query["at_s"], speed=asked.query["speed"])
+        scene = Playback(self.run, at_s=self._moment(asked), speed=asked.query["speed"])
         async for frame in followed(scene, asked, over=lambda: False):
             yield frame
+
+    def _moment(self, asked: Asked) -> float:
+        """Where in the run it is asked for, in seconds after its beginning."""
+        at_s: float | None = asked.query["at_s"]
+        return self.run.opens_s if at_s is None else at_s
 
 
 def application(run: PastRun, token: str) -> Starlette:

@@ -40,6 +40,11 @@ def _of_plan(plan: PlanDocument, job: Job, tasks: Sequence[Task]) -> dict[str, A
         if replica.quality_without is not None:
             least = reason["quality_without"]
             reason["quality_without"] = replica.quality_without if least is None else min(least, replica.quality_without)
+    for left in plan.left:
+        name = home.get(left.task, left.task)
+        reason = reasons.setdefault(name, {"planned": False, "why": [], "quality_without": None})
+        if left.why not in reason["why"]:
+            reason["why"].append(left.why)
     said = f"{len(plan.replicated)} of a budget of {plan.budget} replicas, chosen by '{plan.planner}'{_worth(plan)}."
     document = _document("plan", said, job, tasks, reasons=reasons)
     document["quality"], document["objective"] = plan.quality, plan.objective
@@ -100,7 +105,7 @@ def _otherwise(task: Task, job: Job, kind: str) -> dict[str, Any]:
     elif task.replicas > 1:
         why = f"the job gives it {task.replicas} replicas"
     elif kind == "plan":
-        why = "one copy: the plan's budget went where a loss costs more"
+        why = "one copy: the plan has no replica of it"
     else:
         why = "one copy: nothing asks for more"
     return {"planned": False, "why": [why], "quality_without": None}

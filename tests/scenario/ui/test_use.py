@@ -74,6 +74,36 @@ def test_choosing_a_task_leaves_the_view_as_large_as_it_was(opened):
     assert opened.evaluate("() => holdfast.graph.fitted")
 
 
+def test_a_finger_moves_a_graph_that_is_zoomed_in_and_scrolls_the_page_otherwise(visit, script):
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=360, height=740, has_touch=True) as page:
+        page.locator("#task-2").wait_for(state="attached")
+        page.locator("#graph").scroll_into_view_if_needed()
+        fingers = page.context.new_cdp_session(page)
+        drawn = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(done), 100)))"
+
+        def drag() -> float:
+            """Move a finger down by 40 pixels; where the graph was before."""
+            page.evaluate(drawn)  # what the browser makes of a finger follows what it has drawn
+            box, before = page.locator("#graph").bounding_box(), page.evaluate("() => holdfast.graph.view.y")
+            x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+            fingers.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+            for step in range(1, 5):
+                fingers.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x, "y": y + 10 * step}]})
+            page.evaluate(drawn)
+            fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+            return before
+
+        before = drag()
+        assert page.evaluate("() => holdfast.graph.view.y") == before
+        page.click("#zoom-in")
+        page.locator("#graph.zoomed").wait_for()
+        assert page.evaluate("() => getComputedStyle(holdfast.graph.canvas).touchAction") == "none"
+        before = drag()
+        page.wait_for_function("(before) => Math.abs(holdfast.graph.view.y - before - 40) <= 1", arg=before)
+        page.click("#zoom-fit")
+        page.locator("#graph:not(.zoomed)").wait_for()
+
+
 def test_a_page_that_nobody_sees_lets_go_and_is_told_later_what_it_missed(opened, script):
     hidden = """(now) => { Object.defineProperty(document, 'hidden', { configurable: true, get: () => now });
         document.dispatchEvent(new Event('visibilitychange')) }"""
@@ -120,6 +150,59 @@ def test_outages_whose_words_would_meet_stand_in_rows_of_their_own(opened):
     rows = """(spans) => import('/ui/charts.js').then(({ pack }) =>
         pack(spans.map(([begins, ends]) => ({ begins, ends }))).map(([, row]) => row))"""
     assert opened.evaluate(rows, [[0, 100], [90, 300], [100, 150], [290, 400]]) == [0, 1, 0, 0]
+    assert opened.evaluate(rows, [[200, 300], [0, 150], [140, 210]]) == [0, 0, 1]
+
+
+WORDS = """() => {
+  const { fillText } = CanvasRenderingContext2D.prototype;
+  window.words = [];
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    const wide = this.measureText(text).width;
+    const begins = { left: x, center: x - wide / 2, right: x - wide }[this.textAlign];
+    if (this.canvas.id === "c-line") window.words.push([text, begins, y, wide]);
+    return fillText.call(this, text, x, y);
+  };
+}"""
+
+
+def happened(number, at_s, kind, text, *, replica=None, state=None):
+    data = {"state": state} if state else {}
+    return {"number": number, "at_s": at_s, "kind": kind, "text": text, "job": 1, "node": "n1", "replica": replica, "data": data}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_words_of_the_time_line_are_all_there_and_none_stands_on_another(visit, script, width):
+    faults = [happened(k, 990.0 + k, "fault", f"crash of PE number-{k}") for k in (1, 2, 3)]
+    lost = [happened(4 + k, 994.0, "replica", "lost", replica=f"1:pe-{k}/0.0", state="lost") for k in range(9)]
+    back = [happened(13 + k, 995.0 + k / 10, "replica", "running", replica=f"1:pe-{k}/0.0", state="running") for k in range(9)]
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=width) as page:
+        page.locator("#task-2").wait_for(state="attached")
+        page.locator("#c-line").scroll_into_view_if_needed()
+        page.evaluate(WORDS)
+        script.say(events=[*faults, *lost, *back])
+        page.wait_for_function("() => window.words.some(([text]) => text.includes('more, in the list'))")
+        page.evaluate("() => { window.words = []; holdfast.charts.draw(); }")
+        words = page.evaluate("() => window.words")
+        inside = page.evaluate("() => document.getElementById('c-line').clientWidth")
+    said = [text for text, *_ in words]
+    assert {f"crash of PE number-{k}" for k in (1, 2, 3)} <= set(said)
+    shown, hidden = sum(" back after " in text for text in said), int(next(t for t in said if "more" in t).split()[1])
+    assert shown >= 2 and shown + hidden == 9
+    assert all(x >= 0 and x + wide <= inside for _, x, _, wide in words)
+    for k, (text, x, y, wide) in enumerate(words):
+        for other, left, line, long in words[k + 1 :]:
+            assert abs(y - line) >= 10 or x + wide <= left or left + long <= x, f"'{text}' stands on '{other}'"
+
+
+def test_on_a_phone_the_reasons_of_a_plan_have_the_width_of_the_page(visit, script):
+    reason = {"planned": True, "why": ["losing it costs more than losing any other"], "quality_without": 0.5}
+    script.begins["picture"]["tasks"][1]["reason"] = reason
+    script.begins["picture"]["plan"]["quality"] = 0.9
+    with visit(f"{script.url}#token={SCRIPT['TOKEN']}", width=390, height=844) as page:
+        why = page.locator("#plan td", has_text="losing it costs more")
+        why.scroll_into_view_if_needed()
+        assert why.bounding_box()["width"] > 0.9 * page.locator("#plan").bounding_box()["width"]
+        page.locator("#plan td", has_text="0.500").wait_for()
 
 
 def test_tasks_are_found_by_quality_and_node_as_well_and_as_they_change(opened, script):
@@ -156,6 +239,9 @@ def test_a_job_that_went_while_the_page_was_away_is_no_longer_said_to_run(opened
     script.drop()
     opened.locator("#job-state", has_text="ended").wait_for()
     assert opened.locator("#job option:checked").inner_text() == "scripted · job 1"
+    opened.locator("#task-1").click()
+    opened.locator("#detail", has_text="Its job has ended: nothing would follow.").wait_for()
+    assert opened.get_by_role("button", name="Kill mean/0 on n1").is_disabled()
     script.begins = first("in", "mean", "out")
     script.drop()
     opened.locator("#job-state", has_text="running").wait_for()

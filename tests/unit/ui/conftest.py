@@ -75,6 +75,7 @@ def _events():
             yield closed + late_s, "commit", _commit(stream, epoch, "first", "exact", closed)
         yield closed + 0.5, "output", _output(epoch, "first", "absent" if gap else "exact")
         if gap:
+            yield closed + 0.4, "commit", _commit("index", epoch, "first", "absent", closed)
             yield 13.0, "commit", _commit("index", epoch, "final", "exact", closed)
             yield 13.5, "output", _output(epoch, "final", "exact")
 

@@ -108,6 +108,23 @@ def test_what_would_have_followed_is_answered_for_the_moment_shown(past):
     assert two.json()["error"] == "wanted one of 'node', 'task' and 'replica'; give the one whose loss is meant"
 
 
+def test_a_run_is_played_from_its_first_output_on_unless_another_moment_is_asked_for(past):
+    run = read_run(past)
+
+    async def told():
+        transport = httpx.ASGITransport(application(run, "secret"))
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as http:
+            return await http.get("/v1/feed", headers={"authorization": "Bearer secret"})
+
+    first = json.loads(asyncio.run(told()).text.split("\n\n")[0].removeprefix("data: "))
+    assert first["hello"]["past"]["opens_s"] == run.opens_s > 0
+    assert first["at_s"] >= run.from_s + run.opens_s
+    assert first["tasks"]["3"][2] is not None, "the sink has put out an epoch"
+    silent = replace(run, events=[event for event in run.events if event.kind != "output"])
+    assert 0 < silent.opens_s <= run.opens_s
+    assert replace(run, events=[event for event in run.events if event.kind == "host"]).opens_s == 0.0
+
+
 def test_a_folder_without_a_run_says_what_is_wanted(tmp_path):
     with pytest.raises(HoldfastError, match="holds no run; give the --work folder of 'holdfast run'"):
         read_run(tmp_path)

@@ -3,7 +3,7 @@
 import { FONT, colours, onTheme, sharp } from "./theme.js";
 import { clock, count, say, seconds } from "./words.js";
 
-const LEFT = 4, RIGHT = 6, TOP = 6, BOTTOM = 17;
+const LEFT = 4, RIGHT = 6, TOP = 6, BOTTOM = 17, LANES = 36, LANE = 16;
 
 export class Charts {
   constructor(store) {
@@ -24,7 +24,7 @@ export class Charts {
   range() {
     const past = this.store.hello?.past;
     const end = this.store.now(), begin = this.store.samples[0]?.[0] ?? end - 60;
-    const from = past ? Math.max(past.from_s, end - this.span) : Math.max(end - this.span, Math.min(begin, end - 60));
+    const from = past ? Math.max(opening(past, end), end - this.span) : Math.max(end - this.span, Math.min(begin, end - 60));
     return [from, Math.max(end, from + 10)];
   }
 
@@ -50,6 +50,11 @@ export class Charts {
   draw() {
     for (const chart of this.list) chart.draw();
   }
+}
+
+// Where the time axis of a run that is over begins: shortly before its first output, unless what was before that is looked at.
+function opening({ from_s, opens_s }, end) {
+  return end < from_s + opens_s ? from_s : from_s + Math.max(0, opens_s - 5);
 }
 
 function cpu(samples) {
@@ -78,7 +83,7 @@ class Base {
 
   begin() {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    if (!width || !this.seen) return null;
+    if (!width || !this.seen || !this.store.hello) return null;
     const context = sharp(this.canvas, width, height);
     context.clearRect(0, 0, width, height);
     const [from, to] = this.charts.range();
@@ -146,9 +151,6 @@ class Chart extends Base {
       context.moveTo(LEFT, y(most * share));
       context.lineTo(width - RIGHT, y(most * share));
       context.stroke();
-      if (!share || !samples.length) continue;
-      context.fillStyle = colours.faint;
-      context.fillText(this.unit(most * share), LEFT, y(most * share) - 3);
     }
     if (!series.some(([, , values]) => values.some((value) => value !== null))) {
       context.fillStyle = colours.faint;
@@ -164,6 +166,7 @@ class Chart extends Base {
       const last = values.findLast((value) => value !== null);
       if (name && last !== undefined) ends.push([name, y(last), colours[colour]]);
     });
+    if (samples.length) for (const share of [0.5, 1]) write(context, this.unit(most * share), LEFT, y(most * share) - 3, colours.faint);
     label(context, ends, width - RIGHT - 2);
     if (this.charts.hover !== null) this.pointed(frame, samples, series, y);
   }
@@ -234,11 +237,20 @@ function label(context, ends, right) {
   let ceiling = context.canvas.clientHeight - BOTTOM + 8;
   for (const [name, y, colour] of ends.sort((a, b) => b[1] - a[1])) {
     const at = Math.min(y - 4, ceiling - 11);
-    context.fillStyle = colour;
-    context.fillText(name, right, at);
+    write(context, name, right, at, colour);
     ceiling = at;
   }
   context.textAlign = "left";
+}
+
+// Words that can be read whatever they stand on.
+function write(context, text, x, y, colour) {
+  context.strokeStyle = colours.card;
+  context.lineWidth = 3;
+  context.lineJoin = "round";
+  context.strokeText(text, x, y);
+  context.fillStyle = colour;
+  context.fillText(text, x, y);
 }
 
 function nice(value) {
@@ -255,33 +267,59 @@ class Line extends Base {
     this.tell();
     const frame = this.begin();
     if (!frame) return;
-    const { context, width, height, from, to, x } = frame;
+    const { context, height, from, to } = frame;
     this.ribbon(frame);
     this.axis(frame);
     this.strikes(frame);
-    const recent = this.store.outages.filter((outage) => (outage.to ?? to) >= from);
-    const bars = recent.map((outage) => {
-      const left = x(Math.max(from, outage.from)), right = Math.max(left + 4, x(outage.to ?? to));
-      const text = `${outage.name} ${outage.to ? `back after ${seconds(outage.to - outage.from)}` : "down"}`;
-      const wide = context.measureText(text).width, after = right + 6 + wide < width;
-      return { outage, left, right, text, after, begins: after ? left : left - wide - 12, ends: after ? right + wide + 18 : right + 6 };
-    });
-    const room = Math.floor((height - BOTTOM - 42) / 17);
-    for (const [bar, lane] of pack(bars)) {
-      if (lane >= room) continue;
-      const top = 42 + lane * 17;
+    const faults = this.store.faults.filter((fault) => fault.at >= from).map((fault) => this.fault(frame, fault));
+    const outages = this.store.outages.filter((outage) => (outage.to ?? to) >= from).map((outage) => this.outage(frame, outage));
+    const room = Math.floor((height - BOTTOM - LANES) / LANE);
+    const packed = pack([...faults, ...outages]);
+    const most = packed.some(([, lane]) => lane >= room) ? room - 1 : room;  // the last lane says what there was no room for
+    for (const [mark, lane] of packed) if (lane < most) mark.draw(LANES + lane * LANE);
+    const hidden = packed.filter(([, lane]) => lane >= most).length;
+    if (hidden) write(context, `and ${hidden} more, in the list of what happened`, LEFT, LANES + most * LANE + 10, colours.soft);
+  }
+
+  // A fault: a triangle below the ribbon, and its words in a lane.
+  fault({ context, width, x }, { at, text }) {
+    const px = x(at), font = `600 10.5px ${FONT}`;
+    context.fillStyle = colours.absent;
+    context.beginPath();
+    context.moveTo(px - 6, 21);
+    context.lineTo(px + 6, 21);
+    context.lineTo(px, 31);
+    context.fill();
+    context.save();
+    context.font = font;
+    const wide = context.measureText(text).width;
+    context.restore();
+    const left = Math.max(LEFT, Math.min(px + 5, width - RIGHT - wide));
+    const draw = (top) => {
+      context.save();
+      context.font = font;
+      write(context, text, left, top + 10, colours["absent-text"]);
+      context.restore();
+    };
+    return { begins: Math.min(left, px) - 3, ends: left + wide + 8, draw };
+  }
+
+  // An outage: a bar with its words behind it, before it, or on it, where there is room.
+  outage({ context, width, from, to, x }, outage) {
+    const left = x(Math.max(from, outage.from)), right = Math.max(left + 4, x(outage.to ?? to));
+    const text = `${outage.name} ${outage.to ? `back after ${seconds(outage.to - outage.from)}` : "down"}`;
+    const wide = context.measureText(text).width;
+    const at = [right + 5, left - 5 - wide].find((place) => place >= LEFT && place + wide <= width - RIGHT) ?? Math.max(LEFT, Math.min(left + 5, width - RIGHT - wide));
+    const draw = (top) => {
       context.fillStyle = colours.absent;
-      context.globalAlpha = bar.outage.to ? 0.55 : 0.95;
+      context.globalAlpha = outage.to ? 0.55 : 0.95;
       context.beginPath();
-      context.roundRect(bar.left, top, bar.right - bar.left, 12, 4);
+      context.roundRect(left, top, right - left, 12, 4);
       context.fill();
       context.globalAlpha = 1;
-      context.fillStyle = colours.ink;
-      context.textAlign = bar.after ? "left" : "right";
-      context.fillText(bar.text, bar.after ? bar.right + 5 : bar.left - 5, top + 10);
-      context.textAlign = "left";
-    }
-    this.faults(frame);
+      write(context, text, at, top + 10, colours.ink);
+    };
+    return { begins: Math.min(left, at) - 6, ends: Math.max(right, at + wide) + 8, draw };
   }
 
   tell() {
@@ -301,36 +339,15 @@ class Line extends Base {
       context.fillRect(x(Math.max(at, from)), 4 + low, Math.max(1, x(Math.min(next, at + 4)) - x(Math.max(at, from)) + 0.6), 12 - low);
     }
   }
-
-  faults({ context, from, x, width }) {
-    context.font = `600 10.5px ${FONT}`;
-    let last = -Infinity;
-    for (const fault of this.store.faults) {
-      if (fault.at < from) continue;
-      const px = x(fault.at);
-      context.fillStyle = colours.absent;
-      context.beginPath();
-      context.moveTo(px - 6, 21);
-      context.lineTo(px + 6, 21);
-      context.lineTo(px, 31);
-      context.fill();
-      const wide = context.measureText(fault.text).width;
-      const left = px + 10 + wide < width ? px + 10 : px - 10 - wide;
-      if (left < last) continue;
-      context.fillStyle = colours["absent-text"];
-      context.fillText(fault.text, left, 31);
-      last = left + wide + 8;
-    }
-  }
 }
 
-// Bars in as few rows as fit, each with room for its words.
-export function pack(bars) {
-  const ends = [];
-  return bars.map((bar) => {
-    let lane = ends.findIndex((end) => end <= bar.begins);
-    if (lane < 0) lane = ends.length;
-    ends[lane] = bar.ends;
-    return [bar, lane];
+// What has a beginning and an end in as few lanes as fit, each in the first where it meets nothing.
+export function pack(marks) {
+  const lanes = [];
+  return marks.map((mark) => {
+    let lane = lanes.findIndex((held) => held.every((other) => other.ends <= mark.begins || mark.ends <= other.begins));
+    if (lane < 0) lane = lanes.push([]) - 1;
+    lanes[lane].push(mark);
+    return [mark, lane];
   });
 }

@@ -99,7 +99,7 @@ export class Detail {
         element("b", {}, node), element("span", { class: `state ${state}` }, state),
         element("span", { class: "note" }, `${role}${active ? "" : ", inactive"}${incarnation > 1 ? `, start ${incarnation}` : ""}`),
         element("span", { class: "grow" }),
-        element("button", { type: "button", class: "danger", "aria-label": `Kill ${task.name} on ${node}`, "data-key": `kill ${key}`, disabled: !this.store.hello?.faults || DEAD.has(state), onclick: () => this.strike("crash-pe", { replica: key }) }, "kill")),
+        element("button", { type: "button", class: "danger", "aria-label": `Kill ${task.name} on ${node}`, "data-key": `kill ${key}`, disabled: !this.store.hello?.faults || this.store.gone || DEAD.has(state), onclick: () => this.strike("crash-pe", { replica: key }) }, "kill")),
       element("p", { class: "note" }, [live === null ? null : `epoch ${live}`, lag ? `${seconds(lag)} behind` : null, failures ? `${failures} failures in a row` : null].filter(Boolean).join(" · ")),
       error ? element("p", { class: "wrong" }, error) : null,
       answer ? element("p", { class: "note" }, `Without it: ${brief(answer)}`) : null);
@@ -119,7 +119,7 @@ export class Detail {
 
   without(task) {
     const answer = this.foreseen.get(`task:${task.name}`);
-    return answer ? saying(answer) : element("p", { class: "note" }, "…");
+    return answer ? saying(answer) : element("p", { class: "note" }, this.store.gone ? "Its job has ended: nothing would follow." : "…");
   }
 }
 

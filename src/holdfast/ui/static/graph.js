@@ -88,6 +88,9 @@ export class Graph {
     this.wake();
   }
 
+  // Larger than it fits: then a finger moves the graph, and otherwise it scrolls the page.
+  get zoomed() { return this.view.scale > 1.001 * this.least; }
+
   zoom(by, x = this.width / 2, y = this.height / 2) {
     const { view } = this;
     const scale = Math.min(3, Math.max(Math.min(0.15, this.least), view.scale * by));
@@ -170,6 +173,7 @@ export class Graph {
       context.font = `600 ${Math.max(11, 11 / view.scale)}px ${FONT}`;
       for (const label of places.labels) context.fillText(label.text, label.x, label.y);
     }
+    this.canvas.classList.toggle("zoomed", this.zoomed);
     this.whole = false;
   }
 
@@ -340,7 +344,7 @@ export class Graph {
   listen() {
     const { canvas } = this;
     let from = null;
-    canvas.addEventListener("pointerdown", (event) => { from = { x: event.offsetX, y: event.offsetY, view: { ...this.view }, moved: false }; });
+    canvas.addEventListener("pointerdown", (event) => { from = { x: event.offsetX, y: event.offsetY, view: { ...this.view }, both: event.pointerType !== "touch" || this.zoomed, moved: false }; });
     canvas.addEventListener("pointermove", (event) => {
       if (!from) {
         canvas.classList.toggle("over", this.at(event.offsetX, event.offsetY) >= 0);
@@ -351,7 +355,7 @@ export class Graph {
       if (!from.moved) canvas.setPointerCapture(event.pointerId), canvas.classList.add("drag");
       from.moved = true;
       this.view.x = from.view.x + dx;
-      if (event.pointerType !== "touch") this.view.y = from.view.y + dy;
+      if (from.both) this.view.y = from.view.y + dy;
       this.fitted = false;
       this.whole = true;
       this.wake();

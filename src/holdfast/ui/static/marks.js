@@ -13,7 +13,7 @@ export function said(task, row) {
   if (state === "idle") return "idle";
   const parts = live === null ? [] : [`epoch ${live}`];
   if (lag > 0.05) parts.push(`${seconds(lag)} late`);
-  else if (rate !== null) parts.push(`${count(rate)} rows/s`);
+  else if (rate !== null) parts.push(`${count(rate)}/s`);
   return state === "finished" ? `finished · ${parts[0] ?? ""}` : parts.join(" · ") || state;
 }
 

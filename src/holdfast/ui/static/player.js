@@ -35,10 +35,14 @@ export class Player {
   }
 
   toggle() {
-    const past = this.store.hello.past;
-    const at = this.store.now() - past.from_s;
-    this.playing = !this.playing;
-    this.go(this.playing && at >= past.to_s - past.from_s - 0.5 ? 0 : at);
+    const { from_s, opens_s } = this.store.hello.past;
+    this.playing = this.over() || !this.playing;
+    this.go(this.over() ? opens_s : this.store.now() - from_s);
+  }
+
+  // Whether the end is shown: from there it is played once more.
+  over() {
+    return this.store.now() >= this.store.hello.past.to_s - 0.5;
   }
 
   show() {
@@ -49,7 +53,7 @@ export class Player {
     this.seek.max = long.toFixed(1);
     if (!this.held) this.seek.value = (this.store.now() - past.from_s).toFixed(1);
     document.getElementById("seek-said").textContent = `${span(Number(this.seek.value))} of ${span(long)}`;
-    const said = this.playing ? "❚❚" : "▶";
-    if (this.play.textContent !== said) this.play.textContent = said, this.play.setAttribute("aria-label", this.playing ? "Pause" : "Play");
+    const goes = this.playing && !this.over(), said = goes ? "❚❚" : "▶";
+    if (this.play.textContent !== said) this.play.textContent = said, this.play.setAttribute("aria-label", goes ? "Pause" : "Play");
   }
 }
