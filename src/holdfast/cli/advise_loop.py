@@ -1,6 +1,7 @@
 """The loop of an advice: assess, plan, assess again with the plan in place."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,17 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.advise.advice import Advice, Weighed
-    from holdfast.advise.budget import Budget
+    from holdfast.advise.budget import Budget, Prices
     from holdfast.advise.candidate import Candidate
     from holdfast.advise.loss import Loss
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.case import Case
     from holdfast.assess.setting import Setting
-    from holdfast.assess.target import Choice
     from holdfast.model.topology import Topology
+
+    Tried = dict[str, tuple[Campaign, Assessment]]
+    """The campaigns behind an advice, that without and that with plans in place, by their folders."""
 
 SINGLE, TOGETHER = "assessment", "with-plan"
 HALF = "50%"
@@ -27,31 +30,25 @@ HALF = "50%"
 
 
 class Loop:
-    """Assess, plan, assess again."""
+    """Assess, plan, assess again. What fails and is protected is a source, or a PE with all its operators."""
 
     def __init__(
-        self,
-        setting: "Setting",
-        subject: dict[str, Any],
-        choices: "Sequence[Choice]",
-        topology: "Topology",
-        options: dict[str, Any],
-        out: Path,
+        self, setting: "Setting", subject: dict[str, Any], topology: "Topology", options: dict[str, Any], out: Path
     ) -> None:
-        from holdfast.advise.candidate import whole_operators
+        from holdfast.advise.unit import choices_of, tasks_of, units_of, whole_units
 
-        self.setting, self.subject, self.choices, self.options, self.out = setting, subject, choices, options, out
-        self.tasks = {name: operator.parallelism for name, operator in topology.operators.items()}
-        self.topology = whole_operators(topology)
-        self.everything = tuple(name for name in setting.graph.order if name in self.topology.operators)
+        self.setting, self.subject, self.options, self.out = setting, subject, options, out
+        self.units, self.choices = units_of(setting.graph), choices_of(setting.graph)
+        self.tasks, self.topology = tasks_of(setting.graph), whole_units(topology, setting.graph)
         self.failover_s: float = setting.app.epoch_s if options["failover_s"] is None else options["failover_s"]
 
-    def run(self, cpu: dict[str, float]) -> "tuple[Advice, dict[str, tuple[Campaign, Assessment]]]":
-        """Assess, plan and assess again, with more and more replicas where a share of the loss is to be kept."""
-        from holdfast.advise.advice import Advice, reasons, weigh
-        from holdfast.advise.budget import Budget
+    def run(self, cpu: Mapping[str, float]) -> "tuple[Advice, Tried]":
+        """Assess, plan and assess again, with more and more replicas where a share of the loss is to be kept.
+
+        Raises HoldfastError for a share that not even a replica of everything keeps, which is tried first.
+        """
+        from holdfast.advise.budget import Budget, Prices
         from holdfast.advise.candidate import candidates
-        from holdfast.advise.loss import losses_of, protected_case
 
         first, assessed, single = self.singles()
         impact = {name: loss.mean for name, loss in single.items()}
@@ -60,40 +57,89 @@ class Loop:
                 "no failure left a mark on the output: no section of it was more than 3 % off at any offset, so nothing needs a "
                 "replica; longer outages (--outage) may show more"
             )
-        budget = self._budget(cpu)
-        while True:
-            plans = candidates(self.topology, impact, budget, cpu)
-            folder = f"{TOGETHER}-{budget.name}"
-            second, again = self.assessed(self._cases(plans, impact), folder, offsets=first.offsets)
-            measured = losses_of(again.cases)
-            weighed = tuple(weigh(plan, single, measured, self.everything, failover_s=self.failover_s) for plan in plans)
-            over = {name: protected_case(name, failover_s=self.failover_s).name for name in self.everything}
-            advice = Advice(
-                application=self.setting.app.name,
-                budget=budget,
-                outage_s=first.outages_s[-1],
-                failover_s=self.failover_s,
-                single=single,
-                weighed=weighed,
-                why=reasons(assessed, self.choices),
-                cpu=cpu,
-                tasks=self.tasks,
-                kept=self._kept(weighed, single),
-                failing_over={name: measured[case] for name, case in over.items() if case in measured},
-            )
-            if advice.kept:
-                return advice, {SINGLE: (first, assessed), folder: (second, again)}
-            if budget.replicas == len(self.everything):
-                best = min(each.single.mean for each in weighed) / advice.unprotected.mean
-                raise HoldfastError(
-                    f"--loss: even with a replica of everything {best:.1%} of the loss under single failures is left, which is the "
-                    f"best there is; wanted {self.options['loss']:.1%} (a shorter --failover leaves less)"
-                )
-            budget = Budget(replicas=(budget.replicas or 0) + 1)
+        prices = Prices(self.tasks, cpu)
 
-    def _kept(self, weighed: "Sequence[Weighed]", single: "dict[str, Loss]") -> frozenset[str]:
-        """The objectives whose plans keep what was asked for: a completeness, a share of the loss; without either, all."""
+        def attempt(budget: "Budget", plans: "Sequence[Candidate]") -> "tuple[Advice, Tried]":
+            over, folder = self._failing_over(plans, impact), f"{TOGETHER}-{budget.name}"
+            tried = {SINGLE: (first, assessed), folder: self.assessed(self._cases(plans, over), folder, fitting=first)}
+            return self._advised(budget, plans, prices, single=single, over=over, tried=tried), tried
+
+        if self.options["loss"] is not None:
+            everything = Budget(replicas=sum(self.tasks.values()))
+            _require_kept(attempt(everything, candidates(self.topology, impact, everything, prices))[0])
+        attempts = (attempt(budget, plans) for budget, plans in self._plans(impact, prices))
+        return next((advice, tried) for advice, tried in attempts if advice.kept)
+
+    def _advised(
+        self,
+        budget: "Budget",
+        plans: "Sequence[Candidate]",
+        prices: "Prices",
+        *,
+        single: "Mapping[str, Loss]",
+        over: "Mapping[str, Case]",
+        tried: "Tried",
+    ) -> "Advice":
+        """What the trials with plans in place make of a budget."""
+        from holdfast.advise.advice import Advice, reasons
+        from holdfast.advise.loss import found, losses_of
+
+        (first, assessed), (_, again) = tried.values()
+        measured = losses_of(again.cases)
+        weighed = tuple(self._weighed(plan, single, measured) for plan in plans)
+        return Advice(
+            application=self.setting.app.name,
+            budget=budget,
+            outage_s=first.outages_s[-1],
+            failover_s=self.failover_s,
+            single=single,
+            weighed=weighed,
+            because=reasons(assessed, self.choices),
+            prices=prices,
+            units=self.units,
+            kept=self._kept(weighed, single),
+            failing_over={name: found(case.name, measured) for name, case in over.items()},
+            asked_ic=self.options["ic"],
+            asked_loss=self.options["loss"],
+        )
+
+    def _plans(self, impact: Mapping[str, float], prices: "Prices") -> "Iterator[tuple[Budget, list[Candidate]]]":
+        """The plans of every budget to try; a budget that buys nothing else than the one before is left out."""
+        from holdfast.advise.candidate import candidates
+
+        before = None
+        for budget in self._budgets(impact, prices):
+            plans = candidates(self.topology, impact, budget, prices)
+            if plans != before:
+                yield budget, plans
+            before = plans
+
+    def _budgets(self, impact: Mapping[str, float], prices: "Prices") -> "Iterator[Budget]":
+        """The budget that was given, the least that keeps the completeness asked for, or all from the least that protects
+        anything whose failure shows."""
+        from holdfast.advise.budget import Budget
+        from holdfast.advise.candidate import least_budget
+
+        if self.options["ic"] is not None:
+            yield Budget(replicas=least_budget(self.topology, self.options["ic"], self.tasks))
+        elif self.options["loss"] is not None:
+            least = min(self.tasks[name] for name in impact if impact[name] > 0)
+            yield from (Budget(replicas=replicas) for replicas in range(least, sum(self.tasks.values()) + 1))
+        else:
+            budget = Budget.of(self.options["budget"] or HALF)
+            budget.check(prices)
+            budget.check_worth(impact, prices)
+            yield budget
+
+    def _weighed(self, plan: "Candidate", single: "Mapping[str, Loss]", measured: "Mapping[str, Loss]") -> "Weighed":
+        from holdfast.advise.advice import weigh
         from holdfast.advise.candidate import completeness
+
+        kept = completeness(self.topology, plan.protected)
+        return weigh(plan, single, measured, units=self.units, failover_s=self.failover_s, completeness=kept)
+
+    def _kept(self, weighed: "Sequence[Weighed]", single: "Mapping[str, Loss]") -> frozenset[str]:
+        """The objectives whose plans keep what was asked for: a completeness, a share of the loss; without either, all."""
         from holdfast.advise.loss import Expected
 
         ic, loss = self.options["ic"], self.options["loss"]
@@ -101,72 +147,89 @@ class Loop:
         return frozenset(
             each.candidate.objective
             for each in weighed
-            if (ic is None or completeness(self.topology, each.candidate.protected) >= ic - 1e-9)
-            and (loss is None or each.single.mean <= loss * before)
+            if (ic is None or each.completeness >= ic - 1e-9) and (loss is None or each.single.mean <= loss * before)
         )
 
     def singles(self) -> "tuple[Campaign, Assessment, dict[str, Loss]]":
-        """What each source and operator costs when it fails alone, with the assessment that says so."""
-        from holdfast.advise.loss import alone, losses_of
+        """What each source and PE costs when it fails alone, with the assessment that says so.
+
+        It is tried at offsets that leave room for failing over, and for everything failing at once, so that all can be compared.
+        """
+        from holdfast.advise.loss import alone, losses_of, protected_case, together_case
         from holdfast.assess.case import Case
 
-        cases = [Case((choice.name,)) for choice in self.choices if choice.chosen]
-        campaign, assessed = self.assessed(cases, SINGLE, offsets=())
+        cases = [Case(self.units[choice.name]) for choice in self.choices if choice.chosen]
+        others = [protected_case(target, failover_s=self.failover_s) for target in self.units.values()]
+        others.append(together_case(self.units, (), failover_s=self.failover_s))
+        fitting = campaign_of(self.setting, [*cases, *others], self.subject, self._wanted(SINGLE))
+        campaign, assessed = self.assessed([case for case in fitting.cases if case in cases], SINGLE, fitting=fitting)
         return campaign, assessed, alone(self.choices, losses_of(assessed.cases))
 
-    def _budget(self, cpu: dict[str, float]) -> "Budget":
-        """The budget that was given, the least that keeps the completeness asked for, or where to begin to look."""
-        from holdfast.advise.budget import Budget
-        from holdfast.advise.candidate import least_budget
+    def _failing_over(self, plans: "Sequence[Candidate]", impact: Mapping[str, float]) -> "dict[str, Case]":
+        """The failure of everything that a plan protects, and of what it would protect next, with a replica in place."""
+        from holdfast.advise.budget import ranked
+        from holdfast.advise.loss import protected_case
 
-        if self.options["ic"] is not None:
-            return Budget(replicas=least_budget(self.topology, self.options["ic"]))
-        if self.options["loss"] is not None:
-            return Budget(replicas=1)
-        budget = Budget.of(self.options["budget"] or HALF)
-        budget.check(cpu)
-        return budget
-
-    def _cases(self, plans: "Sequence[Candidate]", impact: dict[str, float]) -> "list[Case]":
-        """Every protected operator failing over, the one that each plan would protect next as well, and for every plan all that it
-        leaves open failing at once."""
-        from holdfast.advise.loss import protected_case, together_case
-
-        ranking = sorted(self.everything, key=lambda name: (-impact[name], name))
+        ranking = ranked(self.units, impact)
         held = {name for plan in plans for name in plan.protected}
         held |= {name for plan in plans for name in [each for each in ranking if each not in plan.protected][:1]}
-        cases = [protected_case(name, failover_s=self.failover_s) for name in sorted(held, key=self.everything.index)]
-        for plan in plans:
-            open_ = tuple(name for name in self.everything if name not in plan.protected)
-            cases.append(together_case(open_, self.everything, failover_s=self.failover_s))
-        return list(dict.fromkeys(cases))
+        return {name: protected_case(target, failover_s=self.failover_s) for name, target in self.units.items() if name in held}
 
-    def assessed(self, cases: "Sequence[Case]", folder: str, *, offsets: tuple[int, ...]) -> "tuple[Campaign, Assessment]":
-        """Try these cases in a folder of their own, or read what was tried there."""
+    def _cases(self, plans: "Sequence[Candidate]", over: "Mapping[str, Case]") -> "list[Case]":
+        """All failing over one by one, and for every plan all that it leaves open failing at once."""
+        from holdfast.advise.loss import together_case
+
+        together = [together_case(self.units, plan.protected, failover_s=self.failover_s) for plan in plans]
+        return list(dict.fromkeys([*over.values(), *together]))
+
+    def assessed(self, cases: "Sequence[Case]", folder: str, *, fitting: "Campaign") -> "tuple[Campaign, Assessment]":
+        """Try these cases in a folder of their own, at the offsets of another campaign, or read what was tried there. Those that
+        cannot reach the scored sink, or have no tuples to lose, are left out."""
         from holdfast.assess.assessment import assess
         from holdfast.assess.results import Results
 
-        outage_s = self.options["outage_s"] if self.options["outage_s"] is not None else max(fitting_outages(self.setting))
-        wanted = {
-            "repetitions": self.options["repetitions"],
-            "outages": (outage_s / 4, outage_s) if folder == SINGLE else (outage_s,),  # what length does matters only alone
-            "rate": "peak",
-            "targets": () if folder == SINGLE else (folder,),
-            "offsets": offsets,
-            "golden_runs": None,
-            "fault": "loss",
-            "section": None,
-            "threshold": 0.03,
-            "percentile": 0.9,
-            "jitter": 8,
-            "seed": self.options["seed"],
-            "affected": None,
-        }
-        campaign = campaign_of(self.setting, cases, self.subject, wanted)
-        say(f"{folder}: {len(cases)} ways to fail, {campaign.size:,} trials")
+        campaign = campaign_of(self.setting, cases, self.subject, self._wanted(folder, fitting))
+        say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
         carry_out(
             self.setting.sectioned(campaign.section), campaign, self.out / folder, choices=self.choices, check=folder == SINGLE
         )
         results = Results(self.out / folder, campaign)
         facts, golden = results.read("facts") or {}, results.read("golden") or {}
         return campaign, assess(campaign, facts, golden, results.outcomes)[0]
+
+    @cached_property
+    def _outage_s(self) -> float:
+        given: float | None = self.options["outage_s"]
+        return max(fitting_outages(self.setting)) if given is None else given
+
+    def _wanted(self, folder: str, fitting: "Campaign | None" = None) -> dict[str, Any]:
+        """What is asked of a campaign, as the options of `holdfast assess` have it; without another to fit, what fits the trace."""
+        lengths = (self._outage_s / 4, self._outage_s)
+        return {
+            "repetitions": self.options["repetitions"],
+            "outages": lengths if folder == SINGLE else lengths[1:],  # what length does matters only alone
+            "rate": "peak",
+            "targets": (),
+            "offsets": fitting.offsets if fitting else (),
+            "golden_runs": None,
+            "fault": "loss",
+            "section": fitting.section if fitting else None,
+            "threshold": 0.03,
+            "percentile": 0.9,
+            "jitter": 8,
+            "seed": self.options["seed"],
+            "affected": None,
+        }
+
+
+def _require_kept(best: "Advice") -> None:
+    """Raise HoldfastError where not even a replica of everything leaves as little of the loss as was asked for."""
+    from holdfast.advise.reason import percent
+
+    if best.kept or best.asked_loss is None:
+        return
+    left = min(each.single.mean for each in best.weighed) / best.unprotected.mean
+    raise HoldfastError(
+        f"--loss: even with a replica of everything {percent(left, digits=6)} of the loss under single failures is left, which is "
+        f"the best there is; wanted {percent(best.asked_loss, digits=6)} (a shorter --failover leaves less)"
+    )

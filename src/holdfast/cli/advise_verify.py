@@ -2,11 +2,12 @@
 
 import shutil
 from datetime import timedelta
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.cli.advise_loop import SINGLE
-from holdfast.cli.shared import end_in_order, say
+from holdfast.cli.shared import end_in_order, progress_bar, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -22,18 +23,20 @@ if TYPE_CHECKING:
 
 
 def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]") -> "dict[str, Stated]":
-    """What the trials showed of every operator with a replica, and of the costliest that has none: the range of qualities."""
+    """What the trials showed of everything with a replica, and of the costliest that has none: the range of qualities.
+
+    Of what was not tried, because nothing of it reaches the scored output, there is nothing to state.
+    """
     from holdfast.advise.verify import Stated
 
     held = advice.chosen.candidate.protected
     (again,) = (assessed for folder, (_, assessed) in campaigns.items() if folder != SINGLE)
-    cases = {name: again.case(advice.failing_over[name].case) for name in held}
-    first = campaigns[SINGLE][1]
-    tried = {view.case for view in first.cases}
-    others = [name for name in advice.ranking if name not in held and advice.single[name].case in tried]
-    cases |= {name: first.case(advice.single[name].case) for name in others[:1]}
-    qualities = {name: [quality for repeated in view.repeated for quality in repeated] for name, view in cases.items()}
-    return {name: Stated(name in held, min(found), max(found)) for name, found in qualities.items()}
+    alone, over = ({view.case: view for view in assessed.cases} for assessed in (campaigns[SINGLE][1], again))
+    cases = {name: over[advice.failing_over[name].case] for name in held if advice.failing_over[name].case in over}
+    others = [name for name in advice.ranking if name not in held and advice.single[name].case in alone]
+    cases |= {name: alone[advice.single[name].case] for name in others[:1]}
+    qualities = {name: [each for repeated in view.repeated for each in repeated if not isnan(each)] for name, view in cases.items()}
+    return {name: Stated(name in held, min(found), max(found)) for name, found in qualities.items() if found}
 
 
 def verified_by_kills(
@@ -49,17 +52,20 @@ def verified_by_kills(
     """Run the beginning of the trace with the plan and with real kills; how that compares with what was stated."""
     from pyspark.sql import functions as F
 
-    from holdfast.advise.verify import targets_of, verify
+    from holdfast.advise.verify import progress_of, run_s, verify
 
     def scored(rows: "pa.Table") -> float:
         (found,) = spark.createDataFrame(rows).agg(F.expr(score.expression)).collect()[0]
         return float(found or 0.0)
 
     work = out / "verify"
-    trace = _write_beginning(frames, work / "trace", kills=len(targets_of(app.graph(), stated)), epoch_s=app.epoch_s)
-    say("running the application with real kills ...")
+    trace = _write_beginning(frames, work / "trace", kills=len(stated), epoch_s=app.epoch_s)
+    kills = len(stated)
+    say(f"running the application with {kills} real kills, which takes {run_s(kills):.0f} s and the time to start it ...")
     end_in_order()
-    return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored)
+    with progress_bar("seconds of the run") as bar:
+        show = progress_of(kills, bar)
+        return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored, show=show)
 
 
 def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:

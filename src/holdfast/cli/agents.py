@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from holdfast.cli.completion import living_jobs
 from holdfast.cli.orchestrators import orchestrator_options
 from holdfast.cli.shared import json_option, print_json
 from holdfast.errors import HoldfastError
@@ -18,7 +19,7 @@ LOOK_S = 0.5
 
 
 @click.command()
-@click.argument("job", type=int)
+@click.argument("job", type=int, shell_complete=living_jobs)
 @orchestrator_options
 @click.option("--task", multiple=True, help="Only this task's agent, such as vwap/0; may be repeated.")
 @click.option(
@@ -26,7 +27,8 @@ LOOK_S = 0.5
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Change a parameter (deadline_s, lead_s, most_epochs, short, least_outputs, train_every, measure), or the algorithms: "
+    help="Change a parameter (deadline_s, lead_s, most_epochs, short, least_outputs, train_every, measure, from_input), or the "
+    "algorithms: "
     'algorithms=stride,nearest-neighbours, or with their parameters as JSON: \'algorithms={"nearest-neighbours": {"k": 8}}\'.',
 )
 @click.option("--watch", is_flag=True, help="Show them until interrupted.")

@@ -246,6 +246,9 @@ def carry_out(
                 runner = Runner(setting, campaign, way=way, verify=not compared, rates=rates, progress=told)
                 if runner.why_slow:
                     say(f"each trial is a run of the whole trace: {runner.why_slow}")
+                elif runner.apart:
+                    why = next(iter(runner.apart.values()))
+                    say(f"each trial of {', '.join(runner.apart)} is a run of the whole trace: {why}")
                 runner.run(results, parallel=parallel, progress=told)
             except KeyboardInterrupt:
                 setting.spark.sparkContext.cancelAllJobs()

@@ -32,9 +32,11 @@ def leading(graph: "Graph", cases: "Sequence[Case]", sink: str) -> "list[Case]":
 
 def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "list[Case]":
     """The cases that have tuples to lose at all."""
-    idle = [case.name for case in cases if not places.count(graph, case)]
-    if idle:
-        say(f"left out, because nothing reaches them on this trace: {', '.join(idle)}")
+    idle = [case for case in cases if not places.count(graph, case)]
+    for side, what in (("input", "reaches"), ("output", "leaves")):
+        names = [case.name for case in idle if case.side == side]
+        if names:
+            say(f"left out, because nothing {what} {'it' if len(names) == 1 else 'them'} on this trace: {', '.join(names)}")
     return [case for case in cases if places.count(graph, case)]
 
 

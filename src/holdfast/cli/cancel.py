@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.completion import living_jobs
 from holdfast.cli.orchestrators import orchestrator_options
 from holdfast.cli.shared import FiniteRange, json_option, print_json, say
 
 
 @click.command()
-@click.argument("number", metavar="JOB", type=click.IntRange(1))
+@click.argument("number", metavar="JOB", type=click.IntRange(1), shell_complete=living_jobs)
 @orchestrator_options
 @click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait so many seconds for all of it to have stopped.")
 @json_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.advise.budget import ranked
 from holdfast.cli.advise_loop import Loop
 from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
@@ -81,10 +82,10 @@ def _run(folder: Path, *, seconds: int, budget: int, seed: int) -> tuple[dict[st
     write_market(market, events=500 * seconds, seed=seed)
     write_market(past, events=500 * PAST_S, seed=seed + 1)
     say("2. losing each operator's tuples for 4 seconds, one operator at a time, at five places of the past ...")
-    single, why = _measured(past, folder / "advice", seed=seed)
-    plan = _planned(plan_path, budget, single=single, why=why)
+    single, because = _measured(past, folder / "advice", seed=seed)
+    plan = _planned(plan_path, budget, single=single, because=because)
     say("   what that does to the output (quality impact, the costliest first):")
-    for name in sorted(single, key=lambda each: (-single[each], each)):
+    for name in ranked(single, single):
         replica = "replica" if f"{name}/0" in plan.tasks else "checkpoints"
         say(f"     {name:14} {single[name]:>12,.2f}  {replica}")
     faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
@@ -106,12 +107,10 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
     """What each source and operator of the example costs when it fails alone, and why, by fault injection on a recorded trace."""
     from holdfast.advise.advice import reasons
     from holdfast.assess.setting import Setting
-    from holdfast.assess.target import choose_targets
     from holdfast.model.tasks import topology_of
 
     app = load_app(example())
     graph = app.graph()
-    choices = choose_targets(graph)
     options = {"repetitions": 1, "outage_s": 4.0, "failover_s": None, "seed": seed}
     with (
         spark_session("local[*]", "2g", name="holdfast demo") as spark,
@@ -119,23 +118,24 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
     ):
         setting = Setting(spark, app, frames, scores=scores_of(app, ()), jitter=8, section=SECTION)
         subject = subject_of(setting, example(), str(past), None)
-        loop = Loop(setting, subject, choices, topology_of(graph, name=app.name), options, out)
+        loop = Loop(setting, subject, topology_of(graph, name=app.name), options, out)
         _, assessment, single = loop.singles()
-    return {name: loss.mean for name, loss in single.items()}, reasons(assessment, choices)
+    return {name: loss.mean for name, loss in single.items()}, reasons(assessment, loop.choices)
 
 
-def _planned(path: Path, budget: int, *, single: dict[str, float], why: dict[str, str]) -> "PlanDocument":
+def _planned(path: Path, budget: int, *, single: dict[str, float], because: dict[str, str]) -> "PlanDocument":
     """A plan for the example: a replica for what costs most when it fails."""
+    from holdfast.advise.reason import decided
     from holdfast.model.document import write_document
     from holdfast.plan.ppa.document import PlanDocument, Replica
 
-    costliest = sorted(single, key=lambda name: (-single[name], name))[:budget]
+    costliest = ranked(single, single)[:budget]
     document = PlanDocument(
         topology=load_app(example()).name,
         planner="demo",
         objective="measured",
         budget=budget,
-        replicated=tuple(Replica(task=f"{name}/0", why=why[name]) for name in sorted(costliest)),
+        replicated=tuple(Replica(task=f"{name}/0", why=decided(because[name], protected=True)) for name in costliest),
     )
     write_document(path, document)
     return document

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import click
 
+from holdfast.cli.completion import node_names
 from holdfast.cli.orchestrators import orchestrator_options
 from holdfast.cli.shared import FiniteRange, json_option, print_json, say
 from holdfast.errors import HoldfastError
 
 
 @click.command()
-@click.argument("node")
+@click.argument("node", shell_complete=node_names)
 @orchestrator_options
 @click.option("--undo", is_flag=True, help="Let the node take replicas again.")
 @click.option("--wait", "wait_s", type=FiniteRange(min=0), help="Wait until it is empty, at most so many seconds.")

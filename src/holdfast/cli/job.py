@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
+from holdfast.cli.completion import all_jobs
 from holdfast.cli.orchestrators import clock, event_line, follow, orchestrator_options, watch_option
 from holdfast.cli.shared import json_option, print_json, say
 
 
 @click.command()
-@click.argument("number", metavar="JOB", type=click.IntRange(1))
+@click.argument("number", metavar="JOB", type=click.IntRange(1), shell_complete=all_jobs)
 @orchestrator_options
 @watch_option
 @json_option

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.shared import end_in_order, say
+from holdfast.cli.shared import end_in_order, progress_bar, say
 from holdfast.model.finding import Finding
 
 Step = tuple[dict[str, Any], Sequence[Finding], list[str]]
@@ -42,10 +42,12 @@ def _recoveries(out: Path, *, varied: bool) -> Step:
     missing = [cell for cell in wanted if cell.name not in kept]
     if missing:
         say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
-        with _work() as folder:
+        with _work() as folder, progress_bar("runs") as progress:
+            progress(len(wanted) - len(missing), len(wanted))
 
             def keep(cell: Cell, run: Recovered) -> None:
                 kept.add({"key": cell.name, **run.document()})
+                progress(sum(each.name in kept for each in wanted), len(wanted))
                 say(f"{cell.name}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
 
             run_cells(missing, folder / "work", done=keep)
@@ -62,10 +64,12 @@ def _costs(out: Path) -> Step:
     missing = [rate for rate in RATES if str(rate) not in kept]
     if missing:
         say(f"checkpoints: {len(missing)} real runs of {SECONDS} s each, one after the other ...")
-        with _work() as folder:
+        with _work() as folder, progress_bar("runs with checkpoints") as progress:
+            progress(len(RATES) - len(missing), len(RATES))
 
             def keep(run: dict[str, Any]) -> None:
                 kept.add({"key": str(run["rate"]), **run})
+                progress(sum(str(rate) in kept for rate in RATES), len(RATES))
                 told = ", ".join(f"every {cost['interval_s']} s {cost['share']:.1%}" for cost in run["costs"])
                 say(f"{run['rate']} tuples a second: checkpoints {told} of what epochs take")
 

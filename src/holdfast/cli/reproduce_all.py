@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import json
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,13 @@ SMALL: Mapping[str, Sequence[str]] = {
 }
 """What makes a command small enough to be tried in minutes."""
 
+FULL: Mapping[str, Sequence[str]] = {"isorc16": ("--full",)}
+"""What makes a command run every table and figure of its paper, where it does not by itself."""
+
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
+NOTE_EVERY_S = 5.0
+TIDY_S = 60.0
+"""How long a command that was interrupted may take to end in order."""
 
 
 @click.command("all")
@@ -44,7 +51,11 @@ DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 @click.option("--only", help="Only these commands, by commas.")
 @click.option("--small", is_flag=True, help="Small sizes: minutes in place of hours, and findings that mean less.")
 @click.option("--master", help="A Spark master for the commands that can use one.")
-@click.option("--profile", type=click.Path(path_type=Path), help="Requests per minute, for the day of a data center.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Requests per minute, for the day of a data center.",
+)
 @click.option("--again", is_flag=True, help="Begin anew, also with commands whose results or records are there.")
 @json_option
 def all_(out: Path, only: str | None, small: bool, master: str | None, profile: Path | None, again: bool, as_json: bool) -> None:
@@ -53,6 +64,7 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, profile: 
 
     Each command works in a folder of its own below --out and keeps what it has done: the same call goes on where it was stopped,
     with the commands that have not ended and where they were. One that fails is named in the report and does not stop the others.
+    A call with --again that was stopped goes on so too: nothing is begun anew twice until one has ended well.
 
     \b
     Example:
@@ -70,9 +82,16 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, profile: 
     results: dict[str, dict[str, Any]] = {}
     with _alone(out):
         for name in names:
-            words = [*(SMALL[name] if small else ()), *_own_words(name, given)]
-            results[name] = _result(name, words, _folder(out, name, small=small), again=again)
+            words = [*(SMALL[name] if small else FULL.get(name, ())), *_own_words(name, given)]
+            folder = _folder(out, name, small=small)
+            if again:
+                _begin_anew(folder)
+            results[name] = _result(name, words, folder)
             _write(out, _known(out, known, small=small), small=small)
+        failed = [name for name, result in results.items() if result["error"]]
+        if not failed:
+            for name in names:
+                _beside(_folder(out, name, small=small), "again").unlink(missing_ok=True)
     if as_json:
         print_json(_told(results, small=small))
     else:
@@ -81,7 +100,6 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, profile: 
             verdict = f"{held.count(True)} of {len(held)} findings hold" if held else "no findings to check"
             click.echo(f"{name:16} {result['error'] or verdict}")
     say(f"report: {out / 'all.html'}")
-    failed = [name for name, result in results.items() if result["error"]]
     if failed:
         raise HoldfastError(f"{len(failed)} of {len(results)} commands failed: {', '.join(failed)}; the same call runs them again")
 
@@ -116,23 +134,32 @@ def _own_words(name: str, given: Mapping[str, str | None]) -> list[str]:
     return words
 
 
-def _result(name: str, words: Sequence[str], folder: Path, *, again: bool) -> dict[str, Any]:
+def _begin_anew(folder: Path) -> None:
+    """Forget what a command gave and kept, unless a call with --again that has not ended well did so before."""
+    begun = _beside(folder, "again")
+    if begun.exists():
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    for kept in ("result.json", "seconds"):
+        _beside(folder, kept).unlink(missing_ok=True)
+    begun.touch()
+
+
+def _result(name: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
     """The result of one command, run in a process of its own unless it is there for the same words."""
     from holdfast.assess.files import read_json, write_whole
 
-    kept = _kept(folder)
+    kept = _beside(folder, "result.json")
     command = f"holdfast reproduce {' '.join([name, *words])}"
-    if again:
-        shutil.rmtree(folder, ignore_errors=True)
-    elif kept.exists():
+    if kept.exists():
         before = read_json(kept)
         if before["command"] == command and not before["error"]:
             say(f"{name}: there already")
             return before | {"folder": str(folder)}
     folder.mkdir(parents=True, exist_ok=True)
     say(f"{command} ...")
-    began = time.monotonic()
-    code, told = called([name, *words, "--out", str(folder), "--json"])
+    spent = _Spent(_beside(folder, "seconds"))
+    code, told = called([name, *words, "--out", str(folder), "--json"], meanwhile=spent.note)
     found: dict[str, Any] = {}
     error = None
     try:
@@ -140,22 +167,50 @@ def _result(name: str, words: Sequence[str], folder: Path, *, again: bool) -> di
     except json.JSONDecodeError as problem:
         error = f"its answer is no JSON document: {problem}"
     if code != 0 and not found.get("findings"):  # one that ends so for a finding that does not hold has told it
-        error = f"ended with exit code {code}; call it alone to see why: {command}"
+        error = f"ended with exit code {code}; call it alone to see why: {command} --out {shlex.quote(str(folder))}"
     result = {
         "command": command,
         "seed": words[words.index("--seed") + 1] if "--seed" in words else None,
-        "seconds": round(time.monotonic() - began, 1),
+        "seconds": round(spent.seconds, 1),
         "error": error,
         "findings": found.get("findings", []),
         "folder": str(folder),
         "document": found,
     }
     write_whole(kept, json.dumps(result, indent=2) + "\n")
+    if error:
+        spent.note()
+    else:
+        spent.forget()
     return result
 
 
-def called(words: Sequence[str]) -> tuple[int, str]:
-    """Exit code and standard output of `holdfast reproduce` with these words; it is ended when this process ends."""
+class _Spent:
+    """The seconds that a command has taken in all calls until it ends well, noted while it works: a kill loses few of them."""
+
+    def __init__(self, noted: Path) -> None:
+        self._noted = noted
+        self._before = float(noted.read_text()) if noted.exists() else 0.0
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return self._before + time.monotonic() - self._began
+
+    def note(self) -> None:
+        from holdfast.assess.files import write_whole
+
+        write_whole(self._noted, f"{self.seconds:.1f}\n")
+
+    def forget(self) -> None:
+        self._noted.unlink(missing_ok=True)
+
+
+def called(words: Sequence[str], *, meanwhile: Callable[[], None]) -> tuple[int, str]:
+    """Exit code and standard output of `holdfast reproduce` with these words; it is ended when this process ends.
+
+    `meanwhile` is called every few seconds until then.
+    """
     command = subprocess.Popen(
         [sys.executable, "-m", "holdfast.cli.main", "reproduce", *words],
         stdout=subprocess.PIPE,
@@ -163,11 +218,20 @@ def called(words: Sequence[str]) -> tuple[int, str]:
         preexec_fn=_die_with_parent if sys.platform == "linux" else None,
     )
     try:
-        told, _ = command.communicate()
+        while True:
+            meanwhile()
+            try:
+                told, _ = command.communicate(timeout=NOTE_EVERY_S)
+            except subprocess.TimeoutExpired:
+                continue
+            return command.returncode, told
+    except KeyboardInterrupt:
+        with suppress(subprocess.TimeoutExpired):
+            command.wait(timeout=TIDY_S)  # a terminal's Ctrl-C is for it too
+        raise
     finally:
         command.terminate()  # nothing, where it has ended
         command.wait()
-    return command.returncode, told
 
 
 def _die_with_parent() -> None:
@@ -180,8 +244,9 @@ def _folder(out: Path, name: str, *, small: bool) -> Path:
     return out / (f"{name}-small" if small else name)
 
 
-def _kept(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.result.json")
+def _beside(folder: Path, what: str) -> Path:
+    """What is kept of a command beside its folder: its result, the seconds that it took so far, whether it was begun anew."""
+    return folder.with_name(f"{folder.name}.{what}")
 
 
 def _known(out: Path, names: Sequence[str], *, small: bool) -> dict[str, dict[str, Any]]:
@@ -189,7 +254,8 @@ def _known(out: Path, names: Sequence[str], *, small: bool) -> dict[str, dict[st
     from holdfast.assess.files import read_json
 
     folders = {name: _folder(out, name, small=small) for name in names}
-    return {name: read_json(_kept(at)) | {"folder": str(at)} for name, at in folders.items() if _kept(at).exists()}
+    results = {name: _beside(at, "result.json") for name, at in folders.items()}
+    return {name: read_json(kept) | {"folder": str(folders[name])} for name, kept in results.items() if kept.exists()}
 
 
 def _told(results: Mapping[str, Mapping[str, Any]], *, small: bool) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
 
 
 def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float) -> str:
-    from holdfast.report.page import heading, page, paragraph, table
+    from holdfast.report.page import cards, heading, page, paragraph, table
     from holdfast.report.plot import line_plot
 
     parts = [
@@ -74,6 +74,7 @@ def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float
             f"{load.high_s} s of 8, {load.after_s} s of 4 again. Nothing is drawn, so there is no seed. Made by: "
             f"holdfast reproduce laar-pipeline --low {load.low_s} --high {load.high_s} --after {load.after_s} --sla {sla:g}"
         ),
+        heading("Findings"),
         table(
             ["finding", "paper", "here", "holds"],
             [[each.name, each.paper, each.ours, "yes" if each.holds else "no"] for each in found],
@@ -89,12 +90,16 @@ def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float
         ]
         parts += [
             heading(f"Replicas {run.way}"),
-            line_plot(rates, x="seconds", y="tuples/s", title=f"Input and output, replicas {run.way}", level=None),
-            line_plot(
-                [(node, *shares(readings)) for node, readings in sorted(run.cpu.items())],
-                x="seconds",
-                y="cores",
-                title=f"CPU per node, replicas {run.way}",
+            cards(
+                [
+                    line_plot(rates, x="seconds", y="tuples/s", title=f"Input and output, replicas {run.way}", level=None),
+                    line_plot(
+                        [(node, *shares(readings)) for node, readings in sorted(run.cpu.items())],
+                        x="seconds",
+                        y="cores",
+                        title=f"CPU per node, replicas {run.way}",
+                    ),
+                ]
             ),
         ]
     return page("LAAR's pipeline (Figure 3), really run", parts)

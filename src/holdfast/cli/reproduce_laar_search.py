@@ -12,6 +12,7 @@ import click
 
 from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
+from holdfast.cli.spread import on_spark
 from holdfast.errors import HoldfastError
 from holdfast.plan.laar.study import (
     CONSTRAINTS,
@@ -132,9 +133,7 @@ def _numbers(text: str) -> list[float]:
 
 def _on_spark(tasks: list[Task], master: str) -> Generator[Run]:
     with spark_session(master, "2g", name="holdfast-laar-search") as spark:
-        context = spark.sparkContext
-        spread = context.parallelize(tasks, min(len(tasks), 4 * context.defaultParallelism))
-        yield from spread.map(evaluate).toLocalIterator(prefetchPartitions=True)
+        yield from on_spark(spark, evaluate, tasks)
 
 
 class _Kept:

@@ -129,10 +129,11 @@ def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "St
 
 def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
-    from holdfast.advise.budget import Budget
-    from holdfast.advise.candidate import candidates, whole_operators
+    from holdfast.advise.budget import Budget, Prices
+    from holdfast.advise.candidate import candidates
     from holdfast.advise.loss import alone, losses_of
     from holdfast.advise.objectives import Damage, Planned, Studied, damage, failure_sets, felt, foretell
+    from holdfast.advise.unit import whole_units
     from holdfast.assess.case import Case
     from holdfast.assess.setting import Setting
     from holdfast.assess.target import choose_targets
@@ -150,20 +151,18 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
         everything = tuple(name for name in graph.order if name in {choice.name for choice in choices})
         trials = _Trials(setting, subject_of(setting, file, str(trace), None), outage * app.epoch_s, seed, out)
         leaving = {each: float(len(seqs)) for each, seqs in setting.stream_seqs(everything).items()}
-        topology = whole_operators(topology_of(graph, name=app.name, rates=leaving))
-        first = trials.assessed([Case((choice.name,)) for choice in choices if choice.chosen], "alone")
-        single = alone(choices, losses_of(first.cases))
-        known = {view.case: damage(view) for view in first.cases}
-        seen: dict[Target, Damage] = {(each,): known.get(loss.case, Damage(0.0, 0.0)) for each, loss in single.items()}
+        topology = whole_units(topology_of(graph, name=app.name, rates=leaving), graph)
+        cases = [Case((choice.name,)) for choice in choices if choice.chosen]
+        offsets = trials.offsets([*cases, Case(everything, at_once=True)])
+        single = alone(choices, losses_of(trials.assessed(cases, "alone", offsets).cases))
         budgets = sorted({min(len(everything) - 1, max(1, round(len(everything) * share))) for share in SHARES})
-        impact, even = {each: loss.mean for each, loss in single.items()}, dict.fromkeys(everything, 1.0)
+        impact, even = {each: loss.mean for each, loss in single.items()}, Prices(dict.fromkeys(everything, 1), {})
         plans = [(budget, plan) for budget in budgets for plan in candidates(topology, impact, Budget(replicas=budget), even)]
         left = [felt(graph, set(everything) - set(plan.protected)) for _, plan in plans]
         drawn = failure_sets(graph, everything, count=sets, seed=seed)
-        more = [Case(failed) for failed in dict.fromkeys([*drawn, *left]) if failed not in seen]
-        if more:
-            again = trials.assessed(more, "together", offsets=trials.offsets)
-            seen |= {case.target: damage(again.case(case.name)) for case in more}
+        together = [Case(failed, at_once=True) for failed in dict.fromkeys([*drawn, *left])]
+        known = {view.case: damage(view) for view in trials.assessed(together, "together", offsets).cases}
+        seen: dict[Target, Damage] = {case.target: known.get(case.name, Damage(0.0, 0.0)) for case in together}
     return Studied(
         sets=tuple(foretell(topology, single, failed, measured=seen[failed]) for failed in drawn),
         plans=tuple(
@@ -178,23 +177,39 @@ class _Trials:
 
     def __init__(self, setting: "Setting", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
         self._setting, self._subject, self._outage_s, self._seed, self._out = setting, subject, outage_s, seed, out
-        self.offsets: tuple[int, ...] = ()
-        self._way: Way = "auto"
+        self._way: Way | None = None
 
-    def assessed(self, cases: "Sequence[Case]", folder: str, *, offsets: tuple[int, ...] = ()) -> "Assessment":
-        """What these cases do, each for the whole outage; without offsets at such as the trace has room for.
+    def offsets(self, cases: "Sequence[Case]") -> tuple[int, ...]:
+        """Where the trace has room for the outage of each of these."""
+        return campaign_of(self._setting, cases, self._subject, self._wanted()).offsets
 
-        Whether trials may share jobs is a matter of the operators, so it is tried where each fails alone, and holds for the rest.
+    def assessed(self, cases: "Sequence[Case]", folder: str, offsets: tuple[int, ...]) -> "Assessment":
+        """What these cases do, each for the whole outage; those that have no tuples to lose are left out.
+
+        Whether trials may share jobs is a matter of the operators, so it is tried with the first of all, and holds for the rest.
         """
         from holdfast.assess.assessment import assess
         from holdfast.assess.results import Results
         from holdfast.assess.runner import Runner
 
-        wanted = {
+        campaign = campaign_of(self._setting, cases, self._subject, self._wanted(offsets))
+        say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
+        results = Results(self._out / folder, campaign)
+        if not results.finished():
+            with results.locked(), shown() as progress:
+                setting = self._setting.sectioned(campaign.section)
+                Runner(setting, campaign, way=self._way or "auto", verify=self._way is None).run(results, progress=progress)
+        facts, golden = results.read("facts") or {}, results.read("golden") or {}
+        self._way = "slow" if facts.get("why_slow") else "auto"
+        return assess(campaign, facts, golden, results.outcomes)[0]
+
+    def _wanted(self, offsets: tuple[int, ...] = ()) -> dict[str, Any]:
+        """What is asked of a campaign, as the options of `holdfast assess` have it."""
+        return {
             "repetitions": 1,
             "outages": (self._outage_s,),
             "rate": "peak",
-            "targets": (folder,) if offsets else (),
+            "targets": (),
             "offsets": offsets,
             "golden_runs": None,
             "fault": "loss",
@@ -205,17 +220,6 @@ class _Trials:
             "seed": self._seed,
             "affected": None,
         }
-        campaign = campaign_of(self._setting, cases, self._subject, wanted)
-        self.offsets = campaign.offsets
-        say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
-        results = Results(self._out / folder, campaign)
-        if not results.finished():
-            with results.locked(), shown() as progress:
-                setting = self._setting.sectioned(campaign.section)
-                Runner(setting, campaign, way=self._way, verify=not offsets).run(results, progress=progress)
-        facts, golden = results.read("facts") or {}, results.read("golden") or {}
-        self._way = "slow" if facts.get("why_slow") else "auto"
-        return assess(campaign, facts, golden, results.outcomes)[0]
 
 
 def _application(name: str, out: Path) -> Path:
@@ -261,8 +265,8 @@ def _tell(document: Mapping[str, Any], out: Path) -> None:
             who = ", ".join(each["protected"]) or "nothing"
             lost = each["lost"]
             click.echo(
-                f"{name:20} {each['budget']} replicas by {each['objective']:11} impact {lost['impact']:10.4g}, {lost['wrong']:.2f} "
-                f"outages' worth wrong  ({who})"
+                f"{name:20} {each['budget']} protected by {each['objective']:11} impact {lost['impact']:10.4g}, "
+                f"{lost['wrong']:.2f} outages' worth wrong  ({who})"
             )
     for finding in document["findings"]:
         click.echo(f"{'holds' if finding['holds'] else 'does not hold'}: {finding['name']}: {finding['ours']}")

@@ -87,10 +87,10 @@ def ppa(
 def _simulated(seed: int, repetitions: int, out: Path, *, workers: int) -> Step:
     """Section VI-A at the paper's scale."""
     from holdfast.simulate.ppa_findings import findings
-    from holdfast.simulate.ppa_study import cells, measured, study
+    from holdfast.simulate.ppa_study import OPERATORS, cells, measured, study
     from holdfast.simulate.records import Records
 
-    kept = Records(out / "simulated", {"seed": seed, "repetitions": repetitions})
+    kept = Records(out / "simulated", {"seed": seed, "repetitions": repetitions, "operators": list(OPERATORS)})
     with progress_bar("simulating") as progress:
         lines = kept.fill(measured, {cell.key: cell for cell in cells(seed, repetitions)}, workers=workers, progress=progress)
     found = study(lines)
@@ -176,8 +176,15 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
         for window_s in (10.0, 30.0)
     ]
     costs = document["checkpoint_cost"]
-    shares = [("share", [row["checkpoint_s"] for row in costs], [row["share"] for row in costs])]
-    plots.append(line_plot(shares, x="checkpoint interval (s)", y="CPU time, share of processing", title="Figure 9"))
+    shares = [
+        (
+            f"{rate:g} tuples/s",
+            [row["checkpoint_s"] for row in costs if row["rate"] == rate],
+            [row["share"] for row in costs if row["rate"] == rate],
+        )
+        for rate in dict.fromkeys(row["rate"] for row in costs)
+    ]
+    plots.append(line_plot(shares, x="checkpoint interval (s)", y="CPU time, share of processing", title="Figure 9", level=None))
     names = list(dict.fromkeys(row["plan"] for row in document["partial"]))
     ten = [
         (
@@ -202,7 +209,10 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
             ],
         ),
         heading("Figure 9: CPU time of checkpoints, of that of processing, window 30 s, simulated"),
-        table(("checkpoint interval (s)", "share"), [(f"{row['checkpoint_s']:g}", f"{row['share']:.3f}") for row in costs]),
+        table(
+            ("rate", "checkpoint interval (s)", "share"),
+            [(f"{row['rate']:g}", f"{row['checkpoint_s']:g}", f"{row['share']:.3f}") for row in costs],
+        ),
         heading("Figure 10: a correlated failure under partially active plans, window 30 s, simulated"),
         table(
             ("plan", "rate", "latency (s)"),

@@ -14,6 +14,7 @@ import click
 
 from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
+from holdfast.cli.spread import on_spark
 from holdfast.errors import HoldfastError
 from holdfast.model.finding import Finding
 from holdfast.plan.ppa.figure14 import Unit, draw, findings, measure_unit, panels, table, units
@@ -25,7 +26,11 @@ FEW = 20  # topologies below which a mean says little
 
 @click.command("ppa-plans")
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Directory for records, tables and pictures."
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("ppa-plans"),
+    show_default=True,
+    help="Directory for records, tables and pictures.",
 )
 @click.option("--topologies", type=int, default=100, show_default=True, help="Random topologies per setting.")
 @click.option("--seed", type=int, default=14, show_default=True, help="Seed of all topologies, from 0.")
@@ -94,8 +99,7 @@ def _records(left: list[Unit], *, workers: int, master: str | None) -> Generator
         return
     if master is not None:
         with spark_session(master, "2g", name="holdfast-ppa-plans") as spark:
-            parts = spark.sparkContext.parallelize(left, min(len(left), 200))
-            yield from parts.map(measure_unit).toLocalIterator(prefetchPartitions=True)
+            yield from on_spark(spark, measure_unit, left)
     elif workers == 1:
         yield from map(measure_unit, left)
     else:

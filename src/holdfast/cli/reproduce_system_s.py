@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import end_in_order, json_option, print_json, say
+from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -40,22 +40,22 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
     names = {row.name.split()[0].replace(",", ""): row for row in (*FIGURE_8, *BEYOND)}
     chosen = _chosen(rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND])
     kept = _Kept(out)
-    made: list[Run] = []
+    wanted = {name: 1 if names[name] in BEYOND else runs for name in chosen if name != "dispatch"}
+    had = {name: [run for run in kept.runs() if run.row == names[name].name][:count] for name, count in wanted.items()}
+    missing = [(name, number) for name, count in wanted.items() for number in range(len(had[name]) + 1, count + 1)]
+    made = [run for some in had.values() for run in some]
+    total = len(made) + len(missing) + ("dispatch" in chosen)
     dispatch = None
-    with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as scratch, progress_bar("runs") as progress:
         bytecode = Path(scratch) / "bytecode"
-        for name in chosen:
-            if name == "dispatch":
-                continue
+        progress(len(made), total)
+        for name, number in missing:
             row = names[name]
-            wanted = 1 if row in BEYOND else runs
-            had = [run for run in kept.runs() if run.row == row.name][:wanted]
-            made.extend(had)
-            for number in range(len(had) + 1, wanted + 1):
-                say(f"row {row.name}: run {number} of {wanted}, {row.nodes} nodes ...")
-                run = measure(row, Path(scratch) / f"{name}-{number}", seed=seed, processes=processes, bytecode=bytecode)
-                kept.add(run)
-                made.append(run)
+            say(f"row {row.name}: run {number} of {wanted[name]}, {row.nodes} nodes ...")
+            run = measure(row, Path(scratch) / f"{name}-{number}", seed=seed, processes=processes, bytecode=bytecode)
+            kept.add(run)
+            made.append(run)
+            progress(len(made), total)
         if "dispatch" in chosen:
             say("crash half-way through a dispatch ...")
             dispatch = crash_in_dispatch(Path(scratch) / "dispatch", bytecode=bytecode)

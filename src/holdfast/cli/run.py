@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from holdfast.cli.node import memory_bytes
 from holdfast.cli.shared import (
+    FiniteRange,
     application_argument,
     columns_option,
     end_in_order,
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--faults", type=click.Path(), help="Fault schedule, in YAML.")
 @click.option("--nodes", default=3, show_default=True, type=click.IntRange(1, 50), help="Local nodes, each a Spark of its own.")
 @click.option("--racks", default=0, type=click.IntRange(0, 50), help="Spread the nodes over so many racks (label rack=r1 ...).")
-@click.option("--cores", default=1.0, show_default=True, help="Cores of each node.")
+@click.option("--cores", type=FiniteRange(min=0, min_open=True), default=1.0, show_default=True, help="Cores of each node.")
 @click.option("--memory", default="1g", show_default=True, help="Heap of each node's Spark.")
 @click.option("--master", help="Spark master of every node.  [default: local with the node's cores]")
 @click.option("--spark-ui", is_flag=True, help="Serve each node's own Spark UI, and say where.")
@@ -63,7 +65,12 @@ if TYPE_CHECKING:
 @click.option(
     "--secondary", type=click.Choice(["quiet", "eager"]), default="quiet", show_default=True, help="When a secondary writes."
 )
-@click.option("--for", "for_s", type=float, help="Cancel the job after so many seconds (for sources without an end).")
+@click.option(
+    "--for",
+    "for_s",
+    type=FiniteRange(min=0, min_open=True),
+    help="Cancel the job after so many seconds (for sources without an end).",
+)
 @click.option("--log", "log_root", help="Where the epoch log lives: a folder or an object store's URL.  [default: in --work]")
 @click.option("--out", type=click.Path(), help="Where the sinks write Parquet.  [default: in --work]")
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="Folder of the run.  [default: a temporary one]")
@@ -100,22 +107,23 @@ def run(application: str, **options: Any) -> None:
 
 def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     """Run in a folder and return what there is to say, as plain values."""
-    from holdfast.execute.trace import require_there
     from holdfast.model.document import read_document
     from holdfast.model.schedule import Schedule
+    from holdfast.run.chaos import faults_for
     from holdfast.run.cluster import LocalCluster
-    from holdfast.run.experiment import new_folder, require_new, run_job
+    from holdfast.run.experiment import new_folder, require_fed, require_new, require_nodes, run_job
     from holdfast.run.layout import layout_of
     from holdfast.run.view import View
 
     end_in_order()
+    memory_bytes(options["memory"])
     schedule = read_document(options["faults"], Schedule) if options["faults"] else Schedule()
     work = new_folder(work)
     job = _job(application, work, options)
-    if job.feed.trace is not None:
-        require_there(job.feed.trace)
     layout = layout_of(job)
+    require_nodes(layout, options["nodes"])
     require_new(job, layout)
+    require_fed(job)
     cluster = LocalCluster(
         work,
         nodes=options["nodes"],
@@ -125,6 +133,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
         racks=options["racks"],
         spark_ui=options["spark_ui"],
     )
+    faults_for(schedule, layout.tasks, cluster, log=str(job.log))  # what is wrong with them is told before anything starts
     try:
         say(f"starting an orchestrator and {len(cluster.names)} nodes ...")
         client = cluster.start()
@@ -154,6 +163,8 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
     from holdfast.model.document import check_document
     from holdfast.model.job import Job
 
+    if options["deadline_s"] is not None and options["protection"] != "prediction":
+        raise HoldfastError("--deadline: is for --protection prediction, which was not asked for; nothing would be predicted")
     replicas = {}
     for text in options["replicas"]:
         name, equals, count = text.rpartition("=")
@@ -161,6 +172,7 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
             raise HoldfastError(f"--replicas: wanted PE=N such as vwap=2, got '{text}'")
         replicas[name] = int(count)
     trace, columns = options["trace"], options["columns"]
+    log = _absolute(options["log_root"]) if options["log_root"] else str(work / "log")
     promised = ("checkpoint_epochs", "tentative_after_s", "correction", "secondary", "protection", "deadline_s", "reroute_after_s")
     document = {
         "job": Path(application).stem,
@@ -170,8 +182,9 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
             "trace": _absolute(trace) if trace else None,
             "columns": str(Path(columns).resolve()) if columns else None,
             "speed": options["speed"],
+            "checkpoints": str(work / "readers") if "://" in log and not trace else None,
         },
-        "log": _absolute(options["log_root"]) if options["log_root"] else str(work / "log"),
+        "log": log,
         "out": _absolute(options["out"]) if options["out"] else str(work / "out"),
         "plan": str(Path(options["plan"]).resolve()) if options["plan"] else None,
         "strategy": str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
@@ -257,9 +270,9 @@ def _tell(document: dict[str, Any]) -> None:
     from holdfast.run.completeness import Completeness
 
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
-    if document["epochs"]:
+    if document["epochs"] or document["latency_s"]:
         rows = ", ".join(f"{sink} {rows:,} rows" for sink, rows in document["rows"].items())
-        click.echo(f"  {document['epochs']} epochs; {rows}")
+        click.echo(f"  {document['epochs']} epochs; {rows}" if document["epochs"] else f"  {rows}")  # not all jobs have an end
     if document["latency_s"]:
         latency = document["latency_s"]
         click.echo(f"  from an epoch's close to its output: median {latency['median']:.2f} s, worst {latency['worst']:.2f} s")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.model import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
+DAY_S = 86_400.0
+"""How far back a bar looks to tell the time left: steps may take long, and one alone tells nothing."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document on stdout.")
 columns_option = click.option(
@@ -191,6 +193,7 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         TimeRemainingColumn(),
         console=Console(file=sys.stderr),
         transient=True,
+        speed_estimate_period=DAY_S,
     ) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)

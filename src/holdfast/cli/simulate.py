@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from holdfast.cli.shared import FiniteRange, json_option, print_json, say, this_call
 from holdfast.errors import HoldfastError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from holdfast.simulate import Deployment, Outcome, RateTrace
 
 BASELINES = ("nr", "sr", "grd")
+TIME, LENGTH = FiniteRange(min=0), FiniteRange(min=0, min_open=True)
 SHOWN = 40
 """Rows of a table of PEs on the screen; the files of --out have all."""
 
@@ -40,18 +42,31 @@ SHOWN = 40
     type=click.Choice(["none", "checkpoint", "source"]),
     help="How a crash is made good.  [default: none; with --epoch, checkpoint]",
 )
-@click.option("--detect", "detect_s", default=1.0, show_default=True, help="Seconds until a crash is noticed.")
-@click.option("--restart", "restart_s", default=2.0, show_default=True, help="Seconds until a replica is up again.")
-@click.option("--checkpoint", "checkpoint_s", default=10.0, show_default=True, help="Seconds between checkpoints.")
-@click.option("--window", "window_s", default=10.0, show_default=True, help="Seconds of input that a PE's state is made of.")
+@click.option("--detect", "detect_s", type=TIME, default=1.0, show_default=True, help="Seconds until a crash is noticed.")
+@click.option("--restart", "restart_s", type=TIME, default=2.0, show_default=True, help="Seconds until a replica is up again.")
+@click.option("--checkpoint", "checkpoint_s", type=LENGTH, default=10.0, show_default=True, help="Seconds between checkpoints.")
 @click.option(
-    "--queue", "queue_s", default=2.0, show_default=True, help="Seconds of the highest rate that a queue holds; inf: all."
+    "--window", "window_s", type=TIME, default=10.0, show_default=True, help="Seconds of input that a PE's state is made of."
 )
 @click.option(
-    "--epoch", "epoch_s", default=0.0, help="Length of an epoch in seconds: PEs take whole epochs, as holdfast run has them."
+    "--queue",
+    "queue_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Seconds of the highest rate that a queue holds; inf: all.",
 )
-@click.option("--job-cost", "job_s", default=0.0, help="CPU seconds of a job of any number of epochs, beside its tuples.")
-@click.option("--step", "step_s", default=0.05, show_default=True, help="Length of a step in seconds.")
+@click.option(
+    "--epoch",
+    "epoch_s",
+    type=TIME,
+    default=0.0,
+    help="Length of an epoch in seconds: PEs take whole epochs, as holdfast run has them.",
+)
+@click.option(
+    "--job-cost", "job_s", type=TIME, default=0.0, help="CPU seconds of a job of any number of epochs, beside its tuples."
+)
+@click.option("--step", "step_s", type=LENGTH, default=0.05, show_default=True, help="Length of a step in seconds.")
 @click.option(
     "--replace-dead", is_flag=True, help="Activate a living replica where all active ones are dead, as holdfast run does."
 )
@@ -99,6 +114,8 @@ def simulate(
     from holdfast.simulate import Care, Control, Settings
     from holdfast.simulate import simulate as run
 
+    scheme = scheme or ("checkpoint" if epoch_s > 0 else "none")
+    _tell_what_is_left_out(scheme=scheme, by_epoch=epoch_s > 0, from_file=trace is not None and Path(trace).exists())
     described = read_document(descriptor, Descriptor)
     faults = read_document(schedule, Schedule) if schedule else Schedule()
     settings = Settings(
@@ -112,7 +129,7 @@ def simulate(
             detect_s=detect_s,
             restart_s=restart_s,
             spares=not no_spares,
-            scheme=scheme or ("checkpoint" if epoch_s > 0 else "none"),
+            scheme=scheme,
             checkpoint_s=checkpoint_s,
             window_s=window_s,
         ),
@@ -137,6 +154,23 @@ def simulate(
         print_json(document)
     else:
         _show(document)
+
+
+def _tell_what_is_left_out(*, scheme: str, by_epoch: bool, from_file: bool) -> None:
+    """Say which of the options given change nothing in this call."""
+    context = click.get_current_context()
+    said = {
+        "job_s": (not by_epoch, "--job-cost changes nothing without --epoch"),
+        "restart_s": (scheme == "none", "--restart changes nothing with --scheme none"),
+        "no_spares": (scheme == "none", "--no-spares changes nothing with --scheme none"),
+        "checkpoint_s": (scheme != "checkpoint", "--checkpoint changes nothing without --scheme checkpoint"),
+        "window_s": (scheme != "source", "--window changes nothing without --scheme source"),
+        "queue_s": (scheme != "none", f"--queue changes nothing with --scheme {scheme}, which keeps all inputs"),
+        "seconds": (from_file, "--seconds changes nothing with a trace from a file"),
+    }
+    for name, (idle, words) in said.items():
+        if idle and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            say(words)
 
 
 def _deployed(descriptor: Descriptor, strategy: str) -> tuple[Deployment, float | None]:
@@ -169,14 +203,12 @@ def _rates(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: i
 
 
 def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool | None, str]]:
-    """Checks of the outcome; recoveries and faults are judged by the runtime's own checkers."""
-    from holdfast.run.checkers import every_fault_struck, recoveries
+    """Checks of the outcome; whether faults struck is judged by the runtime's own checker."""
+    from holdfast.run.checkers import every_fault_struck
     from holdfast.run.history import Event
 
-    events = [Event(event.at_s, "simulation", event.kind, event.about) for event in outcome.history()]
-    found = recoveries(events)
-    crashed = {task for event in events if event.kind == "fault" for task in event.about["tasks"]}
-    came_back = {recovery.task for recovery in found} | {back.pe for back in outcome.returns()}
+    crashed = {event.about["pe"] for event in outcome.history() if event.kind == "fault"}
+    works = crashed & outcome.working()
     out_by = float(outcome.imbalance.max())
     ic = outcome.internal_completeness
     faults = [Event(event.at_s, "simulation", event.kind, event.about) for event in outcome.struck()]
@@ -191,8 +223,8 @@ def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool 
         ),
         (
             "every PE that failed came back",
-            None if not crashed else crashed <= came_back,
-            f"{len(crashed & came_back)} of {len(crashed)} PEs that lost a replica were taken over or recovered",
+            None if not crashed else crashed == works,
+            f"{len(works)} of {len(crashed)} PEs that lost a replica have one that works at the end",
         ),
         *([(struck.name, struck.holds, struck.said)] if outcome.faults else []),
     ]

@@ -33,17 +33,23 @@ def submit(
       holdfast submit job.yaml --orchestrator orchestrator
       holdfast submit job.yaml --wait 60 --json
     """
-    from holdfast.manage.client import NotReached, find_client
-    from holdfast.model.document import check_document, read_document
-    from holdfast.model.job import Job
+    from holdfast.errors import DocumentError
+    from holdfast.manage.client import ClientError, NotReached, find_client
+    from holdfast.model.document import read_plain, with_line
 
-    job = read_document(document, Job)
-    if name is not None:
-        job = check_document({**job.model_dump(mode="json", exclude_unset=True), "job": name}, Job, thing=f"{document} with --name")
+    data, lines = read_plain(document)
+    if name is not None and isinstance(data, dict):
+        data["job"] = name
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         last = client.events()["newest"]
-        number = client.submit(job)
-        say(f"job {number} ({job.job}) is submitted")
+        try:
+            taken = client.submit_plain(data)
+        except ClientError as error:
+            if error.problems:
+                raise DocumentError(str(document), [with_line(problem, lines) for problem in error.problems]) from None
+            raise
+        number = int(taken["id"])
+        say(f"job {number} ({taken['name']}) is submitted")
         reached = True
         if watch:
             over = lambda: bool(client.job(number)["ended"])  # noqa: E731

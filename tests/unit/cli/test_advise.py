@@ -1,13 +1,17 @@
 """holdfast advise: what is refused before anything is measured."""
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli.advise import _require_length, advise
+from holdfast.advise.verify import Kill, Stated, Verified
+from holdfast.cli.advise import _quick_check, _require_length, _require_output, _written, advise
 from holdfast.errors import HoldfastError
+from holdfast.model import App
+from holdfast.model.load import load_app
 
 APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
 
@@ -17,13 +21,14 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
     [
         (["--budget", "0"], "with a budget of nothing there is nothing to advise"),
         (["--budget", "0%"], "with a budget of nothing there is nothing to advise"),
-        (["--budget", "8"], r"wanted 1 to 7 replicas \(the application has 7 operators and sources\), got 8"),
+        (["--budget", "8"], r"wanted 1 to 7 replicas \(the application has 7 tasks\), got 8"),
         (["--budget", "some"], "such as 3, or a share of the CPU of full replication up to 100%, such as 50%, got 'some'"),
         (["--budget", "3", "--ic", "0.5"], "--budget and --ic say different things; give one of them"),
         (["--ic", "1.5"], "--ic: wanted a share from 0 to 1, got 1.5"),
         (["--loss", "-1"], "--loss: wanted a share from 0 to 1, got -1"),
         (["--outage", "0"], "--outage: wanted more than 0 seconds, got 0"),
         (["--failover", "0"], "--failover: wanted more than 0 seconds, got 0"),
+        (["--ic", "2", "--loss", "3", "--outage", "0"], r"4 problems:(?s:.*)--ic and --loss(?s:.*)got 2(?s:.*)got 3(?s:.*)got 0"),
         ([], "none.parquet' does not exist; make one with 'holdfast trace', or check the path"),
     ],
 )
@@ -32,6 +37,24 @@ def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path, options,
     with pytest.raises(HoldfastError, match=said):
         CliRunner().invoke(advise, command, catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_budget_counts_replicas_of_tasks_as_the_command_says():
+    pages = load_app(APPLICATION.with_name("top_pages.py")).graph()
+    _quick_check(pages, "21")
+    with pytest.raises(HoldfastError, match=r"wanted 1 to 21 replicas \(the application has 21 tasks\), got 22"):
+        _quick_check(pages, "22")
+    assert "an operator of 4 tasks takes 4" in " ".join(CliRunner().invoke(advise, ["--help"]).output.split())
+
+
+def test_what_has_no_number_is_none_in_the_document(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.report.advice.advice_page", lambda *told: "the page")
+    advice = SimpleNamespace(document=lambda: {"spread_over_seeds": {"quality": float("nan")}})
+    kill = Kill("sum", None, False, 0, 0, None, Stated(False, 0.0, float("inf")))
+    written = _written(advice, {}, "no strategy", Verified((kill,), ()), tmp_path)
+    kept = json.loads((tmp_path / "advice.json").read_text(), parse_constant=lambda text: pytest.fail(text))
+    assert kept == written
+    assert (kept["spread_over_seeds"]["quality"], kept["verified"]["kills"][0]["stated"]) == (None, [0.0, None])
 
 
 def trace_of(*, tuples, peak, epochs, epoch_s):
@@ -49,3 +72,21 @@ def test_a_trace_too_short_for_the_outage_or_for_real_kills_is_told_before_it_is
     with pytest.raises(HoldfastError, match="two kills, which need 28 s of trace, and it has 20 s; give a longer trace"):
         _require_length(short, outage_s=None, verify=True)
     _require_length(trace_of(tuples=5000, peak=100.0, epochs=28, epoch_s=1.0), outage_s=None, verify=True)
+
+
+def test_a_trace_on_which_nothing_is_put_out_is_told_before_anything_is_measured():
+    app = App("line")
+    read = app.source("read", "seq long, time timestamp, x double")
+    app.sink("out", app.operator(inputs=read, name="last")(lambda read: read))
+
+    def setting(*put_out):
+        seqs = {"read": range(100), "last": put_out}
+        rows = SimpleNamespace(seq=range(100))
+        return SimpleNamespace(
+            graph=app.graph(), sink="out", rows=rows, stream_seqs=lambda names: {name: seqs[name] for name in names}
+        )
+
+    _require_output(setting(99))
+    said = "wanted output at sink 'out' to judge failures by, got none from the 100 tuples of the trace; give a longer trace"
+    with pytest.raises(HoldfastError, match=said):
+        _require_output(setting())

@@ -1,54 +1,89 @@
 """The loop of an advice on told outcomes: which budget a promise takes, and what is said of one that cannot be kept."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from holdfast.advise.loss import alone, losses_of
+from holdfast.advise.candidate import Candidate
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
+from holdfast.assess.case import Places, Tempo, astray
+from holdfast.assess.fit import require_places
+from holdfast.assess.inject import struck_edges
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.score import score_of
 from holdfast.assess.target import Choice
+from holdfast.cli import advise_loop
+from holdfast.cli.advise import _sla, _tell
 from holdfast.cli.advise_loop import Loop
+from holdfast.cli.assess_campaign import campaign_of
 from holdfast.errors import HoldfastError
-from holdfast.model.topology import TaskOperator, Topology
+from holdfast.model import App
+from holdfast.model.tasks import topology_of
 
-LINE = Topology(
-    topology="line",
-    operators={
-        "read": TaskOperator(rate=10.0),
-        "count": TaskOperator(inputs={"read": "one-to-one"}),
-        "sum": TaskOperator(inputs={"count": "one-to-one"}),
-    },
-)
-CHOICES = [Choice(name, ("it is one",)) for name in LINE.operators]
+TUPLES = 20_000
 ALONE = {"read": 10.0, "count": 60.0, "sum": 30.0}
 CPU = {"read": 1.0, "count": 2.0, "sum": 1.0}
+
+
+def line():
+    app = App("line")
+    read = app.source("read", "seq long, time timestamp, x double")
+    app.sink("out", operator(app, "sum", operator(app, "count", read)))
+    return app
+
+
+def operator(app, name, *inputs, **options):
+    return app.operator(inputs=list(inputs), name=name, **options)(lambda *frames: frames[0])
+
+
+class Recorded:
+    """As much of a setting as choosing cases takes: every stream has all tuples but those that are empty, or end early."""
+
+    def __init__(self, app, empty=(), ends=None):
+        self.app, self.graph, self.sink, self.scores = app, app.graph(), "out", [score_of("out", "sum(x)")]
+        self.rows = SimpleNamespace(seq=np.arange(TUPLES), tempo=Tempo(100.0, 100.0))
+        self._ends = dict.fromkeys(empty, 0) | (ends or {})
+
+    def stream_seqs(self, names):
+        return {name: self.rows.seq[: self._ends.get(name, TUPLES)] for name in names}
+
+    def struck(self, case):
+        return struck_edges(self.graph, case.target, case.side)
+
+    def places(self, cases, seqs):
+        return Places(self.rows.seq, {name: seqs[name] for case in cases for name in self.struck(case)}, self.rows.tempo)
 
 
 class Told(Loop):
     """Its trials are told: a failure costs what it costs alone, a failover a tenth of that, and all else at once 100."""
 
-    def __init__(self, **options):
-        setting = SimpleNamespace(graph=SimpleNamespace(order=tuple(LINE.operators)), app=SimpleNamespace(name="line", epoch_s=1.0))
-        given = {"budget": None, "ic": None, "loss": None, "failover_s": None, **options}
-        super().__init__(setting, {}, CHOICES, LINE, given, None)
-        self.tried = []
+    def __init__(self, app=None, empty=(), ends=None, costs=ALONE, **options):
+        app = app or line()
+        given = {"budget": None, "ic": None, "loss": None, "failover_s": None, "outage_s": 8.0, "repetitions": 1, "seed": 1}
+        topology = topology_of(app.graph(), name=app.name)
+        super().__init__(Recorded(app, empty, ends), {}, topology, {**given, **options}, None)
+        self.costs, self.tried = costs, []
 
-    def singles(self):
-        views = [view(name, impact) for name, impact in ALONE.items()]
-        return SimpleNamespace(offsets=(1000,), outages_s=(8.0,)), assessment(views), alone(CHOICES, losses_of(views))
-
-    def assessed(self, cases, folder, *, offsets):
+    def assessed(self, cases, folder, *, fitting):
+        """What is told of the cases that are really tried; it is refused as a campaign would be."""
         self.tried.append(folder)
-        views = [view(case.name, 100.0 if case.failover_s is None else sum(ALONE[n] for n in case.target) / 10) for case in cases]
-        return SimpleNamespace(seed=1), assessment(views)
+        campaign = campaign_of(self.setting, cases, self.subject, self._wanted(folder, fitting))
+        require_places(self.setting, campaign, {})
+        assert not astray(self.setting.graph, campaign.cases, self.setting.sink)
+        return campaign, assessment([view(case.name, self._impact(case, folder)) for case in campaign.cases])
+
+    def _impact(self, case, folder):
+        name = "+".join(case.target)
+        if case.failover_s is not None:
+            return sum(cost for unit, cost in self.costs.items() if set(self.units[unit]) <= set(case.target)) / 10
+        return self.costs.get(name, 0.0) if folder == advise_loop.SINGLE else 100.0
 
 
 def view(case, impact):
-    none = np.zeros(1)
-    offset = OffsetView(1000, (0.5,), none, none, 0, none, 2, impact)
+    ones = np.ones(4)
+    offset = OffsetView(1000, (0.5,), ones * 0.5, ones, 0, ones * 0.5, 2, impact)
     return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 2, impact, (offset,), ((0.5,),), 1)
 
 
@@ -56,30 +91,110 @@ def assessment(views):
     return Assessment(score_of("out", "sum(x)"), tuple(views), (1.0,), 0.0, False)
 
 
-def test_a_share_of_the_loss_takes_as_few_replicas_as_keep_it():
+@pytest.fixture
+def apart(monkeypatch):
+    """Every operator of the line is a target of its own."""
+    monkeypatch.setattr("holdfast.advise.unit.choices_of", lambda graph: tuple(Choice(name, ("it is one",)) for name in ALONE))
+
+
+def test_a_share_of_the_loss_takes_as_few_replicas_as_keep_it(apart):
     loop = Told(loss=0.5)
     advice, _ = loop.run(CPU)
     assert advice.chosen.candidate.protected == ("count",)
     assert advice.left == pytest.approx(0.46)
-    assert loop.tried == ["with-plan-1"]
+    assert loop.tried == ["assessment", "with-plan-3", "with-plan-1"], "whether it can be kept at all is tried first"
 
 
-def test_a_share_of_the_loss_that_nothing_keeps_is_refused_with_the_best_that_can_be():
-    loop = Told(loss=0.05)
+def test_a_share_of_the_loss_that_nothing_keeps_is_refused_with_the_best_that_can_be(apart):
+    loop = Told(loss=0.000001)
     with pytest.raises(
-        HoldfastError, match=r"even with a replica of everything 10.0% of the loss .* is the best there is; wanted 5.0%"
+        HoldfastError, match=r"even with a replica of everything 10% of the loss .* is the best there is; wanted 0.0001% "
     ):
         loop.run(CPU)
-    assert loop.tried == ["with-plan-1", "with-plan-2", "with-plan-3"]
+    assert loop.tried == ["assessment", "with-plan-3"], "no other plan can be better, so none is tried"
 
 
-def test_a_completeness_takes_as_few_replicas_as_keep_it():
+def test_a_completeness_takes_as_few_replicas_as_keep_it_and_what_is_kept_is_told(apart):
     advice, _ = Told(ic=1.0).run(CPU)
-    assert advice.chosen.candidate.protected == ("count", "read", "sum")
+    assert advice.chosen.candidate.protected == ("count", "sum", "read")
     assert advice.next_unit() is None
+    assert advice.completeness == "an internal completeness of 1 (asked for: 1)"
 
 
-def test_half_of_the_cpu_is_the_budget_where_none_is_given():
+def test_half_of_the_cpu_is_the_budget_where_none_is_given(apart):
     advice, _ = Told().run(CPU)
     assert (str(advice.budget), advice.chosen.candidate.protected) == ("50%", ("count",))
     assert advice.next_unit().operator == "sum"
+
+
+def test_a_budget_that_buys_nothing_new_is_not_tried():
+    """Four tasks of count can only be protected together."""
+    app = App("line")
+    read = app.source("read", "seq long, time timestamp, x double, key string", key="key", parallelism=4)
+    app.sink("out", operator(app, "sum", operator(app, "count", read, key="key", parallelism=4)))
+    loop = Told(app, loss=0.34)
+    loop.run(CPU)
+    assert loop.tried[:4] == ["assessment", "with-plan-9", "with-plan-1", "with-plan-4"]
+
+
+def test_a_budget_that_pays_for_nothing_that_shows_is_refused(apart):
+    with pytest.raises(HoldfastError, match=r"25% pays for no replica of anything whose failure shows .* count, takes 50.0%"):
+        Told(costs={"count": 60.0}, budget="25%").run(CPU)
+
+
+def branched():
+    """Beside the line: audit leads to another sink, and quiet, which total also reads, never says anything."""
+    app = App("branched")
+    read = app.source("read", "seq long, time timestamp, x double")
+    count, quiet = operator(app, "count", read), operator(app, "quiet", read)
+    app.sink("out", operator(app, "total", count, quiet))
+    app.sink("log", operator(app, "audit", read))
+    return app
+
+
+COSTS = {"read": 10.0, "count": 60.0, "total": 30.0}
+
+
+@pytest.mark.parametrize("options", [{"budget": "5"}, {"budget": "1"}, {"budget": "50%"}, {"ic": 0.9}, {"loss": 0.2}])
+def test_operators_that_do_not_lead_to_the_scored_sink_or_say_nothing_cost_nothing(options):
+    advice, _ = Told(branched(), empty=["quiet"], costs=COSTS, **options).run(dict.fromkeys([*COSTS, "quiet", "audit"], 1.0))
+    assert advice.ranking == ("count", "total", "read", "audit", "quiet")
+    assert (advice.single["audit"].mean, advice.single["quiet"].mean) == (0.0, 0.0)
+    assert all(advice.failing_over[name].mean == 0 for name in ("audit", "quiet") if name in advice.failing_over)
+    assert "nothing of it reaches the scored output" in advice.why("audit")
+
+
+def test_offsets_leave_room_for_an_operator_whose_output_ends_early():
+    loop = Told(branched(), ends={"quiet": 5000}, costs=COSTS, budget="5")
+    _, tried = loop.run(dict.fromkeys([*COSTS, "quiet", "audit"], 1.0))
+    assert all(max(campaign.offsets) < 5000 for campaign, _ in tried.values())
+
+
+def test_operators_of_one_pe_are_let_fail_and_protected_together():
+    app = App("fused")
+    read = app.source("read", "seq long, time timestamp, x double")
+    count = operator(app, "count", read, pe="both")
+    app.sink("out", operator(app, "total", operator(app, "sum", count, pe="both")))
+    loop = Told(app, costs={"read": 10.0, "count+sum": 60.0}, budget="1")
+    advice, tried = loop.run({"read": 1.0, "count+sum": 2.0, "total": 1.0})
+    assert [case.name for case in tried["assessment"][0].cases] == ["read", "count+sum"]
+    assert advice.ranking == ("count+sum", "read", "total"), "total behaves like read"
+    assert advice.chosen.candidate.protected == ("count+sum",)
+    assert advice.document()["cost"] == {"replicas": 1, "cpu_s_per_s": 2.0, "share_of_full": 0.5}
+    assert advice.failing_over["count+sum"].case == "count+sum (replica, 1 s)"
+
+
+def test_the_terminal_names_plans_as_the_page_does_and_tells_no_spread_of_one_arrival_order(apart, capsys):
+    advice, _ = Told(repetitions=1).run(CPU)
+    empty = replace(advice.weighed[-1], candidate=Candidate("of", ()))
+    _tell(replace(advice, weighed=(*advice.weighed, empty)), "no strategy", [])
+    said = capsys.readouterr().out
+    assert "between arrival orders" not in said
+    assert "plan by what was measured: count; one failure" in said
+    assert "plan by output fidelity (PPA): nothing: of its best plans none that fits keeps an output alive; one failure" in said
+    assert "The next: sum, 1 replica, for 25% more of full replication's CPU" in said
+
+
+def test_a_completeness_that_nobody_asked_for_is_not_said_to_be():
+    assert _sla(None, 0.7) == "at least 0.70, unless --ic asks for another"
+    assert _sla(0.5, 0.5) == "asked for: 0.50"

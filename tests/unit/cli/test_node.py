@@ -32,21 +32,6 @@ def test_a_mistake_of_a_node_is_told(tmp_path, arguments, text):
     assert refused(node, "--orchestrator", str(tmp_path), "--name", "n1", "--work", str(tmp_path / "n1"), *arguments) == text
 
 
-def test_a_job_cannot_be_given_a_name_that_is_none(tmp_path):
-    job = tmp_path / "job.yaml"
-    job.write_text("{job: a, host: light, pes: {x: {}}}")
-    said = refused(submit, str(job), "--name", "bad name", "--orchestrator", str(tmp_path))
-    assert "job.yaml with --name: job: wanted" in said
-
-
-def test_a_stream_of_another_job_is_named_with_that_job(tmp_path):
-    job = tmp_path / "job.yaml"
-    job.write_text("{job: a, application: a.py, streams: {market: trades, news: 'b:'}}")
-    said = refused(submit, str(job), "--orchestrator", str(tmp_path))
-    assert "streams.market (line 1): wanted 'job:stream', got \"trades\"" in said
-    assert "streams.news (line 1): wanted 'job:stream', got \"b:\"" in said
-
-
 def test_a_url_needs_a_token(tmp_path):
     assert "needs a token: give --token-file with its node.token" in refused(node, "--orchestrator", "http://127.0.0.1:1")
 

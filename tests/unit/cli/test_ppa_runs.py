@@ -1,13 +1,15 @@
 """holdfast reproduce ppa --part runs: what is told of real runs that are kept."""
 
 import json
+from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
 
 from holdfast.cli.main import root
+from holdfast.cli.ppa_runs import real_runs
 from holdfast.run.checkpoint_study import INTERVALS, RATES, SECONDS, WINDOW
-from holdfast.run.recovery_study import TECHNIQUES
+from holdfast.run.recovery_study import TECHNIQUES, Recovered
 from holdfast.simulate.records import Records
 
 
@@ -20,10 +22,38 @@ def kept(tmp_path):
         runs.add({"key": name, "technique": name, **seconds, "load": 1.5})
     costs = Records(tmp_path / "checkpoints", {"intervals": list(INTERVALS), "window": WINDOW, "seconds": SECONDS})
     for rate in RATES:
-        figures = {"checkpoints": 2, "rows": 30.0 * rate, "checkpoint_s": 0.02, "epoch_s": 0.2}
-        each = [{"rate": rate, "interval_s": interval, **figures, "share": 0.1 / interval} for interval in INTERVALS]
-        costs.add({"key": str(rate), "rate": rate, "costs": each, "load": 2.5})
+        costs.add({"key": str(rate), "rate": rate, "costs": costs_of(rate), "load": 2.5})
     return tmp_path
+
+
+def costs_of(rate):
+    figures = {"checkpoints": 2, "rows": 30.0 * rate, "checkpoint_s": 0.02, "epoch_s": 0.2}
+    return [{"rate": rate, "interval_s": interval, **figures, "share": 0.1 / interval} for interval in INTERVALS]
+
+
+def test_a_bar_tells_how_many_of_the_real_runs_are_done(tmp_path, monkeypatch):
+    told = []
+
+    @contextmanager
+    def bar(what):
+        yield lambda done, total: told.append((what, done, total))
+
+    def run_cells(wanted, work, *, done):
+        for cell in wanted:
+            done(cell, Recovered(cell.technique.name, 1.0, 1.0, 1.0, 1.0, 0.5))
+
+    def run_rates(rates, work, *, done):
+        for rate in rates:
+            done({"rate": rate, "costs": costs_of(rate), "load": 1.0})
+
+    monkeypatch.setattr("holdfast.cli.ppa_runs.progress_bar", bar)
+    monkeypatch.setattr("holdfast.run.recovery_study.run_cells", run_cells)
+    monkeypatch.setattr("holdfast.run.checkpoint_study.run_rates", run_rates)
+    real_runs(tmp_path, varied=False)
+    assert told == [
+        *(("runs", n, len(TECHNIQUES)) for n in range(len(TECHNIQUES) + 1)),
+        *(("runs with checkpoints", n, len(RATES)) for n in range(len(RATES) + 1)),
+    ]
 
 
 def test_runs_that_are_kept_are_told_without_running_them_again(kept):

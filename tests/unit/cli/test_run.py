@@ -11,9 +11,10 @@ from holdfast.cli import run as command
 from holdfast.cli.demo import check_ended_well
 from holdfast.errors import DocumentError, HoldfastError
 from holdfast.execute.compare import Difference
-from holdfast.model.job import Job
+from holdfast.model.job import Job, Layout, Reading, Task
 from holdfast.run.checkers import uncorrected
-from holdfast.run.experiment import Ran
+from holdfast.run.cluster import LocalCluster
+from holdfast.run.experiment import Ran, require_nodes
 from holdfast.run.history import Event
 from holdfast.run.proof import second_law
 from holdfast.run.timeline import Timeline
@@ -53,6 +54,12 @@ def test_what_was_processed_in_time_is_printed(shop, monkeypatch):
     said = CliRunner().invoke(command.run, [str(shop)]).output
     assert "processed in time (internal completeness): 0.5000" in said
     assert "out 10 rows" in said
+
+
+def test_rows_are_told_of_a_job_without_an_end_too(shop, monkeypatch):
+    endless = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
+    monkeypatch.setattr(command, "run_in", told(document(shop, output(1), output(2), *COMMITS, state="canceled", line=endless)))
+    assert "\n  out 10 rows\n" in CliRunner().invoke(command.run, [str(shop)]).output
 
 
 def test_a_run_that_never_began_is_told_without_figures(shop, monkeypatch):
@@ -103,6 +110,41 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
     assert str(result.exception).startswith(f"trace '{tmp_path}/none' does not exist; make one with 'holdfast trace'")
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or the source its reader (reader=...)"),
+        (["--out", "/proc/none"], "the output's root '/proc/none' cannot be opened"),
+        (["--memory", "potato"], "--memory: wanted a size such as 512m or 4g, got 'potato'"),
+        (["--replicas", "large=4"], "large/0 wants 4 replicas, each on a node of its own, and --nodes is 3; give more nodes"),
+        (["--deadline", "1"], "--deadline: is for --protection prediction, which was not asked for"),
+        (["--cores", "0"], "Invalid value for '--cores': 0.0 is not in the range x>0"),
+        (["--cores", "nan"], "Invalid value for '--cores': wanted a finite number, got nan"),
+        (["--for", "-3"], "Invalid value for '--for': -3.0 is not in the range x>0"),
+    ],
+)
+def test_what_no_node_could_do_is_told_before_anything_starts(shop, tmp_path, monkeypatch, options, said):
+    monkeypatch.setattr(LocalCluster, "start", lambda cluster: pytest.fail("nothing is to be started"))
+    result = CliRunner().invoke(command.run, [str(shop), "--work", str(tmp_path / "run"), *options])
+    assert said in (str(result.exception) if isinstance(result.exception, HoldfastError) else result.output)
+
+
+def test_columns_that_cannot_be_mapped_are_told_before_anything_starts(shop, tmp_path, monkeypatch):
+    monkeypatch.setattr(LocalCluster, "start", lambda cluster: pytest.fail("nothing is to be started"))
+    (tmp_path / "trace.csv").write_text("seq\n")
+    options = ["--trace", str(tmp_path / "trace.csv"), "--columns", str(tmp_path / "none.yaml"), "--work", str(tmp_path / "run")]
+    with pytest.raises(HoldfastError, match=r"mapping '.*none.yaml' cannot be read: No such file or directory"):
+        CliRunner().invoke(command.run, [str(shop), *options], catch_exceptions=False)
+
+
+def test_a_strategy_for_more_hosts_than_nodes_is_told_before_anything_starts():
+    task = Task(pe="large", reads=(Reading(stream="orders"),), makes=("large",), replicas=2)
+    layout = Layout(application="shop", tasks=(task,), hosts={"large/0": ("h1", "h2"), "small/0": ("h2", "h3")})
+    require_nodes(layout, 3)
+    with pytest.raises(HoldfastError, match=r"the strategy is for 3 hosts \(h1, h2, h3\), and --nodes is 2; give more nodes"):
+        require_nodes(layout, 2)
+
+
 def test_upstream_backup_beside_adaptation_is_refused_before_anything_starts(shop, tmp_path):
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps({"topology": "shop", "budget": 1, "replicated": [{"task": "large/0"}]}))
@@ -117,6 +159,21 @@ def test_a_measured_plan_is_not_adapted(shop, tmp_path):
     options = ["--plan", str(plan), "--adapt", "5", "--work", str(tmp_path / "run")]
     with pytest.raises(HoldfastError, match="was made for 'measured', from what injected failures cost"):
         CliRunner().invoke(command.run, [str(shop), *options], catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("given", "checkpoints"),
+    [
+        (["--log", "s3://b/log"], "readers"),
+        (["--log", "s3://b/log", "--trace", "x.parquet"], None),
+        (["--log", "log"], None),
+        ([], None),
+    ],
+)
+def test_readers_keep_their_place_in_the_runs_folder_where_the_log_is_no_folder(shop, tmp_path, given, checkpoints):
+    options = command.run.make_context("run", [str(shop), *given]).params
+    found = command._job(str(shop), tmp_path, options).feed.checkpoints
+    assert found == (checkpoints and str(tmp_path / checkpoints))
 
 
 DIFFERENCE = Difference(7, {"seq": 7}, None)

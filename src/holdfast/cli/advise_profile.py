@@ -1,0 +1,92 @@
+"""Rates and costs of an application, measured once for an advice: what its plans rest on stays what it was when it goes on."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from holdfast.cli.shared import progress_bar
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from holdfast.model import App
+    from holdfast.model.descriptor import Descriptor
+    from holdfast.model.topology import Topology
+    from holdfast.profile import Measurement
+
+
+@dataclass(frozen=True)
+class Profile:
+    """An application as measured: as a descriptor, as a topology, and the CPU seconds per second of every source and PE."""
+
+    descriptor: "Descriptor"
+    topology: "Topology"
+    cpu: dict[str, float]
+
+
+def profiled(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]", subject: dict[str, Any], out: Path) -> Profile:
+    """The profile of a subject as an earlier call has left it in the folder, or measured now and left there.
+
+    CPU times differ from one measurement to the next, and plans with them: an advice that goes on, or is verified later, must find
+    the plans that it has tried.
+    """
+    from holdfast.assess.files import write_whole
+    from holdfast.model.document import write_document
+
+    named = hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]
+    path = out / f"profile-{named}.json"
+    if path.exists():
+        profile = _read(path)
+    else:
+        profile = _measured(spark, app, frames)
+        write_whole(path, json.dumps({"subject": subject, **_plain(profile)}, indent=2))
+    write_document(out / "descriptor.yaml", profile.descriptor)
+    write_document(out / "topology.yaml", profile.topology)
+    return profile
+
+
+def _measured(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]") -> Profile:
+    from holdfast.model.tasks import topology_of
+    from holdfast.profile import describe, measure
+
+    with progress_bar("measuring PEs") as bar:
+        measurement = measure(spark, app, frames, progress=lambda what, done, total: bar(done, total))
+    descriptor = describe(app, measurement, hosts=2)
+    named = {host: f"n{number}" for number, host in enumerate(descriptor.hosts, 1)}  # as holdfast run names its nodes
+    descriptor = descriptor.model_copy(update={"hosts": {named[host]: about for host, about in descriptor.hosts.items()}})
+    topology = topology_of(app.graph(), name=app.name, rates=measurement.leaving, shares=measurement.shares)
+    return Profile(descriptor, topology, cpu_of(measurement, descriptor))
+
+
+def cpu_of(measurement: "Measurement", descriptor: "Descriptor") -> dict[str, float]:
+    """The CPU seconds per second of a replica of every source and PE, at average rates."""
+    from holdfast.assess.target import target_name
+    from holdfast.plan.laar import expected_work
+
+    cpu = {source: cost_s * measurement.leaving[source] for source, cost_s in measurement.reading_s.items()}
+    for name, described in descriptor.pes.items():
+        cpu[target_name(described.operators or (name,))] = sum(
+            configuration.probability * expected_work(descriptor, configuration)[name]
+            for configuration in descriptor.input_configurations
+        )
+    return cpu
+
+
+def _plain(profile: Profile) -> dict[str, Any]:
+    from holdfast.model.document import document_text
+
+    descriptor, topology = (json.loads(document_text(each, json_text=True)) for each in (profile.descriptor, profile.topology))
+    return {"descriptor": descriptor, "topology": topology, "cpu": profile.cpu}
+
+
+def _read(path: Path) -> Profile:
+    from holdfast.assess.files import read_json
+    from holdfast.model.descriptor import Descriptor
+    from holdfast.model.document import check_document
+    from holdfast.model.topology import Topology
+
+    kept = read_json(path)
+    descriptor = check_document(kept.get("descriptor"), Descriptor, thing=str(path))
+    return Profile(descriptor, check_document(kept.get("topology"), Topology, thing=str(path)), kept["cpu"])

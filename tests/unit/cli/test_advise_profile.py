@@ -1,0 +1,67 @@
+"""Rates and costs behind an advice: measured once, and the same when it goes on."""
+
+import numpy as np
+import pytest
+
+from holdfast.cli.advise_profile import profiled
+from holdfast.errors import HoldfastError
+from holdfast.model import App
+from holdfast.profile.measure import Edge, Measured, Measurement
+from holdfast.profile.rate import flow
+
+SUBJECT = {"application": "shop", "trace_hash": "1", "columns": None, "seqs": [1, 100]}
+
+
+def shop():
+    app = App("shop")
+    orders = app.source("orders", "seq long, price double")
+    paid = app.operator(inputs=orders, name="paid", pe="till")(lambda orders: orders)
+    total = app.operator(inputs=paid, name="total", pe="till")(lambda paid: paid)
+    app.sink("out", app.operator(inputs=total, name="last")(lambda total: total))
+    return app
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """How often it was measured; every time everything costs more."""
+    calls = []
+
+    def measure(spark, app, frames, *, progress):
+        calls.append(app.name)
+        counts, cost_s = np.full(10, 100), 0.001 * len(calls)
+        rate = flow(counts, step_s=1.0)
+        pes = {"till": Measured({"orders": Edge(1.0, 2 * cost_s)}, rate), "last": Measured({"total": Edge(1.0, cost_s)}, rate)}
+        leaving = dict.fromkeys(("orders", "paid", "total", "last"), 100.0)
+        return Measurement(pes, {"orders": counts}, 1.0, leaving, {}, {"orders": cost_s})
+
+    monkeypatch.setattr("holdfast.profile.measure", measure)
+    return calls
+
+
+def test_an_advice_that_goes_on_finds_the_costs_that_it_was_planned_on(measured, tmp_path):
+    first = profiled(None, shop(), {}, SUBJECT, tmp_path)
+    again = profiled(None, shop(), {}, SUBJECT, tmp_path)
+    assert (again.cpu, again.topology, again.descriptor) == (first.cpu, first.topology, first.descriptor)
+    assert measured == ["shop"]
+    assert (tmp_path / "descriptor.yaml").exists() and (tmp_path / "topology.yaml").exists()
+
+
+def test_another_subject_is_measured_anew_and_the_first_is_not_forgotten(measured, tmp_path):
+    first = profiled(None, shop(), {}, SUBJECT, tmp_path)
+    other = profiled(None, shop(), {}, {**SUBJECT, "trace_hash": "2"}, tmp_path)
+    assert other.cpu["last"] == pytest.approx(2 * first.cpu["last"])
+    assert profiled(None, shop(), {}, SUBJECT, tmp_path) == first
+    assert len(measured) == 2
+
+
+def test_a_replica_of_fused_operators_takes_what_their_pe_does(measured, tmp_path):
+    cpu = profiled(None, shop(), {}, SUBJECT, tmp_path).cpu
+    assert cpu == {"orders": pytest.approx(0.1), "paid+total": pytest.approx(0.2), "last": pytest.approx(0.1)}
+
+
+def test_a_profile_that_is_damaged_is_told(measured, tmp_path):
+    profiled(None, shop(), {}, SUBJECT, tmp_path)
+    (kept,) = tmp_path.glob("profile-*.json")
+    kept.write_text("{")
+    with pytest.raises(HoldfastError, match=r"profile-.*json' is damaged; give another folder"):
+        profiled(None, shop(), {}, SUBJECT, tmp_path)

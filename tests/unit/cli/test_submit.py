@@ -1,0 +1,67 @@
+"""holdfast submit: everything wrong with a submission at once, with lines, whoever sees it."""
+
+import json
+
+import httpx
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.submit import submit as command
+from holdfast.errors import DocumentError
+from holdfast.manage.client import Client
+
+ANSWER = {"id": 3, "name": "b", "state": "submitted"}
+
+
+@pytest.fixture
+def submit(tmp_path, monkeypatch):
+    """Run the command on a text, against an orchestrator that answers as told; what it printed, and what it sent."""
+
+    def run(text, *options, status=201, answer=ANSWER):
+        document = tmp_path / "job.yaml"
+        document.write_text(text)
+        sent = []
+
+        def respond(request):
+            if request.method == "POST":
+                sent.append(json.loads(request.content))
+                return httpx.Response(status, json=answer)
+            return httpx.Response(200, json={"events": [], "last": 0, "newest": 0, **ANSWER})
+
+        client = Client("http://orchestrator", "secret")
+        client._http = httpx.Client(transport=httpx.MockTransport(respond))
+        monkeypatch.setattr("holdfast.manage.client.find_client", lambda *where, **how: client)
+        return CliRunner().invoke(command, [str(document), *options]), sent
+
+    return run
+
+
+def test_a_document_is_sent_as_it_was_read_and_what_the_orchestrator_says_is_told_with_lines(submit):
+    problems = [
+        {"place": ["type"], "text": "there is no type 'forever'"},
+        {"place": ["pes", "x", "lives_s"], "text": 'wanted a number, got "NaN"'},
+        {"place": ["log"], "text": "is missing"},
+    ]
+    text = "job: a b\ntype: forever\npes:\n  x: {lives_s: .nan}\n"
+    done, sent = submit(text, status=422, answer={"error": "job has 3 problems", "problems": problems})
+    assert sent == [{"job": "a b", "type": "forever", "pes": {"x": {"lives_s": "NaN"}}}]
+    assert isinstance(done.exception, DocumentError)
+    assert done.exception.thing.endswith("job.yaml")
+    assert done.exception.problems == (
+        "type (line 2): there is no type 'forever'",
+        'pes.x.lives_s (line 4): wanted a number, got "NaN"',
+        "log (line 1): is missing",
+    )
+
+
+def test_another_name_is_sent_in_place_of_the_documents(submit):
+    done, sent = submit("job: a\npes: {x: {}}\n", "--name", "b")
+    assert (done.exit_code, done.stdout) == (0, "3\n")
+    assert sent == [{"job": "b", "pes": {"x": {}}}]
+    assert "job 3 (b) is submitted" in done.stderr
+
+
+def test_what_is_no_document_is_refused_before_anybody_is_asked(submit):
+    done, sent = submit("job: [a\n")
+    assert isinstance(done.exception, DocumentError)
+    assert ("not YAML" in str(done.exception), sent) == (True, [])
