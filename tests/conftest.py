@@ -1,6 +1,8 @@
 """One Spark session for all tests that need one, commands as a user gives them, and property tests that try the same examples
 every time."""
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,11 +20,24 @@ settings.register_profile(
 )
 settings.load_profile("holdfast")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script, where Ctrl-C must be heard all the same
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+YOUNG = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM that lives for seconds: what the second compiler would make of the code would not pay. It takes half the CPU."""
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def young_jvms() -> Iterator[None]:
+    """Every JVM that a test starts, also through other processes, knows that it will not grow old."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("JDK_JAVA_OPTIONS", " ".join([*os.environ.get("JDK_JAVA_OPTIONS", "").split(), YOUNG]))
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[object]:
+def spark(young_jvms: None) -> Iterator[object]:
     """A real Spark on two cores; every Spark test shares it."""
     from holdfast.execute.session import open_session
 

@@ -4,6 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from holdfast.compiled import compiled, compiled_step
+
 CALLER = """
 from callee import doubled
 from holdfast.compiled import compiled
@@ -37,3 +41,19 @@ def test_a_change_in_a_module_that_is_called_is_not_answered_by_old_machine_code
     assert list(tmp_path.rglob("*.nbi")), "nothing was kept, so that this test cannot fail"
     (tmp_path / "callee.py").write_text(CALLEE.format(factor=5.0))
     assert said(tmp_path) == "16.0"
+
+
+@compiled_step
+def step(x):
+    return x + 1.0
+
+
+@compiled
+def two_steps(x):
+    return step(step(x))
+
+
+def test_a_step_is_called_by_compiled_functions_and_from_python_it_says_so():
+    assert two_steps(3.0) == 5.0
+    with pytest.raises(TypeError, match="step has no way in from Python: only compiled functions call it"):
+        step(3.0)

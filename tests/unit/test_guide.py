@@ -150,6 +150,20 @@ def test_the_job_of_the_cluster_guide_is_one(tmp_path):
     assert read_document(document, Job).contract.tentative_after_s == 1
 
 
+def test_every_orchestrator_of_the_cluster_guide_speaks_tls_as_its_nodes_expect():
+    serving = re.findall(r"^ {4}(?:ExecStart=\S+/)?holdfast serve .*$", CLUSTER.read_text(), flags=re.MULTILINE)
+    assert len(serving) == 3
+    assert all("--certificate" in line and "--key" in line for line in serving)
+
+
+def test_who_follows_the_readme_stands_where_its_next_command_expects():
+    depth = 0
+    for line in re.findall(r"^ {4}(\S.*)$", (GUIDE.parents[1] / "README.md").read_text(), flags=re.MULTILINE):
+        assert depth == 0 or "examples/" not in line, line
+        depth += 1 if "&& cd " in line else -1 if line.startswith("cd ..") else 0
+    assert depth == 0
+
+
 def shown_commands():
     """Every line of a guide that runs holdfast, by the guide's name: the words after it, without what a comment says."""
     for guide in (GUIDE.parents[1] / "README.md", *sorted(GUIDE.parent.glob("*.md"))):
