@@ -33,15 +33,15 @@ FIRST_S, EVERY_S, AFTER_S = 12.0, 8.0, 8.0
 goes on after the last; all in seconds of the run, of which an epoch takes at most one."""
 SAME = 1e-9
 COMPARED = (
-    "After a kill the output may be no further from what it should be (a quality of 1) than the worst that was stated; closer is "
-    "no failure. Where there is a replica, every epoch must also leave exact at once."
+    "A kill may cost no more output, in seconds of it, than the worst outage that was injected; less is no failure. Where there "
+    "is a replica, every epoch must also leave exact at once."
 )
 """What a promise is held to."""
 SHOWN = (
     "Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up. One without a replica is restarted "
-    "from its checkpoint within about a second, so a real kill should cost at most what was stated, which is what an outage as "
-    "long as the trials' would cost. That a kill costs no more is shown here; what an outage of that length costs, and what the "
-    "loss of a node or several failures at once do, is not."
+    "from its checkpoint, sooner than the outages of the trials end, so a real kill should cost at most what was stated. That it "
+    "costs no more is shown here; what an outage of that length costs, and what the loss of a node or several failures at once "
+    "do, is not."
 )
 """What real kills show, and what they do not."""
 
@@ -51,23 +51,22 @@ Score = Callable[[pa.Table], float]
 
 @dataclass(frozen=True)
 class Stated:
-    """What was stated of a failure: whether it has a replica, and the range of the output's quality over offsets and seeds."""
+    """What was stated of a failure: whether it has a replica, the range of the output's quality over offsets and seeds, and how
+    many seconds' worth of output the worst of those outages cost, lost or in excess. A quality says nothing without the stretch
+    it was taken over, which is not the same for an outage and for a kill; seconds of output can be compared."""
 
     protected: bool
     least: float
     greatest: float
-
-    def allows(self, quality: float) -> bool:
-        """Whether a quality is as good as was stated: no further from 1 than the worst that was measured."""
-        return abs(quality - 1) <= max(abs(self.least - 1), abs(self.greatest - 1)) + SAME
+    cost_s: float
 
 
 @dataclass(frozen=True)
 class Kill:
     """A source or PE that was killed, the primary of each of its tasks: when (None where the run was over before), whether
-    anybody noticed, the epochs that left the sinks until the next kill and how many of them were not exact at every sink, and the
+    anybody noticed, the epochs that left the sinks until the next kill and how many of them were not exact at every sink, the
     quality of what left the scored sink then (None without a score to take, infinite where there was something in place of
-    nothing)."""
+    nothing), and the seconds of the trace that an epoch has."""
 
     operator: str
     at_s: float | None
@@ -76,6 +75,12 @@ class Kill:
     inexact: int
     quality: float | None
     stated: Stated
+    epoch_s: float
+
+    @property
+    def cost_s(self) -> float | None:
+        """How many seconds' worth of output the kill cost, lost or in excess; None without a quality."""
+        return None if self.quality is None else abs(self.quality - 1) * self.epochs * self.epoch_s
 
     @property
     def holds(self) -> bool | None:
@@ -84,7 +89,7 @@ class Kill:
             return None
         if self.stated.protected and self.inexact:
             return False
-        return self.quality is None or self.stated.allows(self.quality)
+        return self.cost_s is None or self.cost_s <= self.stated.cost_s + SAME
 
     def __str__(self) -> str:
         who = f"{self.operator} ({'with a replica' if self.stated.protected else 'without one'})"
@@ -95,8 +100,15 @@ class Kill:
         left = f"{self.inexact} of {self.epochs} epochs left tentative or absent at first"
         quality = ""
         if self.quality is not None:
-            quality = f"; {quality_said(self.quality)}, stated {self.stated.least:.4g} to {self.stated.greatest:.4g}"
+            quality = f"; {quality_said(self.quality)}{self._cost_said}"
         return f"{who} killed after {self.at_s:.0f} s: {left}{quality}"
+
+    @property
+    def _cost_said(self) -> str:
+        if self.cost_s is None or not isfinite(self.cost_s):
+            return ""
+        stated = f"stated: {self.stated.cost_s:.3g} s of it at most (quality {self.stated.least:.4g} to {self.stated.greatest:.4g})"
+        return f", which costs {self.cost_s:.3g} s of output; {stated}"
 
 
 def quality_said(quality: float) -> str:
@@ -151,7 +163,9 @@ class Verified:
                 "inexact": kill.inexact,
                 "quality": kill.quality if kill.quality is not None and isfinite(kill.quality) else None,
                 "said": str(kill),
+                "cost_s": kill.cost_s if kill.cost_s is not None and isfinite(kill.cost_s) else None,
                 "stated": [kill.stated.least, kill.stated.greatest],
+                "stated_cost_s": kill.stated.cost_s,
                 "holds": kill.holds,
             }
             for kill in self.kills
@@ -233,7 +247,7 @@ def verify(
         raise HoldfastError(f"the run with real kills ended as {ran.state}: {ran.reason}")
     assert job.out is not None
     read = _Reader(Store(job.out), sink, score)
-    kills = kills_of(ran.events, victims, stated, opened_s=ran.timeline.opened_s, quality=read.quality)
+    kills = kills_of(ran.events, victims, stated, opened_s=ran.timeline.opened_s, quality=read.quality, epoch_s=app.epoch_s)
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     return Verified(kills, tuple(check_run(ran.events, ran.timeline, sinks=sinks)))
 
@@ -245,6 +259,7 @@ def kills_of(
     *,
     opened_s: float,
     quality: Callable[[Sequence[int]], float | None],
+    epoch_s: float,
 ) -> tuple[Kill, ...]:
     """What left the sinks between each kill and the next. A kill that never came is one that nobody noticed."""
     spans = pairwise([*(event.at_s for event in events if event.kind == "fault"), inf])
@@ -252,7 +267,7 @@ def kills_of(
     for unit, tasks in victims.items():
         begins, until = next(spans, (None, inf))
         if begins is None:
-            found.append(Kill(unit, None, False, 0, 0, None, stated[unit]))
+            found.append(Kill(unit, None, False, 0, 0, None, stated[unit], epoch_s))
             continue
         within = [event for event in events if begins <= event.at_s < until]
         noticed = {task for event in within if event.kind == "detected" for task in event.about["tasks"]}
@@ -260,7 +275,7 @@ def kills_of(
         inexact = {event.about["epoch"] for event in firsts if event.about["quality"] != "exact"}
         epochs = sorted({event.about["epoch"] for event in firsts})
         seen = noticed.issuperset(tasks)
-        found.append(Kill(unit, begins - opened_s, seen, len(epochs), len(inexact), quality(epochs), stated[unit]))
+        found.append(Kill(unit, begins - opened_s, seen, len(epochs), len(inexact), quality(epochs), stated[unit], epoch_s))
     return tuple(found)
 
 

@@ -57,11 +57,18 @@ class CaseView:
     """QS_{i,k}: for each offset the quality of each repetition under the longest outage."""
     outage_sections: int
     """How many sections the longest outage touches: recovery within them is recovery at once."""
+    shares: tuple[float, ...]
+    """For each offset how much of golden's output the longest outage can change, as a share of all of it."""
 
     @property
     def worst(self) -> OffsetView:
         """The offset with the largest impact."""
         return max(self.offsets, key=lambda view: (view.impact, -view.offset))
+
+    def lost(self) -> float:
+        """The most output that a repetition of the longest outage lost or put in excess, as a share of all of golden's."""
+        apart = [abs(each - 1) * share for scores, share in zip(self.repeated, self.shares, strict=True) for each in scores]
+        return max((each for each in apart if not math.isnan(each)), default=0.0)
 
     @property
     def lasting(self) -> OffsetView | None:
@@ -178,6 +185,7 @@ class _Assessor:
             offsets=offsets,
             repeated=repeated,
             outage_sections=self._touched(name, longest),
+            shares=tuple(self._tally.share(name, offset) for offset in self._campaign.offsets),
         )
 
     def _touched(self, name: str, at: int) -> int:

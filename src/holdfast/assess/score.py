@@ -56,6 +56,15 @@ class OutputScore:
         count = float(np.asarray(parts[self.parts[1]], np.float64).sum())
         return total / count if count else 0.0
 
+    def weight(self, parts: Mapping[str, Floats] | Mapping[str, float]) -> float:
+        """How much output a stretch has, in what its score is made of: the total itself, the rows averaged, or the sections.
+
+        >>> score_of("out", "avg(x)").weight({"sum(x)": np.array([2.0, 4.0]), "count(x)": np.array([1.0, 2.0])})
+        3.0
+        """
+        last = np.asarray(parts[self.parts[-1]], np.float64)
+        return float((~np.isnan(last)).sum() if self.combination == "mean" else last.sum())
+
     def local(self, parts: Mapping[str, Floats]) -> Floats:
         """The score of each section; 0 where a section has no rows to average."""
         first = parts[self.parts[0]]

@@ -87,15 +87,25 @@ class Tally:
 
     def golden(self, case: str, offset: int) -> list[float]:
         """GO_{i,l}: golden's scores over what the longest outage can change."""
-        known = self._known(case, offset)
-        if known:
-            return [self._score.over(totals) for totals in known]
-        stretch = self._stretch(case, offset)
-        return [self._score.over({part: run[part][stretch] for part in self._score.parts}) for run in self._golden]
+        return [self._score.over(parts) for parts in self._affected(case, offset)]
+
+    def share(self, case: str, offset: int) -> float:
+        """How much of golden's output the longest outage can change, as a share of all of it; 0 where there is none."""
+        whole = np.mean([self._score.weight(run) for run in self._golden])
+        affected = np.mean([self._score.weight(parts) for parts in self._affected(case, offset)])
+        return float(affected / whole) if whole else 0.0
 
     def local(self, case: str, offset: int) -> Floats:
         """The mean of LO_{i,k,t} over repetitions, under the longest outage."""
         return self._local[case, offset] / self._campaign.repetitions
+
+    def _affected(self, case: str, offset: int) -> Sequence[Mapping[str, float] | Parts]:
+        """Of every golden run the parts of the score over what the longest outage can change."""
+        known = self._known(case, offset)
+        if known:
+            return known
+        stretch = self._stretch(case, offset)
+        return [{part: run[part][stretch] for part in self._score.parts} for run in self._golden]
 
     def _run(self, repetition: int) -> int:
         return 0 if len(self._golden) == 1 else repetition

@@ -11,7 +11,7 @@ import click
 
 from holdfast.cli.advise_loop import Loop
 from holdfast.cli.advise_profile import profiled
-from holdfast.cli.advise_verify import stated_of, verified_by_kills
+from holdfast.cli.advise_verify import span_of, stated_of, verified_by_kills
 from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.shared import (
@@ -109,7 +109,9 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
             document = _written(advice, campaigns, strategy, None, out)
             verified = None
             if options["verify"]:
-                verified = verified_by_kills(spark, app_file, app, frames, stated_of(advice, campaigns), score=scores[0], out=out)
+                begins, ends = span_of(frames)
+                stated = stated_of(advice, campaigns, trace_s=(ends - begins).total_seconds())
+                verified = verified_by_kills(spark, app_file, app, frames, stated, score=scores[0], out=out)
                 document = _written(advice, campaigns, strategy, verified, out)
     if as_json:
         print_json(document)

@@ -1,7 +1,7 @@
 """What an advice states, held against a run with real kills."""
 
 import shutil
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from holdfast.model import App
 
 
-def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]") -> "dict[str, Stated]":
-    """What the trials showed of everything with a replica, and of the costliest that has none: the range of qualities.
+def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]", *, trace_s: float) -> "dict[str, Stated]":
+    """What the trials on a trace of this length showed of everything with a replica, and of the costliest that has none.
 
     Of what was not tried, because nothing of it reaches the scored output, there is nothing to state.
     """
@@ -35,8 +35,9 @@ def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment
     cases = {name: over[advice.failing_over[name].case] for name in held if advice.failing_over[name].case in over}
     others = [name for name in advice.ranking if name not in held and advice.single[name].case in alone]
     cases |= {name: alone[advice.single[name].case] for name in others[:1]}
-    qualities = {name: [each for repeated in view.repeated for each in repeated if not isnan(each)] for name, view in cases.items()}
-    return {name: Stated(name in held, min(found), max(found)) for name, found in qualities.items() if found}
+    qualities = {name: [each for scores in view.repeated for each in scores if not isnan(each)] for name, view in cases.items()}
+    costs_s = {name: view.lost() * trace_s for name, view in cases.items()}
+    return {name: Stated(name in held, min(found), max(found), costs_s[name]) for name, found in qualities.items() if found}
 
 
 def verified_by_kills(
@@ -68,6 +69,14 @@ def verified_by_kills(
         return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored, show=show)
 
 
+def span_of(frames: "dict[str, DataFrame]") -> tuple[datetime, datetime]:
+    """When the first and the last tuple of a trace came."""
+    from pyspark.sql import functions as F
+
+    spans = [frame.agg(F.min("time"), F.max("time")).collect()[0] for frame in frames.values()]
+    return min(first for first, _ in spans), max(last for _, last in spans)
+
+
 def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:
     """The first seconds of a trace, as long as so many kills need, as a run takes it. Raises HoldfastError for a shorter trace."""
     from pyspark.sql import functions as F
@@ -75,8 +84,7 @@ def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int
     from holdfast.advise.verify import seconds_for
 
     shutil.rmtree(folder.parent, ignore_errors=True)
-    spans = [frame.agg(F.min("time"), F.max("time")).collect()[0] for frame in frames.values()]
-    begins, ends = min(first for first, _ in spans), max(last for _, last in spans)
+    begins, ends = span_of(frames)
     wanted_s = seconds_for(kills, epoch_s)
     if (ends - begins).total_seconds() < wanted_s:
         raise HoldfastError(

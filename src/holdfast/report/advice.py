@@ -161,14 +161,20 @@ def _verified(advice: Advice, verified: Verified, trials: _Trials) -> list[str]:
     """What real kills showed, each beside what was stated."""
 
     def row(kill: Kill) -> tuple[str, ...]:
-        stated = trials.leading(f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}", advice.stated(kill.operator))
+        stated = trials.leading(
+            f"{kill.stated.least:.4g} to {kill.stated.greatest:.4g}, {kill.stated.cost_s:.3g} s", advice.stated(kill.operator)
+        )
         quality = "" if kill.quality is None else f"{kill.quality:.4g}" if isfinite(kill.quality) else "without measure"
         at, left = "", "the run was over" if kill.at_s is None else "nobody noticed"
         if kill.noticed:
             at, left = f"{kill.at_s:.0f}", Markup(f'<a href="{RUN}">{kill.inexact} of {kill.epochs}</a>')
-        return kill.operator, "yes" if kill.stated.protected else "no", at, left, quality, stated, HELD[kill.holds]
+        cost = "" if kill.cost_s is None or not isfinite(kill.cost_s) else f"{kill.cost_s:.3g}"
+        return kill.operator, "yes" if kill.stated.protected else "no", at, left, quality, cost, stated, HELD[kill.holds]
 
-    columns = ("killed", "replica", "after (s)", "epochs not exact at first", "quality", "stated, by injection", "holds")
+    columns = (
+        "killed", "replica", "after (s)", "epochs not exact at first", "quality", "output that it cost (s)", "stated, by injection",
+        "holds",
+    )  # fmt: skip
     return [
         heading("Real kills"),
         paragraph(

@@ -144,7 +144,7 @@ def view(case, impact):
     """A case whose output was wrong for eight sections."""
     ones = np.ones(8)
     offset = OffsetView(1000, (0.5,), ones * 0.5, ones, 0, ones * 0.5, 8, impact)
-    return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 8, impact, (offset,), ((0.5,),), 1)
+    return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 8, impact, (offset,), ((0.5,),), 1, (0.5,))
 
 
 def test_the_completeness_that_a_plan_keeps_is_told_beside_the_one_that_was_asked_for(advice):

@@ -84,6 +84,21 @@ def test_the_metrics_of_a_campaign_worked_out_by_hand():
     assert [view.case for view in first.ranking] == ["loud", "quiet", "loud+quiet (replica, 1 s)"]
 
 
+@pytest.mark.parametrize("known", [facts()["affected"], None])
+def test_what_an_outage_costs_is_the_same_over_whatever_stretch_its_quality_is_taken(known):
+    totals, counts = assess(campaign(), facts(affected=known), golden(), outcomes().items)
+    assert [totals.case(name).lost() for name in ("loud", "quiet")] == pytest.approx([600 / 2000, 200 / 2000])
+    assert counts.case("loud").lost() == 0.0
+
+
+def test_what_an_outage_costs_an_average_counts_the_rows_that_were_averaged():
+    averages = campaign(scores=("avg(x)",))
+    parts = {"sum(x)": [100.0] * SECTIONS, "count(x)": [10.0] * SECTIONS}
+    (first,) = assess(averages, facts(), {"runs": [parts, parts]}, outcomes(averages).items)
+    assert first.case("loud").shares == pytest.approx((40 / 200, 40 / 200))
+    assert first.case("loud").lost() == pytest.approx(600 / 400 * 40 / 200)
+
+
 def test_where_the_seqs_begin_does_not_matter():
     far = 1_700_000_000_000
     moved = facts(origin=far, firsts={"1000": far + 1000, "1500": far + 1500})

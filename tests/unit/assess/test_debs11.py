@@ -49,6 +49,7 @@ def view(name, c, sigma, anova, r, i, *, most=1.2, quality=(1.1, 1.2)):
         offsets=(offset,),
         repeated=((1.0,),),
         outage_sections=7,
+        shares=(0.5,),
     )
 
 

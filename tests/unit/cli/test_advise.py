@@ -50,7 +50,7 @@ def test_a_budget_counts_replicas_of_tasks_as_the_command_says():
 def test_what_has_no_number_is_none_in_the_document(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.report.advice.advice_page", lambda *told: "the page")
     advice = SimpleNamespace(document=lambda: {"spread_over_seeds": {"quality": float("nan")}})
-    kill = Kill("sum", None, False, 0, 0, None, Stated(False, 0.0, float("inf")))
+    kill = Kill("sum", None, False, 0, 0, None, Stated(False, 0.0, float("inf"), 2.0), 1.0)
     written = _written(advice, {}, "no strategy", Verified((kill,), ()), tmp_path)
     kept = json.loads((tmp_path / "advice.json").read_text(), parse_constant=lambda text: pytest.fail(text))
     assert kept == written

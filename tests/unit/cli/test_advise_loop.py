@@ -84,7 +84,7 @@ class Told(Loop):
 def view(case, impact):
     ones = np.ones(4)
     offset = OffsetView(1000, (0.5,), ones * 0.5, ones, 0, ones * 0.5, 2, impact)
-    return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 2, impact, (offset,), ((0.5,),), 1)
+    return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 2, impact, (offset,), ((0.5,),), 1, (0.5,))
 
 
 def assessment(views):

@@ -28,7 +28,19 @@ def view(case, *impacts):
     none = np.zeros(1)
     offsets = tuple(OffsetView(1000 * (k + 1), (0.5,), none, none, 0, none, 2, impact) for k, impact in enumerate(impacts))
     repeated = tuple((0.5, 0.25) for _ in impacts)
-    return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 2, max(impacts), offsets, repeated, 1)
+    return CaseView(
+        case,
+        ((8.0, "peak"),),
+        (4000,),
+        1.0,
+        Dependency(0.1, True, 0.9),
+        2,
+        max(impacts),
+        offsets,
+        repeated,
+        1,
+        (0.5,) * len(offsets),
+    )
 
 
 def case_named(name):
@@ -64,9 +76,9 @@ def text():
         failing_over={name: measured[f"{name} (replica, 1 s)"] for name in ("count", "read<r>")},
     )  # fmt: skip
     kills = (
-        Kill("count", 12.0, True, 8, 0, 1.0, Stated(True, 0.25, 0.5)),
-        Kill("read<r>", 20.0, True, 8, 2, 0.4, Stated(False, 0.25, 0.5)),
-        Kill("idle", None, False, 0, 0, None, Stated(False, 1.0, 1.0)),
+        Kill("count", 12.0, True, 8, 0, 1.0, Stated(True, 0.25, 0.5, 0.9), 1.0),
+        Kill("read<r>", 20.0, True, 8, 2, 0.4, Stated(False, 0.25, 0.5, 5.0), 1.0),
+        Kill("idle", None, False, 0, 0, None, Stated(False, 1.0, 1.0, 0.0), 1.0),
     )
     verified = Verified(kills, (Verdict("nothing lost", True, "24 epochs of 1 sink"),))
     return advice_page(advice, {"single": first, "together-1": second}, ["strategy.json is an alternative."], verified)
@@ -107,14 +119,23 @@ def rows_of(text):
 
 
 def test_real_kills_stand_beside_what_the_trials_stated(text):
-    kills = [cells for cells in rows_of(text) if len(cells) == 7]
+    kills = [cells for cells in rows_of(text) if len(cells) == 8]
     assert kills == [
-        ["count", "yes", "12", '<a href="verify/run/">0 of 8</a>', "1", '<a href="#trials-2">0.25 to 0.5</a>', "yes"],
-        ["read&lt;r&gt;", "no", "20", '<a href="verify/run/">2 of 8</a>', "0.4", '<a href="#trials-0">0.25 to 0.5</a>', "yes"],
-        ["idle", "no", "", "the run was over", "", "1 to 1", "shows nothing"],
+        ["count", "yes", "12", '<a href="verify/run/">0 of 8</a>', "1", "0", '<a href="#trials-2">0.25 to 0.5, 0.9 s</a>', "yes"],
+        [
+            "read&lt;r&gt;",
+            "no",
+            "20",
+            '<a href="verify/run/">2 of 8</a>',
+            "0.4",
+            "4.8",
+            '<a href="#trials-0">0.25 to 0.5, 5 s</a>',
+            "yes",
+        ],
+        ["idle", "no", "", "the run was over", "", "", "1 to 1, 0 s", "shows nothing"],
     ]
-    assert "Real kills: the promise did NOT hold. After a kill the output may be no further from" in text
-    assert "closer is no failure" in text and "The run can be looked at again: holdfast ui verify/run" in text
+    assert "Real kills: the promise did NOT hold. A kill may cost no more output, in seconds of it, than" in text
+    assert "less is no failure" in text and "The run can be looked at again: holdfast ui verify/run" in text
     assert "24 epochs of 1 sink" in text
     assert "<p>Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up." in text
 
