@@ -111,7 +111,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     from holdfast.model.schedule import Schedule
     from holdfast.run.chaos import faults_for
     from holdfast.run.cluster import LocalCluster
-    from holdfast.run.experiment import new_folder, require_fed, require_new, require_nodes, run_job
+    from holdfast.run.experiment import new_folder, require_fed, require_new, require_nodes, require_writable, run_job
     from holdfast.run.layout import layout_of
     from holdfast.run.view import View
 
@@ -123,6 +123,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     layout = layout_of(job)
     require_nodes(layout, options["nodes"])
     require_new(job, layout)
+    require_writable(job)
     require_fed(job)
     cluster = LocalCluster(
         work,

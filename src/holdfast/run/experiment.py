@@ -24,6 +24,7 @@ from holdfast.run.timeline import Timeline, timeline_of
 from holdfast.run.view import complaints
 
 ENDS = ("completed", "canceled", "failed")
+PROBE = "probe"
 LOOK_S = 0.25
 SPARE_EPOCHS = 3
 """A job may stand still for the time of so many epochs beside all else: where epochs are long, so is the silence between them."""
@@ -257,3 +258,11 @@ def require_new(job: Job, layout: Layout) -> None:
     for sink in sorted(task.pe for task in layout.tasks if task.kind == "sink"):
         if any(out.names(f"{quote(sink, safe='')}/")):
             raise HoldfastError(f"'{job.out}' has the output of an earlier run at '{sink}'; give another --out, or remove it")
+
+
+def require_writable(job: Job) -> None:
+    """Raise HoldfastError where a job's log or output cannot be written to: once it runs, that is waited for."""
+    assert job.log is not None and job.out is not None
+    for store in (Store(job.log), Store(job.out, what="output")):
+        store.replace(PROBE, b"?")
+        store.remove([PROBE])

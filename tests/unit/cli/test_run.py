@@ -115,6 +115,8 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
     [
         ([], "source 'orders' (shop.py:5) has no reader; give a --trace to replay, or the source its reader (reader=...)"),
         (["--out", "/proc/none"], "the output's root '/proc/none' cannot be opened"),
+        (["--log", "/sys"], "the log at '/sys' cannot be written"),
+        (["--out", "/sys"], "the output at '/sys' cannot be written"),
         (["--memory", "potato"], "--memory: wanted a size such as 512m or 4g, got 'potato'"),
         (["--replicas", "large=4"], "large/0 wants 4 replicas, each on a node of its own, and --nodes is 3; give more nodes"),
         (["--deadline", "1"], "--deadline: is for --protection prediction, which was not asked for"),
