@@ -25,6 +25,7 @@ from holdfast.cli.ui import page_address
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
+    from holdfast.execute.compare import Difference
     from holdfast.model.job import Job
     from holdfast.run.checkers import Verdict
     from holdfast.run.experiment import Ran
@@ -245,26 +246,36 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
 
 
 def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
-    """The second law, checked against the whole trace run as one plan."""
+    """The second law, checked against the whole trace run as one plan; unknown where that cannot be run."""
+    from holdfast.run.checkers import uncorrected
+    from holdfast.run.proof import not_compared, second_law
+
+    say("comparing the output with the whole trace run as one plan ...")
+    try:
+        apart = _compared(job, ran)
+    except HoldfastError as error:
+        return [not_compared(task.pe, error) for task in ran.tasks if task.kind == "sink"]
+    left = {sink: 0 if job.contract.correction else len(uncorrected(ran.events, sink=sink)) for sink in apart}
+    return [second_law(sink, difference, left_inexact=left[sink]) for sink, difference in apart.items()]
+
+
+def _compared(job: "Job", ran: "Ran") -> "dict[str, Difference | None]":
+    """For each sink the first row in which its output and the whole trace run as one plan differ."""
     from holdfast.execute.session import open_session
     from holdfast.log import Store
     from holdfast.model.load import load_app
-    from holdfast.run.checkers import uncorrected
-    from holdfast.run.proof import differences, second_law
+    from holdfast.run.proof import differences
 
     assert job.application and job.feed.trace and job.out and ran.timeline
-    say("comparing the output with the whole trace run as one plan ...")
     app = load_app(job.application)
     graph = app.graph()
     spark = open_session("local[*]", name="holdfast proof", memory="2g")
     try:
         mapping = read_columns(Path(job.feed.columns) if job.feed.columns else None, [s.name for s in graph.sources])
         with opened_trace(spark, graph, job.feed.trace, columns=mapping) as sources:
-            apart = differences(spark, app, sources, out=Store(job.out), timeline=ran.timeline)
+            return differences(spark, app, sources, out=Store(job.out), timeline=ran.timeline)
     finally:
         spark.stop()
-    left = {sink: 0 if job.contract.correction else len(uncorrected(ran.events, sink=sink)) for sink in apart}
-    return [second_law(sink, difference, left_inexact=left[sink]) for sink, difference in apart.items()]
 
 
 def _tell(document: dict[str, Any]) -> None:

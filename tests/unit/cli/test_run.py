@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from holdfast.cli import demo as demonstration
 from holdfast.cli import run as command
 from holdfast.cli.demo import check_ended_well
-from holdfast.errors import DocumentError, HoldfastError
+from holdfast.errors import DocumentError, HoldfastError, TraceError
 from holdfast.execute.compare import Difference
-from holdfast.model.job import Job, Layout, Reading, Task
+from holdfast.model.job import Feed, Job, Layout, Reading, Task
 from holdfast.run.checkers import uncorrected
 from holdfast.run.cluster import LocalCluster
 from holdfast.run.experiment import Ran, require_nodes
@@ -27,13 +27,13 @@ def output(epoch, kind="first", quality="exact"):
     return Event(float(epoch), "n1", "output", about)
 
 
-def document(shop, *events, state="completed", line=LINE, **more):
+def document(shop, *events, state="completed", line=LINE, verify=False, **more):
     from holdfast.run.layout import layout_of
 
     job = Job(job="shop", application=str(shop), log="log", out="out", **more)
     tasks = tuple(task.model_copy(update={"pe": "out"}) if task.kind == "sink" else task for task in layout_of(job).tasks)
     ran = Ran(state, "", {}, tasks, line, list(events), seconds=3.0)
-    return command._document(job, ran, {"verify": False})
+    return command._document(job, ran, {"verify": verify})
 
 
 def commit(stream, epoch, rows, kind="first"):
@@ -188,6 +188,19 @@ def test_the_second_law_is_broken_by_a_difference_unless_results_were_left_inexa
     unknown = second_law("out", DIFFERENCE, left_inexact=2)
     assert unknown.holds is None
     assert unknown.said.startswith("2 inexact results were left as they are, by contract; 'out' differs at seq 7: in one plan")
+
+
+def test_a_run_whose_trace_is_gone_in_the_end_is_told_with_all_else_that_is_known_of_it(shop, monkeypatch):
+    def gone(job, ran):
+        raise TraceError("trace 'orders.parquet' does not exist")
+
+    monkeypatch.setattr(command, "_compared", gone)
+    found = document(shop, output(1), output(2), verify=True, feed=Feed(trace="orders.parquet"))
+    by_name = {verdict["name"]: (verdict["holds"], verdict["said"]) for verdict in found["verdicts"]}
+    assert by_name["nothing lost"][0] is True
+    holds, said = by_name["second law at 'out'"]
+    assert holds is None
+    assert said == "the whole trace could not be run as one plan: trace 'orders.parquet' does not exist"
 
 
 def test_uncorrected_are_inexact_results_without_a_final_one():

@@ -75,6 +75,7 @@ def wait_until(condition, *, limit_s=60):
 
 
 def test_what_somebody_else_killed_is_started_again_and_what_was_killed_here_is_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.run.cluster.REVIVE_S", 600.0)
     cluster = LocalCluster(tmp_path, nodes=2)
     sleep = [sys.executable, "-c", "import time; time.sleep(600)"]
     monkeypatch.setattr(cluster, "start_node", lambda name: cluster.start_process(name, sleep))
