@@ -29,6 +29,9 @@ LOOK_S = 0.25
 SPARE_EPOCHS = 3
 """A job may stand still for the time of so many epochs beside all else: where epochs are long, so is the silence between them."""
 
+TRIES = 5
+"""So many times as long a job that has begun may get no further: what is started anew moves, though nothing may come of it."""
+
 BEGIN_S = 600.0
 """How long a job may take to begin: what is loaded, planned and compiled then says nothing of how far it is, and on a machine with
 too much to do it takes minutes."""
@@ -137,24 +140,46 @@ def _follow(
 
 
 class _Movement:
-    """Since when a job has stood still: none of its replicas has changed its state or got further."""
+    """Since when a job has stood still: none of its replicas has changed its state or got further; and since when, whatever is
+    started anew, none has got further than its task ever was."""
 
     def __init__(self, settle_s: float, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._settle_s, self._clock = settle_s, clock
-        self._since_s = clock()
+        self._since_s = self._further_s = clock()
         self._at: list[tuple[str, int | None]] | None = None
+        self._furthest: dict[tuple[str, str], int] = {}
 
     def look(self, story: dict[str, Any], timeline: Timeline | None) -> str | None:
         """What there is to say of a job that has stood still for too long; None while it has not."""
+        now_s = self._clock()
         at = [(r["state"], (r["status"] or {}).get("clean")) for task in story["tasks"] for r in task["replicas"]]
         if at != self._at:
-            self._since_s, self._at = self._clock(), at
+            self._since_s, self._at = now_s, at
+        if self._got_further(story) or timeline is None:
+            self._further_s = now_s
         limit_s = BEGIN_S if timeline is None else self._settle_s + SPARE_EPOCHS * timeline.epoch_s / timeline.speed
-        if self._clock() - self._since_s <= limit_s:
-            return None
-        states = {f"{task['task']} {replica['state']}" for task in story["tasks"] for replica in task["replicas"]}
-        said = f"job '{story['name']}' has not moved for {limit_s:g} s (it is {story['state']})"
-        return "; ".join([f"{said}: {', '.join(sorted(states))}", *complaints(story)])
+        if now_s - self._since_s > limit_s:
+            return _stuck(story, f"has not moved for {limit_s:g} s")
+        if now_s - self._further_s > TRIES * limit_s:
+            return _stuck(story, f"has got no further for {TRIES * limit_s:g} s, though its replicas were started anew")
+        return None
+
+    def _got_further(self, story: dict[str, Any]) -> bool:
+        """Whether a head of a task is at an epoch that none of its replicas had come to."""
+        further = False
+        for task in story["tasks"]:
+            for status in (replica["status"] or {} for replica in task["replicas"]):
+                for head in ("live", "clean"):
+                    key, epoch = (task["task"], head), status.get(head)
+                    if epoch is not None and epoch > self._furthest.get(key, -1):
+                        self._furthest[key], further = epoch, True
+        return further
+
+
+def _stuck(story: dict[str, Any], how: str) -> str:
+    states = {f"{task['task']} {replica['state']}" for task in story["tasks"] for replica in task["replicas"]}
+    said = f"job '{story['name']}' {how} (it is {story['state']})"
+    return "; ".join([f"{said}: {', '.join(sorted(states))}", *complaints(story)])
 
 
 @dataclass

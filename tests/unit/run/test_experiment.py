@@ -59,8 +59,8 @@ def test_a_call_that_is_refused_is_told_at_once():
         follow(ClientError("no job 1", status=404), settle_s=60.0)
 
 
-def story(clean):
-    replicas = [{"state": "running", "status": {"clean": clean, "error": "waits for the log: it is full"}, "error": None}]
+def story(clean, state="running"):
+    replicas = [{"state": state, "status": {"clean": clean, "error": "waits for the log: it is full"}, "error": None}]
     return {"name": "j", "state": "running", "tasks": [{"task": "a/0", "replicas": replicas}]}
 
 
@@ -83,6 +83,21 @@ def test_a_job_may_stand_still_until_it_begins_and_then_for_three_epochs_beside_
     now[0] += 1
     said = f"job 'j' has not moved for {limit_s} s (it is running): a/0 running; a/0: waits for the log: it is full"
     assert movement.look(story(5), timeline) == said
+
+
+def test_a_job_whose_replicas_are_started_anew_again_and_again_and_get_no_further_is_not_followed_without_end():
+    now, line = [0.0], Timeline(0, 9, epoch_s=1.0, opened_s=0.0)
+    movement = _Movement(117.0, clock=lambda: now[0])
+    assert movement.look(story(5), line) is None
+    for number in range(1, 7):
+        now[0] = 100.0 * number
+        assert movement.look(story(4 + number % 2, "starting" if number % 2 else "running"), line) is None
+    now[0] = 601.0
+    assert movement.look(story(5), line) == (
+        "job 'j' has got no further for 600 s, though its replicas were started anew (it is running): a/0 running; "
+        "a/0: waits for the log: it is full"
+    )
+    assert movement.look(story(6), line) is None
 
 
 def test_a_job_that_stands_still_has_failed_with_all_that_is_known_of_it(monkeypatch):
