@@ -28,6 +28,7 @@ def job(
     from holdfast.manage.client import find_client
 
     with find_client(orchestrator, token_file, certificate=certificate) as client:
+        newest = client.newest_event() if watch else 0
         story = client.job(number)
         if as_json:
             print_json(story)
@@ -36,6 +37,7 @@ def job(
         if watch and not story["ended"]:
             follow(
                 client,
+                after=newest,
                 over=lambda: bool(client.job(number)["ended"]),
                 seen=lambda event: say(event_line(event)) if event["job"] == number else None,
             )

@@ -43,13 +43,14 @@ def jobs(
 
     wanted = state or (None if everything else "living")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
+        newest = client.newest_event() if watch else 0
         found = client.jobs(state=wanted, limit=limit, after=after)
         if as_json:
             print_json({"jobs": found})
         else:
             _show(found)
         if watch:
-            follow(client, over=lambda: False, seen=lambda event: say(event_line(event)))
+            follow(client, after=newest, over=lambda: False, seen=lambda event: say(event_line(event)))
 
 
 def _show(found: list[dict[str, Any]]) -> None:

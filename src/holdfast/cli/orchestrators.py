@@ -73,19 +73,21 @@ def event_line(event: dict[str, Any]) -> str:
     return f"{clock(event['at_s'])}  {whom}: {event['text']}"
 
 
-def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Callable[[], bool], after: int | None = None) -> None:
-    """Show events as they come, until `over`. An orchestrator that goes away is waited for."""
+def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Callable[[], bool], after: int) -> None:
+    """Show the events after a number as they come, until `over` and with all that led to it. An orchestrator that goes away is
+    waited for."""
     from holdfast.manage.client import OrchestratorAway
 
     number, away = after, False
     while True:
         try:
-            found = client.events(after=number or 0, wait_s=0.0 if number is None else 5.0)
+            is_over = over()  # asked before the events: how it came about is among them
+            found = client.events(after=number, wait_s=0.0 if is_over else 5.0)
             away = False
-            for event in found["events"] if number is not None else ():
+            for event in found["events"]:
                 seen(event)
-            number = found["newest"] if number is None else found["last"]
-            if over():
+            number = found["last"]
+            if is_over and number >= found["newest"]:
                 return
         except OrchestratorAway as error:
             if not away:

@@ -28,20 +28,24 @@ def submit(
 ) -> None:
     """Submit the job that a document (YAML or JSON) describes. It is not lost once this has printed its number.
 
+    With --watch the exit code is 1 if the job has failed.
+
     \b
     Example:
       holdfast submit job.yaml --orchestrator orchestrator
       holdfast submit job.yaml --wait 60 --json
     """
-    from holdfast.errors import DocumentError
+    from holdfast.errors import DocumentError, HoldfastError
     from holdfast.manage.client import ClientError, NotReached, find_client
     from holdfast.model.document import read_plain, with_line
 
+    if watch and wait_s is not None:
+        raise HoldfastError("--watch goes on until the job has ended; leave out --wait, or watch later with 'holdfast job'")
     data, lines = read_plain(document)
     if name is not None and isinstance(data, dict):
         data["job"] = name
     with find_client(orchestrator, token_file, certificate=certificate) as client:
-        last = client.events()["newest"]
+        newest = client.newest_event()
         try:
             taken = client.submit_plain(data)
         except ClientError as error:
@@ -53,7 +57,7 @@ def submit(
         reached = True
         if watch:
             over = lambda: bool(client.job(number)["ended"])  # noqa: E731
-            follow(client, after=last, over=over, seen=lambda event: _show(event, number))
+            follow(client, after=newest, over=over, seen=lambda event: _show(event, number))
         elif wait_s is not None:
             try:
                 client.wait_for(number, ("running", "completed"), limit_s=wait_s)
@@ -61,6 +65,7 @@ def submit(
                 say(f"holdfast: {error}")
                 reached = False
         story = client.job(number)
+        reached = reached and not (watch and story["state"] == "failed")
     if as_json:
         print_json(story)
     else:

@@ -16,6 +16,7 @@ import httpx
 
 from holdfast.errors import HoldfastError
 from holdfast.manage.link import check_url, error_text, read_token, sendable_token
+from holdfast.manage.protocol import LARGEST
 from holdfast.model.document import Problem
 from holdfast.model.job import Job
 
@@ -122,6 +123,10 @@ class Client:
         """Events after a number: as soon as there is one, or none after `wait_s`."""
         return self._call("GET", "/v1/events", params={"after": after, "wait_s": wait_s}, limit_s=wait_s + CALL_S)
 
+    def newest_event(self) -> int:
+        """The number of the newest event."""
+        return int(self.events(after=LARGEST)["newest"])
+
     def inject(self, fault: Mapping[str, Any], *, limit_s: float = CALL_S) -> dict[str, Any]:
         """Bring about a fault in the running orchestrator."""
         return self._call("POST", "/v1/faults", json=dict(fault), limit_s=limit_s)
@@ -142,13 +147,14 @@ class Client:
         Raises NotReached when the limit has passed, or when the job has ended otherwise.
         """
         ends = time.monotonic() + limit_s
-        after = 0
-        found: dict[str, Any] | None = None
+        after: int | None = None
         while True:
             left_s = ends - time.monotonic()
             try:
-                if found is not None and left_s > 0:
-                    after = self.events(after=after, wait_s=min(left_s, 1.0))["last"]
+                if after is None:
+                    after = self.newest_event()
+                elif left_s > 0:
+                    after = int(self.events(after=after, wait_s=min(left_s, 1.0))["last"])
                 found = self.job(job)
             except OrchestratorAway:
                 if left_s <= 0:
@@ -192,7 +198,9 @@ class Client:
                 continue
             after = int(seen["last"])
             for event in seen["events"]:
-                if event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
+                if event["kind"] == "replica" and event["data"]:
+                    stays.pop(event["replica"], None)  # it changed or moved since: where it stays now, that is told again
+                elif event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
                     stays[event["replica"]] = event["text"]
 
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:

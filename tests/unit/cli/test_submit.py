@@ -17,7 +17,7 @@ ANSWER = {"id": 3, "name": "b", "state": "submitted"}
 def submit(tmp_path, monkeypatch):
     """Run the command on a text, against an orchestrator that answers as told; what it printed, and what it sent."""
 
-    def run(text, *options, status=201, answer=ANSWER):
+    def run(text, *options, status=201, answer=ANSWER, story=ANSWER):
         document = tmp_path / "job.yaml"
         document.write_text(text)
         sent = []
@@ -26,7 +26,7 @@ def submit(tmp_path, monkeypatch):
             if request.method == "POST":
                 sent.append(json.loads(request.content))
                 return httpx.Response(status, json=answer)
-            return httpx.Response(200, json={"events": [], "last": 0, "newest": 0, **ANSWER})
+            return httpx.Response(200, json={"events": [], "last": 0, "newest": 0, **story})
 
         client = Client("http://orchestrator", "secret")
         client._http = httpx.Client(transport=httpx.MockTransport(respond))
@@ -59,6 +59,17 @@ def test_another_name_is_sent_in_place_of_the_documents(submit):
     assert (done.exit_code, done.stdout) == (0, "3\n")
     assert sent == [{"job": "b", "pes": {"x": {}}}]
     assert "job 3 (b) is submitted" in done.stderr
+
+
+@pytest.mark.parametrize(("state", "code"), [("completed", 0), ("canceled", 0), ("failed", 1)])
+def test_a_job_that_is_watched_until_it_has_failed_is_told_by_the_exit_code(submit, state, code):
+    done, _ = submit("job: a\npes: {x: {}}\n", "--watch", story={**ANSWER, "state": state, "ended": True})
+    assert (done.exit_code, done.stdout) == (code, "3\n")
+
+
+def test_waiting_for_it_to_run_and_watching_it_to_its_end_exclude_one_another(submit):
+    done, sent = submit("job: a\npes: {x: {}}\n", "--watch", "--wait", "5")
+    assert (str(done.exception).partition(";")[0], sent) == ("--watch goes on until the job has ended", [])
 
 
 def test_what_is_no_document_is_refused_before_anybody_is_asked(submit):

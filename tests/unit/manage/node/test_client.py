@@ -61,7 +61,7 @@ def test_all_jobs_are_listed_page_by_page():
 def waiting(states: list[str]) -> Client:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/v1/events":
-            return httpx.Response(200, json={"events": [], "last": 3})
+            return httpx.Response(200, json={"events": [], "last": 3, "newest": 3})
         state = states.pop(0) if len(states) > 1 else states[0]
         if state == "away":
             raise httpx.ConnectError("refused")
@@ -125,8 +125,45 @@ def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits
     with client(answer) as made:
         assert made.wait_for_drained("n1", limit_s=60)["state"] == "drained"
         calls.clear()
-        follow(made, seen=print, over=lambda: bool(made.job(1)["ended"]))
+        follow(made, after=1, seen=print, over=lambda: bool(made.job(1)["ended"]))
     assert len(calls) > 12
+
+
+def test_whoever_watches_is_shown_also_how_it_ended():
+    """What is watched for is over when it is first asked for: all that led to it is still to come, in two answers."""
+    told = [{"number": 1, "text": "running -> canceling"}, {"number": 2, "text": "canceling -> failed: out of memory"}]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        after = int(request.url.params["after"])
+        events = [event for event in told if event["number"] > after][:1]
+        return httpx.Response(200, json={"events": events, "last": after + len(events), "newest": 2})
+
+    seen: list[object] = []
+    with client(answer) as made:
+        follow(made, after=0, seen=seen.append, over=lambda: True)
+    assert seen == told
+
+
+def test_why_replicas_stay_on_a_drained_node_is_told_only_of_those_that_still_do():
+    def event(number, key, kind, text, **data):
+        return {"number": number, "node": "n1", "replica": key, "kind": kind, "text": text, "data": data}
+
+    events = [
+        event(1, "1:x/0.0", "decision", "cannot leave n1"),
+        event(2, "1:x/0.0", "replica", "stopped", state="stopped"),
+        event(3, "2:x/0.0", "decision", "cannot leave n1"),
+        event(4, "2:x/0.0", "replica", "idled"),
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/events":
+            return httpx.Response(200, json={"events": events, "last": 4, "newest": 4})
+        left = {"name": "n1", "state": "draining", "replicas": 1}
+        return httpx.Response(200, json={"nodes": [left]})
+
+    with client(answer) as made, pytest.raises(NotReached) as caught:
+        made.wait_for_drained("n1", limit_s=0.2)
+    assert str(caught.value) == "node 'n1' is draining and has 1 replica after 0.2 s; 2:x/0.0 cannot leave n1"
 
 
 @pytest.mark.parametrize(("content", "got"), [(b"", "nothing"), (b"\xb8\xff", "something else"), (b"one\ntwo", "something else")])
