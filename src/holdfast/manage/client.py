@@ -181,16 +181,8 @@ class Client:
         while True:
             left_s = ends - time.monotonic()
             try:
+                seen = self.events(after=after, wait_s=max(0.0, min(left_s, 1.0)) if after else 0.0)
                 found = next((each for each in self.nodes() if each["name"] == node), None)
-                if found is None:
-                    raise NotReached(f"node '{node}' is not there any more")
-                if found["state"] == "drained":
-                    return found
-                if left_s <= 0:
-                    why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
-                    has = counted(found["replicas"])
-                    raise NotReached(f"node '{node}' is {found['state']} and has {has} after {limit_s:g} s{why}")
-                seen = self.events(after=after, wait_s=min(left_s, 1.0))
             except OrchestratorAway:
                 if left_s <= 0:
                     raise
@@ -202,6 +194,14 @@ class Client:
                     stays.pop(event["replica"], None)  # it changed or moved since: where it stays now, that is told again
                 elif event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
                     stays[event["replica"]] = event["text"]
+            if found is None:
+                raise NotReached(f"node '{node}' is not there any more")
+            if found["state"] == "drained":
+                return found
+            if left_s <= 0 and after >= seen["newest"]:
+                why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
+                has = counted(found["replicas"])
+                raise NotReached(f"node '{node}' is {found['state']} and has {has} after {limit_s:g} s{why}")
 
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
         try:
