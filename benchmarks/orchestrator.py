@@ -4,7 +4,7 @@
 
 The orchestrator is a real process that is killed with SIGKILL while 930 light PEs run on 90 nodes (many node controllers in one
 process). Recovery is timed from starting a new process (cold), and from the kill, where `serve --revive` starts it again: three
-times each in every run. Figures are medians, because a busy machine makes single ones long.
+times each in every run; the claim holds if it does for both. Figures are medians, because a busy machine makes single ones long.
 """
 
 import argparse
@@ -69,13 +69,13 @@ def main() -> None:
     report = {
         "claim": "recovery of 930 PEs on 90 nodes, the orchestrator's own start included, takes less than a third of the time to "
         "start the jobs again, and grows at most linearly in PEs up to 10,000",
-        "ours": base["revive_s"],
+        "ours": base["recover_s"],
+        "ours_revived": base["revive_s"],
         "theirs": base["start_s"],
-        "ratio": revived,
-        "cold_ratio": cold,
+        "ratio": cold,
+        "ratio_revived": revived,
         "bound": BOUND,
-        "holds": revived < BOUND and linear and untouched,
-        "holds_cold": cold < BOUND and linear and untouched,
+        "holds": max(cold, revived) < BOUND and linear and untouched,
         "growth": growth,
         "medians": medians,
         "untouched": untouched,
@@ -84,12 +84,12 @@ def main() -> None:
     if given.json:
         print(json.dumps(report, indent=2))
         return
-    verdict = {cold: "holds" if cold < BOUND else "fails", revived: "holds" if revived < BOUND else "fails"}
+    told = ["holds" if ratio < BOUND else "fails" for ratio in (cold, revived)]
     print(
         f"930 PEs on 90 nodes: started in {base['start_s']:.2f} s\n"
         f"  recovered, cold: {base['recover_s']:.2f} s, of which {base['boot_s']:.2f} s until the first answer; ratio {cold:.2f}, "
-        f"bound {BOUND:.2f}: {verdict[cold]}\n"
-        f"  revived: {base['revive_s']:.2f} s; ratio {revived:.2f}, bound {BOUND:.2f}: {verdict[revived]}"
+        f"bound {BOUND:.2f}: {told[0]}\n"
+        f"  revived: {base['revive_s']:.2f} s; ratio {revived:.2f}, bound {BOUND:.2f}: {told[1]}"
     )
     for pes, found in growth.items():
         print(
