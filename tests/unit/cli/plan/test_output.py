@@ -1,0 +1,143 @@
+"""Where a plan, its page and its words go, and what is refused before anything is planned."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.plan_output import write_output
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.model.document import read_document
+from holdfast.plan.laar import Strategy
+from holdfast.plan.laar.examples import figure_1
+from holdfast.plan.ppa.document import PlanDocument
+
+from .calls import fails, run
+
+
+def test_json_is_one_document_and_everything_else_goes_to_stderr(topology, tmp_path):
+    result = run(topology, "--budget", 4, "--json", "--plot", tmp_path / "p.svg", "--out", tmp_path / "plan.json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert [r["task"] for r in document["replicated"]] == ["a/0", "a/1", "b/0", "b/1"]
+    assert document["quality"] == pytest.approx(0.8) == document["bound"]
+    assert "drew" in result.stderr
+    assert read_document(tmp_path / "plan.json", PlanDocument).tasks == ("a/0", "a/1", "b/0", "b/1")
+    assert (tmp_path / "p.svg").stat().st_size > 1000
+
+
+def test_a_document_that_is_neither_is_refused(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("something: else\n")
+    error = fails(path, "--budget", 1)
+    assert isinstance(error, DocumentError)
+    assert "is neither a task topology (field 'topology') nor an application descriptor" in str(error)
+
+
+def test_what_the_command_made_is_no_document_to_plan_for(topology, descriptor, tmp_path):
+    run(topology, "--budget", 2, "--out", tmp_path / "plan.json")
+    run(descriptor, "--ic", 0.6, "--out", tmp_path / "strategy.json")
+    assert "is a plan, which is what this command makes; give the task topology" in str(
+        fails(tmp_path / "plan.json", "--budget", 2)
+    )
+    assert "is a strategy, which is what this command makes" in str(fails(tmp_path / "strategy.json"))
+
+
+def test_help_has_an_example():
+    assert "holdfast plan topology.yaml --budget 12 --out plan.json" in run("--help").stdout
+
+
+def test_output_is_refused_before_planning_by_the_name_that_was_given(topology, tmp_path):
+    drawn = tmp_path / "picture.svg"
+    drawn.write_text("a picture")
+    for out, text in (
+        (tmp_path, "is a directory; give the name of a file"),
+        (drawn, "wants a suffix of .json, .yaml, .yml; got '.svg'"),
+        (tmp_path / "plan", "wants a suffix of .json, .yaml, .yml; got ''"),
+        (drawn / "plan.json", "is no folder; give another name"),
+        (topology, "is the document to plan for; give another name"),
+    ):
+        assert f"--out '{out}' " in str(fails(topology, "--budget", 2, "--out", out))
+        assert text in str(fails(topology, "--budget", 2, "--out", out))
+    assert drawn.read_text() == "a picture"
+
+
+def test_what_the_system_refuses_is_told_of_the_name_that_was_given(tmp_path):
+    out = Path("/proc/plan.json")  # a folder that takes no files, not even from root
+    with pytest.raises(HoldfastError) as caught:
+        write_output(out, figure_1())
+    assert "--out '/proc/plan.json' cannot be written: " in str(caught.value)
+    assert ".tmp" not in str(caught.value)
+
+
+def test_a_name_with_a_formula_or_a_face_can_be_drawn(tmp_path):
+    path = tmp_path / "t.yaml"
+    path.write_text(f"topology: 'a$b^$ {chr(0x1F600)}'\noperators: {{a: {{parallelism: 2, rate: 1}}}}\n")
+    result = run(path, "--budget", 1, "--plot", tmp_path / "p.png")
+    assert result.exit_code == 0, result.output
+    assert "Glyph" not in result.stderr
+
+
+def test_what_was_written_is_named(topology, descriptor, tmp_path):
+    for document, option in ((topology, "--budget"), (descriptor, "--ic")):
+        out = tmp_path / f"{document.stem}.json"
+        result = run(document, option, 1 if document is topology else 0.6, "--out", out, "--json")
+        assert f"wrote {out}" in result.stderr.splitlines() and json.loads(result.stdout)
+
+
+def test_a_file_that_is_not_there_is_told_with_what_to_do(topology):
+    near = topology.with_suffix(".yml")
+    assert f"{near}: no such file; did you mean '{topology}'?" in str(fails(near, "--budget", 1))
+    far = topology.parent / "nowhere" / "xyz.json"
+    assert "no such file; check the path; 'holdfast profile' writes" in str(fails(far, "--budget", 1))
+
+
+@pytest.mark.parametrize("option", ["--current", "--criticality"])
+def test_what_is_read_is_not_written_over(topology, tmp_path, option):
+    read = tmp_path / "read.json"
+    read.write_text("{}")
+    assert f"--out '{read}' is what {option} reads; give another name" in str(
+        fails(topology, "--budget", 2, option, read, "--out", read)
+    )
+    assert read.read_text() == "{}"
+    picture = tmp_path / "read.svg"
+    picture.symlink_to(topology)
+    assert "is the document to plan for; give another name" in str(fails(topology, "--budget", 2, "--plot", picture))
+
+
+@pytest.mark.parametrize("words", [("",), ("t.yaml", "--out", ""), ("fidelity", ""), ("lookup", "", "--rate", "a=1")])
+def test_an_empty_name_is_no_file(words):
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "wanted the name of a file, got an empty one" in result.output
+
+
+def test_a_plan_and_a_strategy_have_a_page_beside_them_and_it_is_told_last(topology, descriptor, tmp_path):
+    for document, option, value, title, kind in (
+        (topology, "--budget", 2, "A plan for lanes", PlanDocument),
+        (descriptor, "--ic", 0.6, "A strategy for figure-1", Strategy),
+    ):
+        out = tmp_path / "made" / f"{document.stem}.yaml"
+        result = run(document, option, value, "--out", out)
+        assert result.exit_code == 0, result.output
+        page = out.with_suffix(".html")
+        assert result.stderr.splitlines()[-1] == f"report: {page}"
+        assert f"<title>{title}</title>" in page.read_text()
+        (tmp_path / "printed.json").write_text(run(document, option, value, "--out", out, "--json").stdout)
+        assert read_document(tmp_path / "printed.json", kind) == read_document(out, kind)
+
+
+def test_the_page_of_a_comparison_shows_all_that_were_compared(topology, descriptor, tmp_path):
+    assert run(topology, "--budget", 2, "--planner", "all", "--out", tmp_path / "plan.json").exit_code == 0
+    assert "Planners compared" in (tmp_path / "plan.html").read_text()
+    compared = run(
+        descriptor, "--ic", 0.6, "--planner", "all", "--plot", tmp_path / "p.svg", "--out", tmp_path / "s.json", "--json"
+    )
+    assert json.loads(compared.stdout)["report"] == str(tmp_path / "s.html")
+    assert "the cheapest of each SLA" in (tmp_path / "s.html").read_text()
+
+
+def test_a_page_is_not_written_over_a_folder(topology, tmp_path):
+    (tmp_path / "plan.html").mkdir()
+    assert "plan.html' is a directory; give another name" in str(fails(topology, "--budget", 2, "--out", tmp_path / "plan.json"))
+    assert not (tmp_path / "plan.json").exists()
