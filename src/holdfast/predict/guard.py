@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import threading
 import time
@@ -38,14 +40,16 @@ class Caller:
 
     def train(self, history: Floats) -> Floats:
         """What the algorithm learned."""
-        learned = self._called("train", lambda: self._predictor.train(history))
+        given = self._own(history)
+        learned = self._called("train", lambda: self._predictor.train(given))
         if learned.ndim != 2 or len(learned) != len(history):
             raise Misbehaved(f"train gave an array of shape {learned.shape} for {len(history)} series; wanted a row for each")
         return learned
 
     def forecast(self, history: Floats, learned: Floats, *, steps: int, ready: Bools) -> Floats:
         """The algorithm's forecast; finite for every series that is `ready`."""
-        answer = self._called("forecast", lambda: self._predictor.forecast(history, learned, steps=steps))
+        given, known = self._own(history), self._own(learned)
+        answer = self._called("forecast", lambda: self._predictor.forecast(given, known, steps=steps))
         if answer.shape != (len(history), steps):
             raise Misbehaved(f"forecast gave an array of shape {answer.shape}; wanted {(len(history), steps)}")
         wrong = int(np.count_nonzero(~np.isfinite(answer).all(axis=1) & ready))
@@ -53,22 +57,24 @@ class Caller:
             raise Misbehaved(f"forecast gave NaN or infinity for {wrong} of {np.count_nonzero(ready)} series with enough values")
         return answer
 
+    def _own(self, numbers: Floats) -> Floats:
+        """The numbers for the algorithm to see; anyone else's may write to what it is given."""
+        return numbers if self._ours else numbers.copy()
+
     def _called(self, what: str, call: Callable[[], Floats]) -> Floats:
-        """The answer as numbers. Ours return; anyone else's is called in a thread, which is left behind if it does not."""
+        """The answer as numbers. Ours return; anyone else's is called in a thread, which is told to end if it does not."""
         answered: list[tuple[Floats | Misbehaved, float]] = []
 
         def answer() -> None:
             began_s = time.thread_time()
-            found = _numbers(what, call)
+            found = _numbers(what, call, caught=Exception if self._ours else BaseException)
             answered.append((found, time.thread_time() - began_s))
 
         waited_s = 0.0
         if self._ours:
             answer()
         else:
-            thread = threading.Thread(target=answer, name=f"{what} of {self._predictor.name}", daemon=True)
-            thread.start()
-            waited_s = _await(thread, self._limit_s)
+            waited_s = _in_thread(answer, name=f"{what} of {self._predictor.name}", limit_s=self._limit_s)
         if not answered:
             raise Hung(f"{what} has not returned after {self._limit_s:.3g} s")
         ((found, computed_s),) = answered
@@ -78,12 +84,32 @@ class Caller:
         return found
 
 
-def _numbers(what: str, call: Callable[[], Floats]) -> Floats | Misbehaved:
+class _Abandoned(BaseException):
+    """Raised inside an algorithm that is waited for no longer."""
+
+
+def _numbers(what: str, call: Callable[[], Floats], *, caught: type[BaseException]) -> Floats | Misbehaved:
     try:
         with np.errstate(all="ignore"):
             return np.asarray(call(), dtype=np.float64)
-    except (Exception, SystemExit) as error:  # any package may raise anything; the reason goes into the manager's view
+    except caught as error:  # any package may raise anything; the reason goes into the manager's view
         return Misbehaved(f"{what} raised {type(error).__name__}: {error}")
+
+
+def _in_thread(call: Callable[[], None], *, name: str, limit_s: float) -> float:
+    """Call in a thread of its own; how long it was waited for. One that goes on after `limit_s` is told to end: it would take CPU
+    from the PEs for good. Where it waits for something it hears of that when the wait is over."""
+
+    def run() -> None:
+        with contextlib.suppress(_Abandoned):
+            call()
+
+    thread = threading.Thread(target=run, name=name, daemon=True)
+    thread.start()
+    waited_s = _await(thread, limit_s)
+    if thread.is_alive() and thread.ident is not None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Abandoned))
+    return waited_s
 
 
 def _await(thread: threading.Thread, limit_s: float) -> float:
