@@ -22,7 +22,7 @@ from holdfast.cli.shared import (
     say,
 )
 from holdfast.cli.ui import page_address
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, ProblemsError
 
 if TYPE_CHECKING:
     from holdfast.execute.compare import Difference
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 )
 @click.option("--deadline", "deadline_s", type=float, help="Predict an epoch that is not there so many seconds after its input.")
 @click.option(
-    "--reroute-after", "reroute_after_s", default=30.0, show_default=True, help="Re-route an epoch overdue for so many seconds."
+    "--reroute-after", "reroute_after_s", type=float, help="Re-route an epoch overdue for so many seconds.  [default: 30.0]"
 )
 @click.option(
     "--secondary", type=click.Choice(["quiet", "eager"]), default="quiet", show_default=True, help="When a secondary writes."
@@ -165,8 +165,7 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
     from holdfast.model.document import check_document
     from holdfast.model.job import Job
 
-    if options["deadline_s"] is not None and options["protection"] != "prediction":
-        raise HoldfastError("--deadline: is for --protection prediction, which was not asked for; nothing would be predicted")
+    _check_protection(options)
     replicas = {}
     for text in options["replicas"]:
         name, equals, count = text.rpartition("=")
@@ -192,9 +191,21 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
         "strategy": str(Path(options["strategy"]).resolve()) if options["strategy"] else None,
         "adapt": _adapting(options["plan"], options["adapt_s"]) if options["adapt_s"] is not None else None,
         "replicas": replicas,
-        "contract": {name: options[name] for name in promised},
+        "contract": {name: options[name] for name in promised if options[name] is not None},
     }
     return check_document(document, Job, thing="the run")
+
+
+def _check_protection(options: dict[str, Any]) -> None:
+    """Raise ProblemsError for what is said of another protection than the one that was asked for."""
+    asked = (("deadline_s", "--deadline", "prediction", "predicted"), ("reroute_after_s", "--reroute-after", "upstream", "re-routed"))
+    problems = [
+        f"{option}: is for --protection {protection}, which was not asked for; nothing would be {done}"
+        for name, option, protection, done in asked
+        if options[name] is not None and options["protection"] != protection
+    ]
+    if problems:
+        raise ProblemsError("the run", problems)
 
 
 def _adapting(plan: str | None, every_s: float) -> dict[str, Any]:

@@ -103,6 +103,12 @@ def check_protection(job: Job, tasks: Sequence[Task], *, epoch_s: float) -> None
             continue
         if contract.protection == "prediction":
             problems += [f"PE '{pe}': {problem}" for problem in check_contract(contract, wall_s)]
+        alone = [task.name for task in tasks if task.pe == pe and task.replicas < 2]
+        if contract.protection == "upstream" and alone:
+            problems.append(
+                f"PE '{pe}' has protection: upstream, and its task '{alone[0]}' one replica, so that there is none to re-route to; "
+                "let it have two, or leave it out of 'replicas'"
+            )
     if problems:
         raise ProblemsError(f"job '{job.job}'", problems)
 

@@ -120,6 +120,20 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
         (["--memory", "potato"], "--memory: wanted a size such as 512m or 4g, got 'potato'"),
         (["--replicas", "large=4"], "large/0 wants 4 replicas, each on a node of its own, and --nodes is 3; give more nodes"),
         (["--deadline", "1"], "--deadline: is for --protection prediction, which was not asked for"),
+        (
+            ["--reroute-after", "5", "--deadline", "1"],
+            "the run has 2 problems:\n"
+            "  - --deadline: is for --protection prediction, which was not asked for; nothing would be predicted\n"
+            "  - --reroute-after: is for --protection upstream, which was not asked for; nothing would be re-routed",
+        ),
+        (
+            ["--protection", "upstream", "--replicas", "large=1"],
+            "PE 'large' has protection: upstream, and its task 'large/0' one replica, so that there is none to re-route to",
+        ),
+        (
+            ["--protection", "upstream", "--nodes", "1"],
+            "large/0 wants 2 replicas, each on a node of its own, and --nodes is 1; give more nodes",
+        ),
         (["--cores", "0"], "Invalid value for '--cores': 0.0 is not in the range x>0"),
         (["--cores", "nan"], "Invalid value for '--cores': wanted a finite number, got nan"),
         (["--for", "-3"], "Invalid value for '--for': -3.0 is not in the range x>0"),

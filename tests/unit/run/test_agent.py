@@ -604,7 +604,8 @@ def test_the_deadline_of_a_job_that_another_feeds_is_not_held_against_a_length_t
 
 @pytest.mark.parametrize("protection", ["upstream", "prediction"])
 def test_a_protection_that_a_source_or_sink_cannot_have_is_told(protection):
-    tasks = [Task(pe="src", kind="source", makes=("src",)), TASK, Task(pe="out", kind="sink")]
+    racks = TASK.model_copy(update={"replicas": 2})
+    tasks = [Task(pe="src", kind="source", makes=("src",)), racks, Task(pe="out", kind="sink")]
     contract = Contract(protection=protection, deadline_s=2.0)
     check_protection(Job(job="j", application="app.py", log="x", contract=contract), tasks, epoch_s=1.0)
     job = Job(job="j", application="app.py", log="x", contracts={"src": contract, "out": contract, "racks": contract})
