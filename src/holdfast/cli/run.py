@@ -198,7 +198,10 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
 
 def _check_protection(options: dict[str, Any]) -> None:
     """Raise ProblemsError for what is said of another protection than the one that was asked for."""
-    asked = (("deadline_s", "--deadline", "prediction", "predicted"), ("reroute_after_s", "--reroute-after", "upstream", "re-routed"))
+    asked = (
+        ("deadline_s", "--deadline", "prediction", "predicted"),
+        ("reroute_after_s", "--reroute-after", "upstream", "re-routed"),
+    )
     problems = [
         f"{option}: is for --protection {protection}, which was not asked for; nothing would be {done}"
         for name, option, protection, done in asked
