@@ -11,7 +11,7 @@ import signal
 import ssl
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,19 +46,7 @@ def serve_node(
     """
     find = place_at(orchestrator, token)
     command = (*host_command(node.host), "--work", str(work.resolve()), "--node", node.name, *host_options)
-    try:
-        work.mkdir(parents=True, exist_ok=True)
-        lock = (work / CONTROLLER_LOCK).open("ab")
-    except OSError as error:
-        raise HoldfastError(f"'{work}' cannot be written: {error.strerror}; give a --work folder that you may write to") from error
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise HoldfastError(f"another node controller runs in '{work}'; give this node another --work") from None
-        lock.truncate(0)
-        lock.write(f"{os.getpid()}\n".encode())  # whose lock it is: see `hosts.living_controller`
-        lock.flush()
+    with _locked(work):
         reports = Reports(work / REPORTS, clock=time.time)
         try:
             host = HostProcess(work.resolve(), command, log=_say)
@@ -74,6 +62,30 @@ def serve_node(
             raise  # a mistake of ours, with all there is to find it by
         finally:
             reports.close()
+
+
+@contextlib.contextmanager
+def _locked(work: Path) -> Iterator[None]:
+    """Hold the node's folder against other controllers. Raises HoldfastError where one has it, or nothing can be written there."""
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = (work / CONTROLLER_LOCK).open("ab", buffering=0)
+    except OSError as error:
+        raise _unwritable(work, error) from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n".encode())  # whose lock it is: see `hosts.living_controller`
+        except BlockingIOError:
+            raise HoldfastError(f"another node controller runs in '{work}'; give this node another --work") from None
+        except OSError as error:
+            raise _unwritable(work, error) from error
+        yield
+
+
+def _unwritable(work: Path, error: OSError) -> HoldfastError:
+    return HoldfastError(f"'{work}' cannot be written: {error.strerror}; make room, or give a --work folder that you may write to")
 
 
 def _last_words(name: str, work: Path, error: Exception) -> str:

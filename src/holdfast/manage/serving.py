@@ -70,7 +70,7 @@ async def _serve(
     work = orchestrator.settings.work
     url = _url(bound, secure=listening.certificate is not None)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
-    write_whole(work / ADDRESS, url + "\n")
+    _note_address(work, url)
     say(f"serving at {url} (term {orchestrator.term}); tokens are in {work}; the page: holdfast ui --orchestrator {work}")
     with _signals(orchestrator.stop):
         running = asyncio.create_task(orchestrator.run())
@@ -117,6 +117,16 @@ def prepare_work(work: Path) -> Tokens:
         return Tokens(user=_token(work / "user.token"), node=_token(work / "node.token"))
     except OSError as error:
         raise HoldfastError(f"work folder '{work}' cannot be used: {error.strerror}; give another --work") from error
+
+
+def _note_address(work: Path, url: str) -> None:
+    """Say in the work folder where the orchestrator is. One that is back where it was needs no room on the disk for that."""
+    path, text = work / ADDRESS, url + "\n"
+    try:
+        if not path.exists() or path.read_text() != text:
+            write_whole(path, text)
+    except OSError as error:
+        raise HoldfastError(f"'{path}' cannot be written: {error.strerror}; make room, or give another --work") from error
 
 
 def _token(path: Path) -> str:

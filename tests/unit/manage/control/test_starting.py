@@ -13,7 +13,8 @@ from click.testing import CliRunner
 
 from holdfast.cli.serve import serve
 from holdfast.errors import HoldfastError
-from holdfast.manage.listening import Listening, bind
+from holdfast.manage import serving
+from holdfast.manage.listening import Listening, bind, write_whole
 
 NOT_NEEDED = {"pyspark", "scipy", "numba", "matplotlib", "numpy", "pandas", "rustworkx", "psutil", "httpx", "rich", "ruamel"}
 LOADED = """
@@ -68,6 +69,24 @@ print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == most)
 def test_an_orchestrator_takes_as_many_connections_as_the_system_allows_and_not_the_thousand_that_is_usual():
     done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "True\n"
+
+
+def test_on_a_full_disk_an_orchestrator_is_back_where_it_was_and_elsewhere_is_told_so(tmp_path, monkeypatch):
+    def full(path, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    serving._note_address(tmp_path, "http://127.0.0.1:8470")
+    monkeypatch.setattr(serving, "write_whole", full)
+    serving._note_address(tmp_path, "http://127.0.0.1:8470")
+    with pytest.raises(HoldfastError, match=r"/address' cannot be written: No space left on device; make room, or give another"):
+        serving._note_address(tmp_path, "http://127.0.0.1:8471")
+
+
+def test_a_small_file_that_cannot_be_written_leaves_nothing_beside_it(tmp_path):
+    (tmp_path / "token").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path / "token", "secret")
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
 
 
 def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_touched(tmp_path):

@@ -1,11 +1,15 @@
 """A node as a process: what is left of it when its controller ends by a mistake of its own."""
 
+import resource
 import subprocess
 import sys
 
+import pytest
+
+from holdfast.errors import HoldfastError
 from holdfast.manage.controller import Controller, Node
 from holdfast.manage.hosts import living_host
-from holdfast.manage.node import serve_node
+from holdfast.manage.node import _locked, serve_node
 
 BROKEN = """
 import asyncio, sys
@@ -42,3 +46,16 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
         f"its PE host (process {left}) goes on: start the node again with --work {tmp_path} to take it up, "
         f"or end it with 'kill {left}'"
     ) in done.stderr
+
+
+def test_a_folder_that_another_controller_has_and_a_disk_that_is_full_are_told(tmp_path):
+    offered = Node("n1", cores=1, memory_bytes=1, host="light")
+    with _locked(tmp_path), pytest.raises(HoldfastError, match=r"another node controller runs in '.*'; give this node another"):
+        serve_node(offered, tmp_path, orchestrator=str(tmp_path))
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))  # every write fails, as it does where there is no room
+    try:
+        with pytest.raises(HoldfastError, match=r"' cannot be written: File too large; make room, or give a --work folder"):
+            serve_node(offered, tmp_path / "full", orchestrator=str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
