@@ -139,9 +139,7 @@ class Client:
         """Which orchestrator it is, and how many jobs, nodes and replicas it has, the latter by their states."""
         return self._call("GET", "/v1/status")
 
-    def wait_for(
-        self, job: int, states: Collection[str], *, limit_s: float, seen: Callable[[dict[str, Any]], None] | None = None
-    ) -> dict[str, Any]:
+    def wait_for(self, job: int, states: Collection[str], *, limit_s: float) -> dict[str, Any]:
         """The job's story once it is in one of these states. An orchestrator that is away meanwhile is waited for.
 
         Raises NotReached when the limit has passed, or when the job has ended otherwise.
@@ -161,8 +159,6 @@ class Client:
                     raise
                 time.sleep(RETRY_S)
                 continue
-            if seen is not None:
-                seen(found)
             if found["state"] in states:
                 return found
             if found.get("ended") or left_s <= 0:
