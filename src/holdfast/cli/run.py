@@ -252,6 +252,7 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
         "gap_s": {sink: output_gap_s(ran.events, sink=sink) for sink in sinks},
         "internal_completeness": None if completeness is None else asdict(completeness),
         "faults": [{"at_s": e.at_s, "what": e.about["what"], "tasks": e.about["tasks"]} for e in ran.events if e.kind == "fault"],
+        "unprotected": {e.about["task"]: e.about["why"] for e in ran.events if e.kind == "unprotected"},
         "recoveries": [{**asdict(each), "latency_s": each.latency_s} for each in recoveries(ran.events)],
         "verdicts": [{"name": v.name, "holds": v.holds, "said": v.said, "figures": dict(v.figures)} for v in verdicts],
         "log": job.log,
@@ -308,6 +309,8 @@ def _tell(document: dict[str, Any]) -> None:
         click.echo(f"  processed in time (internal completeness): {Completeness(**document['internal_completeness'])}")
     for fault in document["faults"]:
         click.echo(f"  fault: {fault['what']}" + (f" (had {', '.join(fault['tasks'])})" if fault["tasks"] else ""))
+    for task, why in document["unprotected"].items():
+        click.echo(f"  not protected: {task}, whose prediction agent cannot stand in for it: {why}")
     for each in document["recoveries"]:
         parts = (
             each["detected_s"] - each["failed_s"],

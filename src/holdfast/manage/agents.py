@@ -168,7 +168,9 @@ class Agents(Plugin):
         for what, text in TROUBLE.items():
             said = agent.about.get(what)
             if said and said != before.get(what):
-                self.orchestrator.events.tell("control", f"agent of {agent.task} {text}: {said}", job=agent.job, node=agent.node)
+                told = f"agent of {agent.task} {text}: {said}"
+                about = {"task": agent.task, what: said}
+                self.orchestrator.events.tell("control", told, job=agent.job, node=agent.node, data=about)
 
     def _place(self, key: str, job: LiveJob, task: Task) -> set[str]:
         """See to one agent's place; the nodes that this concerns."""

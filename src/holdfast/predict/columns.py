@@ -10,6 +10,7 @@ import pyarrow as pa
 from holdfast.errors import ProblemsError
 
 EPOCH, SEQ = "epoch", "seq"
+KEYLESS = "; let 'predicting.keys' name columns that say whose row it is, or none ([]) where an epoch has one row"
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,8 @@ def columns_of(
     (('cpu',), ('up',), ('seq',))
     """
     problems = [
-        f"{what} names column '{name}', which does not exist; columns are: {', '.join(schema.names)}"
-        for what, names in (("the key", keys), ("carry", carry), ("blank", blank))
+        f"{what} names column '{name}', which does not exist; columns are: {', '.join(schema.names)}{mend}"
+        for what, names, mend in (("the key", keys, KEYLESS), ("carry", carry, ""), ("blank", blank, ""))
         for name in names
         if name not in schema.names
     ]

@@ -205,6 +205,8 @@ def decisions(events: Iterable[Event]) -> list[Decided]:
 def _decided(events: Iterable[Event]) -> Iterator[Decided]:
     for event in events:
         about = event.about
+        if event.kind == "unprotected":
+            yield Decided(event.at_s, event.at_s, f"not protected by prediction: {about['why']}", (about["task"],))
         if event.kind != "orchestrator":
             continue
         at_s, said = about["told_s"], str(about["said"])

@@ -230,6 +230,9 @@ class _Listener:
         if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
             task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]
             self._history.tell("detected", {"tasks": [task], "node": happened.get("node"), "replica": happened["replica"]})
+        if happened["kind"] == "control" and "problem" in happened["data"]:
+            about = {"task": happened["data"]["task"], "why": happened["data"]["problem"]}
+            self._history.tell("unprotected", about, at_s=happened["at_s"])
         for stream, epoch, closed_s in happened["data"].get(ABSENT, ()):
             self._note_absent(happened, stream, epoch, closed_s)
 

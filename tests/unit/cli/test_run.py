@@ -56,6 +56,15 @@ def test_what_was_processed_in_time_is_printed(shop, monkeypatch):
     assert "out 10 rows" in said
 
 
+def test_a_pe_that_prediction_could_not_protect_is_told(shop, monkeypatch):
+    events = [Event(float(at), "run", "unprotected", {"task": "large/0", "why": "no column to predict"}) for at in (1, 2)]
+    found = document(shop, output(1), output(2), *events)
+    assert found["unprotected"] == {"large/0": "no column to predict"}
+    monkeypatch.setattr(command, "run_in", told(found))
+    said = CliRunner().invoke(command.run, [str(shop)]).output
+    assert "not protected: large/0, whose prediction agent cannot stand in for it: no column to predict" in said
+
+
 def test_rows_are_told_of_a_job_without_an_end_too(shop, monkeypatch):
     endless = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
     monkeypatch.setattr(command, "run_in", told(document(shop, output(1), output(2), *COMMITS, state="canceled", line=endless)))

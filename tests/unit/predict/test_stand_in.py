@@ -717,6 +717,8 @@ def test_columns_that_do_not_fit_are_told_all_at_once():
     assert len(error.value.problems) == 3
     with pytest.raises(ProblemsError, match="prediction of stream 'racks': the key names column 'rock', which does not exist"):
         columns_of(SCHEMA, ["rock"], stream="racks")
+    with pytest.raises(ProblemsError, match=r"let 'predicting\.keys' name columns that say whose row it is, or none"):
+        columns_of(SCHEMA, ["rock"], stream="racks")
     nested = pa.schema([("place", pa.struct([("rack", pa.string())])), ("cpu", pa.float64())])
     with pytest.raises(ProblemsError, match="column 'place' is part of the key, which cannot be of type struct<rack: string>"):
         columns_of(nested, ["place"])

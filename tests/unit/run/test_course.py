@@ -143,3 +143,8 @@ def test_the_same_decision_about_several_is_one_and_standing_in_is_summed():
         "input configuration is now high",
         "activated",
     ]
+
+
+def test_a_pe_that_prediction_cannot_protect_is_told_among_the_decisions():
+    (found,) = decisions([Event(101.0, "run", "unprotected", {"task": "vwap/0", "why": "no column to predict"})])
+    assert (found.what, found.who) == ("not protected by prediction: no column to predict", ("vwap/0",))

@@ -24,7 +24,7 @@ def heard(tmp_path, events):
     """What a run's history has of these events."""
     history, orchestrator = History(tmp_path / "history.jsonl", "run"), Orchestrator(events)
     listener = _Listener(orchestrator, history, 2, since_s=10.0)
-    assert orchestrator.told.wait(10)
+    assert orchestrator.told.wait(60)
     listener.stop()
     history.close()
     return [json.loads(line) for line in (tmp_path / "history.jsonl").read_text().splitlines()]
@@ -39,6 +39,16 @@ def test_absent_epochs_are_commits_of_the_moment_at_which_they_were_made(tmp_pat
     assert commits == [
         {"at_s": 13.5, "by": "run", "kind": "commit", **about, "epoch": 7, "closed_s": 11.5},
         {"at_s": 13.5, "by": "run", "kind": "commit", **about, "epoch": 8, "closed_s": 12.5},
+    ]
+
+
+def test_an_agent_that_cannot_stand_in_for_its_pe_leaves_it_unprotected(tmp_path):
+    about = {"task": "racks/0", "problem": "no column to predict"}
+    trouble = {"kind": "control", "text": "agent of racks/0 cannot stand in for it: ...", "data": about, "at_s": 13.5}
+    refused = {"kind": "control", "text": "agent of racks/0 has not ...", "data": {"task": "racks/0", "refused": "x"}, "at_s": 14.0}
+    told = heard(tmp_path, [{"number": 1, "job": 2, **trouble}, {"number": 2, "job": 2, **refused}])
+    assert [each for each in told if each["kind"] != "orchestrator"] == [
+        {"at_s": 13.5, "by": "run", "kind": "unprotected", "task": "racks/0", "why": "no column to predict"}
     ]
 
 

@@ -225,6 +225,9 @@ def test_an_agent_that_cannot_protect_its_task_is_an_event_once(settings):
             await node.beat()
         said = "cannot stand in for it: the key names column 'rock', which does not exist"
         assert sorted(await told()) == [f"agent of x/0 {said}", f"agent of y/0 {said}"]
+        events = (await control.call("GET", "/v1/events")).json()["events"]
+        about = [event["data"] for event in events if "cannot stand in" in event["text"]]
+        assert {"task": "x/0", "problem": "the key names column 'rock', which does not exist"} in about
 
     scene(story, settings)
 
