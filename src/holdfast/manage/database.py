@@ -8,6 +8,7 @@ one that went away with the connection is tried again, and not done twice if it 
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import threading
 import time
@@ -103,6 +104,7 @@ class Database:
             mine = update(fence).where(fence.c.term == current).values(term=current + 1, owner=self.owner, batch=0)
             return current + 1 if connection.execute(mine).rowcount == 1 else 0
 
+        self._check_folder()
         while not self.term:
             try:
                 self.term = self._persevere(taken, writes=True)
@@ -219,6 +221,13 @@ class Database:
             if _passes(error, opening=not self.term):
                 raise DatabaseAway(f"database {self._shown()} is away: {self._missing() or _first_line(error)}") from error
             raise
+
+    def _check_folder(self) -> None:
+        """Raise HoldfastError for a folder in which SQLite could not write its log; it would only say that it opens no file."""
+        folder = Path(self.url.database or ".").parent
+        if self.url.get_backend_name() == "sqlite" and folder.is_dir() and not os.access(folder, os.W_OK):
+            text = f"database {self._shown()} cannot be used: folder '{folder}' cannot be written"
+            raise HoldfastError(f"{text}; mend that, or give another --database")
 
     def _missing(self) -> str:
         """What else than SQLite says there is to say of a file that cannot be opened."""

@@ -1,6 +1,7 @@
 """The database: one writer at a time, versions, waiting while it is away, and pages that stay small."""
 
 import asyncio
+import os
 import socket
 import sqlite3
 import threading
@@ -308,6 +309,16 @@ def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_t
 
     asyncio.run(play())
     database.close()
+
+
+def test_a_database_in_a_folder_that_cannot_be_written_is_told_at_once(tmp_path, monkeypatch):
+    opened(tmp_path / "d.db").close()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and may(path, mode))  # whoever runs this may be root
+    told = []
+    with pytest.raises(HoldfastError, match=rf"cannot be used: folder '{tmp_path}' cannot be written; mend that, or give another"):
+        opened(tmp_path / "d.db", told)
+    assert told == []
 
 
 def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
