@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.cli.shared import end_in_order, say
+from holdfast.cli.shared import end_in_order, progress_bar, say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
@@ -62,27 +62,35 @@ def late_runs(
     Settings are compared, so all of a cell run one after the other on one cluster: a cell that was interrupted is run again. Runs
     of another length, epoch or seed are left aside.
     """
-    from holdfast.run.late_study import run_cell
+    from holdfast.run.late_study import cell_s, run_cell
 
     check_lengths(epoch_s, seconds)
     end_in_order()
     out.mkdir(parents=True, exist_ok=True)
     had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    for cell in cells:
-        if cell in had:
-            continue
-        say(f"{cell.name}: {', '.join(settings)}, {seconds:g} s each ...")
-        with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
-            run_cell(
-                cell,
-                settings,
-                example=_example(),
-                work=Path(work),
-                epoch_s=epoch_s,
-                seconds=seconds,
-                seed=seed,
-                done=lambda run: _keep(out, run),
-            )
+    left, each_s = [cell for cell in cells if cell not in had], cell_s(settings, seconds=seconds)
+    if len(left) < len(cells):
+        say(f"{len(cells) - len(left)} of {len(cells)} cells are kept in {out / KEPT}")
+    with progress_bar("seconds of runs") as progress:
+        for number, cell in enumerate(left):
+            said = f"a minute to warm up, then {', '.join(settings)}, {seconds:g} s each ..."
+            say(f"{cell.name} ({number + 1} of {len(left)}): {said}")
+
+            def passed(cell_s: float, number: int = number) -> None:
+                progress(int(number * each_s + cell_s), int(len(left) * each_s))
+
+            with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
+                run_cell(
+                    cell,
+                    settings,
+                    example=_example(),
+                    work=Path(work),
+                    epoch_s=epoch_s,
+                    seconds=seconds,
+                    seed=seed,
+                    done=lambda run: _keep(out, run),
+                    progress=passed,
+                )
     had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
     return [run for cell in cells for run in had[cell]]
 

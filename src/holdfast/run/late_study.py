@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -22,9 +23,10 @@ from holdfast.model.schedule import Schedule, Stalls
 from holdfast.predict.rehearsal import rehearse
 from holdfast.run.checkers import all_corrected
 from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import Ran, run_job
+from holdfast.run.experiment import Ran, Show, run_job
 from holdfast.run.history import Event
 from holdfast.run.layout import layout_of
+from holdfast.run.timeline import Timeline
 from holdfast.trace import write_servers
 
 Size = Literal["small", "medium", "large"]
@@ -164,8 +166,12 @@ def run_cell(
     seconds: float = 75.0,
     seed: int = 1,
     done: Callable[[LateRun], None] = lambda run: None,
+    progress: Callable[[float], None] = lambda passed_s: None,
 ) -> list[LateRun]:
-    """Every setting of a cell, one after the other on one cluster that was warmed up before: the same trace, the same stalls."""
+    """Every setting of a cell, one after the other on one cluster that was warmed up before: the same trace, the same stalls.
+
+    `progress` hears several times a second how much of `cell_s` has passed.
+    """
     work.mkdir(parents=True, exist_ok=True)
     application = fused_application(example, cell.pes, work / "monitor.py")
     servers = SERVERS[cell.data]
@@ -177,8 +183,17 @@ def run_cell(
     rehearse()
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
-        _run(cluster, "warm-up", application, work / "warm.parquet", SETTINGS["baseline"], epoch_s=1.0, schedule=Schedule())
-        for setting in settings:
+        _run(
+            cluster,
+            "warm-up",
+            application,
+            work / "warm.parquet",
+            SETTINGS["baseline"],
+            epoch_s=1.0,
+            schedule=Schedule(),
+            show=_counted(progress, 0.0, WARM_EPOCHS),
+        )
+        for number, setting in enumerate(settings):
             before = _usage(cluster)
             ran = _run(
                 cluster,
@@ -188,12 +203,28 @@ def run_cell(
                 contract_for(setting, epoch_s=epoch_s),
                 epoch_s=epoch_s,
                 schedule=Schedule(seed=seed, stalls=stalls),
+                show=_counted(progress, WARM_EPOCHS + number * seconds, seconds),
             )
             run = _measured(cell, setting, ran, epoch_s=epoch_s, cluster=cluster, before=before)
             run = replace(run, seconds=seconds, seed=seed, cluster=began)
             made.append(run)
             done(run)
     return made
+
+
+def cell_s(settings: Sequence[str], *, seconds: float) -> float:
+    """How long the runs of a cell take, its warm-up included; starting and ending them comes on top."""
+    return WARM_EPOCHS + len(settings) * seconds
+
+
+def _counted(progress: Callable[[float], None], before_s: float, length_s: float) -> Show:
+    """Tells how much of a cell has passed, of which this run is a part."""
+
+    def show(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+        if timeline is not None:
+            progress(before_s + min(length_s, max(0.0, time.time() - timeline.opened_s)))
+
+    return show
 
 
 def contract_for(setting: str, *, epoch_s: float) -> dict[str, Any]:
@@ -211,6 +242,7 @@ def _run(
     *,
     epoch_s: float,
     schedule: Schedule,
+    show: Show,
 ) -> Ran:
     document = {
         "job": name,
@@ -222,7 +254,7 @@ def _run(
         "contract": contract,
     }
     job = check_document(document, Job, thing="the study's job")
-    return run_job(job, layout_of(job), cluster, schedule=schedule)
+    return run_job(job, layout_of(job), cluster, schedule=schedule, show=show)
 
 
 def _measured(cell: Cell, setting: str, ran: Ran, *, epoch_s: float, cluster: LocalCluster, before: Usage) -> LateRun:

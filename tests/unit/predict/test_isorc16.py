@@ -151,7 +151,8 @@ def test_the_command_writes_a_report_and_one_json_document(tmp_path):
     page = (tmp_path / "out" / "isorc16.html").read_text()
     assert "Table 2: weather" in page
     assert "54 %" in page
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5
+    assert "The paper: 0.02 to 0.8 s by algorithm" in page
 
 
 def test_numbers_out_of_range_are_refused(tmp_path):

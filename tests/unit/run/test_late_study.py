@@ -22,6 +22,7 @@ from holdfast.run import late_study
 from holdfast.run.agent_terms import check_contract
 from holdfast.run.late_findings import late_findings
 from holdfast.run.late_study import Cell, LateRun, Usage, fused_application
+from holdfast.run.timeline import Timeline
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "datacenter_monitor.py"
 
@@ -251,3 +252,27 @@ def test_the_page_has_the_paper_s_figures_beside_ours():
     page = "".join(late_parts(runs(), about=scaled(runs())))
     assert "524.27, 6667.13" in page
     assert "epochs of 1 s" in page
+    assert "prediction uses 12% more CPU than the others" in page
+    assert page.count("<svg") == 5  # end-to-end time, throughput, CPU, memory, bytes written
+    assert "+0%" in page
+
+
+def test_how_far_a_cell_is_is_told_in_seconds_of_its_runs(monkeypatch):
+    told, now = [], SimpleNamespace(time=lambda: 130.0)
+    monkeypatch.setattr(late_study, "time", now)
+    show = late_study._counted(told.append, 60.0, 75.0)
+    show({}, [], None)  # nothing has begun
+    for opened_s in (131.0, 100.0, 10.0):
+        show({}, [], Timeline(first=1, last=75, epoch_s=1.0, opened_s=opened_s))
+    assert told == [60.0, 90.0, 135.0]
+    assert late_study.cell_s(["upstream", "prediction"], seconds=75.0) == 60.0 + 2 * 75.0
+
+
+def test_what_is_kept_and_which_cell_it_is_at_is_told(tmp_path, ran, capsys):
+    cells = [Cell(5, fault, "medium") for fault in ("small", "large")]
+    late_runs(tmp_path, cells[:1], ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
+    capsys.readouterr()
+    late_runs(tmp_path, cells, ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
+    said = capsys.readouterr().err
+    assert f"1 of 2 cells are kept in {tmp_path / 'runs.jsonl'}" in said
+    assert "5 PEs, large faults, medium input (1 of 1): a minute to warm up, then upstream, 75 s each" in said
