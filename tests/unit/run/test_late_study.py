@@ -252,7 +252,7 @@ def test_the_page_has_the_paper_s_figures_beside_ours():
     page = "".join(late_parts(runs(), about=scaled(runs())))
     assert "524.27, 6667.13" in page
     assert "epochs of 1 s" in page
-    assert "prediction uses 12% more CPU than the others" in page
+    assert "prediction uses 12 % more CPU than the others" in page
     assert page.count("<svg") == 5  # end-to-end time, throughput, CPU, memory, bytes written
     assert "+0%" in page
 

@@ -40,7 +40,7 @@ class Control:
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
 
-    async def until(self, condition: Callable[[], Awaitable[object]], *, limit_s: float = 20.0) -> None:
+    async def until(self, condition: Callable[[], Awaitable[object]], *, limit_s: float = 120.0) -> None:
         async with asyncio.timeout(limit_s):
             while not await condition():
                 await asyncio.sleep(0.01)
