@@ -167,7 +167,7 @@ class Client:
                 raise NotReached(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
 
     def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
-        """The node once nothing is left on it. An orchestrator that is away meanwhile is waited for.
+        """The node once nothing is left on it, be it drained or lost. An orchestrator that is away meanwhile is waited for.
 
         Raises NotReached, with why replicas stay, when the limit has passed.
         """
@@ -192,7 +192,7 @@ class Client:
                     stays[event["replica"]] = event["text"]
             if found is None:
                 raise NotReached(f"node '{node}' is not there any more")
-            if found["state"] == "drained":
+            if found["state"] == "drained" or (found["state"] == "lost" and not found["replicas"]):
                 return found
             if left_s <= 0 and after >= seen["newest"]:
                 why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))

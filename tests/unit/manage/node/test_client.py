@@ -166,6 +166,12 @@ def test_why_replicas_stay_on_a_drained_node_is_told_only_of_those_that_still_do
     assert str(caught.value) == "node 'n1' is draining and has 1 replica after 0 s; 2:x/0.0 cannot leave n1"
 
 
+def test_a_node_that_is_lost_has_nothing_left_to_be_moved_off_it():
+    lost = {"name": "n1", "state": "lost", "replicas": 0}
+    with client(lambda request: httpx.Response(200, json={"nodes": [lost], "events": [], "last": 1, "newest": 1})) as made:
+        assert made.wait_for_drained("n1", limit_s=0) == lost
+
+
 @pytest.mark.parametrize(("content", "got"), [(b"", "nothing"), (b"\xb8\xff", "something else"), (b"one\ntwo", "something else")])
 def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got):
     (tmp_path / "address").write_text("http://127.0.0.1:5\n")
