@@ -108,7 +108,7 @@ class _Agent:
 
     def look(self, share: Assignment, *, now_s: float, log: Callable[[str], None]) -> None:
         alive = self.process.alive()
-        self.health.saw(self.process.status(), now_s)
+        self.health.saw(self.process.status(), now_s, alive=alive)
         if alive or self.is_ending:
             self.process.clean()
             return

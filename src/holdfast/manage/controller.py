@@ -132,7 +132,7 @@ class Controller:
         """Record what changed in the PE host, and start it where there is none."""
         alive = self.host.alive()  # before its status: what a dead host says is the last that it will say
         status = self.host.status()
-        self._health.saw(status, self._now())
+        self._health.saw(status, self._now(), alive=alive)
         if status is not None:
             await self._record(seen(self.reports.known, self.assignment, status))
         hung = None

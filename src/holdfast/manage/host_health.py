@@ -27,8 +27,11 @@ class HostHealth:
         self._heard_at = 0.0
         self._looked_at = 0.0
 
-    def saw(self, status: HostStatus | None, now_s: float) -> None:
-        """Note what the host says, and how long we ourselves took to look again."""
+    def saw(self, status: HostStatus | None, now_s: float, *, alive: bool = True) -> None:
+        """Note what the host says, and how long we ourselves took to look again. What one has left that was gone when we came tells
+        nothing of the next."""
+        if not (alive or self._running):
+            return
         pause_s, self._looked_at = now_s - self._looked_at, now_s
         if status is None or status.beat_s == self._beat_s:
             self._heard_at += max(0.0, pause_s - AWAKE_S)

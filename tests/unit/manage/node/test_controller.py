@@ -192,6 +192,23 @@ def test_a_host_that_is_silent_for_too_long_is_killed_and_what_it_had_has_failed
     assert bench.starts == [(A.key, 1), (A.key, 2)]
 
 
+class LeftBehind(InnerHost):
+    """A host that was gone before its controller came, and whose last words are still there."""
+
+    def status(self):
+        left = HostStatus(pid=1, started_s=0.0, beat_s=1.0, ready=True, term=1, generation=1)
+        return super().status() or left
+
+
+def test_a_host_that_was_gone_when_its_controller_came_is_no_death_and_the_next_is_started_at_once(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+
+    bench.play(story, host=LeftBehind(lambda assigned: None))
+    assert [line for line in bench.log if "starting it again" in line] == []
+
+
 def test_a_node_with_a_wrong_token_ends_with_what_the_orchestrator_said(bench):
     bench.token = "guess"
 
