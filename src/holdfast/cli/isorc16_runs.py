@@ -26,10 +26,11 @@ def chosen_cells(text: str | None, *, full: bool) -> "list[Cell]":
     if text is None:
         return every if full else [cell for cell in every if (cell.pes, cell.data) == (5, "medium")]
     names = {f"{cell.pes}/{cell.fault}/{cell.data}": cell for cell in every}
-    unknown = [name for name in text.split(",") if name not in names]
+    wanted = _named(text)
+    unknown = [name for name in wanted if name not in names]
     if unknown:
         raise HoldfastError(f"--cells: there is no cell '{unknown[0]}'; cells are: {', '.join(names)}")
-    return [names[name] for name in dict.fromkeys(text.split(","))]
+    return [names[name] for name in wanted]
 
 
 def chosen_settings(text: str | None, *, full: bool) -> list[str]:
@@ -38,10 +39,16 @@ def chosen_settings(text: str | None, *, full: bool) -> list[str]:
 
     if text is None:
         return [name for name in SETTINGS if full or name != "upstream at the deadline"]
-    unknown = [name for name in text.split(",") if name not in SETTINGS]
+    wanted = _named(text)
+    unknown = [name for name in wanted if name not in SETTINGS]
     if unknown:
         raise HoldfastError(f"--settings: there is no setting '{unknown[0]}'; settings are: {', '.join(SETTINGS)}")
-    return [name for name in SETTINGS if name in text.split(",")]
+    return [name for name in SETTINGS if name in wanted]
+
+
+def _named(text: str) -> list[str]:
+    """What stands between commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",")))
 
 
 def check_lengths(epoch_s: float, seconds: float) -> None:

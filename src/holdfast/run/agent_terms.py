@@ -90,6 +90,7 @@ def check_protection(job: Job, tasks: Sequence[Task], *, epoch_s: float) -> None
     How long the epochs of a job are that another one feeds, only that one knows: its agents hold deadlines against it.
     """
     problems: list[str] = []
+    broken: dict[str, list[str]] = {}
     fed = any(reading.job is not None for task in tasks for reading in task.reads)
     wall_s = 0.0 if fed else epoch_s / job.feed.speed
     kinds = {task.pe: task.kind for task in tasks}
@@ -102,13 +103,15 @@ def check_protection(job: Job, tasks: Sequence[Task], *, epoch_s: float) -> None
                 )
             continue
         if contract.protection == "prediction":
-            problems += [f"PE '{pe}': {problem}" for problem in check_contract(contract, wall_s)]
+            for problem in check_contract(contract, wall_s):
+                broken.setdefault(problem, []).append(f"'{pe}'")
         alone = [task.name for task in tasks if task.pe == pe and task.replicas < 2]
         if contract.protection == "upstream" and alone:
             problems.append(
                 f"PE '{pe}' has protection: upstream, and its task '{alone[0]}' one replica, so that there is none to re-route to; "
                 "let it have two, or leave it out of 'replicas'"
             )
+    problems += [f"{'PE' if len(pes) == 1 else 'PEs'} {', '.join(pes)}: {problem}" for problem, pes in broken.items()]
     if problems:
         raise ProblemsError(f"job '{job.job}'", problems)
 

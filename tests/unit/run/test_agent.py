@@ -593,6 +593,15 @@ def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_
         assert part in text
 
 
+def test_what_is_wrong_for_several_pes_is_told_once():
+    contract = Contract(protection="prediction", deadline_s=0.5)
+    job = Job(job="j", application="app.py", log="x", contract=contract)
+    with pytest.raises(ProblemsError) as found:
+        check_protection(job, [TASK, Task(pe="heat", reads=(Reading(stream="racks"),), makes=("heat",))], epoch_s=1.0)
+    (problem,) = found.value.problems
+    assert problem.startswith("PEs 'heat', 'racks': the deadline of 0.5 s is below the epoch length of 1 s")
+
+
 def test_the_deadline_of_a_job_that_another_feeds_is_not_held_against_a_length_that_only_that_one_knows():
     contract = Contract(protection="prediction", deadline_s=2.0, predicting=Predicting(depth=1))
     job = Job(job="j", application="app.py", log="x", contract=contract)

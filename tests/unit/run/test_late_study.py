@@ -178,8 +178,8 @@ def test_every_setting_is_a_contract_that_can_be_kept_with_the_shortest_and_the_
     assert contract.reroute_after_s == (30.0 if setting == "upstream" else epoch_s)
 
 
-def test_a_cell_that_is_named_twice_runs_once():
-    assert chosen_cells("5/large/medium,5/large/medium", full=False) == [Cell(5, "large", "medium")]
+def test_a_cell_that_is_named_twice_runs_once_with_spaces_too():
+    assert chosen_cells("5/large/medium, 5/large/medium", full=False) == [Cell(5, "large", "medium")]
 
 
 def test_findings_are_true_where_prediction_is_in_time():
