@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import statistics
@@ -296,21 +297,25 @@ def _rows_s(outputs: Iterable[Event], opened_s: float) -> tuple[float, ...]:
 def _usage(cluster: LocalCluster) -> Usage:
     """Of the PE hosts with their JVMs, and of the agents that live; what ended agents used is in their last words."""
     cpu_s, memory, written = 0.0, 0, 0
-    for name in cluster.names:
-        pid = living_host(cluster.node_work(name))
-        if pid is None:
-            continue
-        host = psutil.Process(pid)
-        for process in (host, *host.children(recursive=True)):
-            times = process.cpu_times()
+    for process in _host_processes(cluster):
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker of Spark's that has ended since
+            times, used, moved = process.cpu_times(), process.memory_info(), process.io_counters()
             cpu_s += times.user + times.system
-            memory += process.memory_info().rss
-            written += process.io_counters().write_chars
+            memory += used.rss
+            written += moved.write_chars
     said = list(_said_by_agents(cluster))
     agents_s = sum(status["cpu_s"] for status in said)
     memory += sum(status["memory_bytes"] for status in said)
     written += sum(status["about"]["written_bytes"] for status in said)
     return Usage(cpu_s + agents_s, memory, written, agents_s)
+
+
+def _host_processes(cluster: LocalCluster) -> Iterable[psutil.Process]:
+    for pid in (living_host(cluster.node_work(name)) for name in cluster.names):
+        if pid is not None:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                host = psutil.Process(pid)
+                yield from (host, *host.children(recursive=True))
 
 
 def _accuracy(cluster: LocalCluster) -> float | None:

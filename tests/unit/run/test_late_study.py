@@ -1,12 +1,16 @@
 """ISORC'16's real runs, without running them: the application they run, what is kept of them, and what is found."""
 
 import json
+import os
 import re
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import psutil
 import pytest
 from click.testing import CliRunner
 
@@ -78,6 +82,17 @@ def test_what_agents_use_and_write_counts_also_when_they_have_ended(tmp_path):
         (folder / "host.json").write_text(json.dumps(said))
     cluster = SimpleNamespace(names=(), work=tmp_path)
     assert late_study._usage(cluster) == Usage(cpu_s=4.0, memory_bytes=20, written_bytes=1500, agents_cpu_s=4.0)
+
+
+def test_a_process_that_ends_while_it_is_looked_at_does_not_count(tmp_path, monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        gone = psutil.Process(child.pid)
+    monkeypatch.setattr(late_study, "living_host", lambda work: os.getpid())
+    monkeypatch.setattr(psutil.Process, "children", lambda process, recursive: [gone])
+    used = late_study._usage(SimpleNamespace(names=("n1",), work=tmp_path, node_work=lambda name: tmp_path))
+    assert used.cpu_s > 0
+    monkeypatch.setattr(late_study, "living_host", lambda work: child.pid)
+    assert late_study._usage(SimpleNamespace(names=("n1",), work=tmp_path, node_work=lambda name: tmp_path)) == Usage()
 
 
 def test_a_run_is_kept_as_json_and_read_again():
