@@ -78,7 +78,7 @@ def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(set
             await control.orchestrator.recovered.wait()
             resources = control.orchestrator.resources
             for number in range(300):
-                await PlayedNode(control, f"gone{number}").register()
+                await PlayedNode(control, f"gone{number}", labels={"replicas": "0"}).register()
             assert resources.every_s == 3.0
             keeper = PlayedNode(control, "keeper")
             async with alive(keeper):
