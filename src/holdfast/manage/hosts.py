@@ -74,12 +74,12 @@ def _locked(lock: Path) -> bool:
 
 
 def _noted(path: Path) -> int | None:
-    """The process number in a file."""
+    """The process number in a file; None where it holds none, as may be after a power failure."""
     try:
-        words = path.read_text().split()
+        words = path.read_bytes().split()
     except FileNotFoundError:
         return None
-    return int(words[0]) if words else None
+    return int(words[0]) if words and words[0].isdigit() else None
 
 
 class Host(Protocol):

@@ -1,12 +1,13 @@
-"""When a PE host may run something that the newest assignment leaves out."""
+"""When a PE host may run something that the newest assignment leaves out, and what it is told by."""
 
+import asyncio
 import fcntl
 from contextlib import ExitStack
 
 import pytest
 
-from holdfast.manage.files import LOCK, write_status
-from holdfast.manage.hosts import HostProcess
+from holdfast.manage.files import LOCK, PID, write_status
+from holdfast.manage.hosts import HostProcess, living_host
 from holdfast.manage.protocol import Assignment, HostStatus, ReplicaStatus
 
 HAS = (ReplicaStatus(key="1:a/0.0", incarnation=1, state="starting"),)
@@ -35,3 +36,15 @@ def test_a_living_host_has_begun_unless_it_said_after_the_newest_assignment_that
             write_status(tmp_path, HostStatus(pid=1, started_s=0, **said))
         assert host.has_begun() is begun
     assert not host.has_begun(), "a dead one runs nothing"
+
+
+@pytest.mark.parametrize("left", [b"", b"\0\0\0\0\0\0\0\0", b"\xb2 1\n"])
+def test_what_a_power_failure_made_of_the_number_of_a_host_keeps_no_other_from_starting(tmp_path, left):
+    (tmp_path / PID).write_bytes(left)
+    host = HostProcess(tmp_path, ("sleep", "600"), log=lambda text: None)
+    host.start(Assignment())
+    try:
+        assert host.alive()
+    finally:
+        asyncio.run(host.stop(20))
+    assert living_host(tmp_path) is None
