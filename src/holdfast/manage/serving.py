@@ -123,7 +123,7 @@ def _note_address(work: Path, url: str) -> None:
     """Say in the work folder where the orchestrator is. One that is back where it was needs no room on the disk for that."""
     path, text = work / ADDRESS, url + "\n"
     try:
-        if not path.exists() or path.read_text() != text:
+        if not path.exists() or path.read_bytes() != text.encode():
             write_whole(path, text)
     except OSError as error:
         raise HoldfastError(f"'{path}' cannot be written: {error.strerror}; make room, or give another --work") from error
@@ -132,9 +132,9 @@ def _note_address(work: Path, url: str) -> None:
 def _token(path: Path) -> str:
     if not path.exists():
         write_whole(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
-    text = path.read_text().strip()
-    if not text:
-        raise HoldfastError(f"token file '{path}' is empty; remove it to have a new one made")
+    text = path.read_bytes().decode("ascii", errors="replace").strip()
+    if not (text and text.isascii() and text.isprintable()):
+        raise HoldfastError(f"token file '{path}' holds no token, which is a line of ASCII; remove it to have a new one made")
     return text
 
 
