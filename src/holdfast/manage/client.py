@@ -15,7 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from holdfast.errors import HoldfastError
-from holdfast.manage.link import check_url, error_text, read_token, sendable_token
+from holdfast.manage.link import check_url, error_text, read_address, read_token, sendable_token
 from holdfast.manage.protocol import LARGEST
 from holdfast.model.document import Problem
 from holdfast.model.job import Job
@@ -269,8 +269,9 @@ def find_client(where: str | None, token: Path | None = None, *, certificate: Pa
             f"no orchestrator has run in '{folder}'; start one with 'holdfast serve --work {folder}', "
             f"or say where it is with --orchestrator or {URL}"
         )
-    address = _read(folder / "address", Path.read_text).strip()
-    return Client(address, _read(token or folder / "user.token", read_token), certificate=certificate)
+    return Client(
+        _read(folder / "address", read_address), _read(token or folder / "user.token", read_token), certificate=certificate
+    )
 
 
 DEFAULT_WORK = "orchestrator"

@@ -73,21 +73,33 @@ def place_at(where: str, token: Path | None) -> Callable[[], Place]:
         read_token(token)
 
     def find() -> Place:
-        url = where if folder is None else _text(folder / "address")
-        return Place(url.rstrip("/"), _token(token or Path(where) / "node.token"))
+        url = where if folder is None else _found(folder / "address", read_address)
+        return Place(url.rstrip("/"), _found(token or Path(where) / "node.token", read_token))
 
     return find
 
 
 def check_url(url: str) -> None:
     """Raise HoldfastError for what can be no orchestrator's address."""
+    if not _is_address(url):
+        raise HoldfastError(f"orchestrator '{url}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
+
+
+def read_address(path: Path) -> str:
+    """The address in a file. Raises HoldfastError where it holds none, and OSError where it cannot be read."""
+    url = path.read_bytes().decode("ascii", errors="replace").strip()
+    if not _is_address(url):
+        raise HoldfastError(f"'{path}': wanted the orchestrator's address, got {url[:60]!r}; start the orchestrator again")
+    return url
+
+
+def _is_address(url: str) -> bool:
     try:
         split = urlsplit(url)
-        sound = split.scheme in ("http", "https") and split.hostname and split.port != 0 and not (split.query or split.fragment)
+        sound = split.hostname and split.port != 0 and not (split.query or split.fragment)
     except ValueError:
-        sound = False
-    if not sound:
-        raise HoldfastError(f"orchestrator '{url}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
+        return False
+    return split.scheme in ("http", "https") and bool(sound)
 
 
 def read_token(path: Path) -> str:
@@ -104,24 +116,14 @@ def sendable_token(text: str, *, of: str) -> str:
     return token
 
 
-def _token(path: Path) -> str:
+def _found(path: Path, read: Callable[[Path], str]) -> str:
+    """What a file of the orchestrator says; Away while it says nothing of use, because the orchestrator may yet write it."""
     try:
-        return read_token(path)
+        return read(path)
     except OSError as error:
-        raise _unread(path, error) from error
+        raise Away(f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?") from error
     except HoldfastError as error:
         raise Away(str(error)) from error
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError as error:
-        raise _unread(path, error) from error
-
-
-def _unread(path: Path, error: OSError) -> Away:
-    return Away(f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?")
 
 
 class Link:

@@ -8,7 +8,7 @@ import pytest
 from holdfast.cli.orchestrators import follow
 from holdfast.errors import HoldfastError
 from holdfast.manage.client import Client, ClientError, NotReached, OrchestratorAway, find_client
-from holdfast.manage.link import place_at
+from holdfast.manage.link import Away, place_at
 from holdfast.model.job import Job, LightPe
 
 JOB = Job(job="a", host="light", pes={"x": LightPe()})
@@ -178,6 +178,15 @@ def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got)
     (tmp_path / "user.token").write_bytes(content)
     with pytest.raises(HoldfastError, match=rf"user.token': wanted a token, which is one line of ASCII, got {got}; copy it"):
         find_client(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"\xff\xfe", b"nonsense"])
+def test_a_file_that_holds_no_address_is_told_and_a_node_waits_for_another(tmp_path, content):
+    (tmp_path / "address").write_bytes(content)
+    (tmp_path / "user.token").write_text("secret")
+    for kind, found in ((HoldfastError, lambda: find_client(str(tmp_path))), (Away, place_at(str(tmp_path), None))):
+        with pytest.raises(kind, match=r"address': wanted the orchestrator's address, got '.*'; start the orchestrator again"):
+            found()
 
 
 def test_a_token_of_the_environment_that_is_none_is_told(monkeypatch):
