@@ -36,10 +36,13 @@ def _kept(function: F, **options: Any) -> F:
     into it, and their constants are written into it. So the kept code also names the content of the modules of its folder that
     its own imports, and those that they import.
     """
-    made = njit(nogil=True, cache=True, error_model="numpy", **options)(function)
+    try:
+        made: Any = njit(nogil=True, cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # neither the installation nor the user's own cache may be written to, as on a read-only disk
+        made = None
     kept: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if kept is None or not hasattr(kept, "_source_stamp"):
-        # A numba whose cache looks different: rather slow than wrong.
+        # Nowhere to keep it, or a numba whose cache looks different: rather slow than wrong.
         return cast(F, njit(nogil=True, error_model="numpy", **options)(function))
     kept._source_stamp = kept._source_stamp, _content(Path(function.__code__.co_filename))
     return cast(F, made)

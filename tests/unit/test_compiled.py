@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core import caching
 
 from holdfast.compiled import compiled, compiled_step
 
@@ -57,3 +58,13 @@ def test_a_step_is_called_by_compiled_functions_and_from_python_it_says_so():
     assert two_steps(3.0) == 5.0
     with pytest.raises(TypeError, match="step has no way in from Python: only compiled functions call it"):
         step(3.0)
+
+
+def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(monkeypatch):
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])  # as where no folder may be written to
+
+    @compiled
+    def tripled(x):
+        return 3.0 * x
+
+    assert tripled(2.0) == 6.0

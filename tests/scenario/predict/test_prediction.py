@@ -18,7 +18,7 @@ from holdfast.trace import write_servers
 HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
 LIMIT_S = 420
 EPOCHS = 40
-STALL_S = 15
+STALL_S = 25
 APP = """
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -140,14 +140,14 @@ def completed(tmp_path, *, epochs, stall, options):
 def test_the_input_of_a_pe_that_sleeps_is_rerouted_to_its_replica_until_it_is_back(tmp_path):
     stall = {"at_s": 8, "target": ["racks/0.0"], "for_s": STALL_S}
     events = completed(
-        tmp_path, epochs=EPOCHS, stall=stall, options=["--nodes", "2", "--protection", "upstream", "--reroute-after", "2"]
+        tmp_path, epochs=65, stall=stall, options=["--nodes", "2", "--protection", "upstream", "--reroute-after", "2"]
     )
     (struck,) = (event for event in events if event.kind == "fault")
     commits = [event for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
     assert {event.about["quality"] for event in commits} == {"exact"}
-    asleep = [event for event in commits if struck.at_s + 1 < event.at_s < struck.at_s + STALL_S]
-    assert asleep, "nothing was made while the primary slept"
-    assert {event.about["producer"].split(" on ")[0] for event in asleep} == {"racks/0.1"}
+    asleep = [event.about["producer"].split(" on ")[0] for event in commits if struck.at_s < event.at_s < struck.at_s + STALL_S]
+    assert "racks/0.1" in asleep, "nothing was made while the primary slept"
+    assert set(asleep[asleep.index("racks/0.1") :]) == {"racks/0.1"}  # what the primary had begun may come before
     assert commits[-1].about["producer"].startswith("racks/0.0 on ")
     said = [event.about["said"] for event in events if event.kind == "orchestrator"]
     assert any(text.startswith("racks/0 is late by ") and "its input is re-routed to " in text for text in said)
