@@ -147,7 +147,8 @@ class Controller:
         cause = hung or (self.host.death() if died else "the PE host was gone when its node came back")
         if died:
             self._log(f"{cause}; starting it again in {self._health.wait_s:g} s")
-        unready = self._health.unready_deaths >= UNREADY_DEATHS or bool(status and status.error and not status.ready)
+        broken = self._health.has_died and status is not None and status.error is not None and not status.ready
+        unready = broken or self._health.unready_deaths >= UNREADY_DEATHS
         await self._record(bereaved(self.reports.known, self.assignment, cause=cause, unready=unready))
         if self._now() >= self._health.start_at:
             self.host.start(runnable(self.assignment, self.reports.known))

@@ -41,6 +41,11 @@ class HostHealth:
         if status.ready and self._ready_since is None:
             self._ready_since = now_s
 
+    @property
+    def has_died(self) -> bool:
+        """Whether a host has died since we came."""
+        return self.wait_s > 0
+
     def silent_s(self, now_s: float) -> float:
         """Seconds since the host last beat, or was started, less those in which we did not look ourselves."""
         return min(now_s, self._looked_at + AWAKE_S) - self._heard_at if self._running else 0.0

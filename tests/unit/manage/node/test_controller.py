@@ -195,17 +195,25 @@ def test_a_host_that_is_silent_for_too_long_is_killed_and_what_it_had_has_failed
 class LeftBehind(InnerHost):
     """A host that was gone before its controller came, and whose last words are still there."""
 
+    left = HostStatus(pid=1, started_s=0.0, beat_s=1.0, error="there was no Java")
+
     def status(self):
-        left = HostStatus(pid=1, started_s=0.0, beat_s=1.0, ready=True, term=1, generation=1)
-        return super().status() or left
+        return super().status() or self.left
 
 
 def test_a_host_that_was_gone_when_its_controller_came_is_no_death_and_the_next_is_started_at_once(bench):
-    async def story(bench):
+    async def assigned(bench):
         bench.orchestrator.assign(A)
-        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        await bench.until(lambda: bench.controller.assignment.replicas == (A,))
 
-    bench.play(story, host=LeftBehind(lambda assigned: None))
+    bench.play(assigned, host=Unable(lambda assigned: None))
+
+    async def back(bench):
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        assert [state for _, _, state in bench.told()] == ["starting", "running"]
+
+    bench.log.clear()
+    bench.play(back, host=LeftBehind(lambda assigned: None))
     assert [line for line in bench.log if "starting it again" in line] == []
 
 
