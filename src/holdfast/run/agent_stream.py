@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -24,8 +26,9 @@ RANKING_S = 0.5
 """How long a new agent takes at most to rank its algorithms, epoch by epoch, on what the log still has."""
 WAITS_S = 0.1
 """How long it waits meanwhile for an algorithm of another package: the PE may be late this moment."""
-LEAVES = 4.0
-"""So many times what it took lately must be left before the deadline for the input of a late epoch to be read."""
+LEAVES, LATELY = 4.0, 5
+"""So many times what it took lately must be left before the deadline for the input of a late epoch to be read: the median of so
+many times, since one that the machine held up says nothing of the next."""
 
 
 class WatchedStream:
@@ -53,7 +56,7 @@ class WatchedStream:
         self.stand_in: StandIn | None = None
         self.scores: Scores | None = None
         self.learned = -1
-        self._reading_s = 0.0
+        self._read_s: deque[float] = deque([0.0], maxlen=LATELY)
 
     def learn(self, *, until: int, exact: int) -> list[Record]:
         """Take in every exact epoch before `until` that is new, and return those records, oldest first.
@@ -87,7 +90,7 @@ class WatchedStream:
             return Prediction(epoch, None, {}, 0, f"no output was observed yet; a prediction needs {need} per key", 0.0)
         began_s = self._timer()
         for other in range(max(self.learned, epoch - WINDOW) + 1, epoch + 1):
-            if not self.stand_in.from_input.echo.knows(other) and time_left_s > LEAVES * self._reading_s:
+            if not self.stand_in.from_input.echo.knows(other) and time_left_s > LEAVES * statistics.median(self._read_s):
                 self._tell(other, final=False)
         left_s = max(0.0, time_left_s - (self._timer() - began_s))
         return self.stand_in.predict(epoch, left_s, seqs=seqs)
@@ -142,7 +145,7 @@ class WatchedStream:
         if found is not None:
             rows, exact = found
             echo.tell(epoch, rows, exact=exact)
-        self._reading_s = self._timer() - began_s
+        self._read_s.append(self._timer() - began_s)
 
     def _rows(self, record: Record) -> pa.Table | None:
         """The rows of a record; None where there is nothing to learn from: no rows before the columns are known."""

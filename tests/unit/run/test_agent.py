@@ -142,6 +142,20 @@ def test_what_the_input_of_a_late_epoch_says_already_is_taken_from_there():
     assert world.agent.view() == json.loads(json.dumps(world.agent.view()))
 
 
+@pytest.mark.parametrize(("slow", "looks"), [([15], True), ([11, 12, 13, 14, 15], False)])
+def test_the_input_is_looked_at_where_that_usually_takes_a_fraction_of_what_is_left(monkeypatch, slow, looks):
+    world, read = Echoing(), agent_stream.input_rows
+
+    def held_up(inputs, epoch, *, final):
+        world.now_s += 0.5 if epoch in slow else 0.0
+        return read(inputs, epoch, final=final)
+
+    monkeypatch.setattr(agent_stream, "input_rows", held_up)
+    world.run(range(1, 16))
+    world.run([16], makes=False)
+    assert (world.predicted(16) == pytest.approx(world.said(16)["cpu"].to_pylist())) is looks
+
+
 def test_an_input_that_was_predicted_itself_is_good_enough_to_predict_from():
     world = Echoing()
     world.run(range(1, 16))
