@@ -181,7 +181,7 @@ def _deployed(descriptor: Descriptor, strategy: str) -> tuple[Deployment, float 
     if strategy.lower() in BASELINES:
         instance = Instance.of(descriptor)
         return Deployment.planned(descriptor, instance, baseline(strategy.upper(), instance)), None
-    if not Path(strategy).exists():
+    if not strategy or not Path(strategy).exists():
         raise HoldfastError(f"--strategy wants a strategy's file or one of {', '.join(BASELINES)}; there is no file '{strategy}'")
     read = read_strategy(strategy)
     return Deployment.of(descriptor, read), read.internal_completeness
@@ -197,7 +197,7 @@ def _rates(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: i
     names = [configuration.name for configuration in descriptor.input_configurations]
     if trace in names:
         return steady_rates(descriptor, trace, seconds=seconds)
-    if not Path(trace).exists():
+    if not trace or not Path(trace).exists():
         raise HoldfastError(f"--trace wants a file of rates or a configuration ({', '.join(names)}); there is no file '{trace}'")
     return read_rates(trace, descriptor)
 

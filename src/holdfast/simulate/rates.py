@@ -68,27 +68,39 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
     path = Path(path)
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:  # as spreadsheets write it too
-            rows = list(csv.DictReader(file, skipinitialspace=True))
+            reader = csv.DictReader(file, skipinitialspace=True)
+            columns, rows = list(reader.fieldnames or ()), list(reader)
     except FileNotFoundError:
         raise TraceError(f"there is no rate trace '{path}'") from None
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise TraceError(f"rate trace '{path}' cannot be read: {error}") from None
+    except OSError as error:
+        raise TraceError(f"rate trace '{path}' cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise TraceError(f"rate trace '{path}' is no CSV file: {error}") from None
     wanted = ["time_s", *descriptor.sources]
-    missing = [name for name in wanted if not rows or name not in rows[0]]
-    if missing:
-        raise TraceError(
-            f"rate trace '{path}' wants the columns {', '.join(wanted)} and at least one row; missing: {', '.join(missing)}"
-        )
-    if len(rows) > MAX_ROWS:
-        raise TraceError(f"rate trace '{path}' has {len(rows)} rows, wanted at most {MAX_ROWS}")
+    _require_columns(path, columns, wanted)
+    if not 0 < len(rows) <= MAX_ROWS:
+        raise TraceError(f"rate trace '{path}' has {len(rows):,} rows below its header, wanted 1 to {MAX_ROWS:,}")
     values = np.array([[_rate(row[name]) for name in wanted] for row in rows])
-    if wrong := [f"{wanted[c]} in row {n + 1} is {rows[n][wanted[c]]!r}" for n, c in np.argwhere(np.isnan(values))]:
+    wrong = [f"{wanted[c]} in row {n + 1} is {rows[n][wanted[c]] or ''!r}" for n, c in np.argwhere(np.isnan(values))]
+    wrong += [f"row {n + 1} has more than the {len(columns)} columns" for n, row in enumerate(rows) if None in row]
+    if wrong:
         more = f" and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
         raise TraceError(f"rate trace '{path}' wants numbers from 0 to {MAX_RATE:g}; {', '.join(wrong[:SHOWN])}{more}")
     steps = np.diff(values[:, 0])
     if len(steps) and not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6)):
         raise TraceError(f"rate trace '{path}' wants times that ascend evenly, got steps from {steps.min():g} to {steps.max():g} s")
     return RateTrace(tuple(descriptor.sources), values[:, 1:], float(steps[0]) if len(steps) else 1.0)
+
+
+def _require_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in columns]
+    twice = [name for name in wanted if columns.count(name) > 1]
+    if missing or twice:
+        wrong = f"missing: {', '.join(missing)}" if missing else f"there twice: {', '.join(twice)}"
+        raise TraceError(
+            f"rate trace '{path}' wants the columns {', '.join(wanted)}, separated by commas; {wrong}; "
+            f"its first line has: {', '.join(columns) or 'nothing'}"
+        )
 
 
 def _rate(text: str | None) -> float:

@@ -140,6 +140,10 @@ def test_mistakes_are_named(documents):
     assert "--strategy wants a strategy's file or one of nr, sr, grd; there is no file 'none.json'" in str(result.exception)
     result = called("simulate", documents / "pipe.yaml", "--trace", "hihg")
     assert "--trace wants a file of rates or a configuration (low, high); there is no file 'hihg'" in str(result.exception)
+    for option in ("--strategy", "--trace"):
+        result = called("simulate", documents / "pipe.yaml", option, "")
+        assert f"{option} wants a" in str(result.exception)
+        assert "there is no file ''" in str(result.exception)
     result = called("simulate", documents / "pipe.yaml", "--seconds", "nan")
     assert result.exit_code == 2
     assert "wanted a finite number, got nan" in result.output
