@@ -38,6 +38,9 @@ SMALL: Mapping[str, Sequence[str]] = {
 FULL: Mapping[str, Sequence[str]] = {"isorc16": ("--full",)}
 """What makes a command run every table and figure of its paper, where it does not by itself."""
 
+LAST = ("laar-search",)
+"""What takes longer than everything else together: nothing has to wait for it."""
+
 DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 NOTE_EVERY_S = 5.0
 TIDY_S = 60.0
@@ -64,7 +67,8 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, profile: 
 
     Each command works in a folder of its own below --out and keeps what it has done: the same call goes on where it was stopped,
     with the commands that have not ended and where they were. One that fails is named in the report and does not stop the others.
-    A call with --again that was stopped goes on so too: nothing is begun anew twice until one has ended well.
+    A call with --again that was stopped goes on so too: nothing is begun anew twice until one has ended well. At full
+    size it takes hours on two cores, and laar-search, which comes last, a day or more.
 
     \b
     Example:
@@ -72,7 +76,7 @@ def all_(out: Path, only: str | None, small: bool, master: str | None, profile: 
     """
     from holdfast.cli.main import REPRODUCE
 
-    known = sorted(name for name in REPRODUCE if name != "all")
+    known = sorted((name for name in REPRODUCE if name != "all"), key=lambda name: (name in LAST, name))
     names = [name.strip() for name in only.split(",")] if only else known
     unknown = sorted(set(names) - set(known))
     if unknown:

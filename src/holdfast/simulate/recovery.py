@@ -85,9 +85,11 @@ def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: i
             state.since[j, e] = 0.0
         state.ready[r] = t + orders.resync
         note(state, t, RESTORED, i, j)
-        return
-    rebuild(plant, care, state, r)
-    note(state, t, REPLAYS, i, j)
+    else:
+        rebuild(plant, care, state, r)
+        note(state, t, REPLAYS, i, j)
+    if state.active[r]:
+        state.chores[r] += care.restart_cost
 
 
 @compiled_step

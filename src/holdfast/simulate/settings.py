@@ -43,13 +43,15 @@ class Care:
     what it had processed since, or by replaying the last `window_s` from the sources through everything between. Inputs are then
     kept upstream, and queues have no bound. Under "none" it is back only when the fault says so, without what was in its queues.
 
-    A checkpoint is made every `checkpoint_s`; it and its loading take CPU time by the tuple of state, which is `window_s` of
-    input. An active replica takes over in `takeover_s` and `resend_s` for each tuple that was put out since replicas were last
-    synchronised, every `sync_s`.
+    Bringing an active replica back takes `restart_cost_s` CPU seconds of its host beside: what it loads, plans and compiles before
+    it works. A checkpoint is made every `checkpoint_s`; it and its loading take CPU time by the tuple of state, which is
+    `window_s` of input. An active replica takes over in `takeover_s` and `resend_s` for each tuple that was put out since replicas
+    were last synchronised, every `sync_s`.
     """
 
     detect_s: float = 1.0
     restart_s: float = 2.0
+    restart_cost_s: float = 0.0
     spares: bool = True
     scheme: Scheme = "none"
     schemes: Mapping[str, Scheme] = field(default_factory=dict)  # of PEs that differ
@@ -106,8 +108,8 @@ class Settings:
             f"{part}.{name} wants a number of at least 0, got {getattr(values, name):g}"
             for part, values, names in (
                 ("control", self.control, ("tolerance", "switch_s", "resync_s", "replace_s")),
-                ("care", self.care, ("detect_s", "restart_s", "checkpoint_cost_s", "checkpoint_tuple_s", "load_tuple_s")),
-                ("care", self.care, ("window_s", "takeover_s", "sync_s", "resend_s")),
+                ("care", self.care, ("detect_s", "restart_s", "restart_cost_s", "checkpoint_cost_s", "checkpoint_tuple_s")),
+                ("care", self.care, ("load_tuple_s", "window_s", "takeover_s", "sync_s", "resend_s")),
             )
             for name in names
             if not getattr(values, name) >= 0

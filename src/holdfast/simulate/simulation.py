@@ -80,6 +80,7 @@ def _care(settings: Settings) -> Care:
     return Care(
         detect=settings.steps(care.detect_s),
         restart=settings.steps(care.restart_s),
+        restart_cost=care.restart_cost_s,
         checkpoint_every=max(1, settings.steps(care.checkpoint_s)),
         checkpoint_cost=care.checkpoint_cost_s,
         checkpoint_tuple_cost=care.checkpoint_tuple_s,

@@ -73,6 +73,7 @@ class Care(NamedTuple):
 
     detect: int
     restart: int
+    restart_cost: float
     checkpoint_every: int
     checkpoint_cost: float
     checkpoint_tuple_cost: float

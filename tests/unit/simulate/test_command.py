@@ -126,6 +126,14 @@ def test_a_configuration_can_be_held(documents):
     assert "FAILS  nothing was lost" in result.stdout
 
 
+def test_what_still_waits_at_the_end_is_not_called_lost(documents):
+    words = ("simulate", documents / "pipe.yaml", "--trace", "high", "--seconds", "60", "--queue", "inf")
+    shown = called(*words).stdout
+    assert "open   nothing was lost: 0 tuples were missed by a PE, " in shown
+    assert " wait at the end; " in shown
+    assert "of what PEs were to process was processed" in shown
+
+
 def test_by_the_epoch_a_queue_without_end_drops_nothing_and_jobs_cost(documents):
     words = ("simulate", documents / "pipe.yaml", "--trace", "high", "--seconds", "30", "--queue", "inf", "--json")
     by_tuple, by_epoch = (json.loads(called(*words, *more).stdout) for more in ((), ("--epoch", "1", "--job-cost", "0.1")))
@@ -140,6 +148,8 @@ def test_mistakes_are_named(documents):
     assert "--strategy wants a strategy's file or one of nr, sr, grd; there is no file 'none.json'" in str(result.exception)
     result = called("simulate", documents / "pipe.yaml", "--trace", "hihg")
     assert "--trace wants a file of rates or a configuration (low, high); there is no file 'hihg'" in str(result.exception)
+    result = called("simulate", documents / "strategy.json")
+    assert "strategy.json: is a strategy, not an application descriptor; give an application descriptor" in str(result.exception)
     for option in ("--strategy", "--trace"):
         result = called("simulate", documents / "pipe.yaml", option, "")
         assert f"{option} wants a" in str(result.exception)
@@ -244,6 +254,23 @@ def test_a_master_and_a_profile_go_to_the_commands_that_take_them(tmp_path, monk
 def test_every_command_can_be_called_as_the_report_says():
     commands = [reproduce.get_command(click.Context(reproduce), name) for name in REPRODUCE]
     assert not [command.name for command in commands if any(param.required for param in command.params)]
+
+
+def test_what_takes_longest_keeps_nothing_waiting(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (asked.append(words[0]), (0, "{}"))[1])
+    called("reproduce", "all", "--out", tmp_path)
+    assert sorted(asked) == sorted(set(REPRODUCE) - {"all"})
+    assert asked[-1] == "laar-search"
+
+
+def test_every_figure_is_of_a_run_with_a_seed_unless_nothing_in_it_is_drawn(tmp_path, monkeypatch):
+    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (0, "{}"))
+    called("reproduce", "all", "--out", tmp_path)
+    results = json.loads((tmp_path / "all.json").read_text())["commands"]
+    assert {name for name, result in results.items() if result["seed"] is None} == {"laar-pipeline"}
+    for name, result in results.items():
+        assert name == "laar-pipeline" or f"--seed {result['seed']}" in result["command"]
 
 
 def test_every_cell_of_table_4_is_run_unless_all_is_to_be_small(tmp_path, monkeypatch):

@@ -66,6 +66,19 @@ def test_the_state_that_a_pe_loads_is_that_of_before_its_upstream_died():
         assert used(0.01, detect_s) - used(0.0, detect_s) == pytest.approx(0.01 * 2 * 4 * 5, abs=0.01)
 
 
+@pytest.mark.parametrize("replicated", [False, True])
+def test_bringing_replicas_back_takes_cpu_time_of_their_hosts(replicated):
+    def after(restart_cost_s: float):
+        care = {"scheme": "checkpoint", "restart_cost_s": restart_cost_s}
+        return run(pipeline(replicated=replicated), crash("host1", what="node"), **care)
+
+    free, costly = after(0.0), after(3.0)
+    assert costly.cpu_s.sum() - free.cpu_s.sum() == pytest.approx(2 * 3.0)  # one of each PE was there
+    assert costly.output("sink").sum() == pytest.approx(free.output("sink").sum())
+    for cheap, dear in zip(free.returns(), costly.returns(), strict=True):
+        assert dear.latency_s - cheap.latency_s == pytest.approx(0.0 if replicated else 2 * 3.0 / 4, abs=0.1)
+
+
 def test_where_outputs_are_kept_a_takeover_loses_nothing():
     outcome = run(pipeline(replicated=True), crash("pe1.0"), detect_s=1.0, scheme="checkpoint")
     assert outcome.output("sink").sum() == pytest.approx(4 * 60)

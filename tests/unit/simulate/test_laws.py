@@ -66,6 +66,7 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
         care=Care(
             scheme=scheme,
             spares=spares,
+            restart_cost_s=0.3,
             checkpoint_s=3,
             checkpoint_tuple_s=1e-3,
             load_tuple_s=1e-3,
