@@ -4,10 +4,12 @@
 
 LAAR's pipeline of two PEs whose load doubles, with all replicas active and by load; and Bargain Discovery as three PEs, as
 `holdfast profile` describes it, with a node killed. What the descriptor cannot know is measured beforehand, in a short run of each
-application with one replica of each PE at a steady rate (theirs with one PE killed): the seconds that a job takes beside its
-tuples, the CPU time of a node that idles and of one that works, and how long a PE takes to come back, an ordinary job apart.
-Nothing is taken from the runs that are compared. A run before all others, that nothing is taken from, lets the JVMs compile what
-they will run. Ours is the simulation, theirs the real run.
+application with one replica of each PE at a steady rate (theirs with one PE and one replica of the feed killed): the seconds that a
+job takes beside its tuples, the CPU time of a node that idles and of one that works, how long a PE takes to come back, an ordinary
+job apart, and the CPU time of bringing a replica back. Nothing is taken from the runs that are compared but who was where. A run
+before all others, that nothing is taken from, has a replica of everything on every node and lets the JVMs compile what they will
+run: what a node that never ran the like has to compile when it takes over is not modelled. Ours is the simulation, theirs the real
+run.
 
 What can come out differently, and so is compared: when tuples leave, at which pace under the highest load, CPU time and the latency
 of recovery. What cannot, on our side: tuples dropped and internal completeness. The log of a real run keeps what a PE has not read,
@@ -60,7 +62,9 @@ REHEARSAL_S = 60.0
 """How long the nodes may take to rehearse, before anything is measured."""
 OTHERS_CORES = 0.2
 """How many cores others may use while a real run goes on: beyond, its times are not its own, and the verdict is unknown."""
-WARM_S, CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 45, 32, Load(8, 16, 8), 36, 15.0, 500
+WARM_S, CALM_S, LOAD, BARGAIN_S, KILL_S, RATE = 45, 40, Load(8, 16, 8), 36, 15.0, 500
+CALM_KILL_S, SETTLED_S = 12.0, 24.0
+"""When something is killed in a calm run, and when that is over: what a job and a working node take is measured from then on."""
 NODES, EPOCH_S, CHECKPOINT_EPOCHS, LOST_AFTER_S = 3, 1.0, 10, 3.0
 EXAMPLES = Path(__file__).parents[1] / "examples"
 FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trades", "aggregator": "trades", "vwap": "trades"}
@@ -68,12 +72,14 @@ FUSED = {"trade_quote": "split", "quote_filter": "split", "trade_filter": "trade
 
 @dataclass(frozen=True)
 class Cost:
-    """What was measured beforehand: seconds of a job beside its tuples, by PE; cores of an idle node and of one that is busy."""
+    """What was measured beforehand: seconds of a job beside its tuples, by PE; cores of an idle node, and of one for each second of
+    work that the simulator counts; how long a PE takes to come back; CPU seconds that bringing a replica back takes, whose ever."""
 
     job_s: Mapping[str, float]
     idle_cores: float
     busy_cores: float
     restart_s: float
+    restart_cpu_s: float
 
 
 @dataclass
@@ -227,8 +233,8 @@ class Real:
         found = {e.about["epoch"]: e.about["rows"] for e in self.commits() if e.about["stream"] == stream}
         return [found[epoch] for epoch in sorted(found)]
 
-    def jobs(self, stream: str, tails: Sequence[str]) -> list[tuple[float, int]]:
-        """The jobs that made a stream: how long each took, and the rows that went in.
+    def jobs(self, stream: str, tails: Sequence[str], *, since_s: float) -> list[tuple[float, int]]:
+        """The jobs that made a stream, of those that ended after a moment: how long each took, and the rows that went in.
 
         A PE that is free takes all epochs whose inputs are there as one job, whose commits follow each other.
         """
@@ -248,43 +254,54 @@ class Real:
             while last + 1 < len(epochs) and there[last + 1] <= begun_s:
                 last += 1
             ended_s = at[stream, epochs[last]][0]
-            found.append((ended_s - begun_s, sum(rows[first : last + 1])))
+            if ended_s >= since_s:
+                found.append((ended_s - begun_s, sum(rows[first : last + 1])))
             first = last + 1
         return found
 
     def placed(self) -> dict[str, str]:
-        """The node on which each PE first started."""
+        """The node on which each replica first started, by names such as vwap/0.1."""
         found: dict[str, str] = {}
         for event in self.events:
             if event.kind == "start":
-                found.setdefault(event.about["replica"].split(":", 1)[1].split("/")[0], event.about["node"])
+                found.setdefault(event.about["replica"].split(":", 1)[1], event.about["node"])
         return found
+
+    def restarts(self) -> int:
+        """How many replicas were started again."""
+        return sum(event.kind == "start" for event in self.events) - len(self.placed())
 
 
 def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mapping[str, str], *, seconds: float) -> Cost:
-    """What a calm run tells; its first half, in which the JVM still compiles, is left out. `streams` has of each stream its PE."""
+    """What a calm run tells. `streams` has of each stream its PE.
+
+    CPU time is divided by the work that the simulator would count for the same jobs, so that what a job had to wait for, which the
+    simulator does not count, does not count here.
+    """
     made = {pe: stream for stream, pe in reversed(list(streams.items()))}
-    job_s, busy_s = dict[str, float](), 0.0
+    killed, settled, end = (calm.opened_s + at_s for at_s in (CALM_KILL_S, SETTLED_S, seconds))
+    job_s, worked_s = dict[str, float](), 0.0
     for pe, stream in made.items():
         inputs = descriptor.pes[pe].inputs
         tails = [s for s, maker in streams.items() if maker in inputs] + [s for s in inputs if s in descriptor.sources]
-        jobs = calm.jobs(stream, tails)
-        jobs = jobs[len(jobs) // 2 :]
         cost = statistics.fmean(edge.cost for edge in inputs.values())
+        jobs = calm.jobs(stream, tails, since_s=settled)
         job_s[pe] = max(0.0, statistics.median(took - cost * rows for took, rows in jobs))
-        busy_s += sum(took for took, _ in jobs)
-    half = calm.opened_s + seconds / 2
-    used = calm.watch.used(half, half + seconds / 2) - stage.idle_cores * len(stage.cluster.names) * seconds / 2
-    back = recoveries(calm.events)
-    late = [each.latency_s - job_s[each.task.split("/")[0]] for each in back]  # the first job builds its plan: part of coming back
-    restart_s = max(0.0, statistics.fmean(late)) if late else 1.0
-    return Cost(job_s, stage.idle_cores, max(0.0, used) / busy_s, restart_s)
+        worked_s += sum(job_s[pe] + cost * rows for _, rows in jobs)
+    steady_cores = calm.watch.used(settled, end) / (end - settled)
+    busy = max(0.0, steady_cores - stage.idle_cores * len(stage.cluster.names)) * (end - settled)
+    restarted = calm.watch.used(killed, settled) - steady_cores * (settled - killed)
+    restart_cpu_s = max(0.0, restarted) / calm.restarts() if calm.restarts() else 0.0
+    late = [each.latency_s - job_s[each.task.split("/")[0]] for each in recoveries(calm.events) if each.task.split("/")[0] in job_s]
+    restart_s = max(0.0, statistics.fmean(late)) if late else 1.0  # the first job builds its plan: part of coming back
+    return Cost(job_s, stage.idle_cores, busy / worked_s, restart_s, restart_cpu_s)
 
 
 def simulated(
     deployment: Deployment, rates: Sequence[float], cost: Cost, *, drain_s: float, faults: Schedule | None = None
 ) -> Outcome:
-    """The same through the simulator."""
+    """The same through the simulator. What a PE works while it comes back is part of the time that it takes for that."""
+    restart_cost_s = cost.restart_cpu_s / cost.busy_cores
     settings = Settings(
         queue_s=float("inf"),
         interval_s=0.1,
@@ -292,7 +309,13 @@ def simulated(
         epoch_s=EPOCH_S,
         jobs=cost.job_s,
         control=Control(every_s=EPOCH_S, tolerance=0.0, steady=STEADY_EPOCHS, switch_s=0.5, resync_s=0.5),
-        care=Care(scheme="checkpoint", checkpoint_s=CHECKPOINT_EPOCHS * EPOCH_S, detect_s=LOST_AFTER_S, restart_s=cost.restart_s),
+        care=Care(
+            scheme="checkpoint",
+            checkpoint_s=CHECKPOINT_EPOCHS * EPOCH_S,
+            detect_s=LOST_AFTER_S,
+            restart_s=max(0.0, cost.restart_s - restart_cost_s),
+            restart_cost_s=restart_cost_s,
+        ),
     )
     trace = RateTrace(tuple(deployment.descriptor.sources), np.array(rates, dtype=float)[:, None])
     return simulate(deployment, trace, schedule=faults or Schedule(), settings=settings)
@@ -312,9 +335,23 @@ def pace_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: 
 
 
 def compared(
-    name: str, real: Real, outcome: Outcome, cost: Cost, *, seconds: int, fed: Sequence[float], due: Sequence[float], peak: slice
+    name: str,
+    real: Real,
+    outcome: Outcome,
+    cost: Cost,
+    *,
+    seconds: int,
+    fed: Sequence[float],
+    due: Sequence[float],
+    peak: slice,
+    dead_s: float = 0.0,
+    moved: int = 0,
 ) -> dict[str, Any]:
-    """Both sides' figures, how far they are apart, and whether that is within the bounds; unknown if others disturbed the run."""
+    """Both sides' figures, how far they are apart, and whether that is within the bounds; unknown if others disturbed the run.
+
+    `dead_s` are the seconds that a node was dead and did not even idle; `moved` the replicas of feeds and sinks that were brought
+    back elsewhere, for those of a simulation do not fail.
+    """
     fine, per_second = outcome.output_tuples, round(1 / outcome.interval_s)
     long = len(fine) // per_second
     theirs, ours = real.output(long), fine[: long * per_second].reshape(long, per_second).sum(axis=1)
@@ -329,7 +366,7 @@ def compared(
         "ours": {
             "tuples": float(ours.sum()),
             "peak_pace": pace_of(moments, expected, peak),
-            "cpu_s": cost.idle_cores * NODES * seconds + cost.busy_cores * busy,
+            "cpu_s": cost.idle_cores * (NODES * seconds - dead_s) + cost.busy_cores * busy + cost.restart_cpu_s * moved,
             "completeness": outcome.internal_completeness,
             "dropped": outcome.dropped,
             "latency_s": max((each.latency_s for each in returns), default=0.0),
@@ -414,22 +451,19 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
     descriptor = profiled.model_copy(update={"hosts": {name: Host(cores=1) for name in stage.cluster.names}})
     streams = {"trade_quote": "split", "quote_filter": "split", "vwap": "trades", "bargain_index": "bargain_index"}
     twice = {"market": 2, "bargains": 2}  # the feed and the sink go on, as the simulator has them
-    one = Schedule(faults=(ScheduledFault(at_s=CALM_S / 2, kind="crash", what="pe", target=("trades/0",)),))
-    stage.run(
-        "bargains-warm-up",
-        application,
-        work / "warm-market.parquet",
-        replicas={**twice, "split": 2, "trades": 2, "bargain_index": 2},
-    )
-    calm = stage.run("bargains-calm", application, work / "calm-market.parquet", faults=one, replicas=twice)
+    everywhere = dict.fromkeys(("market", "bargains", "split", "trades", "bargain_index"), NODES)
+    stage.run("bargains-warm-up", application, work / "warm-market.parquet", replicas=everywhere)
+    two = ScheduledFault(at_s=CALM_KILL_S, kind="crash", what="pe", target=("trades/0", "market/0.1"))
+    calm = stage.run("bargains-calm", application, work / "calm-market.parquet", faults=Schedule(faults=(two,)), replicas=twice)
     cost = calibrated(calm, descriptor, stage, streams, seconds=CALM_S)
     print(f"bargains: {cost}", file=sys.stderr)
-    node = Schedule(faults=(ScheduledFault(at_s=KILL_S, kind="crash", what="node", target=("n2",)),))
+    victim = "n2"
+    node = Schedule(faults=(ScheduledFault(at_s=KILL_S, kind="crash", what="node", target=(victim,)),))
     real = stage.run("bargains-killed", application, work / "market.parquet", faults=node, replicas=twice)
     placed, hosts = real.placed(), list(descriptor.hosts)
     deployment = Deployment(
         descriptor=descriptor,
-        host_of=np.array([[hosts.index(placed[pe])] for pe in descriptor.topological_order]),
+        host_of=np.array([[hosts.index(placed[f"{pe}/0.0"])] for pe in descriptor.topological_order]),
         configurations=("steady",),
         active=np.ones((1, len(descriptor.pes), 1), dtype=bool),
         rates=np.array([[float(RATE)]]),
@@ -447,6 +481,8 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
             fed=real.rows("market"),
             due=due,
             peak=steady,
+            dead_s=BARGAIN_S - KILL_S,
+            moved=sum(at == victim for replica, at in placed.items() if replica.split("/")[0] not in descriptor.pes),
         )
     ]
 

@@ -373,7 +373,7 @@ def test_what_a_killed_call_of_all_had_started_ends_and_the_next_call_goes_on(tm
         first.wait()
     assert started
     assert float((tmp_path / "laar-small.seconds").read_text()) >= 0  # noted while it works
-    _, alive = psutil.wait_procs(started, timeout=30)
+    _, alive = psutil.wait_procs(started, timeout=120)
     assert not alive
     before = strategies.read_text().count("\n")
     records = Records(tmp_path / "laar-small", {"seed": 1, "seconds": 2.0}, name="strategies")  # nobody has it any more
