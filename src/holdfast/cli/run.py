@@ -227,6 +227,7 @@ def _absolute(path: str) -> str:
 
 def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
     from holdfast.plan.laar.strategy import read_strategy
+    from holdfast.run.activation import EXCEEDED
     from holdfast.run.checkers import check_run, output_gap_s, recoveries, rows_left
     from holdfast.run.completeness import completeness_kept, internal_completeness
 
@@ -253,6 +254,7 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
         "internal_completeness": None if completeness is None else asdict(completeness),
         "faults": [{"at_s": e.at_s, "what": e.about["what"], "tasks": e.about["tasks"]} for e in ran.events if e.kind == "fault"],
         "unprotected": {e.about["task"]: e.about["why"] for e in ran.events if e.kind == "unprotected"},
+        "warnings": [e.about["said"] for e in ran.events if e.kind == "orchestrator" and EXCEEDED in e.about],
         "recoveries": [{**asdict(each), "latency_s": each.latency_s} for each in recoveries(ran.events)],
         "verdicts": [{"name": v.name, "holds": v.holds, "said": v.said, "figures": dict(v.figures)} for v in verdicts],
         "log": job.log,
@@ -307,6 +309,8 @@ def _tell(document: dict[str, Any]) -> None:
         click.echo(f"  longest silence of {sink}: {gap:.2f} s" if gap is not None else f"  {sink} never spoke twice")
     if document["internal_completeness"] is not None:
         click.echo(f"  processed in time (internal completeness): {Completeness(**document['internal_completeness'])}")
+    for warning in document["warnings"]:
+        click.echo(f"  warning: {warning}")
     for fault in document["faults"]:
         click.echo(f"  fault: {fault['what']}" + (f" (had {', '.join(fault['tasks'])})" if fault["tasks"] else ""))
     for task, why in document["unprotected"].items():

@@ -12,6 +12,9 @@ from holdfast.run.heads import Heads, streams_of
 STEADY_EPOCHS = 5
 """For how many epochs in a row the load must be lighter before fewer hosts are thought to do."""
 
+EXCEEDED = "exceeded"
+"""Under this name a note has, per source, by how many tuples a second its rate is above all that the strategy is made for."""
+
 LIVING = ("running", "starting", "placed", "idle")
 
 
@@ -75,7 +78,8 @@ class Controller:
         said: list[Decision] = []
         if not match.dominates and not self._warned:
             over = ", ".join(f"'{source}' by {by:g} tuples/s" for source, by in match.exceeded.items())
-            said.append(Note(f"no configuration of the strategy dominates the measured rates: {over} above the highest"))
+            text = f"no configuration of the strategy dominates the measured rates: {over} above the highest; plan for higher rates"
+            said.append(Note(text, {EXCEEDED: dict(match.exceeded)}))
         self._warned = not match.dominates
         chosen = match.activation
         if self.current is None or chosen.name == self.current.name or self._exceeds(rates, self.current):

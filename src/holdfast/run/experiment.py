@@ -16,6 +16,7 @@ from holdfast.model.columns import read_columns
 from holdfast.model.job import Job, Layout, Task
 from holdfast.model.load import load_app
 from holdfast.model.schedule import Schedule
+from holdfast.run.activation import EXCEEDED
 from holdfast.run.chaos import Chaos, faults_for
 from holdfast.run.cluster import LocalCluster
 from holdfast.run.history import Event, History, read_history
@@ -226,6 +227,8 @@ class _Listener:
         for name in ("node", "replica", "job"):
             if happened.get(name) is not None:
                 about[name] = happened[name]
+        if EXCEEDED in happened["data"]:
+            about[EXCEEDED] = happened["data"][EXCEEDED]
         self._history.tell("orchestrator", about)
         if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
             task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]

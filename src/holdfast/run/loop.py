@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from holdfast.errors import HoldfastError, LogError
+from holdfast.execute.call import first_line
 from holdfast.log import Quality
 from holdfast.manage.protocol import Assigned, ReplicaStatus, State
 from holdfast.run.head import Head
@@ -145,7 +146,7 @@ class Loop:
             self.state, self.error = "failed", str(error)
         except Exception as error:
             logging.getLogger("holdfast").exception("replica %s failed", self.assigned.key)
-            self.state, self.error = "failed", f"{type(error).__name__}: {error}"
+            self.state, self.error = "failed", f"{type(error).__name__}: {first_line(error)}"
 
     def _die_if_killed(self) -> None:
         """Raise Killed where a step went on in spite of it: while an error of Spark is translated, every exception is caught."""

@@ -7,6 +7,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from holdfast.errors import TraceError
+from holdfast.execute.call import SPARK_ERRORS, first_line
 from holdfast.execute.cut import ByTime, Span, join_spans, spans_of, with_epochs
 from holdfast.execute.law import rows_of
 from holdfast.execute.schema import arrow_schema
@@ -37,12 +39,17 @@ Fetch = Callable[[Span], pa.Table]
 
 
 def trace_rows(rows: DataFrame, task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int) -> Fetch:
-    """How the rows of a trace are read: ordered by seq, and of several `tasks` the share that is this one's."""
+    """How the rows of a trace are read: ordered by seq, and of several `tasks` the share that is this one's. What is read raises
+    TraceError where the trace is gone."""
     cut = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
     schema = arrow_schema(cut.schema)
 
     def fetch(span: Span) -> pa.Table:
-        found = cut.where((F.col("seq") > span.after) & (F.col("seq") <= span.until)).toArrow().cast(schema).sort_by("seq")
+        wanted = cut.where((F.col("seq") > span.after) & (F.col("seq") <= span.until))
+        try:
+            found = wanted.toArrow().cast(schema).sort_by("seq")
+        except SPARK_ERRORS as error:
+            raise TraceError(f"the trace of source '{task.pe}' cannot be read any more: {first_line(error)}") from error
         return found if tasks == 1 else found.filter(pa.array(part_of(found, key, parts=tasks) == task.task))
 
     return fetch

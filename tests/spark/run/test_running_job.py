@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from holdfast import App
-from holdfast.errors import OperatorError
+from holdfast.errors import OperatorError, TraceError
 from holdfast.execute.analysis import analyse
 from holdfast.execute.compare import first_difference
 from holdfast.execute.cut import Span
 from holdfast.execute.trace import open_trace
 from holdfast.log import EpochLog, Quality, Record
 from holdfast.manage.protocol import Assigned
-from holdfast.model.job import Contract, Feed, Job
+from holdfast.model.job import Contract, Feed, Job, Task
 from holdfast.run.head import Head
 from holdfast.run.job import RunningJob
 from holdfast.run.layout import layout_of
@@ -24,6 +24,7 @@ from holdfast.run.output import read_output, written_by
 from holdfast.run.pe_compute import PeCompute
 from holdfast.run.proof import differences
 from holdfast.run.timeline import timeline_of
+from holdfast.run.trace_source import trace_rows
 from holdfast.trace import write_market
 
 PARALLEL = """
@@ -193,3 +194,32 @@ def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spa
     words = r"^operator 'ahead' \(.*test_running_job.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
     with pytest.raises(OperatorError, match=words):
         compute.run({"s": rows.slice(2)}, Head(1, after=2), Span(2, 2, 2, 4))
+
+
+def test_a_trace_that_is_gone_while_it_is_replayed_is_told_in_a_line(spark, tmp_path):
+    trace, task = tmp_path / "trace.parquet", Task(pe="orders", kind="source", makes=("orders",))
+    write_orders(trace)
+    fetch = trace_rows(spark.read.parquet(str(trace)), task, epoch_s=1.0, key=("user",), tasks=1)
+    assert fetch(Span(0, 0, 0, 10)).num_rows == 10
+    trace.unlink()
+    with pytest.raises(TraceError, match=r"^the trace of source 'orders' cannot be read any more: .*trace\.parquet.*$") as told:
+        fetch(Span(0, 0, 10, 20))
+    assert "\n" not in str(told.value)
+
+
+def test_sparks_jobs_carry_the_name_of_the_pe_and_its_epochs(spark):
+    app = App("named")
+    app.sink("out", app.operator(inputs=app.source("s", "seq long, x double"), name="double")(lambda rows: rows.select("seq", "x")))
+    graph, context = app.graph(), spark.sparkContext
+    compute = PeCompute(spark, graph, ["double"], analyse(graph, spark), name="named: double/0")
+    rows = pa.table({"seq": [1, 2], "x": [0.0, 1.0], "epoch": [3, 4]})
+    said = []
+    try:
+        for last in (3, 4):
+            compute.run({"s": rows.slice(0, last - 2)}, Head(2), Span(3, last, 0, last - 2))
+            said.append(context.getLocalProperty("spark.job.description"))
+    finally:
+        for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
+            context.setLocalProperty(name, None)
+    assert said == ["named: double/0 epoch 3", "named: double/0 epochs 3 to 4"]
+    assert len(context.statusTracker().getJobIdsForGroup("named: double/0")) == 2

@@ -71,6 +71,13 @@ def test_rows_are_told_of_a_job_without_an_end_too(shop, monkeypatch):
     assert "\n  out 10 rows\n" in CliRunner().invoke(command.run, [str(shop)]).output
 
 
+def test_rates_that_a_strategy_was_not_made_for_are_told_in_the_end(shop, monkeypatch):
+    about = {"said": "no configuration of the strategy dominates the measured rates", "exceeded": {"orders": 5.0}}
+    found = document(shop, output(1), Event(1.5, "run", "orchestrator", about), output(2), *COMMITS)
+    monkeypatch.setattr(command, "run_in", told(found))
+    assert f"\n  warning: {about['said']}\n" in CliRunner().invoke(command.run, [str(shop)]).output
+
+
 def test_a_run_that_never_began_is_told_without_figures(shop, monkeypatch):
     found = document(shop, state="failed", line=None)
     assert (found["internal_completeness"], found["verdicts"]) == (None, [])

@@ -52,6 +52,12 @@ def test_an_agent_that_cannot_stand_in_for_its_pe_leaves_it_unprotected(tmp_path
     ]
 
 
+def test_by_how_much_rates_exceed_a_strategy_is_kept(tmp_path):
+    note = {"kind": "decision", "text": "no configuration dominates", "data": {"exceeded": {"market": 5.0}}, "at_s": 13.5}
+    (said,) = heard(tmp_path, [{"number": 1, "job": 2, **note}])
+    assert said["exceeded"] == {"market": 5.0}
+
+
 def test_events_of_earlier_jobs_and_times_are_not_a_runs_history(tmp_path):
     lost = {"kind": "replica", "text": "failed", "data": {"state": "failed"}, "node": "n1"}
     events = [

@@ -123,6 +123,15 @@ def test_another_error_of_the_system_fails_the_replica():
     assert loop.status().error == "PermissionError: [Errno 13] Permission denied"
 
 
+def test_of_an_error_with_a_stack_under_it_the_first_line_is_told():
+    def before():
+        raise RuntimeError("the broker is gone\n\tat a.b.C.run(C.scala:7)\n\tat a.b.D.run(D.scala:8)")
+
+    loop = started(FiveEpochs(), before=before)
+    assert ended(loop, "failed")
+    assert loop.status().error == "RuntimeError: the broker is gone"
+
+
 @pytest.mark.parametrize("how", ["wake", "kill", "stop"])
 def test_an_idle_replica_does_nothing_until_it_is_told_to(monkeypatch, how):
     monkeypatch.setattr(loops, "IDLE_S", 600.0)

@@ -3,6 +3,7 @@ records, checkpoints and trimming, thousands of steps in a second."""
 
 import random
 import zlib
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from obstore.store import MemoryStore
 
 from holdfast.errors import HoldfastError, OperatorError
 from holdfast.log import EpochLog, Quality, Store
-from holdfast.model.job import Contract, Reading, Task
+from holdfast.model.job import Contract, Job, Reading, Task
 from holdfast.run.checkpoint import Checkpoints
 from holdfast.run.head import Head
 from holdfast.run.inbox import Inbox
@@ -433,6 +434,21 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint(
     cluster.trimmer.trim("src", 0)
     assert EpochLog(cluster.store).oldest("src", 0) is None
     assert behind.step() and behind.clean.epoch == 4
+
+
+@pytest.mark.parametrize(
+    ("secondary", "rank", "patience_s", "saves_every"),
+    [("quiet", 0, 0.0, 7), ("quiet", 1, 0.4, 14), ("eager", 0, 0.0, 7), ("eager", 1, 0.0, 14)],
+)
+def test_a_quiet_secondary_is_patient_an_eager_one_is_not_and_each_pe_has_its_own_interval(
+    secondary, rank, patience_s, saves_every
+):
+    own = Contract(secondary=secondary, patience_s=0.4, checkpoint_epochs=7)
+    cluster = Cluster(Store(MemoryStore()), contract=own)
+    job = Job(job="j", application="app.py", log="log", contract=Contract(checkpoint_epochs=100), contracts={"a": own})
+    replica = cluster.replica("a")
+    RunningJob.ranked(SimpleNamespace(job=job), replica, rank)
+    assert (replica.outbox.patience_s, replica.saves_every) == (patience_s, saves_every)
 
 
 def woken(cluster, name, *, now_s):
