@@ -33,6 +33,7 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
         ("submitted", "parse", "before", "crash-orchestrator"),
         ("dispatching", "peStatusUpdate", "done", "crash-orchestrator"),
         ("running", "recover", "after", "crash-orchestrator"),
+        ("running", "recover", "after", "crash-host"),
         ("canceling", "stopped", "before", "crash-orchestrator"),
         ("instantiating", "instantiated", "after", "database-away"),
     ]

@@ -202,6 +202,7 @@ class Controller:
     async def _register(self) -> None:
         async with self._turn:
             replicas, agents = self._replicas(), self._agents()
+            status = self.host.status() if self.host.alive() else None
         newest = max(self._term, self.assignment.term)
         registered = await self.link.register(
             Registration(
@@ -213,6 +214,7 @@ class Controller:
                 host=self.node.host,
                 labels=self.node.labels,
                 metrics=self.node.metrics,
+                process=status and status.model_copy(update={"replicas": ()}),
                 replicas=replicas,
                 agents=agents,
             )

@@ -182,7 +182,7 @@ class Report(Said):
 
 class Registration(Part):
     """A node that offers itself, with the `replicas` that it has: a new orchestrator holds them against what it believes. And with
-    the `agents`: it leaves them where and as they are.
+    the `agents`: it leaves them where and as they are. `process` is what its PE host says of itself, without replicas.
 
     `controller` tells this node's controller, over its restarts, from any other that was given the same name. `heard` is the
     highest term that it has heard from: it takes no word from a lower one, so that one need not count on it.
@@ -196,6 +196,7 @@ class Registration(Part):
     host: str = "spark"
     labels: dict[str, str] = Field(default_factory=dict)
     metrics: str | None = None
+    process: HostStatus | None = None
     replicas: Many[ReplicaStatus] = ()
     agents: Many[AgentStatus] = ()
 

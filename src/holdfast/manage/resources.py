@@ -148,6 +148,7 @@ class Resources(Plugin):
             since_s=self.orchestrator.time.now_s(),
             slots=self._slots(offer),
             draining=offer.name in self.draining,
+            host=offer.process,
             generation=(self._forgotten if known is None else known.generation) + 1,
         )
         if known is not None:

@@ -72,6 +72,17 @@ def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_f
     asyncio.run(play())
 
 
+def test_the_pe_host_of_a_node_is_known_as_soon_as_the_node_is(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            await PlayedNode(control, "n1", process={"pid": 7, "started_s": 1.0, "beat_s": 2.0, "ready": True}).register()
+            (node,) = (await control.call("GET", "/v1/nodes")).json()["nodes"]
+            assert (node["host_status"]["pid"], node["host_status"]["ready"]) == (7, True)
+
+    asyncio.run(play())
+
+
 def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(settings):
     async def play():
         async with running(settings) as control:

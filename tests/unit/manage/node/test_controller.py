@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import re
 
 import pytest
@@ -79,6 +80,19 @@ def test_a_new_orchestrator_is_told_of_the_agents_with_the_registration(bench):
     bench.play(story)
     (agent,) = bench.orchestrator.registrations[-1].agents
     assert (agent.key, agent.revision, agent.orders) == ("1:a/0", 3, {"lead_s": 0.1})
+
+
+def test_a_new_orchestrator_is_told_of_the_pe_host_with_the_registration(bench):
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        bench.orchestrator.replaced()
+        await bench.until(lambda: len(bench.orchestrator.registrations) > 1)
+
+    bench.play(story)
+    back = bench.orchestrator.registrations[-1]
+    assert (back.process.pid, back.process.ready, back.process.replicas) == (os.getpid(), True, ())
+    assert [replica.key for replica in back.replicas] == [A.key]
 
 
 def test_a_report_whose_answer_was_lost_is_sent_again_and_counts_once(bench):
