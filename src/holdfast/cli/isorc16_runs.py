@@ -25,7 +25,7 @@ def chosen_cells(text: str | None, *, full: bool) -> "list[Cell]":
     every = [Cell(pes, fault, data) for pes in (5, 9) for fault in SHARES for data in SERVERS]  # type: ignore[arg-type]  # sizes
     if text is None:
         return every if full else [cell for cell in every if (cell.pes, cell.data) == (5, "medium")]
-    names = {f"{cell.pes}/{cell.fault}/{cell.data}": cell for cell in every}
+    names = {cell.short: cell for cell in every}
     wanted = _named(text)
     unknown = [name for name in wanted if name not in names]
     if unknown:
@@ -69,22 +69,31 @@ def late_runs(
     Settings are compared, so all of a cell run one after the other on one cluster: a cell that was interrupted is run again. Runs
     of another length, epoch or seed are left aside.
     """
-    from holdfast.run.late_study import cell_s, run_cell
-
     check_lengths(epoch_s, seconds)
     end_in_order()
     out.mkdir(parents=True, exist_ok=True)
     had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    left, each_s = [cell for cell in cells if cell not in had], cell_s(settings, seconds=seconds)
+    left = [cell for cell in cells if cell not in had]
     if len(left) < len(cells):
         say(f"{len(cells) - len(left)} of {len(cells)} cells are kept in {out / KEPT}")
-    with progress_bar("seconds of runs") as progress:
-        for number, cell in enumerate(left):
-            said = f"a minute to warm up, then {', '.join(settings)}, {seconds:g} s each ..."
-            say(f"{cell.name} ({number + 1} of {len(left)}): {said}")
+    if left:
+        _run(out, left, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
+    return [run for cell in cells for run in had[cell]]
 
-            def passed(cell_s: float, number: int = number) -> None:
-                progress(int(number * each_s + cell_s), int(len(left) * each_s))
+
+def _run(out: Path, cells: "Sequence[Cell]", settings: Sequence[str], *, epoch_s: float, seconds: float, seed: int) -> None:
+    """Run cells one after the other, keep what each setting came to, and show how far they are."""
+    from holdfast.run.late_study import cell_s, run_cell
+
+    each_s = cell_s(settings, seconds=seconds)
+    with progress_bar("seconds of runs") as progress:
+        for number, cell in enumerate(cells):
+            said = f"a minute to warm up, then {', '.join(settings)}, {seconds:g} s each ..."
+            say(f"{cell.name} ({number + 1} of {len(cells)}): {said}")
+
+            def passed(passed_s: float, number: int = number) -> None:
+                progress(int(number * each_s + passed_s), int(len(cells) * each_s))
 
             with tempfile.TemporaryDirectory(prefix="holdfast-isorc16-") as work:
                 run_cell(
@@ -98,8 +107,6 @@ def late_runs(
                     done=lambda run: _keep(out, run),
                     progress=passed,
                 )
-    had = _kept(out, settings, epoch_s=epoch_s, seconds=seconds, seed=seed)
-    return [run for cell in cells for run in had[cell]]
 
 
 def _keep(out: Path, run: "LateRun") -> None:

@@ -137,8 +137,12 @@ def _runs(
 def _page(findings: Sequence[dict[str, Any]], sections: Sequence[str]) -> str:
     from holdfast.report.page import heading, page, verdicts
 
-    found = verdicts([(f["name"], f["holds"], f"{f['ours']} (paper: {f['paper']})") for f in findings])
+    found = verdicts([(f["name"], f["holds"], f"{f['ours']} {_beside(f['paper'])}") for f in findings])
     return page("Prediction for late parts (ISORC'16)", [heading("Findings"), found, *sections])
+
+
+def _beside(paper: str) -> str:
+    return paper if paper.startswith("(") else f"(paper: {paper})"
 
 
 def _sections(document: dict[str, Any], studies: Sequence[Any], timings: Sequence[Any], by_k: Sequence[Any]) -> list[str]:

@@ -38,7 +38,8 @@ def late_parts(runs: Sequence[LateRun], *, about: str) -> list[str]:
         paragraph(
             f"The paper: prediction uses {100 * CPU:.0f} % more CPU than the others; memory is 6 to 9 % of a machine's in all "
             f"settings; prediction uploads {-100 * NETWORK:.0f} % and downloads 35 % less than upstream backup, which sends just "
-            "under 7 MiB. Here: CPU, memory and bytes written, to the log and elsewhere, of PE hosts with their JVMs and of agents."
+            "under 7 MiB. Here: CPU, memory and bytes written, to the log and elsewhere, of PE hosts with their JVMs and of "
+            "agents; a library that several processes share counts as memory of each."
         ),
         cards([_used(cells, what, of) for what, of in USED.items()]),
         table(*_resources(runs)),
@@ -64,7 +65,7 @@ def _table_4(cells: Any) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         "longest (s)",
         "of upstream's average",
         "paper: average, longest (ms)",
-        "predicted",
+        "not exact at first",
         "load",
     )
     rows: list[tuple[str, ...]] = []

@@ -84,7 +84,7 @@ def _mean(cells: Cells, setting: str) -> float:
 def _average(cells: Cells, rival: str) -> Finding:
     ours, theirs = _mean(cells, "prediction"), _mean(cells, rival)
     shares = {cell: found["prediction"].average_s / found[rival].average_s for cell, found in cells.items()}
-    said = ", ".join(f"{cell.fault}/{cell.data} {share:.0%}" for cell, share in shares.items())
+    said = ", ".join(f"{cell.short} {share:.0%}" for cell, share in shares.items())
     found = f"{ours:.2f} s of {theirs:.2f} s: {ours / theirs:.0%}; by cell: {said}"
     if rival == "upstream":
         name = "prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"
@@ -104,7 +104,7 @@ def _maximum(cells: Cells) -> Finding:
     return Finding(
         "prediction's longest end-to-end time is below upstream backup's in every cell",
         "in every cell",
-        ", ".join(f"{cell.fault}/{cell.data} {ours:.1f} of {theirs:.1f} s" for cell, ours, theirs in pairs),
+        ", ".join(f"{cell.short} {ours:.1f} of {theirs:.1f} s" for cell, ours, theirs in pairs),
         all(ours < theirs for _, ours, theirs in pairs),
     )
 
@@ -117,7 +117,7 @@ def _alike(cells: Cells) -> list[Finding]:
         Finding(
             "with large faults upstream backup differs little from the baseline",
             "minimal difference",
-            ", ".join(f"{cell.data} {share:+.0%}" for cell, share in apart.items()),
+            ", ".join(f"{cell.short} {share:+.0%}" for cell, share in apart.items()),
             all(abs(share) < 0.25 for share in apart.values()),
         )
     ]

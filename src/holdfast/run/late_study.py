@@ -69,6 +69,11 @@ class Cell:
     def name(self) -> str:
         return f"{self.pes} PEs, {self.fault} faults, {self.data} input"
 
+    @property
+    def short(self) -> str:
+        """How it is called in a list, and by --cells."""
+        return f"{self.pes}/{self.fault}/{self.data}"
+
 
 @dataclass(frozen=True)
 class Usage:

@@ -153,6 +153,8 @@ def test_the_command_writes_a_report_and_one_json_document(tmp_path):
     assert "54 %" in page
     assert page.count("<svg") == 5
     assert "The paper: 0.02 to 0.8 s by algorithm" in page
+    assert "(paper: none)" in page
+    assert "points (not in the paper)" in page
 
 
 def test_numbers_out_of_range_are_refused(tmp_path):
