@@ -206,7 +206,7 @@ class RunningJob:
         def call(rows: pa.Table, epoch: int, quality: str) -> None:
             try:
                 write(to_frame(self._spark, rows), epoch, quality)
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise HoldfastError(
                     f"the writer of sink '{sink.name}' ({sink.origin}) raised {type(error).__name__} in epoch {epoch}: {error}"
                 ) from error

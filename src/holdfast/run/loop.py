@@ -144,7 +144,7 @@ class Loop:
             self.state, self.error = "failed", "killed by a fault"
         except HoldfastError as error:
             self.state, self.error = "failed", str(error)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             logging.getLogger("holdfast").exception("replica %s failed", self.assigned.key)
             self.state, self.error = "failed", f"{type(error).__name__}: {first_line(error)}"
 

@@ -39,7 +39,7 @@ def start_query(
         raise HoldfastError(f"source '{source.name}' ({source.origin}) has no reader; give it one (reader=...), or run on a trace")
     try:
         frame = source.reader(spark)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise HoldfastError(f"{reader_of(source)} raised {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
         raise HoldfastError(f"{reader_of(source)} must return a streaming DataFrame (spark.readStream...)")

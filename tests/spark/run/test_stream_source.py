@@ -1,6 +1,7 @@
 """A Structured Streaming reader as a source: cut into epochs, numbered on arrival, and whole after it was stopped at any moment."""
 
 import json
+import sys
 import time
 
 import pytest
@@ -163,6 +164,7 @@ def test_an_epoch_that_was_stood_in_for_is_made_good_as_empty(fed):
         (lambda spark: spark.range(3), "must return a streaming DataFrame"),
         (lambda spark: spark.readStream.format("rate").load(), "gives no column 'bytes'; it gives: timestamp, value"),
         (lambda spark: 1 / 0, "raised ZeroDivisionError: division by zero"),
+        (lambda spark: sys.exit(3), "raised SystemExit: 3"),
     ],
 )
 def test_a_reader_that_does_not_do_its_part_is_told(fed, reader, said):

@@ -123,6 +123,15 @@ def test_another_error_of_the_system_fails_the_replica():
     assert loop.status().error == "PermissionError: [Errno 13] Permission denied"
 
 
+def test_a_user_s_function_that_ends_its_program_fails_the_replica_and_is_told():
+    def before():
+        raise SystemExit(3)
+
+    loop = started(FiveEpochs(), before=before)
+    assert ended(loop, "failed")
+    assert loop.status().error == "SystemExit: 3"
+
+
 def test_of_an_error_with_a_stack_under_it_the_first_line_is_told():
     def before():
         raise RuntimeError("the broker is gone\n\tat a.b.C.run(C.scala:7)\n\tat a.b.D.run(D.scala:8)")
