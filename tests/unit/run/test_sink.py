@@ -1,9 +1,12 @@
 """Sinks on a real log: every epoch and every correction leaves once, whoever dies, be it as Parquet or through a writer."""
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 from obstore.store import MemoryStore
 
+from holdfast import App
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.model.job import Contract, Reading, Task
@@ -12,6 +15,7 @@ from holdfast.run.checkpoint import Checkpoints
 from holdfast.run.head import Head
 from holdfast.run.history import Event
 from holdfast.run.inbox import Inbox
+from holdfast.run.job import RunningJob
 from holdfast.run.loop import Killed
 from holdfast.run.outbox import Outbox
 from holdfast.run.output import read_output
@@ -141,6 +145,19 @@ def test_a_writer_that_raised_is_tried_again_at_once(stage):
         stage.sink(writer=raises).step()
     settle(stage.sink(writer=stage.write))
     assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("error", "said"), [(ValueError("no table"), "ValueError"), (SystemExit("no table"), "SystemExit")])
+def test_a_writer_that_raised_is_named_with_its_epoch_also_where_it_meant_to_end_its_program(monkeypatch, error, said):
+    def raises(rows, epoch, quality):
+        raise error
+
+    app = App("shop")
+    app.sink("out", app.source("orders", "seq long"), writer=raises)
+    monkeypatch.setattr("holdfast.run.job.to_frame", lambda spark, rows: rows)
+    write = RunningJob._writer(SimpleNamespace(_spark=None), app.graph().nodes["out"])
+    with pytest.raises(HoldfastError, match=rf"^the writer of sink 'out' \(.*\) raised {said} in epoch 7: no table$"):
+        write(SCHEMA.empty_table(), 7, "exact")
 
 
 def test_notes_of_what_was_written_go_with_the_checkpoint_and_one_that_lags_still_writes_nothing_twice(stage):
