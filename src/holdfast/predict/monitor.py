@@ -89,6 +89,14 @@ class Monitor:
         self._settled = epoch
         self._began = {later: times for later, times in self._began.items() if later > epoch}
 
+    def passed(self, epoch: int) -> None:
+        """The epoch has an output of the PE's own, and it is not known when that came: it was forgotten before it was seen."""
+        self.made += 1
+        self.predicted_in_a_row = 0
+        self._owed = None
+        self._settled = epoch
+        self._began = {later: times for later, times in self._began.items() if later > epoch}
+
     def overdue(self, now_s: float) -> tuple[Overdue, ...]:
         """The epochs to predict now, oldest first: all inputs are there, no output is, and no more can be waited.
 

@@ -25,8 +25,6 @@ AWAY_POLL_S = 0.02
 CALM_POLL_S, CALM_SHARE = 0.2, 0.25
 """How often an agent looks while its PE is in time, and the most of the time that an epoch is waited for: an input is always seen
 long before anything can be due about it."""
-SEEK_S = 2.0
-"""How often an agent that sees nothing new looks whether the log was trimmed past it."""
 OWN = (Quality.EXACT, Quality.TENTATIVE)
 """Of these qualities is what a task made itself."""
 
@@ -80,7 +78,6 @@ class PredictionAgent:
         self._open: set[int] = set()
         self._seqs: dict[int, tuple[int, int]] = {}
         self._last_seq: int | None = None
-        self._sought_s = 0.0
         self._missing_s: float | None = None
         self._next = self._begin()
 
@@ -97,7 +94,6 @@ class PredictionAgent:
 
     def step(self) -> float:
         """Do what is due; the seconds after which there may be more to do."""
-        before = self._next
         self._see_inputs()
         self._see_outputs()
         if self.problem is None:
@@ -106,8 +102,6 @@ class PredictionAgent:
                 self._stand_in()
             except ProblemsError as error:
                 self.problem = str(error)  # its columns cannot be predicted: no epoch will change that
-        if self._next == before:
-            self._seek()
         return self._pause_s()
 
     def change(self, contract: Contract) -> None:
@@ -203,6 +197,8 @@ class PredictionAgent:
             records = [self._log.first(stream.name, self.task.task, epoch=self._next) for stream in self.streams]
             found = [record for record in records if record is not None]
             if len(found) < len(records):
+                if self._pass_trimmed([stream for stream, record in zip(self.streams, records, strict=True) if record is None]):
+                    continue
                 self._missing_s = looked_s
                 break
             own = all(record.quality in OWN for record in found)
@@ -219,6 +215,23 @@ class PredictionAgent:
             self._next += 1
         for each in self._inputs:
             each.skip_to(self._next)  # what went in before is of no account any more, and may have been trimmed
+
+    def _pass_trimmed(self, missing: Sequence[WatchedStream]) -> bool:
+        """Pass by an epoch whose missing records were made and trimmed since the last look: all who read them are past them.
+
+        Whether it was so. Waiting for such an epoch would keep the agent from what is late now.
+        """
+        lines = [self._log.trimmed(stream.name, self.task.task) for stream in missing]
+        if any(line is None or line < self._next for line in lines):
+            return False
+        self.monitor.passed(self._next)
+        for stream in missing:
+            stream.skip_to(self._next + 1)
+        if self._next in self._seqs:
+            self._last_seq = self._seqs.pop(self._next)[1]
+        self._exact = self._next
+        self._next += 1
+        return True
 
     def _await_correction(self, epoch: int) -> None:
         """Remember an epoch that the task did not make in time, unless it has made good on it already."""
@@ -272,18 +285,3 @@ class PredictionAgent:
             if record is not None and record.producer == self._outbox.producer:  # not where the task was faster after all
                 stream.committed(prediction)
         return True
-
-    def _seek(self) -> None:
-        """Find the log's present end where it was trimmed past what is looked for."""
-        now_s = self._clock()
-        if now_s - self._sought_s < SEEK_S or self.timeline.closed(now_s) <= self._next:
-            return
-        self._sought_s = now_s
-        oldest = [self._log.oldest(stream.name, self.task.task) for stream in self.streams]
-        there = [epoch for epoch in oldest if epoch is not None]
-        if len(there) == len(oldest) and min(there) > self._next:
-            for stream in self.streams:
-                stream.skip_to(min(there))
-            self._next, self._missing_s = min(there), None
-            for each in self._inputs:
-                each.skip_to(self._next)

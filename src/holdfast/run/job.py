@@ -63,7 +63,8 @@ class RunningJob:
         self.checkpoints = Checkpoints(self.store)
         self._spark, self._node, self._number = spark, node, number
         self._tell, self._scratch = tell, scratch
-        self._trimmer = Trimmer(self.store, self.tasks, self.checkpoints)
+        watched = [task for task in self.tasks if self.job.has_agent(task)]
+        self._trimmer = Trimmer(self.store, self.tasks, self.checkpoints, watched=watched)
         self.is_left(settings.get("left"))
         self._foreign = [
             Foreign(task, reading, self._store_of(reading))

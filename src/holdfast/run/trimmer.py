@@ -7,6 +7,9 @@ from holdfast.log import EpochLog, Store
 from holdfast.model.job import Task
 from holdfast.run.checkpoint import Checkpoints
 
+SPARED = 12
+"""Epochs behind everyone that are kept of what prediction agents watch: they look a few times a second, and learn from epochs
+without a gap. As many as a number may be a mean over."""
 LEFT = "left"
 """The name in a log of the tasks for which alone something was trimmed: the others of their job cannot go on from it."""
 
@@ -14,9 +17,10 @@ LEFT = "left"
 class Trimmer:
     """Trims the streams of one job. Behind the slowest of a stream's consumers, and behind its producer, which would otherwise
     make again, after a restart, what has been forgotten. A consumer in another job counts by the mark that it leaves. `left` are
-    the tasks that live on, shared by other jobs, when the job itself has ended; None: all."""
+    the tasks that live on, shared by other jobs, when the job itself has ended; None: all. Of what the tasks in `watched` read and
+    make, some epochs are kept for their prediction agents."""
 
-    def __init__(self, store: Store, tasks: Iterable[Task], checkpoints: Checkpoints) -> None:
+    def __init__(self, store: Store, tasks: Iterable[Task], checkpoints: Checkpoints, *, watched: Iterable[Task] = ()) -> None:
         self._store, self._log, self._checkpoints = store, EpochLog(store), checkpoints
         self._concerned: dict[tuple[str, int], list[str]] = {}
         listed = list(tasks)
@@ -28,6 +32,7 @@ class Trimmer:
                 for number in reading.tasks:
                     if reading.job is None:
                         self._concerned[reading.stream, number].append(task.name)
+        self._spared = {stream for task in watched for stream in (*task.makes, *(r.stream for r in task.reads if r.job is None))}
         self._done: dict[tuple[str, int], int] = {}
         self.left: frozenset[str] | None = None
 
@@ -42,7 +47,7 @@ class Trimmer:
         marks = [int(self._store.read(name) or b"-1") for name in self._store.names(_marks(stream, task))]
         if until is None:
             return
-        until = min([until, *marks])
+        until = min([until, *marks]) - (SPARED if stream in self._spared else 0)
         after = self._done.get((stream, task))
         if after is None:
             oldest = self._log.oldest(stream, task)

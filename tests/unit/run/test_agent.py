@@ -493,6 +493,19 @@ def test_columns_that_cannot_be_predicted_are_told_and_change_nothing_else():
     assert world.first(4) is None
 
 
+def test_an_epoch_that_was_made_and_trimmed_between_two_looks_keeps_no_agent_from_the_next_late_one():
+    world = World()
+    world.run(range(1, 13))
+    world.now_s = TIMELINE.closes_s(13)
+    world.feed(13)
+    world.agent.step()
+    world.make(13)
+    world.log.trim("racks", 0, after=0, until=13)
+    world.run(range(14, 17), makes=False)
+    assert [world.first(epoch) for epoch in (13, 14, 15, 16)] == [None, "predicted", "predicted", "predicted"]
+    assert (world.agent.monitor.made, world.agent.monitor.misses) == (16, 3)
+
+
 def test_an_agent_follows_a_log_that_was_trimmed_past_it():
     world = World()
     world.run(range(1, 4))

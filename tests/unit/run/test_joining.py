@@ -10,7 +10,7 @@ from holdfast.run.claim import require_whole
 from holdfast.run.head import Head
 from holdfast.run.joining import Foreign, join, remembered
 from holdfast.run.timeline import Timeline, agree, timeline_of
-from holdfast.run.trimmer import Trimmer, forget_readers, leave_mark
+from holdfast.run.trimmer import SPARED, Trimmer, forget_readers, leave_mark
 
 MAKER = Task(pe="vwap", makes=("vwap",))
 READER = Task(pe="alarm", reads=(Reading(stream="vwap", name="averages", job="market"),), makes=("alarm",))
@@ -79,6 +79,17 @@ def test_nothing_is_trimmed_that_a_reader_in_another_job_has_not_read(tmp_path):
     forget_readers(market, {"market"})
     Trimmer(market, [MAKER], checkpoints).trim("vwap", 0)
     assert log.oldest("vwap", 0) != 10
+
+
+@pytest.mark.parametrize(("watched", "oldest"), [((), 41), ((MAKER,), 41 - SPARED)])
+def test_of_what_a_prediction_agent_watches_some_epochs_are_kept(tmp_path, watched, oldest):
+    market = begun(tmp_path)
+    log, checkpoints = EpochLog(market), Checkpoints(market)
+    for epoch in range(10, 42):
+        log.offer(record(epoch))
+    checkpoints.save(MAKER.name, Head(40))
+    Trimmer(market, [MAKER], checkpoints, watched=watched).trim("vwap", 0)
+    assert log.oldest("vwap", 0) == oldest
 
 
 def test_what_is_left_of_an_ended_job_waits_for_its_readers_and_for_nobody_who_is_gone(tmp_path):
