@@ -26,7 +26,8 @@ TABLE_4: Mapping[tuple[str, str, str], Mapping[str, tuple[float, float]]] = {
     ("7 VMs", "large", "large"): {"baseline": (340.97, 5217.39), "upstream": (180.89, 5636.30), "prediction": (227.14, 3462.26)},
 }
 """End-to-end time in milliseconds, average and maximum, by system size, fault size and input."""
-COMPARED = ("baseline", "upstream", "prediction")
+RIVALS = ("upstream", "prediction")
+COMPARED = ("baseline", *RIVALS)
 SHARE = 0.39
 """The abstract: end-to-end time lower by 61 % than upstream backup's."""
 CPU, NETWORK = 0.12, -0.44
@@ -38,6 +39,9 @@ def paper_cell(cell: Cell) -> Mapping[str, tuple[float, float]]:
     return TABLE_4["2 VMs" if cell.pes == 5 else "7 VMs", cell.fault, cell.data]
 
 
+Cells = Mapping[Cell, Mapping[str, LateRun]]
+
+
 def by_cell(runs: Sequence[LateRun]) -> dict[Cell, dict[str, LateRun]]:
     """The runs by cell and setting."""
     found: dict[Cell, dict[str, LateRun]] = {}
@@ -47,19 +51,29 @@ def by_cell(runs: Sequence[LateRun]) -> dict[Cell, dict[str, LateRun]]:
 
 
 def late_findings(runs: Sequence[LateRun]) -> list[Finding]:
-    """What the paper finds and what is asked of ours, of all cells in which the settings compared have been run."""
-    cells = {c: found for c, found in by_cell(runs).items() if set(COMPARED) <= set(found)}
-    if not cells:
+    """What the paper finds and what is asked of ours, of all cells in which the settings that a finding compares have been run."""
+    pairs, cells = _with(runs, RIVALS), _with(runs, COMPARED)
+    if not pairs:
         return []
+    deadline = _with(runs, (*RIVALS, "upstream at the deadline"))
     return [
-        _average(cells, "upstream"),
-        _from_arrival(cells),
-        *(
-            [_average(cells, "upstream at the deadline")]
-            if all("upstream at the deadline" in each for each in cells.values())
-            else []
-        ),
-        _maximum(cells),
+        _average(pairs, "upstream"),
+        _from_arrival(pairs),
+        *([_average(deadline, "upstream at the deadline")] if len(deadline) == len(pairs) else []),
+        _maximum(pairs),
+        *(_beside_the_baseline(cells) if cells else []),
+        _accuracy(pairs),
+        _corrected(runs),
+    ]
+
+
+def _with(runs: Sequence[LateRun], settings: Sequence[str]) -> Cells:
+    """The cells in which all these settings were run."""
+    return {cell: found for cell, found in by_cell(runs).items() if set(settings) <= set(found)}
+
+
+def _beside_the_baseline(cells: Cells) -> list[Finding]:
+    return [
         *_alike(cells),
         *_fault_size(cells),
         *_input_size(cells),
@@ -69,12 +83,7 @@ def late_findings(runs: Sequence[LateRun]) -> list[Finding]:
         _cpu(cells),
         _memory(cells),
         _bytes(cells),
-        _accuracy(cells),
-        _corrected(runs),
     ]
-
-
-Cells = Mapping[Cell, Mapping[str, LateRun]]
 
 
 def _mean(cells: Cells, setting: str) -> float:

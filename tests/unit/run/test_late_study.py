@@ -260,8 +260,11 @@ def test_what_was_not_run_is_neither_found_nor_missed():
     assert ALIKE in verdicts(cell((2, 2, 1)))
 
 
-def test_without_all_three_settings_nothing_is_found():
+def test_without_prediction_and_its_rival_nothing_is_found_and_without_the_baseline_what_compares_the_two():
     assert late_findings(runs()[:2]) == []
+    two, three = verdicts(runs()[1:]), verdicts(runs())
+    assert [name for name in three if name in two] == list(two)
+    assert len(two) == 5 and two == {name: three[name] for name in two}
 
 
 def test_the_page_has_the_paper_s_figures_beside_ours():
