@@ -24,18 +24,18 @@ test-spark:
 	$(VENV)/bin/pytest tests/spark
 
 test-unit:
-	$(VENV)/bin/pytest tests/unit src
+	$(VENV)/bin/pytest tests/unit src papers/src
 
 test-long: setup
 	$(VENV)/bin/pytest -m long tests/scenario
 
 setup: java $(STAMP)
 
-$(STAMP): pyproject.toml
+$(STAMP): pyproject.toml papers/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "holdfast needs Python 3.11 or newer; run: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; exit 1; }
 	@test -x $(VENV)/bin/pip || $(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); echo "Python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
 	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=24'
-	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./papers
 	@touch $@
 
 java:

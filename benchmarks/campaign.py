@@ -17,20 +17,20 @@ import tempfile
 import time
 from pathlib import Path
 
+from holdfast.app.load import load_app
 from holdfast.assess.assessment import assess
+from holdfast.assess.batched_check import same
 from holdfast.assess.campaign import OUTAGES_S, Campaign
+from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
-from holdfast.assess.golden import run_golden
-from holdfast.assess.results import Results
+from holdfast.assess.golden_runs import run_golden
+from holdfast.assess.output_score import own_scores
 from holdfast.assess.runner import Runner
-from holdfast.assess.score import own_scores
-from holdfast.assess.setting import Setting
-from holdfast.assess.slow import run_slow
-from holdfast.assess.target import choose_targets
-from holdfast.assess.verify import same
-from holdfast.execute.session import open_session
-from holdfast.execute.trace import open_trace
-from holdfast.model.load import load_app
+from holdfast.assess.targets import choose_targets
+from holdfast.assess.whole_trace_trial import run_slow
+from holdfast.engine.session import open_session
+from holdfast.engine.trace_reader import open_trace
 from holdfast.trace import write_market
 
 APPLICATION = Path(__file__).parents[1] / "examples" / "bargain_discovery.py"

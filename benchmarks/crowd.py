@@ -13,11 +13,11 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from holdfast.model.job import Feed, Job
-from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import Ran, run_job
-from holdfast.run.layout import layout_of
+from holdfast.documents.job import Feed, Job
+from holdfast.job_layout import layout_of
 from holdfast.trace import write_market
+from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.local_cluster import LocalCluster
 
 BOUND = 1.5
 LANES, ROWS = 6, 200

@@ -20,12 +20,12 @@ from typing import Any
 
 import psutil
 
-from holdfast.model.job import Contract, Feed, Job
-from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import run_job
-from holdfast.run.layout import layout_of
-from holdfast.run.timeline import Timeline
+from holdfast.documents.job import Contract, Feed, Job
+from holdfast.job_layout import layout_of
+from holdfast.log.timeline import Timeline
 from holdfast.trace import write_market
+from holdfast.trial.job_run import run_job
+from holdfast.trial.local_cluster import LocalCluster
 
 BOUND = 1.15
 ROWS, TICKERS = 100, 200

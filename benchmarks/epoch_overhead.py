@@ -18,12 +18,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.execute.analysis import analyse
-from holdfast.execute.cut import Span
-from holdfast.execute.jobs import kept_by
-from holdfast.execute.pe import Pe
-from holdfast.execute.session import open_session
-from holdfast.model.load import load_app
+from holdfast.app.load import load_app
+from holdfast.engine.analysis import analyse
+from holdfast.engine.epochs import Span
+from holdfast.engine.pe import Pe
+from holdfast.engine.session import open_session
+from holdfast.engine.spark_jobs import kept_by
 from holdfast.trace import write_market
 
 BOUND = 1.5

@@ -23,10 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.plan.laar import FTSearch, Instance, Outcome, Solution, generate
-from holdfast.plan.laar.milp import Milp
-from holdfast.plan.laar.search import INFEASIBLE, LIMIT, OPTIMAL, Question, Way, search
-from holdfast.plan.laar.study import CONSTRAINTS
+from holdfast.planning.laar import FTSearch, Instance, Outcome, Solution, generate
+from holdfast.planning.laar.milp import Milp
+from holdfast.planning.laar.milp_search import INFEASIBLE, LIMIT, OPTIMAL, Question, Way, search
+from holdfast_papers.laar.search_study import CONSTRAINTS
 
 CORPUS = 600
 DECIDED_BOUND = 0.95

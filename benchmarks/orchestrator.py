@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from holdfast.manage.system_s import BEYOND, FIGURE_8, Row, Run, averaged, measure
+from holdfast_papers.system_s.recovery_study import BEYOND, FIGURE_8, Row, Run, averaged, measure
 
 BOUND = 1 / 3
 FIVE = FIGURE_8[4]

@@ -44,12 +44,12 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from holdfast.manage.client import Client
-from holdfast.manage.cluster import Cluster
-from holdfast.model.job import Job, Layout, LightPe, Reading, Task
-from holdfast.ui.files import page_routes
-from holdfast.ui.picture import edges_of, picture_of
-from holdfast.ui.reasons import plan_of
+from holdfast.documents.job import Job, Layout, LightPe, Reading, Task
+from holdfast.protocol.client import Client
+from holdfast.trial.process_cluster import Cluster
+from holdfast.ui.job_picture import edges_of, picture_of
+from holdfast.ui.page_files import page_routes
+from holdfast.ui.replica_reasons import plan_of
 
 NODES = 20
 PICTURES, FREEZE_MS, GROWTH, HALF_A_CORE = 0.8, 500.0, 1.1, 0.5

@@ -19,7 +19,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from holdfast.execute.session import open_session
+from holdfast.engine.session import open_session
 
 SCHEMA = "seq long, time timestamp, ticker string, kind string, price double, volume long, ask_price double, ask_size long"
 TRADES = "seq long, ticker string, price double, volume long"

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import psutil
 
-from holdfast.plan.ppa import Frontier, Measure, Planner, StructureAware, output_fidelity
-from holdfast.plan.ppa.generator import Kind, Ranges, generate
+from holdfast.planning.ppa import Frontier, Measure, Planner, StructureAware, output_fidelity
+from holdfast.planning.ppa.generator import Kind, Ranges, generate
 
 SECONDS = 10.0
 EXPONENT = 1.3

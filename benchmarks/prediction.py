@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.predict import StandIn, columns_of
+from holdfast.prediction import StandIn, columns_of
 from holdfast.trace import write_servers
 
 SHARE, PREDICT_S, EXPONENT = 0.05, 0.050, 1.1
@@ -63,11 +63,11 @@ def cpu_s() -> float:
 
 def run_pe(tables: list[pa.Table]) -> tuple[list[pa.Table], float]:
     """The output of `smooth_cpu` epoch by epoch, and its mean CPU seconds an epoch."""
-    from holdfast.execute.analysis import analyse
-    from holdfast.execute.cut import Span
-    from holdfast.execute.pe import Pe
-    from holdfast.execute.session import open_session
-    from holdfast.model.load import load_app
+    from holdfast.app.load import load_app
+    from holdfast.engine.analysis import analyse
+    from holdfast.engine.epochs import Span
+    from holdfast.engine.pe import Pe
+    from holdfast.engine.session import open_session
 
     graph = load_app(Path(__file__).parents[1] / "examples" / "datacenter_monitor.py").graph()
     spark = open_session("local[1]", name="prediction-benchmark")

@@ -22,13 +22,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from rival import Feeder, Rival
 
-from holdfast.model.job import Contract, Feed, Job
-from holdfast.model.schedule import Schedule
-from holdfast.run.checkers import output_gap_s, recoveries
-from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import Ran, run_job
-from holdfast.run.layout import layout_of
+from holdfast.documents.fault_schedule import Schedule
+from holdfast.documents.job import Contract, Feed, Job
+from holdfast.job_layout import layout_of
 from holdfast.trace import write_market
+from holdfast.trial.checkers import output_gap_s, recoveries
+from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.local_cluster import LocalCluster
 
 BOUND, GAP_BOUND = 3.0, 10.0
 ROWS = 1000

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from holdfast.execute.batch import run_batch
-from holdfast.execute.cut import ByTime, with_epochs
-from holdfast.execute.session import open_session
-from holdfast.execute.trace import open_trace
-from holdfast.model.load import load_app
+from holdfast.app.load import load_app
+from holdfast.engine.epochs import ByTime, with_epochs
+from holdfast.engine.session import open_session
+from holdfast.engine.trace_reader import open_trace
+from holdfast.engine.whole_trace import run_batch
 from holdfast.trace import write_market
 
 BOUND = 1.15

@@ -21,16 +21,16 @@ from collections import deque
 
 import numpy as np
 
-from holdfast.model.descriptor import Descriptor, Host
-from holdfast.plan.laar import Instance, generate, greedy, place, static_replication
-from holdfast.plan.laar.generator import Ranges
+from holdfast.documents.descriptor import Descriptor, Host
+from holdfast.planning.laar import Instance, generate, greedy, place, static_replication
+from holdfast.planning.laar.generator import Ranges
 from holdfast.simulate import Deployment, RateTrace, Settings, drawn_rates, simulate
-from holdfast.simulate.internet import Scale, generated_profile
-from holdfast.simulate.internet_day import Plan, Task, evaluate, planned
-from holdfast.simulate.laar_study import LAAR, play
-from holdfast.simulate.laar_study import RANGES as STUDY_RANGES
-from holdfast.simulate.laar_study import Task as StudyTask
-from holdfast.simulate.records import in_processes
+from holdfast_papers.internet.data_center import Scale, generated_profile
+from holdfast_papers.internet.day import Plan, Task, evaluate, planned
+from holdfast_papers.laar.variants_study import LAAR, play
+from holdfast_papers.laar.variants_study import RANGES as STUDY_RANGES
+from holdfast_papers.laar.variants_study import Task as StudyTask
+from holdfast_papers.records import in_processes
 
 WORKERS = 2
 BOUNDS = {"run_cpu_s": 0.5, "all_runs_s": 600.0, "difference": 0.1, "day_s": 3600.0, "day_mib": 8192.0}

@@ -37,21 +37,21 @@ from typing import Any
 import numpy as np
 import psutil
 
-from holdfast.model.descriptor import Descriptor, Host
-from holdfast.model.document import read_document, write_document
-from holdfast.model.job import Contract, Feed, Job
-from holdfast.model.schedule import Schedule, ScheduledFault
-from holdfast.plan.laar import Instance, Strategy, static_replication
-from holdfast.run.activation import STEADY_EPOCHS
-from holdfast.run.checkers import recoveries
-from holdfast.run.cluster import LocalCluster
-from holdfast.run.completeness import internal_completeness, never_processed
-from holdfast.run.experiment import Ran, run_job
-from holdfast.run.history import Event, read_history
-from holdfast.run.layout import layout_of
-from holdfast.run.pipeline import Load, described, strategies, write_load
+from holdfast.control.observers.activation import STEADY_EPOCHS
+from holdfast.documents.descriptor import Descriptor, Host
+from holdfast.documents.document import read_document, write_document
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
+from holdfast.documents.history import Event, read_history
+from holdfast.documents.job import Contract, Feed, Job
+from holdfast.job_layout import layout_of
+from holdfast.planning.laar import Instance, Strategy, static_replication
 from holdfast.simulate import Care, Control, Deployment, Outcome, RateTrace, Settings, simulate
 from holdfast.trace import write_market
+from holdfast.trial.checkers import recoveries
+from holdfast.trial.completeness import internal_completeness, never_processed
+from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.local_cluster import LocalCluster
+from holdfast_papers.laar.pipeline_study import Load, described, strategies, write_load
 
 BOUNDS = {"curve": 0.1, "pace": 0.15, "cpu": 0.25, "completeness": 0.02, "dropped": 0.0, "latency_s": 3.0}
 """How far the simulation may be off: the mean distance between the curves of tuples put out, of all tuples (single moments say

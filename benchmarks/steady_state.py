@@ -20,11 +20,11 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 from rival import Feeder, Rival
 
-from holdfast.model.job import Feed, Job
-from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import run_job
-from holdfast.run.layout import layout_of
+from holdfast.documents.job import Feed, Job
+from holdfast.job_layout import layout_of
 from holdfast.trace import write_market
+from holdfast.trial.job_run import run_job
+from holdfast.trial.local_cluster import LocalCluster
 
 BOUNDS = {"unfused": 1.5, "fused": 1.2}
 ROWS = 1000

@@ -39,7 +39,7 @@ def young_jvms() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(young_jvms: None) -> Iterator[object]:
     """A real Spark on two cores; every Spark test shares it."""
-    from holdfast.execute.session import open_session
+    from holdfast.engine.session import open_session
 
     session = open_session("local[2]", name="holdfast-tests", memory="3g")
     yield session

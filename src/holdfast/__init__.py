@@ -3,8 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from holdfast.model import App, last_epochs, last_rows, state_table
-    from holdfast.model.writers import console
+    from holdfast.app import App, last_epochs, last_rows, state_table
+    from holdfast.app.writers import console
 
 __all__ = ["App", "console", "last_epochs", "last_rows", "state_table"]
 
@@ -12,11 +12,11 @@ __all__ = ["App", "console", "last_epochs", "last_rows", "state_table"]
 def __getattr__(name: str) -> Any:
     """What applications are written with, loaded when asked for: commands that load none start sooner."""
     if name == "console":
-        from holdfast.model.writers import console
+        from holdfast.app.writers import console
 
         return console
     if name in __all__:
-        from holdfast import model
+        from holdfast import app
 
-        return getattr(model, name)
+        return getattr(app, name)
     raise AttributeError(f"module 'holdfast' has no attribute '{name}'")

@@ -14,21 +14,22 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
+from holdfast import entry_points
 from holdfast.cli.main import root
 from holdfast.cli.plan import QUESTIONS, plan
+from holdfast.control import plugins
+from holdfast.control.faults.fault_library import Strike, all_faults
+from holdfast.control.faults.injection_tests import InjectionTests, check_tests
+from holdfast.control.jobs.machine_document import shipped_machines
+from holdfast.control.observers.job_observers import Supervisors
+from holdfast.control.placement.rules import Room
+from holdfast.control.placement.waiting import Placing
+from holdfast.documents.document import read_document
+from holdfast.documents.job import Job
+from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.errors import HoldfastError
-from holdfast.manage import plugins
-from holdfast.manage.fault_library import Strike, all_faults
-from holdfast.manage.injection import InjectionTests, check_tests
-from holdfast.manage.machine import shipped_machines
-from holdfast.manage.placement import Room
-from holdfast.manage.placing import Placing
-from holdfast.manage.supervisors import Supervisors
-from holdfast.model.document import read_document
-from holdfast.model.job import Job
-from holdfast.model.topology import TaskOperator, Topology
-from holdfast.plan.ppa import output_fidelity, planner_names, planner_of
-from holdfast.predict import installed, make
+from holdfast.planning.ppa import output_fidelity, planner_names, planner_of
+from holdfast.prediction import installed, make
 
 GUIDE = Path(__file__).parents[2] / "docs" / "extend.md"
 CLUSTER = GUIDE.with_name("cluster.md")
@@ -55,9 +56,9 @@ def package(tmp_path, monkeypatch):
     lines = [f"[{group}]\n" + "\n".join(f"{name} = {place}" for name, place in points.items()) for group, points in groups.items()]
     (metadata / "entry_points.txt").write_text("\n\n".join(lines) + "\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    plugins._all_brought.cache_clear()
+    entry_points._all_entry_points.cache_clear()
     yield groups
-    plugins._all_brought.cache_clear()
+    entry_points._all_entry_points.cache_clear()
     for name in [name for name in sys.modules if name.partition(".")[0] == "mypackage"]:
         del sys.modules[name]
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.injection import InjectionTests
-from holdfast.model.descriptor import Descriptor
-from holdfast.model.document import schema_text
-from holdfast.model.job import Job
-from holdfast.model.schedule import Schedule
-from holdfast.model.topology import Topology
-from holdfast.plan.laar import Strategy
-from holdfast.plan.ppa import CriticalityDocument, PlanDocument
+from holdfast.control.faults.injection_tests import InjectionTests
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.document import schema_text
+from holdfast.documents.fault_schedule import Schedule
+from holdfast.documents.job import Job
+from holdfast.documents.topology import Topology
+from holdfast.planning.laar import Strategy
+from holdfast.planning.ppa import CriticalityDocument, PlanDocument
 
 FOLDER = Path(__file__).parents[2] / "docs" / "schema"
 MODELS = {
@@ -30,7 +30,7 @@ MODELS = {
 def test_the_published_schema_is_current(name):
     path = FOLDER / f"{name}.json"
     assert path.read_text() == schema_text(MODELS[name]), (
-        f"write it anew: holdfast.model.document.schema_text({MODELS[name].__name__})"
+        f"write it anew: holdfast.documents.document.schema_text({MODELS[name].__name__})"
     )
 
 

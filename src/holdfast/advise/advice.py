@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.advise.budget import Budget, Prices, ranked
-from holdfast.advise.candidate import NAMES, Candidate
-from holdfast.advise.loss import Expected, Loss, exceeds, found, single_failures, together_case
-from holdfast.advise.reason import counted, percent, reason_of
-from holdfast.advise.unit import Units
+from holdfast.advise.candidates import NAMES, Candidate
+from holdfast.advise.losses import Expected, Loss, exceeds, found, single_failures, together_case
+from holdfast.advise.protection_units import Units
+from holdfast.advise.reasons import counted, percent, reason_of
 from holdfast.assess.advice import advise as advised
 from holdfast.assess.assessment import Assessment
-from holdfast.assess.target import Choice
+from holdfast.assess.targets import Choice
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from holdfast.assess import metrics
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Pace, Trial
-from holdfast.assess.keyed import Floats
-from holdfast.assess.score import OutputScore, score_of
+from holdfast.assess.keyed_seqs import Floats
+from holdfast.assess.output_score import OutputScore, score_of
 from holdfast.assess.tally import Grid, Outcomes, Parts, Tally, sections_of, tallied
 
 ENDING = 0.05

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.assess.arrival_jitter import FURTHEST_JITTER
 from holdfast.assess.case import Case, Pace, Trial
-from holdfast.assess.jitter import FURTHEST_JITTER
 from holdfast.assess.metrics import PERCENTILE, THRESHOLD
+from holdfast.documents.fault import StreamFault, fault_of
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.model.fault import StreamFault, fault_of
 
 OUTAGES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PACES: tuple[Pace, ...] = ("average", "peak")

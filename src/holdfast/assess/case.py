@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from holdfast.assess.inject import struck_edges
-from holdfast.assess.keyed import Ints
-from holdfast.assess.target import Target, target_name
+from holdfast.app import Graph
+from holdfast.assess.injection import struck_edges
+from holdfast.assess.keyed_seqs import Ints
+from holdfast.assess.targets import Target, target_name
+from holdfast.documents.fault import Side
 from holdfast.errors import HoldfastError
-from holdfast.model import Graph
-from holdfast.model.fault import Side
 
 Pace = Literal["average", "peak"]
 

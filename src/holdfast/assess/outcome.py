@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.assess.keyed import Floats, Ints
+from holdfast.assess.keyed_seqs import Floats, Ints
 
 NOISE = 1e-9
 """Differences below this share of a section's value are the order of summation and nothing else."""

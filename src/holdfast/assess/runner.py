@@ -6,22 +6,22 @@ from functools import lru_cache, partial
 from itertools import groupby
 from typing import Any, Literal
 
+from holdfast.assess.batched import LANES, ROWS, FastWay, Lane, obstacle
+from holdfast.assess.batched_check import disagreement, one_of_each
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_fit import Rates, require_places, tempo_of, unchangeable
+from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case, Places, Tempo, Trial, astray, outage_name
-from holdfast.assess.fast import LANES, ROWS, FastWay, Lane, obstacle
-from holdfast.assess.fit import Rates, require_places, tempo_of, unchangeable
-from holdfast.assess.golden import Golden, load_golden, run_golden, save_golden
-from holdfast.assess.inject import Strike
+from holdfast.assess.fault_reach import Course, Ground, Reach, course_of, reach_of
+from holdfast.assess.golden_runs import Golden, load_golden, run_golden, save_golden
+from holdfast.assess.injection import Strike
 from holdfast.assess.outcome import Outcome
-from holdfast.assess.pool import side_by_side
+from holdfast.assess.parallel_work import side_by_side
 from holdfast.assess.progress import Progress, Steps, silent
-from holdfast.assess.reach import Course, Ground, Reach, course_of, reach_of
-from holdfast.assess.results import Results
-from holdfast.assess.setting import Setting
-from holdfast.assess.slow import run_slow
-from holdfast.assess.verify import disagreement, one_of_each
+from holdfast.assess.whole_trace_trial import run_slow
+from holdfast.documents.fault import Divergence, Reordering
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.model.fault import Divergence, Reordering
 
 Way = Literal["auto", "fast", "slow"]
 HELD = 8

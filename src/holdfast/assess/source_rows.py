@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.assess.case import Tempo
-from holdfast.assess.keyed import Ints
+from holdfast.assess.keyed_seqs import Ints
+from holdfast.engine.epochs import spans_of
 from holdfast.errors import TraceError
-from holdfast.execute.cut import spans_of
 
 
 @dataclass(frozen=True)

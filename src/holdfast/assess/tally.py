@@ -7,10 +7,10 @@ import numpy as np
 
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Pace, Trial, outage_name
-from holdfast.assess.keyed import Floats
+from holdfast.assess.keyed_seqs import Floats
 from holdfast.assess.outcome import Outcome
-from holdfast.assess.score import OutputScore
-from holdfast.assess.section import Sections
+from holdfast.assess.output_score import OutputScore
+from holdfast.assess.sections import Sections
 from holdfast.errors import HoldfastError
 
 Parts = Mapping[str, Floats]

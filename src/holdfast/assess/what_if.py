@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from holdfast.assess.assessment import Assessment
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.target import target_name
+from holdfast.assess.targets import target_name
 
 
 @dataclass(frozen=True)

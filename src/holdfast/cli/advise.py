@@ -27,12 +27,12 @@ from holdfast.errors import HoldfastError, ProblemsError
 
 if TYPE_CHECKING:
     from holdfast.advise.advice import Advice
-    from holdfast.advise.verify import Verified
+    from holdfast.advise.verification import Verified
+    from holdfast.app import Graph
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.setting import Setting
+    from holdfast.assess.campaign_context import Setting
     from holdfast.cli.advise_profile import Profile
-    from holdfast.model import Graph
 
 
 @click.command()
@@ -85,9 +85,9 @@ def advise(**options: Any) -> None:
 
 
 def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_json: bool, **options: Any) -> None:
-    from holdfast.assess.setting import Setting
-    from holdfast.execute.trace import require_there
-    from holdfast.model.load import load_app
+    from holdfast.app.load import load_app
+    from holdfast.assess.campaign_context import Setting
+    from holdfast.engine.trace_reader import require_there
 
     _check(options)
     app = load_app(app_file)
@@ -145,7 +145,7 @@ def _check(options: dict[str, Any]) -> None:
 def _quick_check(graph: "Graph", budget: str | None) -> None:
     """Refuse at once what is no budget; whether a share of the CPU pays for anything is known only when that was measured."""
     from holdfast.advise.budget import Budget, Prices
-    from holdfast.advise.unit import tasks_of
+    from holdfast.advise.protection_units import tasks_of
 
     given = Budget.of(budget) if budget is not None else None
     if given is not None and given.replicas is not None:
@@ -154,7 +154,7 @@ def _quick_check(graph: "Graph", budget: str | None) -> None:
 
 def _require_length(setting: "Setting", *, outage_s: float | None, verify: bool) -> None:
     """Raise HoldfastError for a trace that is too short for what is asked, before anything is measured on it."""
-    from holdfast.advise.verify import seconds_for
+    from holdfast.advise.verification import seconds_for
 
     rows, epoch_s = setting.rows, setting.app.epoch_s
     lost = (outage_s or 0.0) * rows.tempo.peak
@@ -191,9 +191,9 @@ def _written(
     out: Path,
 ) -> dict[str, Any]:
     """Write the page and the document; the document, with None for what JSON has no number for."""
-    from holdfast.assess.files import write_whole
+    from holdfast.documents.whole_files import write_whole
     from holdfast.report.advice import advice_page
-    from holdfast.report.plain import finite
+    from holdfast.report.json_values import finite
 
     write_whole(out / "advice.html", advice_page(advice, campaigns, [strategy], verified))
     document: dict[str, Any] = finite(
@@ -214,9 +214,9 @@ def _written(
 
 def _write_documents(advice: "Advice", profile: "Profile", out: Path, *, sla: float | None) -> str:
     """Write the plan and the strategy that 'holdfast run' takes; in words what the strategy promises."""
-    from holdfast.advise.document import plan_document
-    from holdfast.model.document import write_document
-    from holdfast.plan.laar import plan_strategy
+    from holdfast.advise.plan_document import plan_document
+    from holdfast.documents.document import write_document
+    from holdfast.planning.laar import plan_strategy
 
     write_document(out / "plan.json", plan_document(advice, profile.topology))
     try:
@@ -240,7 +240,7 @@ def _sla(asked: float | None, kept: float) -> str:
 
 
 def _tell(advice: "Advice", strategy: str, verified: Sequence[str]) -> None:
-    from holdfast.advise.candidate import NAMES
+    from holdfast.advise.candidates import NAMES
 
     chosen, following = advice.chosen, advice.next_unit()
     share = advice.prices.share(chosen.candidate.protected)

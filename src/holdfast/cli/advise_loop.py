@@ -13,13 +13,13 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     from holdfast.advise.advice import Advice, Weighed
     from holdfast.advise.budget import Budget, Prices
-    from holdfast.advise.candidate import Candidate
-    from holdfast.advise.loss import Loss
+    from holdfast.advise.candidates import Candidate
+    from holdfast.advise.losses import Loss
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
+    from holdfast.assess.campaign_context import Setting
     from holdfast.assess.case import Case
-    from holdfast.assess.setting import Setting
-    from holdfast.model.topology import Topology
+    from holdfast.documents.topology import Topology
 
     Tried = dict[str, tuple[Campaign, Assessment]]
     """The campaigns behind an advice, that without and that with plans in place, by their folders."""
@@ -35,7 +35,7 @@ class Loop:
     def __init__(
         self, setting: "Setting", subject: dict[str, Any], topology: "Topology", options: dict[str, Any], out: Path
     ) -> None:
-        from holdfast.advise.unit import choices_of, tasks_of, units_of, whole_units
+        from holdfast.advise.protection_units import choices_of, tasks_of, units_of, whole_units
 
         self.setting, self.subject, self.options, self.out = setting, subject, options, out
         self.units, self.choices = units_of(setting.graph), choices_of(setting.graph)
@@ -48,7 +48,7 @@ class Loop:
         Raises HoldfastError for a share that not even a replica of everything keeps, which is tried first.
         """
         from holdfast.advise.budget import Budget, Prices
-        from holdfast.advise.candidate import candidates
+        from holdfast.advise.candidates import candidates
 
         first, assessed, single = self.singles()
         impact = {name: loss.mean for name, loss in single.items()}
@@ -82,7 +82,7 @@ class Loop:
     ) -> "Advice":
         """What the trials with plans in place make of a budget."""
         from holdfast.advise.advice import Advice, reasons
-        from holdfast.advise.loss import found, losses_of
+        from holdfast.advise.losses import found, losses_of
 
         (first, assessed), (_, again) = tried.values()
         measured = losses_of(again.cases)
@@ -105,7 +105,7 @@ class Loop:
 
     def _plans(self, impact: Mapping[str, float], prices: "Prices") -> "Iterator[tuple[Budget, list[Candidate]]]":
         """The plans of every budget to try; a budget that buys nothing else than the one before is left out."""
-        from holdfast.advise.candidate import candidates
+        from holdfast.advise.candidates import candidates
 
         before = None
         for budget in self._budgets(impact, prices):
@@ -118,7 +118,7 @@ class Loop:
         """The budget that was given, the least that keeps the completeness asked for, or all from the least that protects
         anything whose failure shows."""
         from holdfast.advise.budget import Budget
-        from holdfast.advise.candidate import least_budget
+        from holdfast.advise.candidates import least_budget
 
         if self.options["ic"] is not None:
             yield Budget(replicas=least_budget(self.topology, self.options["ic"], self.tasks))
@@ -133,14 +133,14 @@ class Loop:
 
     def _weighed(self, plan: "Candidate", single: "Mapping[str, Loss]", measured: "Mapping[str, Loss]") -> "Weighed":
         from holdfast.advise.advice import weigh
-        from holdfast.advise.candidate import completeness
+        from holdfast.advise.candidates import completeness
 
         kept = completeness(self.topology, plan.protected)
         return weigh(plan, single, measured, units=self.units, failover_s=self.failover_s, completeness=kept)
 
     def _kept(self, weighed: "Sequence[Weighed]", single: "Mapping[str, Loss]") -> frozenset[str]:
         """The objectives whose plans keep what was asked for: a completeness, a share of the loss; without either, all."""
-        from holdfast.advise.loss import Expected
+        from holdfast.advise.losses import Expected
 
         ic, loss = self.options["ic"], self.options["loss"]
         before = Expected.over(each for _, each in sorted(single.items())).mean
@@ -155,7 +155,7 @@ class Loop:
 
         It is tried at offsets that leave room for failing over, and for everything failing at once, so that all can be compared.
         """
-        from holdfast.advise.loss import alone, losses_of, protected_case, together_case
+        from holdfast.advise.losses import alone, losses_of, protected_case, together_case
         from holdfast.assess.case import Case
 
         cases = [Case(self.units[choice.name]) for choice in self.choices if choice.chosen]
@@ -168,7 +168,7 @@ class Loop:
     def _failing_over(self, plans: "Sequence[Candidate]", impact: Mapping[str, float]) -> "dict[str, Case]":
         """The failure of everything that a plan protects, and of what it would protect next, with a replica in place."""
         from holdfast.advise.budget import ranked
-        from holdfast.advise.loss import protected_case
+        from holdfast.advise.losses import protected_case
 
         ranking = ranked(self.units, impact)
         held = {name for plan in plans for name in plan.protected}
@@ -177,7 +177,7 @@ class Loop:
 
     def _cases(self, plans: "Sequence[Candidate]", over: "Mapping[str, Case]") -> "list[Case]":
         """All failing over one by one, and for every plan all that it leaves open failing at once."""
-        from holdfast.advise.loss import together_case
+        from holdfast.advise.losses import together_case
 
         together = [together_case(self.units, plan.protected, failover_s=self.failover_s) for plan in plans]
         return list(dict.fromkeys([*over.values(), *together]))
@@ -186,7 +186,7 @@ class Loop:
         """Try these cases in a folder of their own, at the offsets of another campaign, or read what was tried there. Those that
         cannot reach the scored sink, or have no tuples to lose, are left out."""
         from holdfast.assess.assessment import assess
-        from holdfast.assess.results import Results
+        from holdfast.assess.campaign_folder import Results
 
         campaign = campaign_of(self.setting, cases, self.subject, self._wanted(folder, fitting))
         say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
@@ -224,7 +224,7 @@ class Loop:
 
 def _require_kept(best: "Advice") -> None:
     """Raise HoldfastError where not even a replica of everything leaves as little of the loss as was asked for."""
-    from holdfast.advise.reason import percent
+    from holdfast.advise.reasons import percent
 
     if best.kept or best.asked_loss is None:
         return

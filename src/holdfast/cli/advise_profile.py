@@ -11,9 +11,9 @@ from holdfast.cli.shared import progress_bar
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from holdfast.model import App
-    from holdfast.model.descriptor import Descriptor
-    from holdfast.model.topology import Topology
+    from holdfast.app import App
+    from holdfast.documents.descriptor import Descriptor
+    from holdfast.documents.topology import Topology
     from holdfast.profile import Measurement
 
 
@@ -32,8 +32,8 @@ def profiled(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]", 
     CPU times differ from one measurement to the next, and plans with them: an advice that goes on, or is verified later, must find
     the plans that it has tried.
     """
-    from holdfast.assess.files import write_whole
-    from holdfast.model.document import write_document
+    from holdfast.documents.document import write_document
+    from holdfast.documents.whole_files import write_whole
 
     named = hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]
     path = out / f"profile-{named}.json"
@@ -48,7 +48,7 @@ def profiled(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]", 
 
 
 def _measured(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]") -> Profile:
-    from holdfast.model.tasks import topology_of
+    from holdfast.app.task_topology import topology_of
     from holdfast.profile import describe, measure
 
     with progress_bar("measuring PEs") as bar:
@@ -62,8 +62,8 @@ def _measured(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]")
 
 def cpu_of(measurement: "Measurement", descriptor: "Descriptor") -> dict[str, float]:
     """The CPU seconds per second of a replica of every source and PE, at average rates."""
-    from holdfast.assess.target import target_name
-    from holdfast.plan.laar import expected_work
+    from holdfast.assess.targets import target_name
+    from holdfast.planning.laar import expected_work
 
     cpu = {source: cost_s * measurement.leaving[source] for source, cost_s in measurement.reading_s.items()}
     for name, described in descriptor.pes.items():
@@ -75,17 +75,17 @@ def cpu_of(measurement: "Measurement", descriptor: "Descriptor") -> dict[str, fl
 
 
 def _plain(profile: Profile) -> dict[str, Any]:
-    from holdfast.model.document import document_text
+    from holdfast.documents.document import document_text
 
     descriptor, topology = (json.loads(document_text(each, json_text=True)) for each in (profile.descriptor, profile.topology))
     return {"descriptor": descriptor, "topology": topology, "cpu": profile.cpu}
 
 
 def _read(path: Path) -> Profile:
-    from holdfast.assess.files import read_json
-    from holdfast.model.descriptor import Descriptor
-    from holdfast.model.document import check_document
-    from holdfast.model.topology import Topology
+    from holdfast.documents.descriptor import Descriptor
+    from holdfast.documents.document import check_document
+    from holdfast.documents.topology import Topology
+    from holdfast.documents.whole_files import read_json
 
     kept = read_json(path)
     descriptor = check_document(kept.get("descriptor"), Descriptor, thing=str(path))

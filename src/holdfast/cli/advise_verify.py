@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from holdfast.advise.advice import Advice
-    from holdfast.advise.verify import Stated, Verified
+    from holdfast.advise.verification import Stated, Verified
+    from holdfast.app import App
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.score import OutputScore
-    from holdfast.model import App
+    from holdfast.assess.output_score import OutputScore
 
 
 def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]", *, trace_s: float) -> "dict[str, Stated]":
@@ -27,7 +27,7 @@ def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment
 
     Of what was not tried, because nothing of it reaches the scored output, there is nothing to state.
     """
-    from holdfast.advise.verify import Stated
+    from holdfast.advise.verification import Stated
 
     held = advice.chosen.candidate.protected
     (again,) = (assessed for folder, (_, assessed) in campaigns.items() if folder != SINGLE)
@@ -53,7 +53,7 @@ def verified_by_kills(
     """Run the beginning of the trace with the plan and with real kills; how that compares with what was stated."""
     from pyspark.sql import functions as F
 
-    from holdfast.advise.verify import progress_of, run_s, verify
+    from holdfast.advise.verification import progress_of, run_s, verify
 
     def scored(rows: "pa.Table") -> float:
         (found,) = spark.createDataFrame(rows).agg(F.expr(score.expression)).collect()[0]
@@ -81,7 +81,7 @@ def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int
     """The first seconds of a trace, as long as so many kills need, as a run takes it. Raises HoldfastError for a shorter trace."""
     from pyspark.sql import functions as F
 
-    from holdfast.advise.verify import seconds_for
+    from holdfast.advise.verification import seconds_for
 
     shutil.rmtree(folder.parent, ignore_errors=True)
     begins, ends = span_of(frames)

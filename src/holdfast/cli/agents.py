@@ -51,7 +51,7 @@ def agents(
       holdfast agents 3 --watch
       holdfast agents 3 --task rack_cpu/0 --set deadline_s=2 --set algorithms=stride,last-outcome
     """
-    from holdfast.manage.client import find_client
+    from holdfast.protocol.client import find_client
 
     orders = read_orders(settings)
     with find_client(orchestrator, token_file, certificate=certificate) as client:

@@ -152,8 +152,8 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
     if options["explain"]:
         _explain(request, as_json=as_json)
         return
+    from holdfast.assess.campaign_context import Setting, analysed
     from holdfast.assess.progress import Steps
-    from holdfast.assess.setting import Setting, analysed
 
     trace, out, rates = options["trace"], options["out"], request.rates
     with spark_session(options["master"], options["memory"], name="holdfast assess") as spark, shown() as progress:
@@ -189,8 +189,8 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
 
 def _explain(request: "Request", *, as_json: bool) -> None:
     """Show every injected graph, and why these operators."""
-    from holdfast.assess.inject import explained, injected_nodes
-    from holdfast.model.fault import fault_of
+    from holdfast.assess.injection import explained, injected_nodes
+    from holdfast.documents.fault import fault_of
 
     graph = request.graph
     faults = {

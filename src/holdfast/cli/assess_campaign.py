@@ -23,16 +23,16 @@ from holdfast.errors import HoldfastError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from holdfast.app import App, Graph
     from holdfast.assess.campaign import Campaign
+    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_fit import Rates
+    from holdfast.assess.campaign_folder import Results
     from holdfast.assess.case import Case, Tempo
-    from holdfast.assess.fit import Rates
+    from holdfast.assess.output_score import OutputScore
     from holdfast.assess.progress import Progress
-    from holdfast.assess.results import Results
-    from holdfast.assess.score import OutputScore
-    from holdfast.assess.setting import Setting
-    from holdfast.assess.target import Choice, Target
-    from holdfast.model import App, Graph
-    from holdfast.model.fault import Side
+    from holdfast.assess.targets import Choice, Target
+    from holdfast.documents.fault import Side
 
 
 def fault_named(text: str, *, side: "Side" = "input") -> dict[str, Any]:
@@ -41,7 +41,7 @@ def fault_named(text: str, *, side: "Side" = "input") -> dict[str, Any]:
     >>> fault_named("divergence,size=0.2", side="output")
     {'kind': 'divergence', 'size': 0.2, 'side': 'output'}
     """
-    from holdfast.model.fault import KINDS, StreamFault
+    from holdfast.documents.fault import KINDS, StreamFault
 
     kind, *figures = (word.strip() for word in text.split(","))
     if kind not in KINDS:
@@ -76,7 +76,7 @@ def cases_of(
 
 def scores_of(app: "App", texts: Sequence[str], sink: str | None = None) -> "list[OutputScore]":
     """The scores of a sink to go by: those asked for, ready-made ones by their name, or the application's own."""
-    from holdfast.assess.score import READY_MADE, own_scores, ready_made, score_of
+    from holdfast.assess.output_score import READY_MADE, own_scores, ready_made, score_of
 
     if sink is not None and sink not in {node.name for node in app.graph().sinks}:
         known = ", ".join(node.name for node in app.graph().sinks)
@@ -92,8 +92,8 @@ def profiled_rates(path: Path, graph: "Graph") -> "dict[frozenset[str], Tempo]":
     stands for.
     """
     from holdfast.assess.case import Tempo
-    from holdfast.model.descriptor import Descriptor
-    from holdfast.model.document import read_document
+    from holdfast.documents.descriptor import Descriptor
+    from holdfast.documents.document import read_document
 
     descriptor = read_document(path, Descriptor)
     rates: dict[frozenset[str], Tempo] = {}
@@ -120,7 +120,7 @@ def trace_rows(
     spark: "SparkSession", graph: "Graph", trace: str, *, columns: dict[str, dict[str, str]] | None
 ) -> "Iterator[dict[str, DataFrame]]":
     """The rows of a trace, parsed once. On a cluster Spark holds them: a copy on this machine's disk is not where workers are."""
-    from holdfast.execute.trace import open_trace
+    from holdfast.engine.trace_reader import open_trace
 
     if (spark.sparkContext.master or "").startswith("local"):
         with opened_trace(spark, graph, trace, columns=columns) as frames:
@@ -147,7 +147,7 @@ def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> 
 
 def named_subject(app: "App", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
     """As much of a subject as is known before the trace is read."""
-    from holdfast.model.own_files import application_hash
+    from holdfast.app.source_files import application_hash
 
     return {
         "application": app.name,
@@ -188,7 +188,7 @@ def campaign_of(
 ) -> "Campaign":
     """The campaign that the options of `holdfast assess` ask for; what they leave open follows from the trace."""
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.score import own_affected
+    from holdfast.assess.output_score import own_affected
 
     figures = figures_of(options)
     outages_s = tuple(options["outages"]) or fitting_outages(setting)
@@ -229,9 +229,9 @@ def carry_out(
 
     How far it is goes to `progress`, or is shown where none is given.
     """
-    from holdfast.assess.fit import require_places
-    from holdfast.assess.law import require_law
-    from holdfast.assess.results import Results
+    from holdfast.assess.campaign_fit import require_places
+    from holdfast.assess.campaign_folder import Results
+    from holdfast.assess.law_check import require_law
     from holdfast.assess.runner import Runner
 
     require_places(setting, campaign, rates or {})
@@ -260,7 +260,7 @@ def carry_out(
 def write_reports(results: "Results", choices: "Sequence[Choice]") -> dict[str, Any]:
     """Write report.json, report.csv and report.html beside the results."""
     from holdfast.assess.assessment import assess as assessed
-    from holdfast.assess.files import write_whole
+    from holdfast.documents.whole_files import write_whole
     from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page
 
     campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}

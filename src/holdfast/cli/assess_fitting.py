@@ -8,10 +8,10 @@ from holdfast.cli.shared import say
 from holdfast.errors import ProblemsError
 
 if TYPE_CHECKING:
+    from holdfast.app import Graph
+    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_fit import Rates
     from holdfast.assess.case import Case, Pace, Places
-    from holdfast.assess.fit import Rates
-    from holdfast.assess.setting import Setting
-    from holdfast.model import Graph
 
 SECTION = 5000
 """Keys of a section (DEBS'11, section 6.3)."""
@@ -42,7 +42,7 @@ def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "l
 
 def with_fractions(setting: "Setting", cases: "Sequence[Case]") -> "list[Case]":
     """The cases in whose streams values can diverge; all of them where none can, which the campaign refuses."""
-    from holdfast.assess.fit import has_fractions
+    from holdfast.assess.campaign_fit import has_fractions
 
     insensitive = [case.name for case in cases if not has_fractions(setting, case)]
     if not insensitive or len(insensitive) == len(cases):
@@ -61,7 +61,7 @@ def longest_loss(
     rates: "Rates",
 ) -> int:
     """How many tuples the longest outage takes from a case."""
-    from holdfast.assess.fit import tempo_of
+    from holdfast.assess.campaign_fit import tempo_of
 
     tempo = tempo_of(setting, places, case, rates)
     return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)

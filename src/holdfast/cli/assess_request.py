@@ -19,11 +19,11 @@ from holdfast.cli.shared import read_columns
 from holdfast.errors import HoldfastError, ProblemsError
 
 if TYPE_CHECKING:
+    from holdfast.app import App, Graph
+    from holdfast.assess.campaign_fit import Rates
     from holdfast.assess.case import Case
-    from holdfast.assess.fit import Rates
-    from holdfast.assess.score import OutputScore
-    from holdfast.assess.target import Choice, Target
-    from holdfast.model import App, Graph
+    from holdfast.assess.output_score import OutputScore
+    from holdfast.assess.targets import Choice, Target
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Request:
 
 def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
     """The request that the options make; HoldfastError with all that is wrong with it, as far as no Spark is needed to see it."""
-    from holdfast.model.load import load_app
+    from holdfast.app.load import load_app
 
     app = load_app(app_file)
     graph = app.graph()
@@ -97,8 +97,8 @@ def _cases(
     graph: "Graph", options: Mapping[str, Any], fault: Mapping[str, Any] | None
 ) -> "tuple[tuple[Choice, ...], tuple[Case, ...]]":
     """Why each operator is a target or not, and the cases that were asked for or chosen."""
-    from holdfast.assess.group import fused_targets
-    from holdfast.assess.target import choose_targets, group_targets
+    from holdfast.assess.fused_targets import fused_targets
+    from holdfast.assess.targets import choose_targets, group_targets
 
     texts = (*options["targets"], *options["protected"])
     named: list[Target] = group_targets(graph, [[name.strip() for name in text.split(",")] for text in texts])
@@ -138,7 +138,7 @@ def _require_leading(graph: "Graph", cases: "Sequence[Case]", sink: str) -> None
 def _require_trace(graph: "Graph", options: Mapping[str, Any]) -> None:
     """Raise HoldfastError for a trace that is not there, or that ends before an offset and says so by itself."""
     from holdfast.assess.case import past_the_end
-    from holdfast.execute.trace import known_rows, require_there
+    from holdfast.engine.trace_reader import known_rows, require_there
 
     if options["trace"] is None:
         raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
@@ -151,7 +151,7 @@ def _require_trace(graph: "Graph", options: Mapping[str, Any]) -> None:
 
 def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]) -> None:
     """Raise HoldfastError unless the results folder can take this campaign, as far as it is known without its trace."""
-    from holdfast.assess.results import require_room, require_same_so_far
+    from holdfast.assess.campaign_folder import require_room, require_same_so_far
 
     require_room(options["out"])
     if request.cases and request.scores and request.fault and options["trace"] is not None:
@@ -160,7 +160,7 @@ def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]
 
 def _known(request: Request, app_file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """As much of the campaign's document as does not depend on what is in the trace."""
-    from holdfast.assess.score import own_affected
+    from holdfast.assess.output_score import own_affected
 
     sink = request.scores[0].sink
     subject = named_subject(request.app, app_file, options["trace"], request.mapping)

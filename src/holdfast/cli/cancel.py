@@ -24,7 +24,7 @@ def cancel(
     Example:
       holdfast cancel 7 --wait 30
     """
-    from holdfast.manage.client import NotReached, find_client
+    from holdfast.protocol.client import NotReached, find_client
 
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         client.cancel(number)

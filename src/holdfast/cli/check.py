@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from holdfast.app import Graph
+from holdfast.app.load import load_app
 from holdfast.cli.shared import (
     application_argument,
     columns_option,
@@ -21,13 +23,11 @@ from holdfast.cli.shared import (
     spark_session,
 )
 from holdfast.errors import HoldfastError, OperatorError, ProblemsError, TraceError
-from holdfast.model import Graph
-from holdfast.model.load import load_app
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.execute.sample import Sample
+    from holdfast.engine.trace_sample import Sample
 
 
 @click.command()
@@ -64,14 +64,14 @@ def check(
     app = load_app(application)
     graph = app.graph()
     mapping = read_columns(columns, [source.name for source in graph.sources])
-    from holdfast.execute.analysis import check_score, examine
+    from holdfast.engine.analysis import check_score, examine
 
     tried = ""
     with spark_session(master, memory, name=app.name) as spark:
         schemas, problems = examine(graph, spark)
         problems += [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
         if trace and all(source.name in schemas for source in graph.sources):
-            from holdfast.execute.sample import take_sample
+            from holdfast.engine.trace_sample import take_sample
 
             try:
                 with opened_trace(spark, graph, trace, columns=mapping) as sources:
@@ -101,8 +101,8 @@ def check(
 
 def _try_law(spark: "SparkSession", graph: Graph, sample: "Sample", *, epochs: int, rng: random.Random) -> tuple[list[str], str]:
     """What breaks the first law on a sample that is cut at random, and what was tried in words."""
-    from holdfast.execute.cut import ByBounds, spans_of, with_epochs
-    from holdfast.execute.law import broken_operators
+    from holdfast.engine.epochs import ByBounds, spans_of, with_epochs
+    from holdfast.engine.first_law import broken_operators
 
     ends = range(sample.first, sample.last)
     cut = with_epochs(sample.sources, ByBounds(tuple(sorted(rng.sample(ends, min(epochs - 1, len(ends)))))))

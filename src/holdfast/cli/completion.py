@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.manage.client import Client
+    from holdfast.protocol.client import Client
 
 SOON_S = 2.0
 
@@ -31,7 +31,7 @@ def node_names(context: click.Context, parameter: click.Parameter, incomplete: s
 
 
 def _ask(context: click.Context, question: "Callable[[Client], list[dict[str, Any]]]") -> list[dict[str, Any]]:
-    from holdfast.manage.client import find_client
+    from holdfast.protocol.client import find_client
 
     given = context.params
     try:

@@ -2,23 +2,23 @@
 
 import json
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.advise.budget import ranked
+from holdfast.app.examples import example_path
+from holdfast.app.load import load_app
 from holdfast.cli.advise_loop import Loop
 from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
 from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.run import run, run_in, tell_verdicts
 from holdfast.cli.shared import json_option, print_json, say, spark_session
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.model.load import load_app
 
 if TYPE_CHECKING:
-    from holdfast.plan.ppa import PlanDocument
+    from holdfast.planning.ppa import PlanDocument
 
 APPLICATION = "bargain_discovery.py"
 KILLED = "n2"
@@ -56,7 +56,7 @@ def demo(seconds: int, budget: int, seed: int, work: Path | None, as_json: bool)
 
 def _check(seconds: int, budget: int) -> None:
     """Raise HoldfastError for what cannot be shown, before anything takes time."""
-    graph = load_app(example()).graph()
+    graph = load_app(example_path(APPLICATION)).graph()
     most = len(graph.sources) + len(graph.operators)
     problems = []
     if seconds < LEAST_S:
@@ -68,7 +68,7 @@ def _check(seconds: int, budget: int) -> None:
 
 
 def _folder(work: Path | None) -> Path | None:
-    from holdfast.run.experiment import new_folder
+    from holdfast.trial.job_run import new_folder
 
     return None if work is None else new_folder(work)
 
@@ -91,7 +91,7 @@ def _run(folder: Path, *, seconds: int, budget: int, seed: int) -> tuple[dict[st
     faults.write_text(json.dumps({"faults": [{"at_s": seconds / 2, "kind": "crash", "what": "node", "target": [KILLED]}]}))
     say(f"3. running on three nodes; {KILLED} will be killed (SIGKILL) after {seconds / 2:.0f} s; nobody is told")
     options = ["--trace", market, "--plan", plan_path, "--faults", faults, "--checkpoint-epochs", 5, "--tentative-after", 1]
-    arguments = run.make_context("run", [str(example()), *map(str, options)]).params
+    arguments = run.make_context("run", [str(example_path(APPLICATION)), *map(str, options)]).params
     return run_in(folder / "run", **{name: value for name, value in arguments.items() if name != "work"}), plan
 
 
@@ -106,10 +106,10 @@ def check_ended_well(document: dict[str, Any]) -> None:
 def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], dict[str, str]]:
     """What each source and operator of the example costs when it fails alone, and why, by fault injection on a recorded trace."""
     from holdfast.advise.advice import reasons
-    from holdfast.assess.setting import Setting
-    from holdfast.model.tasks import topology_of
+    from holdfast.app.task_topology import topology_of
+    from holdfast.assess.campaign_context import Setting
 
-    app = load_app(example())
+    app = load_app(example_path(APPLICATION))
     graph = app.graph()
     options = {"repetitions": 1, "outage_s": 4.0, "failover_s": None, "seed": seed}
     with (
@@ -117,7 +117,7 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
         trace_rows(spark, graph, str(past), columns=None) as frames,
     ):
         setting = Setting(spark, app, frames, scores=scores_of(app, ()), jitter=8, section=SECTION)
-        subject = subject_of(setting, example(), str(past), None)
+        subject = subject_of(setting, example_path(APPLICATION), str(past), None)
         loop = Loop(setting, subject, topology_of(graph, name=app.name), options, out)
         _, assessment, single = loop.singles()
     return {name: loss.mean for name, loss in single.items()}, reasons(assessment, loop.choices)
@@ -125,13 +125,13 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
 
 def _planned(path: Path, budget: int, *, single: dict[str, float], because: dict[str, str]) -> "PlanDocument":
     """A plan for the example: a replica for what costs most when it fails."""
-    from holdfast.advise.reason import decided
-    from holdfast.model.document import write_document
-    from holdfast.plan.ppa.document import PlanDocument, Replica
+    from holdfast.advise.reasons import decided
+    from holdfast.documents.document import write_document
+    from holdfast.planning.ppa.plan_document import PlanDocument, Replica
 
     costliest = ranked(single, single)[:budget]
     document = PlanDocument(
-        topology=load_app(example()).name,
+        topology=load_app(example_path(APPLICATION)).name,
         planner="demo",
         objective="measured",
         budget=budget,
@@ -166,9 +166,3 @@ Next:  {again}
        holdfast init my-app       an application to start from
        holdfast advise --help     which of its operators deserve a replica, by injecting faults
        holdfast run --help        your own application, your own faults""")
-
-
-def example(name: str = APPLICATION) -> Path:
-    """An example application, from the checkout this runs in or from the installed package."""
-    here = Path(__file__).parents[3] / "examples" / name
-    return here if here.is_file() else Path(str(files("holdfast") / "examples" / name))

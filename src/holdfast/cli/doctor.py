@@ -48,7 +48,7 @@ def doctor(as_json: bool) -> None:
 
 def examine() -> Iterator[Finding]:
     """Look at the machine; starts nothing."""
-    from holdfast.execute.session import JAVA, java_version
+    from holdfast.engine.session import JAVA, java_version
 
     python = sys.version_info
     yield Finding("Python", platform.python_version(), True, python >= (3, 11), "install Python 3.11 or newer")

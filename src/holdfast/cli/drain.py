@@ -33,8 +33,8 @@ def drain(
       holdfast drain n3 --wait 60
       holdfast drain n3 --undo
     """
-    from holdfast.manage.client import NotReached, counted, find_client
-    from holdfast.model.job import NAME
+    from holdfast.documents.job import NAME
+    from holdfast.protocol.client import NotReached, counted, find_client
 
     if undo and wait_s is not None:
         raise HoldfastError("--wait waits for the node to be empty; leave it out with --undo")

@@ -9,8 +9,8 @@ from random import Random
 import click
 
 from holdfast.cli.shared import json_option, print_json
+from holdfast.documents.job import NAME
 from holdfast.errors import HoldfastError
-from holdfast.model.job import NAME
 
 SENSORS, SECONDS = 8, 60
 

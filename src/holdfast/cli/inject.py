@@ -17,9 +17,9 @@ from holdfast.cli.shared import end_in_order, json_option, print_json, progress_
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.manage.injection import InjectionTest
-    from holdfast.manage.trial import Verdict
-    from holdfast.run.beside import Beside
+    from holdfast.control.faults.injection_tests import InjectionTest
+    from holdfast.trial.bystander_app import Beside
+    from holdfast.trial.injection.injection_trial import Verdict
 
 TEST_S, ROUND_S = 6, 240
 """Seconds that a test takes, more or less, and that an application runs beside the tests before it is started anew."""
@@ -76,8 +76,8 @@ def inject(
       holdfast inject --list --machine finite > tests.yaml
       holdfast inject tests.yaml --json
     """
-    from holdfast.manage.injection import InjectionTests
-    from holdfast.model.document import document_text
+    from holdfast.control.faults.injection_tests import InjectionTests
+    from holdfast.documents.document import document_text
 
     tests, passed_over = _tests(documents, machines, faults, all_faults, moments, states, transitions)
     if sample is not None and sample < len(tests):
@@ -113,12 +113,12 @@ def _tests(
     transitions: tuple[str, ...],
 ) -> tuple[list["InjectionTest"], list[str]]:
     """The tests to run, and what is passed over because no script leads there."""
-    from holdfast.manage import fault_library
-    from holdfast.manage.injection import generate, read_tests
-    from holdfast.manage.machine import shipped_machines
-    from holdfast.manage.plugins import shipped_actions
-    from holdfast.manage.scripts import NoScript, script_for
-    from holdfast.manage.trial import NODES
+    from holdfast.control.faults import fault_library
+    from holdfast.control.faults.injection_tests import generate, read_tests
+    from holdfast.control.jobs.machine_document import shipped_machines
+    from holdfast.control.plugins import shipped_actions
+    from holdfast.trial.injection.injection_trial import NODES
+    from holdfast.trial.injection.transition_scenarios import NoScript, script_for
 
     known = shipped_machines(shipped_actions())
     library = fault_library.all_faults()
@@ -166,7 +166,7 @@ def _refuse_unknown(kind: str, asked: Collection[str], there: Collection[str], *
 
 
 def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "Beside | None"]:
-    from holdfast.manage.campaign import Campaign
+    from holdfast.trial.injection.campaign import Campaign
 
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-inject-") as scratch, progress_bar("injecting") as bar:
@@ -186,15 +186,16 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
 
 def _beside(folder: Path, tests: int) -> "Beside":
     """Bargain Discovery with a trace that is run through once or, where the tests take longer, again and again."""
-    from holdfast.cli.demo import example
-    from holdfast.run.beside import SPEED, Beside
+    from holdfast.app.examples import example_path
+    from holdfast.cli.demo import APPLICATION
     from holdfast.trace import write_market
+    from holdfast.trial.bystander_app import SPEED, Beside
 
     folder.mkdir(parents=True, exist_ok=True)
     trace, seconds = folder / "beside.parquet", min(ROUND_S, 60 + TEST_S * tests)
     write_market(trace, events=int(100 * SPEED * seconds), seed=1, tickers=50, rate=100.0, peak=200.0)
     say(f"Bargain Discovery runs on two Spark nodes meanwhile, in rounds of {seconds} s")
-    return Beside(example(), trace)
+    return Beside(example_path(APPLICATION), trace)
 
 
 def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:

@@ -25,7 +25,7 @@ def job(
       holdfast job 7
       holdfast job 7 --watch
     """
-    from holdfast.manage.client import find_client
+    from holdfast.protocol.client import find_client
 
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         newest = client.newest_event() if watch else 0

@@ -39,7 +39,7 @@ def jobs(
       holdfast jobs --all --limit 20 --json
       holdfast jobs --watch
     """
-    from holdfast.manage.client import find_client
+    from holdfast.protocol.client import find_client
 
     wanted = state or (None if everything else "living")
     with find_client(orchestrator, token_file, certificate=certificate) as client:

@@ -63,9 +63,9 @@ def node(
       holdfast node --orchestrator http://127.0.0.1:8470 --token-file orchestrator/node.token --name n1 --label rack=r1
       holdfast node --orchestrator orchestrator --name n2 --host light --metrics-port 9470
     """
-    from holdfast.manage.controller import Node
-    from holdfast.manage.node import serve_node
-    from holdfast.model.job import NAME
+    from holdfast.documents.job import NAME
+    from holdfast.node.controller import Node
+    from holdfast.node.process import serve_node
 
     name = name or socket.gethostname()
     if not NAME.fullmatch(name):

@@ -26,7 +26,7 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
       holdfast nodes
       holdfast nodes --orchestrator http://127.0.0.1:8470 --token-file orchestrator/user.token --watch
     """
-    from holdfast.manage.client import OrchestratorAway, find_client
+    from holdfast.protocol.client import OrchestratorAway, find_client
 
     if watch and as_json:
         raise HoldfastError("--json prints one document; leave out --watch, or ask again and again")

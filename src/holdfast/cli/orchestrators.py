@@ -14,7 +14,7 @@ from holdfast.cli.shared import say
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from holdfast.manage.client import Client
+    from holdfast.protocol.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -76,7 +76,7 @@ def event_line(event: dict[str, Any]) -> str:
 def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Callable[[], bool], after: int) -> None:
     """Show the events after a number as they come, until `over` and with all that led to it. An orchestrator that goes away is
     waited for."""
-    from holdfast.manage.client import OrchestratorAway
+    from holdfast.protocol.client import OrchestratorAway
 
     number, away = after, False
     while True:

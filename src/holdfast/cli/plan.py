@@ -12,11 +12,11 @@ from holdfast.cli.plan_generate import generate
 from holdfast.cli.plan_output import FILE, check_output
 from holdfast.cli.plan_questions import fidelity, list_trees, lookup
 from holdfast.cli.plan_topology import plan_topology
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.topology import Topology
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.descriptor import Descriptor
-from holdfast.model.topology import Topology
-from holdfast.plan.laar.failure import failure_model
-from holdfast.plan.reading import DESCRIPTOR, PLAN, STRATEGY, TOPOLOGY, kind_of, read_kind
+from holdfast.planning.document_kinds import DESCRIPTOR, PLAN, STRATEGY, TOPOLOGY, kind_of, read_kind
+from holdfast.planning.laar.failure_models import failure_model
 
 QUESTIONS = {command.name or "": command for command in (fidelity, generate, lookup, list_trees)}
 TOPOLOGIES_ONLY = ("budget", "objective", "criticality", "current", "move_worth")

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from holdfast.cli.plan_output import unwritable, write_output, write_page
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.document import document_text
 from holdfast.errors import HoldfastError
-from holdfast.model.descriptor import Descriptor
-from holdfast.model.document import document_text
-from holdfast.plan.laar import (
+from holdfast.planning.laar import (
     BASELINES,
     SOLVERS,
     Account,
@@ -28,9 +28,9 @@ from holdfast.plan.laar import (
     plan_strategy,
     violations,
 )
-from holdfast.plan.laar.instance import Active
-from holdfast.plan.laar.strategy import Money
-from holdfast.plan.ppa.plot import save
+from holdfast.planning.laar.instance import Active
+from holdfast.planning.laar.strategy import Money
+from holdfast.planning.ppa.budget_plot import save
 
 COMPARED = (*SOLVERS, *(name.lower() for name in BASELINES))
 SAME_AS = {"exact": "milp"}

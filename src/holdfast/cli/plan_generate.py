@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output
 from holdfast.cli.shared import json_option, print_json
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.plan.laar import generator as laar
-from holdfast.plan.ppa import generator as ppa
+from holdfast.planning.laar import generator as laar
+from holdfast.planning.ppa import generator as ppa
 
 
 @click.command("generate")

@@ -10,9 +10,9 @@ from typing import Any
 import click
 from pydantic import BaseModel
 
+from holdfast.documents.document import write_document
 from holdfast.errors import HoldfastError
-from holdfast.model.document import write_document
-from holdfast.plan.ppa.plot import check_path
+from holdfast.planning.ppa.budget_plot import check_path
 
 DOCUMENTS = (".json", ".yaml", ".yml")
 
@@ -79,7 +79,7 @@ def page_beside(out: Path) -> Path:
 
 def write_page(out: Path, text: str) -> Path:
     """Write a document's page beside it; the page's path."""
-    from holdfast.assess.files import write_whole
+    from holdfast.documents.whole_files import write_whole
 
     write_whole(page_beside(out), text)
     return page_beside(out)

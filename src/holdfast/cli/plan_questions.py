@@ -11,11 +11,11 @@ import numpy as np
 
 from holdfast.cli.plan_output import FILE
 from holdfast.cli.shared import json_option, print_json
+from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
-from holdfast.model.topology import Topology
-from holdfast.plan.laar.strategy import read_strategy
-from holdfast.plan.ppa import Measure, count_trees, internal_completeness, output_fidelity, read_plan, trees
-from holdfast.plan.reading import TOPOLOGY, read_kind
+from holdfast.planning.document_kinds import TOPOLOGY, read_kind
+from holdfast.planning.laar.strategy import read_strategy
+from holdfast.planning.ppa import Measure, count_trees, internal_completeness, output_fidelity, read_plan, trees
 
 
 @click.command("fidelity")

@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from holdfast.cli.plan_output import unwritable, write_output, write_page
+from holdfast.documents.document import document_text
+from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
-from holdfast.model.document import document_text
-from holdfast.model.topology import Topology
-from holdfast.plan.ppa import (
+from holdfast.planning.ppa import (
     PLANNERS,
     Measure,
     internal_completeness,
@@ -20,12 +20,12 @@ from holdfast.plan.ppa import (
     planner_names,
     planner_of,
 )
-from holdfast.plan.ppa.adapt import Adaptation, adapt
-from holdfast.plan.ppa.document import PlanDocument, plan_document, read_plan
-from holdfast.plan.ppa.explain import OBJECTIVES, next_unit, reasons
-from holdfast.plan.ppa.impact import read_impact
-from holdfast.plan.ppa.planner import Plan, Planner, check_budget
-from holdfast.plan.ppa.plot import curves, draw
+from holdfast.planning.ppa.adaptation import Adaptation, adapt
+from holdfast.planning.ppa.budget_plot import curves, draw
+from holdfast.planning.ppa.criticality_document import read_impact
+from holdfast.planning.ppa.explanation import OBJECTIVES, next_unit, reasons
+from holdfast.planning.ppa.plan_document import PlanDocument, plan_document, read_plan
+from holdfast.planning.ppa.planner import Plan, Planner, check_budget
 
 
 def plan_topology(
@@ -74,7 +74,7 @@ def plan_topology(
 
 
 def _page(best: PlanDocument, measure: Measure, documents: list[PlanDocument]) -> str:
-    from holdfast.plan.ppa.worth import worth_of_budgets
+    from holdfast.planning.ppa.budget_curve import worth_of_budgets
     from holdfast.report.plan import plan_page
 
     return plan_page(best, measure, worth=worth_of_budgets(measure, planned=best.budget), others=documents)

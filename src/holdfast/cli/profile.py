@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.app.load import load_app
 from holdfast.cli.shared import (
     application_argument,
     columns_option,
@@ -17,7 +18,6 @@ from holdfast.cli.shared import (
     spark_session,
 )
 from holdfast.errors import HoldfastError
-from holdfast.model.load import load_app
 
 
 @click.command()
@@ -69,8 +69,8 @@ def profile(
     app = load_app(application)
     graph = app.graph()
     mapping = read_columns(columns, [source.name for source in graph.sources])
-    from holdfast.model.document import document_text, write_document
-    from holdfast.model.tasks import topology_of
+    from holdfast.app.task_topology import topology_of
+    from holdfast.documents.document import document_text, write_document
     from holdfast.profile import describe, measure
 
     with (

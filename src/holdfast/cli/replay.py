@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.app.load import load_app
 from holdfast.cli.shared import (
     application_argument,
     columns_option,
@@ -19,7 +20,6 @@ from holdfast.cli.shared import (
     written_whole,
 )
 from holdfast.errors import HoldfastError
-from holdfast.model.load import load_app
 
 
 @click.command()
@@ -67,10 +67,10 @@ def replay(
     if epoch_s is not None and epoch_rows is not None:
         raise HoldfastError("--by-epoch and --epoch-rows both say how to cut epochs; give one of them")
     mapping = read_columns(columns, [source.name for source in graph.sources])
-    from holdfast.execute.cut import ByCount, ByTime, Cut
+    from holdfast.engine.epochs import ByCount, ByTime, Cut
 
     cut: Cut = ByCount(epoch_rows) if epoch_rows is not None else ByTime(app.epoch_s if epoch_s is None else epoch_s)
-    from holdfast.execute.replay import replay_by_epoch, replay_whole
+    from holdfast.engine.replay import replay_by_epoch, replay_whole
 
     with (
         written_whole(out, force=force) as place,

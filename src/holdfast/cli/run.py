@@ -25,10 +25,10 @@ from holdfast.cli.ui import page_address
 from holdfast.errors import HoldfastError, ProblemsError
 
 if TYPE_CHECKING:
-    from holdfast.execute.compare import Difference
-    from holdfast.model.job import Job
-    from holdfast.run.checkers import Verdict
-    from holdfast.run.experiment import Ran
+    from holdfast.documents.job import Job
+    from holdfast.engine.row_comparison import Difference
+    from holdfast.trial.checkers import Verdict
+    from holdfast.trial.job_run import Ran
 
 
 @click.command()
@@ -108,13 +108,13 @@ def run(application: str, **options: Any) -> None:
 
 def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     """Run in a folder and return what there is to say, as plain values."""
-    from holdfast.model.document import read_document
-    from holdfast.model.schedule import Schedule
-    from holdfast.run.chaos import faults_for
-    from holdfast.run.cluster import LocalCluster
-    from holdfast.run.experiment import new_folder, require_fed, require_new, require_nodes, require_writable, run_job
-    from holdfast.run.layout import layout_of
-    from holdfast.run.view import View
+    from holdfast.documents.document import read_document
+    from holdfast.documents.fault_schedule import Schedule
+    from holdfast.job_layout import layout_of
+    from holdfast.trial.fault_injector import faults_for
+    from holdfast.trial.job_run import new_folder, require_fed, require_new, require_nodes, require_writable, run_job
+    from holdfast.trial.local_cluster import LocalCluster
+    from holdfast.trial.run_view import View
 
     end_in_order()
     memory_bytes(options["memory"])
@@ -153,7 +153,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
 
 def _reported(work: Path, document: dict[str, Any], ran: "Ran") -> Path:
     """Write the run's page into its folder; its path."""
-    from holdfast.assess.files import write_whole
+    from holdfast.documents.whole_files import write_whole
     from holdfast.report.run import run_page
 
     path = work / "run.html"
@@ -162,8 +162,8 @@ def _reported(work: Path, document: dict[str, Any], ran: "Ran") -> Path:
 
 
 def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
-    from holdfast.model.document import check_document
-    from holdfast.model.job import Job
+    from holdfast.documents.document import check_document
+    from holdfast.documents.job import Job
 
     _check_protection(options)
     replicas = {}
@@ -213,7 +213,7 @@ def _check_protection(options: dict[str, Any]) -> None:
 
 def _adapting(plan: str | None, every_s: float) -> dict[str, Any]:
     """The plan's own budget and objective, looked at every so many seconds; its layout refuses one that rates cannot follow."""
-    from holdfast.plan.ppa import read_plan
+    from holdfast.planning.ppa import read_plan
 
     if plan is None:
         raise HoldfastError("--adapt: wanted a --plan to begin with, got none; make one with holdfast plan")
@@ -226,10 +226,10 @@ def _absolute(path: str) -> str:
 
 
 def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
-    from holdfast.plan.laar.strategy import read_strategy
-    from holdfast.run.activation import EXCEEDED
-    from holdfast.run.checkers import check_run, output_gap_s, recoveries, rows_left
-    from holdfast.run.completeness import completeness_kept, internal_completeness
+    from holdfast.control.observers.activation import EXCEEDED
+    from holdfast.planning.laar.strategy import read_strategy
+    from holdfast.trial.checkers import check_run, output_gap_s, recoveries, rows_left
+    from holdfast.trial.completeness import completeness_kept, internal_completeness
 
     sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
     verdicts: list[Verdict] = []
@@ -264,8 +264,8 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
 
 def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
     """The second law, checked against the whole trace run as one plan; unknown where that cannot be run."""
-    from holdfast.run.checkers import uncorrected
-    from holdfast.run.proof import not_compared, second_law
+    from holdfast.trial.checkers import uncorrected
+    from holdfast.trial.second_law import not_compared, second_law
 
     say("comparing the output with the whole trace run as one plan ...")
     try:
@@ -278,10 +278,10 @@ def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
 
 def _compared(job: "Job", ran: "Ran") -> "dict[str, Difference | None]":
     """For each sink the first row in which its output and the whole trace run as one plan differ."""
-    from holdfast.execute.session import open_session
+    from holdfast.app.load import load_app
+    from holdfast.engine.session import open_session
     from holdfast.log import Store
-    from holdfast.model.load import load_app
-    from holdfast.run.proof import differences
+    from holdfast.trial.second_law import differences
 
     assert job.application and job.feed.trace and job.out and ran.timeline
     app = load_app(job.application)
@@ -296,7 +296,7 @@ def _compared(job: "Job", ran: "Ran") -> "dict[str, Difference | None]":
 
 
 def _tell(document: dict[str, Any]) -> None:
-    from holdfast.run.completeness import Completeness
+    from holdfast.trial.completeness import Completeness
 
     click.echo(f"{document['state']} after {document['seconds']:.0f} s" + (f": {document['reason']}" if document["reason"] else ""))
     if document["epochs"] or document["latency_s"]:

@@ -71,7 +71,7 @@ def serve(
       holdfast serve --work cluster
       holdfast serve --work cluster --port 0 --database postgresql://me@db/holdfast
     """
-    from holdfast.manage.listening import Listening, bind
+    from holdfast.control.api.listening import Listening, bind
 
     named = _plugins(plugins)
     listening = Listening(host, port, certificate, key)
@@ -81,9 +81,9 @@ def serve(
     def run() -> None:
         import asyncio
 
-        from holdfast.manage.places import Bounds
-        from holdfast.manage.serving import serve
-        from holdfast.manage.settings import Settings
+        from holdfast.control.jobs.job_paths import Bounds
+        from holdfast.control.server import serve
+        from holdfast.control.settings import Settings
 
         settings = Settings(
             work=work,
@@ -104,7 +104,7 @@ def serve(
     if not revive:
         run()
         return
-    from holdfast.manage.revival import preload, preload_rest, revived
+    from holdfast.control.revival import preload, preload_rest, revived
 
     preload(named)
     sys.exit(revived(run, say=say, meanwhile=preload_rest))

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from holdfast.documents.column_mapping import read_columns as read_columns
 from holdfast.errors import HoldfastError
-from holdfast.model.columns import read_columns as read_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from holdfast.model import Graph
+    from holdfast.app import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
 DAY_S = 86_400.0
@@ -104,7 +104,7 @@ def this_call(*, without: Collection[str] = ("as_json", "out")) -> str:
 @contextmanager
 def spark_session(master: str, memory: str, *, name: str) -> Iterator["SparkSession"]:
     """A session that is stopped when the command ends, however it ends."""
-    from holdfast.execute.session import open_session
+    from holdfast.engine.session import open_session
 
     say(f"starting Spark on {master} ...")
     with interrupts_untold():
@@ -135,7 +135,7 @@ def opened_trace(
     spark: "SparkSession", graph: "Graph", trace: str, *, columns: dict[str, dict[str, str]] | None
 ) -> Iterator["dict[str, DataFrame]"]:
     """The rows of a trace; a copy made to read them faster is gone when the command ends."""
-    from holdfast.execute.trace import open_trace
+    from holdfast.engine.trace_reader import open_trace
 
     with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
         yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))

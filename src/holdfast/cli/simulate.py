@@ -12,7 +12,7 @@ from holdfast.cli.shared import FiniteRange, json_option, print_json, say, this_
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.model.descriptor import Descriptor
+    from holdfast.documents.descriptor import Descriptor
     from holdfast.simulate import Deployment, Outcome, RateTrace
 
 BASELINES = ("nr", "sr", "grd")
@@ -108,10 +108,10 @@ def simulate(
     """
     import numpy as np
 
-    from holdfast.model.descriptor import Descriptor
-    from holdfast.model.document import read_document
-    from holdfast.model.schedule import Schedule
-    from holdfast.plan.reading import DESCRIPTOR, read_kind
+    from holdfast.documents.descriptor import Descriptor
+    from holdfast.documents.document import read_document
+    from holdfast.documents.fault_schedule import Schedule
+    from holdfast.planning.document_kinds import DESCRIPTOR, read_kind
     from holdfast.simulate import Care, Control, Settings
     from holdfast.simulate import simulate as run
 
@@ -176,7 +176,7 @@ def _tell_what_is_left_out(*, scheme: str, by_epoch: bool, from_file: bool) -> N
 
 def _deployed(descriptor: Descriptor, strategy: str) -> tuple[Deployment, float | None]:
     """The deployment of a strategy's file or a baseline, and the IC that a file promises."""
-    from holdfast.plan.laar import Instance, baseline, read_strategy
+    from holdfast.planning.laar import Instance, baseline, read_strategy
     from holdfast.simulate import Deployment
 
     if strategy.lower() in BASELINES:
@@ -205,8 +205,8 @@ def _rates(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: i
 
 def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool | None, str]]:
     """Checks of the outcome; whether faults struck is judged by the runtime's own checker."""
-    from holdfast.run.checkers import every_fault_struck
-    from holdfast.run.history import Event
+    from holdfast.documents.history import Event
+    from holdfast.trial.checkers import every_fault_struck
 
     crashed = {event.about["pe"] for event in outcome.history() if event.kind == "fault"}
     works = crashed & outcome.working()

@@ -35,9 +35,9 @@ def submit(
       holdfast submit job.yaml --orchestrator orchestrator
       holdfast submit job.yaml --wait 60 --json
     """
+    from holdfast.documents.document import read_plain, with_line
     from holdfast.errors import DocumentError, HoldfastError
-    from holdfast.manage.client import ClientError, NotReached, find_client
-    from holdfast.model.document import read_plain, with_line
+    from holdfast.protocol.client import ClientError, NotReached, find_client
 
     if watch and wait_s is not None:
         raise HoldfastError("--watch goes on until the job has ended; leave out --wait, or watch later with 'holdfast job'")

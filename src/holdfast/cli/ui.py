@@ -49,9 +49,9 @@ def ui(
         _tell(page_address(live[0], live[1], job), opens=opens, as_json=as_json, past=False)
         return
     assert run is not None
-    from holdfast.manage.listening import Listening, bind
-    from holdfast.ui.past import read_run
-    from holdfast.ui.reading import serve_run
+    from holdfast.control.api.listening import Listening, bind
+    from holdfast.ui.past_run import read_run
+    from holdfast.ui.past_run_server import serve_run
 
     past = read_run(run)
     bound = bind(run, Listening(port=port)) if port else _any_port()
@@ -63,7 +63,7 @@ def ui(
 
 def _address(run: Path | None, orchestrator: str | None, token_file: Path | None, certificate: Path | None) -> tuple[str, str]:
     """Where the orchestrator is and the token for it, once it has answered."""
-    from holdfast.manage.client import find_client
+    from holdfast.protocol.client import find_client
 
     where = str(run / "orchestrator") if run is not None else orchestrator
     with find_client(where, token_file, certificate=certificate) as client:
@@ -73,7 +73,7 @@ def _address(run: Path | None, orchestrator: str | None, token_file: Path | None
 
 def _runs(run: Path) -> bool:
     """Whether the orchestrator of a run's folder answers, and knows the folder's token: another may have its port by now."""
-    from holdfast.manage.client import find_client
+    from holdfast.protocol.client import find_client
 
     try:
         with find_client(str(run / "orchestrator")) as client:

@@ -9,6 +9,9 @@ from holdfast.errors import HoldfastError
 
 FORMAT = 1
 
+AGENT_PREFIX = "agent of "
+"""The producer of a predicted record is this prefix and the name of the task whose output the agent predicted."""
+
 
 class Quality(StrEnum):
     """How far an epoch of a stream can be trusted."""

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 
 from holdfast.advise.advice import Advice, Next
-from holdfast.advise.candidate import NAMES
-from holdfast.advise.loss import Expected, Loss, losses_of
+from holdfast.advise.candidates import NAMES
+from holdfast.advise.losses import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
 from holdfast.report.page import Markup, cards, heading, page, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 
 if TYPE_CHECKING:
-    from holdfast.advise.verify import Kill, Verified
+    from holdfast.advise.verification import Kill, Verified
 
 HELD = {True: "yes", False: "no", None: "shows nothing"}
 ALONE = "failing-alone"

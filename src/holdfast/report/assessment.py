@@ -11,12 +11,12 @@ from holdfast.assess.advice import advise
 from holdfast.assess.assessment import Assessment, CaseView, as_they_are
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import outage_name
-from holdfast.assess.target import Choice
+from holdfast.assess.targets import Choice
 from holdfast.assess.what_if import what_ifs
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary, title
+from holdfast.report.json_values import finite
 from holdfast.report.page import cards, heading, page, paragraph, table
-from holdfast.report.plain import finite
 
 RANKING = ("rank", "operator", "what to do", "because")
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")

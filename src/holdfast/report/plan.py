@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from holdfast.plan.ppa import internal_completeness, output_fidelity
-from holdfast.plan.ppa.document import Changes, PlanDocument, Replica
-from holdfast.plan.ppa.explain import OBJECTIVES
-from holdfast.plan.ppa.fidelity import Measure
-from holdfast.plan.ppa.worth import Worth
+from holdfast.planning.ppa import internal_completeness, output_fidelity
+from holdfast.planning.ppa.budget_curve import Worth
+from holdfast.planning.ppa.explanation import OBJECTIVES
+from holdfast.planning.ppa.fidelity import Measure
+from holdfast.planning.ppa.plan_document import Changes, PlanDocument, Replica
 from holdfast.report.page import cards, heading, long_table, page, paragraph, table
 from holdfast.report.plot import FAINT, INK, SERIES, drawn
 

@@ -5,14 +5,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from holdfast.model.job import Task
+from holdfast.documents.history import Event
+from holdfast.documents.job import Task
+from holdfast.log.timeline import Timeline
 from holdfast.report.page import cards, heading, long_table, page, paragraph, table, verdicts
 from holdfast.report.run_plots import RunPlots
-from holdfast.run.checkers import Recovery, recoveries
-from holdfast.run.completeness import Completeness
-from holdfast.run.course import Decided, Stay, decisions, stays
-from holdfast.run.history import Event
-from holdfast.run.timeline import Timeline
+from holdfast.trial.checkers import Recovery, recoveries
+from holdfast.trial.completeness import Completeness
+from holdfast.trial.run_timeseries import Decided, Stay, decisions, stays
 
 MEANINGS = {
     "nothing lost": "every epoch of the job has left every sink",

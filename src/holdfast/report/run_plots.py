@@ -6,12 +6,12 @@ from math import ceil, nan
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from holdfast.model.job import Task
+from holdfast.documents.history import Event
+from holdfast.documents.job import Task
+from holdfast.log.timeline import Timeline
 from holdfast.report.plot import FAINT, INK, LINES, QUALITY, SERIES, drawn
-from holdfast.run.checkers import Recovery
-from holdfast.run.course import CORRECTED, KINDS, Leaving, cpu_of_nodes, lags, leavings, output_rates
-from holdfast.run.history import Event
-from holdfast.run.timeline import Timeline
+from holdfast.trial.checkers import Recovery
+from holdfast.trial.run_timeseries import CORRECTED, KINDS, Leaving, cpu_of_nodes, lags, leavings, output_rates
 
 MOST_INTERVALS = 240
 MOST_POINTS = 1000

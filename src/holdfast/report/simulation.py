@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from holdfast.assess.files import write_whole
+from holdfast.documents.whole_files import write_whole
 from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
 from holdfast.report.plot import FAINT, SERIES, drawn
 from holdfast.simulate import Outcome

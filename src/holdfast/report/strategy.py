@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 
-from holdfast.plan.laar import Instance, Strategy
-from holdfast.plan.laar.completeness import cost, host_load
-from holdfast.plan.laar.instance import IC_TOLERANCE, Active
-from holdfast.plan.laar.strategy import Activation
+from holdfast.planning.laar import Instance, Strategy
+from holdfast.planning.laar.completeness import cost, host_load
+from holdfast.planning.laar.instance import IC_TOLERANCE, Active
+from holdfast.planning.laar.strategy import Activation
 from holdfast.report.page import cards, heading, long_table, page, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 

@@ -8,11 +8,11 @@ from functools import cached_property
 
 import numpy as np
 
+from holdfast.documents.descriptor import Descriptor
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.descriptor import Descriptor
-from holdfast.plan.laar.instance import Active, Instance
-from holdfast.plan.laar.rates import expected_rates
-from holdfast.plan.laar.strategy import Strategy
+from holdfast.planning.laar.instance import Active, Instance
+from holdfast.planning.laar.rates import expected_rates
+from holdfast.planning.laar.strategy import Strategy
 from holdfast.simulate.faults import Places
 from holdfast.simulate.settings import SCHEMES, Care, Settings
 from holdfast.simulate.state import Flags, Floats, Ints, Orders, Plant

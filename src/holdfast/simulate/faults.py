@@ -9,8 +9,8 @@ from itertools import islice, takewhile
 
 import numpy as np
 
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.errors import DocumentError
-from holdfast.model.schedule import Schedule, ScheduledFault
 from holdfast.simulate.settings import Settings
 from holdfast.simulate.state import (
     AWAY,

@@ -9,6 +9,7 @@ import numpy as np
 
 from holdfast.compiled import compiled, compiled_step
 from holdfast.simulate.activation import choose, command, stand_in, synchronise, turn_off, turn_on
+from holdfast.simulate.fault_effects import strike
 from holdfast.simulate.recovery import checkpoint, recover, settle
 from holdfast.simulate.replicas import lives, serves
 from holdfast.simulate.state import (
@@ -28,7 +29,6 @@ from holdfast.simulate.state import (
     State,
     Troubles,
 )
-from holdfast.simulate.strike import strike
 from holdfast.simulate.takeover import elect
 
 SMOOTHING_STEPS = 100

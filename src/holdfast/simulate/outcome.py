@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.model.schedule import ScheduledFault
+from holdfast.documents.fault_schedule import ScheduledFault
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.faults import victims
 from holdfast.simulate.settings import Settings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from holdfast.documents.descriptor import Descriptor
 from holdfast.errors import TraceError
-from holdfast.model.descriptor import Descriptor
 from holdfast.simulate.state import Floats
 
 MAX_ROWS, MAX_RATE = 10_000_000, 1e12

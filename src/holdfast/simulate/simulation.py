@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from holdfast.documents.fault_schedule import Schedule
 from holdfast.errors import HoldfastError
-from holdfast.model.schedule import Schedule
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.faults import drawn_faults, troubles
 from holdfast.simulate.kernel import play
@@ -29,8 +29,8 @@ def simulate(
 
     The pipeline of LAAR's Figure 1 at its Low rate, with both replicas of both PEs active:
 
-    >>> from holdfast.plan.laar import Instance, static_replication
-    >>> from holdfast.plan.laar.examples import figure_1
+    >>> from holdfast.planning.laar import Instance, static_replication
+    >>> from holdfast.planning.laar.examples import figure_1
     >>> from holdfast.simulate.rates import steady_rates
     >>> descriptor = figure_1()
     >>> instance = Instance.of(descriptor)

@@ -3,8 +3,8 @@
 from holdfast.trace.market import Market, write_market
 from holdfast.trace.pages import Pages, write_pages
 from holdfast.trace.servers import Servers, write_servers
+from holdfast.trace.trace_account import Written
 from holdfast.trace.traffic import Traffic, write_traffic
-from holdfast.trace.written import Written
 
 __all__ = [
     "Market",

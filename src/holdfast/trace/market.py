@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 
 from holdfast.errors import TraceError
 from holdfast.trace.arrivals import Pace, arrivals
+from holdfast.trace.block_stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.news import News
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.prices import OFTEN_S, Walks, list_tickers
 from holdfast.trace.seeds import child
-from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
-from holdfast.trace.written import Progress, Written, silent
+from holdfast.trace.trace_account import Progress, Written, silent
 
 START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
 TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.3, 1.1, 20.0  # quotes reach the rarely traded tickers more often than trades do

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 
 from holdfast.errors import TraceError
 from holdfast.trace.arrivals import Pace, arrivals
+from holdfast.trace.block_stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.seeds import child
-from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
-from holdfast.trace.written import Progress, Written, silent
+from holdfast.trace.trace_account import Progress, Written, silent
 
 START_US = 899_215_800_000_000  # 1998-06-30 14:10 UTC: the day's mean rate, rising towards the first match
 CROWD_EVERY_S, CROWD_S = 1200.0, 60.0

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from holdfast.errors import TraceError
-from holdfast.trace.fleet import Fleet
+from holdfast.trace.block_stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.seeds import child
-from holdfast.trace.stream import BLOCK, strings, time_column, write_stream
-from holdfast.trace.written import Progress, Written, silent
+from holdfast.trace.server_fleet import Fleet
+from holdfast.trace.trace_account import Progress, Written, silent
 
 START_US = 1_397_088_000_000_000  # 2014-04-10 00:00 UTC
 JITTER = 0.1  # of the interval, to either side

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from holdfast.run.course import Usage
-from holdfast.run.history import Event
-from holdfast.ui.consequences import COMING, LIVING, ReplicaAt, TaskAt
-from holdfast.ui.past import PastRun
-from holdfast.ui.picture import edges_of, picture_of
+from holdfast.documents.history import Event
+from holdfast.trial.run_timeseries import Usage
+from holdfast.ui.job_picture import edges_of, picture_of
+from holdfast.ui.past_run import PastRun
 from holdfast.ui.scene import SAMPLES, TaskRow, epoch, sample_of
+from holdfast.ui.what_if import COMING, LIVING, ReplicaAt, TaskAt
 
 SAMPLE_S = 1.0
 

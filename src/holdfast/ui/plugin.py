@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from holdfast.manage.api import Serving
-from holdfast.manage.calls import Answer, Asked, Call, Query, Refusal, Stream
-from holdfast.model.job import Contract, Policy
-from holdfast.ui.files import page_routes
+from holdfast.control.api.calls import Answer, Asked, Call, Query, Refusal, Stream
+from holdfast.control.api.routes import Serving
+from holdfast.documents.job import Contract, Policy
+from holdfast.ui.page_files import page_routes
 
 if TYPE_CHECKING:
-    from holdfast.ui.consequences import ReplicaAt
-    from holdfast.ui.live import LiveScene
+    from holdfast.ui.live_scene import LiveScene
     from holdfast.ui.scene import Scene
+    from holdfast.ui.what_if import ReplicaAt
 
 SAMPLE_S = 1.0
 FEEDS = 64
@@ -46,7 +46,7 @@ class Page(Serving):
 
     @cached_property
     def scene(self) -> LiveScene:
-        from holdfast.ui.live import LiveScene
+        from holdfast.ui.live_scene import LiveScene
 
         return LiveScene(self.orchestrator)
 
@@ -116,7 +116,7 @@ async def followed(scene: Scene, asked: Asked, *, over: Callable[[], bool]) -> A
 
 def what_if(scene: Scene, job: int, asked: Asked, *, contract: Callable[[str], Contract], policy: Policy) -> dict[str, Any]:
     """The answer to what would follow if what the query names were lost. Raises Refusal and HoldfastError."""
-    from holdfast.ui.consequences import consequences
+    from holdfast.ui.what_if import consequences
 
     node, task, replica = (asked.query[name] for name in ("node", "task", "replica"))
     if sum(each is not None for each in (node, task, replica)) != 1:

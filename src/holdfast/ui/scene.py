@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
-from holdfast.ui.consequences import COMING, LIVING, TaskAt
+from holdfast.ui.what_if import COMING, LIVING, TaskAt
 
 QUALITIES = ("exact", "tentative", "predicted", "absent")
 SAMPLES = 900

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.manage.cluster import Cluster
-from holdfast.model.job import Job, LightPe
+from holdfast.documents.job import Job, LightPe
+from holdfast.trial.process_cluster import Cluster
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LIMIT_MS = 30_000

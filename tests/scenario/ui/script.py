@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from holdfast.model.job import Job, Layout, LightPe, Reading, Task
+from holdfast.documents.job import Job, Layout, LightPe, Reading, Task
 from holdfast.ui.feed import encoded
-from holdfast.ui.files import page_routes
-from holdfast.ui.picture import edges_of, picture_of
-from holdfast.ui.reasons import plan_of
+from holdfast.ui.job_picture import edges_of, picture_of
+from holdfast.ui.page_files import page_routes
+from holdfast.ui.replica_reasons import plan_of
 
 TOKEN = "scripted"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.manage.client import ClientError
-from holdfast.manage.cluster import HOLDFAST, Cluster
+from holdfast.protocol.client import ClientError
+from holdfast.trial.process_cluster import HOLDFAST, Cluster
 
 WRITE_RUN = runpy.run_path(str(Path(__file__).parents[2] / "unit" / "ui" / "conftest.py"))["write_run"]
 

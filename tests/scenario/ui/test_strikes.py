@@ -3,8 +3,8 @@
 import psutil
 import pytest
 
-from holdfast.manage.client import ClientError
-from holdfast.manage.hosts import living_host
+from holdfast.node.pe_hosts import living_host
+from holdfast.protocol.client import ClientError
 
 
 def host(cluster, node):

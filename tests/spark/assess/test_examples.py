@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_context import Setting
 from holdfast.assess.case import Case
-from holdfast.assess.setting import Setting
-from holdfast.assess.target import choose_targets
+from holdfast.assess.targets import choose_targets
 from holdfast.cli.assess_campaign import carry_out, scores_of
-from holdfast.execute.trace import open_trace
-from holdfast.model.load import load_app
+from holdfast.engine.trace_reader import open_trace
 from holdfast.trace import write_pages, write_servers, write_traffic
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.app import App
+from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_context import Setting
 from holdfast.assess.case import Case
-from holdfast.assess.law import require_law
-from holdfast.assess.setting import Setting
-from holdfast.assess.target import choose_targets
+from holdfast.assess.law_check import require_law
+from holdfast.assess.targets import choose_targets
 from holdfast.cli.assess_campaign import carry_out, scores_of
 from holdfast.errors import ApplicationError, HoldfastError
-from holdfast.model import App
-from holdfast.model.load import load_app
 from holdfast.trace import write_market
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from holdfast.app import App, last_rows
+from holdfast.app.load import load_app
+from holdfast.assess.arrival_jitter import jittered
 from holdfast.assess.assessment import assess
+from holdfast.assess.batched import FastWay
+from holdfast.assess.batched_check import same
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
-from holdfast.assess.fast import FastWay
-from holdfast.assess.golden import run_golden
-from holdfast.assess.inject import Strike, injected
-from holdfast.assess.jitter import jittered
-from holdfast.assess.results import Results
+from holdfast.assess.golden_runs import run_golden
+from holdfast.assess.injection import Strike, injected
+from holdfast.assess.output_score import score_of
 from holdfast.assess.runner import Runner
-from holdfast.assess.score import score_of
-from holdfast.assess.section import Sections
-from holdfast.assess.setting import Setting
-from holdfast.assess.slow import run_slow
-from holdfast.assess.verify import same
+from holdfast.assess.sections import Sections
+from holdfast.assess.whole_trace_trial import run_slow
+from holdfast.documents.fault import Divergence, Duplication, Loss, Reordering
+from holdfast.engine.whole_trace import run_batch
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.execute.batch import run_batch
-from holdfast.model import App, last_rows
-from holdfast.model.fault import Divergence, Duplication, Loss, Reordering
-from holdfast.model.load import load_app
 from holdfast.trace import write_market, write_servers
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -6,8 +6,8 @@ from importlib import import_module
 import pyarrow.parquet as pq
 import pytest
 
-from holdfast.model.descriptor import Descriptor
-from holdfast.model.document import read_document
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.document import read_document
 
 BROKEN = """
 from pyspark.sql import Window, functions as F
@@ -194,7 +194,7 @@ def test_what_init_writes_is_sound_and_puts_something_out(holdfast, tmp_path):
 
 
 def test_profile_writes_a_descriptor_that_can_be_read_back(holdfast, bargain, market, tmp_path, monkeypatch):
-    monkeypatch.setattr(import_module("holdfast.profile.measure"), "REPEATS", 1)
+    monkeypatch.setattr(import_module("holdfast.profile.measurement"), "REPEATS", 1)
     out = tmp_path / "bargain.yaml"
     ran = holdfast("profile", bargain, "--trace", market, "--out", out, "--json")
     assert ran.code == 0

@@ -7,12 +7,12 @@ import pytest
 
 from holdfast.advise.advice import Advice, reasons, weigh
 from holdfast.advise.budget import Budget, Prices
-from holdfast.advise.candidate import Candidate
-from holdfast.advise.loss import Expected, Loss, alone, losses_of, protected_case, single_failures, together_case
+from holdfast.advise.candidates import Candidate
+from holdfast.advise.losses import Expected, Loss, alone, losses_of, protected_case, single_failures, together_case
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
 from holdfast.assess.metrics import Dependency
-from holdfast.assess.score import score_of
-from holdfast.assess.target import Choice
+from holdfast.assess.output_score import score_of
+from holdfast.assess.targets import Choice
 
 UNITS = {name: (name,) for name in ("read", "count", "sum")}
 SINGLE = {"read": Loss("read", (2.0, 4.0)), "count": Loss("count", (60.0, 30.0)), "sum": Loss("sum", (0.0, 0.0))}

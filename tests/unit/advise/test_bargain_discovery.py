@@ -6,12 +6,12 @@ import pytest
 
 from holdfast.advise.advice import Advice, weigh
 from holdfast.advise.budget import Budget, Prices
-from holdfast.advise.candidate import candidates, completeness
-from holdfast.advise.document import plan_document
-from holdfast.advise.loss import Loss, protected_case, together_case
-from holdfast.advise.unit import tasks_of, units_of, whole_units
-from holdfast.model.load import load_app
-from holdfast.model.tasks import topology_of
+from holdfast.advise.candidates import candidates, completeness
+from holdfast.advise.losses import Loss, protected_case, together_case
+from holdfast.advise.plan_document import plan_document
+from holdfast.advise.protection_units import tasks_of, units_of, whole_units
+from holdfast.app.load import load_app
+from holdfast.app.task_topology import topology_of
 
 GRAPH = load_app(Path(__file__).parents[3] / "examples" / "bargain_discovery.py").graph()
 UNITS, TOPOLOGY = units_of(GRAPH), topology_of(GRAPH, name="bargain-discovery")

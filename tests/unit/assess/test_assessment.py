@@ -10,7 +10,7 @@ from holdfast.assess.assessment import assess
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
 from holdfast.assess.outcome import Outcome
-from holdfast.assess.target import Choice
+from holdfast.assess.targets import Choice
 from holdfast.errors import HoldfastError
 from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page, metric_row
 

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.app import App
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_folder import Results, read_campaign
 from holdfast.assess.case import Case, Places, Tempo, Trial
-from holdfast.assess.files import write_whole
-from holdfast.assess.golden import load_golden
+from holdfast.assess.golden_runs import load_golden
 from holdfast.assess.outcome import Outcome, difference
-from holdfast.assess.results import Results, read_campaign
+from holdfast.documents.whole_files import write_whole
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.model import App
 
 
 def campaign(**changes):

@@ -10,8 +10,9 @@ import pytest
 from click.testing import CliRunner
 from rich.progress import Progress
 
+from holdfast.app import App
+from holdfast.assess.campaign_fit import tempo_of
 from holdfast.assess.case import Case, Places, Tempo
-from holdfast.assess.fit import tempo_of
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
@@ -19,7 +20,6 @@ from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leadin
 from holdfast.cli.assess_progress import LINE_EVERY_S, Bars, Lines, TimeLeft, shown
 from holdfast.cli.shared import say
 from holdfast.errors import HoldfastError, ProblemsError, TraceError
-from holdfast.model import App
 
 APPLICATION = """
 from holdfast import App

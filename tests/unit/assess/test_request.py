@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
 from holdfast.assess.outcome import Outcome
-from holdfast.assess.results import Results
 from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import named_subject
+from holdfast.engine.trace_reader import known_rows
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.execute.trace import known_rows
-from holdfast.model.load import load_app
 
 APPLICATION = """
 from holdfast import App

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from holdfast.advise.verify import Kill, Stated, Verified
+from holdfast.advise.verification import Kill, Stated, Verified
+from holdfast.app import App
+from holdfast.app.load import load_app
 from holdfast.cli.advise import _quick_check, _require_length, _require_output, _written, advise
 from holdfast.errors import HoldfastError
-from holdfast.model import App
-from holdfast.model.load import load_app
 
 APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
 

@@ -6,21 +6,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from holdfast.advise.candidate import Candidate
+from holdfast.advise.candidates import Candidate
+from holdfast.app import App
+from holdfast.app.task_topology import topology_of
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
+from holdfast.assess.campaign_fit import require_places
 from holdfast.assess.case import Places, Tempo, astray
-from holdfast.assess.fit import require_places
-from holdfast.assess.inject import struck_edges
+from holdfast.assess.injection import struck_edges
 from holdfast.assess.metrics import Dependency
-from holdfast.assess.score import score_of
-from holdfast.assess.target import Choice
+from holdfast.assess.output_score import score_of
+from holdfast.assess.targets import Choice
 from holdfast.cli import advise_loop
 from holdfast.cli.advise import _sla, _tell
 from holdfast.cli.advise_loop import Loop
 from holdfast.cli.assess_campaign import campaign_of
 from holdfast.errors import HoldfastError
-from holdfast.model import App
-from holdfast.model.tasks import topology_of
 
 TUPLES = 20_000
 ALONE = {"read": 10.0, "count": 60.0, "sum": 30.0}
@@ -94,7 +94,9 @@ def assessment(views):
 @pytest.fixture
 def apart(monkeypatch):
     """Every operator of the line is a target of its own."""
-    monkeypatch.setattr("holdfast.advise.unit.choices_of", lambda graph: tuple(Choice(name, ("it is one",)) for name in ALONE))
+    monkeypatch.setattr(
+        "holdfast.advise.protection_units.choices_of", lambda graph: tuple(Choice(name, ("it is one",)) for name in ALONE)
+    )
 
 
 def test_a_share_of_the_loss_takes_as_few_replicas_as_keep_it(apart):

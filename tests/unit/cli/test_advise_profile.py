@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
+from holdfast.app import App
 from holdfast.cli.advise_profile import profiled
 from holdfast.errors import HoldfastError
-from holdfast.model import App
-from holdfast.profile.measure import Edge, Measured, Measurement
-from holdfast.profile.rate import flow
+from holdfast.profile.measurement import Edge, Measured, Measurement
+from holdfast.profile.rates import flow
 
 SUBJECT = {"application": "shop", "trace_hash": "1", "columns": None, "seqs": [1, 100]}
 

@@ -22,7 +22,7 @@ def test_json_is_one_document_with_every_finding(holdfast, no_java):
 
 
 def test_a_machine_with_all_that_is_needed_is_well_even_if_it_lacks_what_only_tests_use(holdfast, monkeypatch):
-    monkeypatch.setattr("holdfast.execute.session.java_version", lambda: 21)
+    monkeypatch.setattr("holdfast.engine.session.java_version", lambda: 21)
     monkeypatch.setattr("shutil.which", lambda name: None)
     ran = holdfast("doctor")
     assert ran.code == 0
@@ -31,7 +31,7 @@ def test_a_machine_with_all_that_is_needed_is_well_even_if_it_lacks_what_only_te
 
 
 def test_an_old_java_is_missing_the_right_one(holdfast, monkeypatch):
-    monkeypatch.setattr("holdfast.execute.session.java_version", lambda: 11)
+    monkeypatch.setattr("holdfast.engine.session.java_version", lambda: 11)
     ran = holdfast("doctor")
     assert ran.code == 2
     assert "MISSING Java: version 11; Spark needs Java 17 or newer" in ran.out
@@ -45,7 +45,7 @@ def test_a_package_that_is_not_installed_is_told(holdfast, monkeypatch):
             raise PackageNotFoundError(name)
         return version(name)
 
-    monkeypatch.setattr("holdfast.execute.session.java_version", lambda: 17)
+    monkeypatch.setattr("holdfast.engine.session.java_version", lambda: 17)
     monkeypatch.setattr("holdfast.cli.doctor.version", missing)
     ran = holdfast("doctor")
     assert ran.code == 2

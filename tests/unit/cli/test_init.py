@@ -6,9 +6,9 @@ import io
 import pytest
 from click.testing import CliRunner
 
+from holdfast.app.load import load_app
 from holdfast.cli.init import init, trace_text
 from holdfast.errors import HoldfastError
-from holdfast.model.load import load_app
 
 
 def test_what_it_writes_is_an_application_with_a_trace(tmp_path):

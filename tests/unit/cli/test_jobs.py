@@ -7,7 +7,7 @@ from rich.console import Console
 
 from holdfast.cli.jobs import jobs
 from holdfast.cli.nodes import table
-from holdfast.manage import client
+from holdfast.protocol import client
 
 PROBLEMS = (
     "job 14 has 2 problems:\n  - task 'a/0' reads stream 'b:s', which that job does not make\n  - names job 'c', which is not there"

@@ -7,10 +7,10 @@ from holdfast.cli.cancel import cancel
 from holdfast.cli.drain import drain
 from holdfast.cli.node import node
 from holdfast.cli.nodes import nodes
-from holdfast.cli.reproduce_system_s import system_s
 from holdfast.cli.serve import serve
 from holdfast.cli.submit import submit
 from holdfast.errors import HoldfastError
+from holdfast_papers.system_s.command import system_s
 
 
 def refused(command, *arguments: str) -> str:

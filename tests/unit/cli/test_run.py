@@ -9,15 +9,15 @@ from click.testing import CliRunner
 from holdfast.cli import demo as demonstration
 from holdfast.cli import run as command
 from holdfast.cli.demo import check_ended_well
+from holdfast.documents.history import Event
+from holdfast.documents.job import Feed, Job, Layout, Reading, Task
+from holdfast.engine.row_comparison import Difference
 from holdfast.errors import DocumentError, HoldfastError, TraceError
-from holdfast.execute.compare import Difference
-from holdfast.model.job import Feed, Job, Layout, Reading, Task
-from holdfast.run.checkers import uncorrected
-from holdfast.run.cluster import LocalCluster
-from holdfast.run.experiment import Ran, require_nodes
-from holdfast.run.history import Event
-from holdfast.run.proof import second_law
-from holdfast.run.timeline import Timeline
+from holdfast.log.timeline import Timeline
+from holdfast.trial.checkers import uncorrected
+from holdfast.trial.job_run import Ran, require_nodes
+from holdfast.trial.local_cluster import LocalCluster
+from holdfast.trial.second_law import second_law
 
 LINE = Timeline(first=1, last=2, epoch_s=1.0, opened_s=0.0)
 
@@ -28,7 +28,7 @@ def output(epoch, kind="first", quality="exact"):
 
 
 def document(shop, *events, state="completed", line=LINE, verify=False, **more):
-    from holdfast.run.layout import layout_of
+    from holdfast.job_layout import layout_of
 
     job = Job(job="shop", application=str(shop), log="log", out="out", **more)
     tasks = tuple(task.model_copy(update={"pe": "out"}) if task.kind == "sink" else task for task in layout_of(job).tasks)

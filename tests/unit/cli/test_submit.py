@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from holdfast.cli.submit import submit as command
 from holdfast.errors import DocumentError
-from holdfast.manage.client import Client
+from holdfast.protocol.client import Client
 
 ANSWER = {"id": 3, "name": "b", "state": "submitted"}
 
@@ -30,7 +30,7 @@ def submit(tmp_path, monkeypatch):
 
         client = Client("http://orchestrator", "secret")
         client._http = httpx.Client(transport=httpx.MockTransport(respond))
-        monkeypatch.setattr("holdfast.manage.client.find_client", lambda *where, **how: client)
+        monkeypatch.setattr("holdfast.protocol.client.find_client", lambda *where, **how: client)
         return CliRunner().invoke(command, [str(document), *options]), sent
 
     return run

@@ -8,17 +8,17 @@ import pytest
 
 from holdfast.advise.advice import Advice, weigh
 from holdfast.advise.budget import Budget, Prices
-from holdfast.advise.candidate import Candidate
-from holdfast.advise.loss import alone, losses_of, protected_case
-from holdfast.advise.verify import Kill, Stated, Verified
+from holdfast.advise.candidates import Candidate
+from holdfast.advise.losses import alone, losses_of, protected_case
+from holdfast.advise.verification import Kill, Stated, Verified
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
 from holdfast.assess.metrics import Dependency
-from holdfast.assess.score import score_of
-from holdfast.assess.target import Choice
+from holdfast.assess.output_score import score_of
+from holdfast.assess.targets import Choice
 from holdfast.report.advice import advice_page
-from holdfast.run.checkers import Verdict
+from holdfast.trial.checkers import Verdict
 
 UNITS = {name: (name,) for name in ("read<r>", "count", "idle")}
 CHOICES = [Choice("read<r>", ("a source",)), Choice("count", ("stateful",)), Choice("idle", ("reads two streams",))]

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from holdfast.cli.reproduce_laar_pipeline import _report as pipeline_report
-from holdfast.model.finding import Finding
 from holdfast.report.page import cards, page, table, verdicts
 from holdfast.report.plot import drawn, line_plot
-from holdfast.report.reproduction import embedded
-from holdfast.run.pipeline import Load, Seen
+from holdfast_papers.finding import Finding
+from holdfast_papers.laar.pipeline_command import _report as pipeline_report
+from holdfast_papers.laar.pipeline_study import Load, Seen
+from holdfast_papers.report import embedded
 
 
 def test_a_page_asks_for_nothing_from_elsewhere():

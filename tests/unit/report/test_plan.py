@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from holdfast.model.topology import TaskOperator, Topology
-from holdfast.plan.ppa import PLANNERS, output_fidelity
-from holdfast.plan.ppa.document import Changes, plan_document
-from holdfast.plan.ppa.explain import next_unit, reasons
-from holdfast.plan.ppa.worth import worth_of_budgets
+from holdfast.documents.topology import TaskOperator, Topology
+from holdfast.planning.ppa import PLANNERS, output_fidelity
+from holdfast.planning.ppa.budget_curve import worth_of_budgets
+from holdfast.planning.ppa.explanation import next_unit, reasons
+from holdfast.planning.ppa.plan_document import Changes, plan_document
 from holdfast.report.plan import plan_page
 
 LANES = Topology(

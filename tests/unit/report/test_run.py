@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.run import _document
-from holdfast.model.job import Job, Reading, Task
+from holdfast.documents.history import Event
+from holdfast.documents.job import Job, Reading, Task
+from holdfast.log.timeline import Timeline
 from holdfast.report.run import MEANINGS, run_page
-from holdfast.run.checkers import check_run
-from holdfast.run.completeness import completeness_kept
-from holdfast.run.experiment import Ran
-from holdfast.run.history import Event
-from holdfast.run.timeline import Timeline
+from holdfast.trial.checkers import check_run
+from holdfast.trial.completeness import completeness_kept
+from holdfast.trial.job_run import Ran
 
 TIMELINE = Timeline(first=1, last=6, epoch_s=1.0, opened_s=100.0)
 TASKS = (

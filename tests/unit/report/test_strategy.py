@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from holdfast.plan.laar import Instance, Strategy, baseline, plan_strategy
-from holdfast.plan.laar.examples import figure_1
-from holdfast.plan.laar.strategy import Money
+from holdfast.planning.laar import Instance, Strategy, baseline, plan_strategy
+from holdfast.planning.laar.examples import figure_1
+from holdfast.planning.laar.strategy import Money
 from holdfast.report.strategy import strategy_page
 
 INSTANCE = Instance.of(figure_1(), sla=0.6)

@@ -14,13 +14,14 @@ import psutil
 import pytest
 from click.testing import CliRunner
 
-from holdfast.cli import reproduce_all
-from holdfast.cli.main import REPRODUCE, reproduce, root
-from holdfast.model.document import write_document
-from holdfast.plan.laar import plan_strategy
-from holdfast.plan.laar.examples import figure_1
+from holdfast.cli.main import root
+from holdfast.documents.document import write_document
+from holdfast.planning.laar import plan_strategy
+from holdfast.planning.laar.examples import figure_1
 from holdfast.report.page import heading, page, paragraph, table
-from holdfast.simulate.records import Records
+from holdfast_papers import all_papers
+from holdfast_papers.records import Records
+from holdfast_papers.reproduce import STUDIES, reproduce
 
 
 @pytest.fixture
@@ -192,7 +193,7 @@ def test_the_study_writes_its_report_and_goes_on_where_it_stopped(tmp_path):
 def test_a_command_that_ends_badly_because_a_finding_fails_has_still_told_it(tmp_path, monkeypatch):
     told = {"findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
     answers = iter([(2, json.dumps(told)), (2, ""), (0, "no document")])
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: next(answers))
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: next(answers))
     result = called("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
     assert "laar-pipeline    0 of 1 findings hold" in result.stdout
     assert "laar             ended with exit code 2; call it alone to see why: holdfast reproduce laar --seed 1" in result.stdout
@@ -217,7 +218,7 @@ def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path
         rows = [{"row": "1 job", "paper_start_s": 12.5, "start_s": 0.25}]
         return 0, json.dumps({"rows": rows, "dispatch": {"orphans": 0}, "findings": [theirs]})
 
-    monkeypatch.setattr(reproduce_all, "called", answer)
+    monkeypatch.setattr(all_papers, "called", answer)
     words = ("reproduce", "all", "--only", "laar,system-s", "--out", tmp_path / "all")
     result = called(*words)
     assert result.exit_code == 0, result.output
@@ -239,7 +240,7 @@ def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path
 
 def test_a_master_and_a_profile_go_to_the_commands_that_take_them(tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
     profile = tmp_path / "web.csv"
     words = ("reproduce", "all", "--master", "spark://one:7077", "--profile", profile, "--out", tmp_path)
     assert "web.csv' does not exist" in called(*words).output  # told before hours of other commands
@@ -252,20 +253,20 @@ def test_a_master_and_a_profile_go_to_the_commands_that_take_them(tmp_path, monk
 
 
 def test_every_command_can_be_called_as_the_report_says():
-    commands = [reproduce.get_command(click.Context(reproduce), name) for name in REPRODUCE]
+    commands = [reproduce.get_command(click.Context(reproduce), name) for name in STUDIES]
     assert not [command.name for command in commands if any(param.required for param in command.params)]
 
 
 def test_what_takes_longest_keeps_nothing_waiting(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (asked.append(words[0]), (0, "{}"))[1])
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (asked.append(words[0]), (0, "{}"))[1])
     called("reproduce", "all", "--out", tmp_path)
-    assert sorted(asked) == sorted(set(REPRODUCE) - {"all"})
+    assert sorted(asked) == sorted(set(STUDIES) - {"all"})
     assert asked[-1] == "laar-search"
 
 
 def test_every_figure_is_of_a_run_with_a_seed_unless_nothing_in_it_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (0, "{}"))
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (0, "{}"))
     called("reproduce", "all", "--out", tmp_path)
     results = json.loads((tmp_path / "all.json").read_text())["commands"]
     assert {name for name, result in results.items() if result["seed"] is None} == {"laar-pipeline"}
@@ -275,7 +276,7 @@ def test_every_figure_is_of_a_run_with_a_seed_unless_nothing_in_it_is_drawn(tmp_
 
 def test_every_cell_of_table_4_is_run_unless_all_is_to_be_small(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (asked.append(words), (0, "{}"))[1])
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (asked.append(words), (0, "{}"))[1])
     for more in ((), ("--small",)):
         called("reproduce", "all", "--only", "isorc16", "--out", tmp_path, *more)
     full, small = asked
@@ -296,7 +297,7 @@ def killed_in(monkeypatch):
             return 0, "{}"
 
         asked.clear()
-        monkeypatch.setattr(reproduce_all, "called", answer)
+        monkeypatch.setattr(all_papers, "called", answer)
         return asked
 
     return set_up
@@ -339,20 +340,20 @@ def test_the_seconds_of_a_command_are_those_of_all_calls_that_it_took(tmp_path, 
         raise KeyboardInterrupt
 
     words = ("reproduce", "all", "--only", "laar", "--out", tmp_path)
-    monkeypatch.setattr(reproduce_all, "called", killed)
+    monkeypatch.setattr(all_papers, "called", killed)
     called(*words)
     assert float((tmp_path / "laar.seconds").read_text()) >= 0
     (tmp_path / "laar.seconds").write_text("100.0\n")
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (2, ""))
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (2, ""))
     called(*words)
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (0, "{}"))
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (0, "{}"))
     called(*words)
     assert json.loads((tmp_path / "laar.result.json").read_text())["seconds"] >= 100
     assert not (tmp_path / "laar.seconds").exists()
 
 
 def test_the_call_that_is_to_tell_why_a_command_failed_can_be_made(tmp_path, monkeypatch):
-    monkeypatch.setattr(reproduce_all, "called", lambda words, **_: (2, ""))
+    monkeypatch.setattr(all_papers, "called", lambda words, **_: (2, ""))
     result = called("reproduce", "all", "--only", "ppa-plans", "--out", tmp_path)
     assert f"call it alone to see why: holdfast reproduce ppa-plans --seed 14 --out {tmp_path / 'ppa-plans'}" in result.stdout
 

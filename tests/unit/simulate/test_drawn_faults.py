@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from holdfast.documents.fault_schedule import RandomFaults, Schedule
 from holdfast.errors import DocumentError
-from holdfast.model.schedule import RandomFaults, Schedule
 from holdfast.simulate.faults import Places, drawn_faults
 
 PLACES = Places(("pe1", "pe2"), 2, ("host1", "host2"), (None, None), (1.0, 1.0), np.array([[0, 1], [1, 0]]))

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.errors import DocumentError, HoldfastError, ProblemsError, TraceError
-from holdfast.model.schedule import Schedule, ScheduledFault
-from holdfast.plan.laar import Instance, Strategy, static_replication
-from holdfast.plan.laar.examples import figure_1
+from holdfast.planning.laar import Instance, Strategy, static_replication
+from holdfast.planning.laar.examples import figure_1
 from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, read_rates, simulate, steady_rates
-from holdfast.simulate.ppa_study import deployed, figure_6
+from holdfast_papers.ppa.recovery_simulation import deployed, figure_6
 
 
 def pipeline(*, replicated: bool) -> Deployment:

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast.model.descriptor import Input
-from holdfast.model.schedule import RandomFaults, Schedule, ScheduledFault
-from holdfast.plan.laar import Instance, cost, expected_rates, generate, host_load, static_replication
-from holdfast.plan.laar.generator import Ranges
+from holdfast.documents.descriptor import Input
+from holdfast.documents.fault_schedule import RandomFaults, Schedule, ScheduledFault
+from holdfast.planning.laar import Instance, cost, expected_rates, generate, host_load, static_replication
+from holdfast.planning.laar.generator import Ranges
 from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, simulate, steady_rates
 
 SMALL = Ranges(hosts=(2, 3), pes_per_host=(2, 4))

@@ -8,11 +8,11 @@ from unittest import mock
 import pytest
 from sqlalchemy import create_engine
 
+from holdfast.control.storage.schema import migrate
+from holdfast.documents.history import History
+from holdfast.documents.job import Contract, Job, Layout, Reading, Task
 from holdfast.log import Store
-from holdfast.manage.schema import migrate
-from holdfast.model.job import Contract, Job, Layout, Reading, Task
-from holdfast.run.history import History
-from holdfast.run.timeline import Timeline, agree
+from holdfast.log.timeline import Timeline, agree
 
 BEGAN_S = 1_700_000_000.0
 TIMELINE = Timeline(first=100, last=119, epoch_s=1.0, opened_s=BEGAN_S + 1)

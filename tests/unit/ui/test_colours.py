@@ -5,7 +5,7 @@ import re
 import pytest
 
 from holdfast.report import page as report
-from holdfast.ui.files import page_files
+from holdfast.ui.page_files import page_files
 
 WORDS = ("ink", "soft", "faint", "accent", "danger", "exact-text", "tentative-text", "predicted-text", "absent-text")
 MARKS = ("exact", "tentative", "predicted", "absent", "none")

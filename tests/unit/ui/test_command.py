@@ -45,7 +45,9 @@ class Another(BaseHTTPRequestHandler):
 
 def test_a_run_that_is_over_is_played_back_though_another_orchestrator_has_its_port_now(past, monkeypatch):
     served = []
-    monkeypatch.setattr("holdfast.ui.reading.serve_run", lambda run, token, bound: served.append(run.number) or bound.close())
+    monkeypatch.setattr(
+        "holdfast.ui.past_run_server.serve_run", lambda run, token, bound: served.append(run.number) or bound.close()
+    )
     with HTTPServer(("127.0.0.1", 0), Another) as other:
         serving = threading.Thread(target=other.serve_forever)
         serving.start()

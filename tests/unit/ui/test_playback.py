@@ -11,9 +11,9 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.ui.feed import frames
-from holdfast.ui.past import read_run
+from holdfast.ui.past_run import read_run
+from holdfast.ui.past_run_server import application
 from holdfast.ui.playback import Playback
-from holdfast.ui.reading import application
 
 
 def at(run, at_s):

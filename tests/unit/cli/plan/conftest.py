@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.document import write_document
-from holdfast.model.topology import TaskOperator, Topology
-from holdfast.plan.laar.examples import figure_1
+from holdfast.documents.document import write_document
+from holdfast.documents.topology import TaskOperator, Topology
+from holdfast.planning.laar.examples import figure_1
 
 
 @pytest.fixture

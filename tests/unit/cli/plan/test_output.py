@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.plan_output import write_output
+from holdfast.documents.document import read_document
 from holdfast.errors import DocumentError, HoldfastError
-from holdfast.model.document import read_document
-from holdfast.plan.laar import Strategy
-from holdfast.plan.laar.examples import figure_1
-from holdfast.plan.ppa.document import PlanDocument
+from holdfast.planning.laar import Strategy
+from holdfast.planning.laar.examples import figure_1
+from holdfast.planning.ppa.plan_document import PlanDocument
 
 from .calls import fails, run
 

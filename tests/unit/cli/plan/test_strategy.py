@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.descriptor import Host, Input, Pe, Pricing, Rate, Sink, Source
-from holdfast.model.document import read_document, write_document
-from holdfast.plan.laar import Strategy
-from holdfast.plan.laar.examples import figure_1
+from holdfast.documents.descriptor import Host, Input, Pe, Pricing, Rate, Sink, Source
+from holdfast.documents.document import read_document, write_document
+from holdfast.planning.laar import Strategy
+from holdfast.planning.laar.examples import figure_1
 
 from .calls import fails, run
 

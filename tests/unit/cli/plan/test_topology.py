@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from holdfast.documents.document import read_document
 from holdfast.errors import HoldfastError
-from holdfast.model.document import read_document
-from holdfast.plan.ppa.document import PlanDocument
+from holdfast.planning.ppa.plan_document import PlanDocument
 
 from .calls import fails, run
 

@@ -1,0 +1,216 @@
+"""holdfast reproduce debs11: the paper's campaign on a generated market, its figures beside ours."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.app.examples import example_path
+from holdfast.cli.assess_campaign import carry_out, named_subject, scores_of, subject_of, trace_rows
+from holdfast.cli.assess_fitting import longest_loss, spread_offsets
+from holdfast.cli.assess_progress import shown
+from holdfast.cli.shared import json_option, spark_options, spark_session
+
+if TYPE_CHECKING:
+    from holdfast.app import Graph
+    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.case import Case, Places
+
+OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
+"""0.5, 1.5, 2.5, 3.5 and 4.5 million of 5 million (section 6.2)."""
+COLUMNS = ("operator", "C paper", "C here", "D paper", "D here", "R paper", "R here", "I paper", "I here")
+
+
+@click.command()
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("debs11"), show_default=True, help="Folder for trace and results."
+)
+@click.option("--trace", type=click.Path(path_type=Path), help="A market trace of one's own. [default: generated]")
+@click.option("--events", type=click.IntRange(min=1), default=5_000_000, show_default=True, help="Length of the generated trace.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of trace and campaign.")
+@click.option("--repetitions", type=click.IntRange(min=1), default=5, show_default=True, help="Runs of each injection.")
+@click.option(
+    "--golden",
+    "golden_runs",
+    type=click.IntRange(min=1),
+    help="Runs without a fault; the paper made 300. [default: as many as repetitions]",
+)
+@spark_options
+@json_option
+def debs11(
+    out: Path,
+    trace: Path | None,
+    events: int,
+    seed: int,
+    repetitions: int,
+    golden_runs: int | None,
+    master: str,
+    memory: str,
+    as_json: bool,
+) -> None:
+    """Fault injection into Bargain Discovery: Table 2, Figures 8 to 12 and the findings, each true or false.
+
+    5 targets, 5 offsets, 6 outages at 2 rates, 5 repetitions: 1,500 injections, and the same with the group of Figure 12
+    replicated. Interrupted, it goes on from where it was when called again.
+
+    \b
+    Example:
+      holdfast reproduce debs11 --out debs11
+      holdfast reproduce debs11 --events 200000 --repetitions 2 --out small
+    """
+    from holdfast.app.load import load_app
+    from holdfast.assess.campaign import Campaign
+    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_folder import require_room, require_same_so_far
+    from holdfast.assess.case import Case
+    from holdfast.assess.progress import Steps
+    from holdfast.assess.targets import choose_targets
+    from holdfast.engine.trace_reader import require_there
+    from holdfast_papers.debs11.findings import FAILOVER_S, GROUP
+
+    app_file = example_path("bargain_discovery.py")
+    app = load_app(app_file)
+    choices = choose_targets(app.graph())
+    cases = [Case((choice.name,)) for choice in choices if choice.chosen]
+    cases += [Case(GROUP, FAILOVER_S), Case(("market", "trade_quote"), FAILOVER_S)]
+    scores = scores_of(app, ("sum", "mean", "count"))
+    asked: dict[str, Any] = {"repetitions": repetitions, "golden_runs": golden_runs or repetitions, "seed": seed}
+    planned = Campaign(
+        subject={},
+        cases=tuple(cases),
+        offsets=(0,),
+        scores=tuple(score.expression for score in scores),
+        sink=scores[0].sink,
+        **asked,
+    )
+    path = trace or out / f"market-{events}-{seed}.parquet"
+    require_room(out / "campaign")
+    require_same_so_far(out / "campaign", asked | {"subject": named_subject(app, app_file, str(path), None)})
+    if trace is None:
+        _generate(path, events, seed)
+    require_there(str(path))
+    began = time.monotonic()
+    with ExitStack() as open_:
+        spark = open_.enter_context(spark_session(master, memory, name="holdfast reproduce debs11"))
+        progress = open_.enter_context(shown())
+        reading = Steps(progress, f"reading {path}", of=3)
+        frames = open_.enter_context(trace_rows(spark, app.graph(), str(path), columns=None))
+        reading.done()
+        setting = Setting(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
+        subject = subject_of(setting, app_file, str(path), None)
+        reading.done()
+        campaign = replace(planned, subject=subject, offsets=_offsets(setting, cases))
+        reading.done()
+        carry_out(setting, campaign, out / "campaign", choices=choices, check=False, progress=progress)
+    market = "a generated market" if trace is None else f"the market in {trace.name}"
+    document = _written(out, app.graph(), market, time.monotonic() - began)
+    if as_json:
+        click.echo(json.dumps(document, indent=2))
+    else:
+        _say(document, out)
+
+
+def papers_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
+    """The paper's offsets as shares of the trace; where that is too short for the longest outage at the last of them, as far apart
+    as it allows."""
+    wanted = tuple(int(len(places.source) * share) for share in OFFSETS)
+    if all(places.room(graph, case, tuples=tuples) > wanted[-1] for case, tuples in lost.items()):
+        return wanted
+    return spread_offsets(graph, places, lost)
+
+
+def _offsets(setting: "Setting", cases: "Sequence[Case]") -> tuple[int, ...]:
+    from holdfast.assess.campaign import OUTAGES_S, PACES
+
+    places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))
+    lost = {case: longest_loss(setting, places, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
+    return papers_offsets(setting.graph, places, lost)
+
+
+def _generate(path: Path, events: int, seed: int) -> None:
+    """Write the market unless it is there."""
+    from holdfast.documents.whole_files import writing
+    from holdfast.trace import write_market
+
+    if path.exists():
+        return
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with shown() as progress:
+        write_market(path, events=events, seed=seed, progress=lambda rows: progress("events of a market written", rows, events))
+
+
+def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str, Any]:
+    """Write debs11.html and debs11.json from the finished campaign."""
+    from holdfast.assess.assessment import assess
+    from holdfast.assess.campaign_folder import Results, read_campaign
+    from holdfast.assess.case import Case
+    from holdfast.documents.whole_files import write_whole
+    from holdfast.report.assessment import WHAT_IF, what_if_rows
+    from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
+    from holdfast.report.assessment_words import local_caption, spread_line
+    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+    from holdfast_papers.debs11.findings import FAILOVER_S, GROUP, findings, table_rows
+
+    campaign = read_campaign(out / "campaign")
+    results = Results(out / "campaign", campaign)
+    facts = results.read("facts") or {}
+    assessments = assess(campaign, facts, results.read("golden") or {}, results.outcomes)
+    first = assessments[0]
+    found = findings(assessments, graph, Case(GROUP, FAILOVER_S).name)
+    rows, what_if = table_rows(first), what_if_rows(campaign, first)
+    parts = [
+        paragraph(
+            f"Bargain Discovery over {facts['source']['tuples']:,} events of {market} "
+            f"({facts['source']['average']:,.0f} a second on average, {facts['source']['peak']:,.0f} at the peak); "
+            f"{campaign.size:,} injections. The paper used a recorded market of December 2005, which is not public: sizes may "
+            "differ, and what is to be compared is who stands above whom."
+        ),
+        paragraph(spread_line(campaign, facts, first), note=True),
+        heading("Table 2"),
+        table(COLUMNS, rows),
+        heading("Findings"),
+        verdicts([(f.name, f.holds, f"{f.ours} (paper: {f.paper})") for f in found]),
+        heading("Figure 12: groups with an active replica"),
+        table(WHAT_IF, what_if),
+        heading("Figure 8: quality against outage"),
+        cards([outage_plot(first.case(name)) for name in ("market", "quote_filter", "trade_filter")]),
+        heading("Figure 9: quality against offset"),
+        cards([offset_plot(first)]),
+        heading("Figure 10: local quality after the longest outage"),
+        paragraph(local_caption(campaign), note=True),
+        cards([local_plot(first.case(name), campaign) for name in ("market", "quote_filter", "vwap", "trade_filter")]),
+        heading("Figure 11: local quality of the most critical operator after outages of 2, 8 and 16 seconds"),
+        cards(growth_plots(first, campaign)),
+    ]
+    document = {
+        "seed": campaign.seed,
+        "events": facts["source"]["tuples"],
+        "trials": campaign.size,
+        "seconds": round(seconds, 1),
+        "table_2": {"columns": list(COLUMNS), "rows": [list(row) for row in rows]},
+        "what_if": [list(row) for row in what_if],
+        "findings": [asdict(finding) for finding in found],
+    }
+    write_whole(out / "debs11.json", json.dumps(document, indent=2))
+    write_whole(out / "debs11.html", page("Fault injection into Bargain Discovery (DEBS'11)", parts))
+    return document
+
+
+def _say(document: dict[str, Any], out: Path) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(stderr=True, width=max(120, Console(stderr=True).width))
+    shown = Table(*document["table_2"]["columns"], title="Table 2")
+    for row in document["table_2"]["rows"]:
+        shown.add_row(*row)
+    console.print(shown)
+    for finding in document["findings"]:
+        console.print(f"{'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['ours']}", highlight=False)
+    console.print(f"report: {out / 'debs11.html'}")

@@ -1,0 +1,150 @@
+"""One variant through one day of the data center: what it costs and what it loses."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.simulate.settings import Care, Control, Settings
+from holdfast.simulate.simulation import simulate
+from holdfast.simulate.state import Flags
+from holdfast_papers.internet.data_center import CORES, MACHINES, MINUTE_S, YEARLY, Scale, World, build, failures
+from holdfast_papers.internet.plans import VARIANTS, strategy
+
+RESTART_S = 30.0
+
+
+def settings(world: World, variant: str) -> Settings:
+    """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes.
+
+    Nobody has spares: what a lost host ran goes on at its second place, in another rack. PPA starts it there from its checkpoint,
+    in half a minute; the combined plan has an idle replica there already.
+    """
+    passive = variant in ("PPA", "combined")
+    # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
+    state_tuple_s = 0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0
+    care = Care(
+        detect_s=10.0,
+        restart_s=RESTART_S,
+        spares=False,
+        scheme="checkpoint" if passive else "none",
+        checkpoint_s=300.0,
+        window_s=60.0,
+        checkpoint_tuple_s=state_tuple_s,
+        load_tuple_s=state_tuple_s,
+    )
+    control = Control(
+        every_s=60.0,
+        tolerance=0.05,
+        steady=3,
+        switch_s=10.0,
+        resync_s=10.0,
+        replace_dead=passive,
+        replace_s=RESTART_S if variant == "PPA" else 0.0,
+    )
+    return Settings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, care=care)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A variant to plan."""
+
+    scale: Scale
+    variant: str
+    profile: tuple[float, ...]
+
+    @property
+    def key(self) -> str:
+        return f"plan/{self.variant}"
+
+
+def planned(task: Plan) -> dict[str, Any]:
+    """Who is active at which level, the flags as hexadecimal digits; `seconds` and `rss_mib` are what it took to find out."""
+    began = time.perf_counter()
+    active = strategy(build(task.scale, np.array(task.profile)), task.variant)
+    digits = np.packbits(active).tobytes().hex()
+    return {"key": task.key, "shape": list(active.shape), "active": digits, **_spent(began)}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A variant on one day, and the record of its plan."""
+
+    plan: Plan
+    day: str
+    made: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        return day_key(self.day, self.plan.variant)
+
+    @property
+    def active(self) -> Flags:
+        bits = np.unpackbits(np.frombuffer(bytes.fromhex(self.made["active"]), dtype=np.uint8))
+        return bits[: int(np.prod(self.made["shape"]))].reshape(self.made["shape"]).astype(np.bool_)
+
+
+def day_key(day: str, variant: str) -> str:
+    return f"{day} day/{variant}"
+
+
+def done(task: Plan | Task) -> dict[str, Any]:
+    """The record of a plan, or of a day."""
+    return planned(task) if isinstance(task, Plan) else evaluate(task)
+
+
+def evaluate(task: Task) -> dict[str, Any]:
+    """What a variant cost and lost on one day; `seconds` and `rss_mib` are what it took to find out."""
+    began = time.perf_counter()
+    variant = task.plan.variant
+    world = build(task.plan.scale, np.array(task.plan.profile))
+    deployment = world.deployment(task.active)
+    faults = failures(world, task.day)
+    how = settings(world, variant)
+    struck = simulate(deployment, world.trace, schedule=faults, settings=how)
+    ideal = struck.deployment.ideal(struck.source_tuples).sum()
+    every_s = struck.interval_s
+    latencies = [back.latency_s for back in struck.returns()]
+    return {
+        "key": task.key,
+        "day": task.day,
+        "variant": variant,
+        "cpu_s": float(struck.cpu_s.sum()),
+        "lost": max(0.0, 1 - float(struck.ledger.processed.sum()) / float(ideal)),
+        "waiting_s": float(struck.ledger.waited.sum() * how.step_s / ideal),
+        "begins_h": world.begins * MINUTE_S / 3600,
+        "every_s": every_s,
+        "output": (struck.output_tuples / every_s).tolist(),
+        "busy": (struck.ledger.cpu.sum(axis=1) / (every_s * CORES * world.scale.machines)).tolist(),
+        "recoveries": len(latencies),
+        "latency_s": float(np.mean(latencies)) if latencies else None,
+        "faults": [fault.model_dump(mode="json") for fault in faults.faults],
+        **_spent(began),
+    }
+
+
+def _spent(began: float) -> dict[str, float]:
+    return {"seconds": time.perf_counter() - began, "rss_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def yearly(records: Mapping[str, Mapping[str, Any]], scale: Scale) -> dict[str, dict[str, float]]:
+    """Each variant's CPU time on a calm day, and the tuples lost in a year, in days' worth of all tuples.
+
+    `calm_days` is what is lost without any failure, for want of CPU time; `rack_days` and `pdu_days` are what such a failure
+    adds, times how many there are.
+    """
+    calm = {variant: records[day_key("calm", variant)] for variant in VARIANTS}
+    times = {day: YEARLY[day] * scale.machines / MACHINES for day in ("rack", "pdu")}
+    return {
+        variant: {
+            "cpu_s": calm[variant]["cpu_s"],
+            "calm_days": 365 * calm[variant]["lost"],
+            **{f"{d}_days": n * (records[day_key(d, variant)]["lost"] - calm[variant]["lost"]) for d, n in times.items()},
+        }
+        for variant in VARIANTS
+    }

@@ -1,0 +1,123 @@
+"""How accurate each algorithm is on a recorded stream, alone and hot-swapped, measured from outside as an agent would call it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from holdfast.errors import TraceError
+from holdfast.prediction.column_roles import columns_of
+from holdfast.prediction.epoch_predictor import StandIn
+from holdfast.prediction.predictors.predictor import Predictor
+from holdfast.prediction.series_rows import numbers_of, ordered
+from holdfast.prediction.settings import Settings
+
+HOT_SWAP = "hot-swap"
+WARM = 50  # epochs before the first prediction that counts: a full cache
+AMPLE_S = 60.0
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded stream: its rows epoch by epoch, and which columns are its keys."""
+
+    name: str
+    keys: tuple[str, ...]
+    epochs: Sequence[pa.Table]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Accuracy (share within the tolerance) and seconds a round, by algorithm and attribute."""
+
+    recording: str
+    accuracy: Mapping[str, Mapping[str, float]]
+    train_s: Mapping[str, float]
+    execute_s: Mapping[str, float]
+    predictions: int
+
+    def best_alone(self, attribute: str) -> tuple[str, float]:
+        """The single algorithm that does best on an attribute; of several, the first by name."""
+        alone = {name: shares[attribute] for name, shares in self.accuracy.items() if name != HOT_SWAP}
+        return min(alone.items(), key=lambda item: (-item[1], item[0]))
+
+
+def study(
+    recording: Recording,
+    predictors: Sequence[Predictor],
+    *,
+    ahead: int = 1,
+    warm: int = WARM,
+    settings: Settings | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Study:
+    """Let every algorithm alone, and all of them hot-swapped, predict each epoch `ahead` epochs before it comes.
+
+    Raises TraceError where the recording is too short to predict anything.
+    """
+    if len(recording.epochs) <= warm + ahead:
+        raise TraceError(
+            f"recording '{recording.name}' has {len(recording.epochs)} epochs; to learn from {warm} and predict {ahead} ahead, "
+            f"at least {warm + ahead + 1} are needed"
+        )
+    columns = columns_of(recording.epochs[0].schema, recording.keys, stream=recording.name)
+    crews = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
+    stand_ins = {name: StandIn(columns, crew, settings=settings) for name, crew in crews.items()}
+    hits = {name: np.zeros(len(columns.numbers)) for name in crews}
+    total = np.zeros(len(columns.numbers))
+    tolerance = (settings or Settings()).tolerance
+    taken = {name: [0.0, 0.0] for name in crews}
+    waiting: dict[int, dict[str, pa.Table]] = {}
+    for epoch, rows in enumerate(recording.epochs):
+        table = ordered(columns, rows)
+        truth = numbers_of(columns, table)
+        made = waiting.pop(epoch, {})
+        if made:
+            total += np.isfinite(truth).sum(axis=0)
+        for name, predicted in made.items():
+            found = _matched(columns.keys, table, predicted, numbers_of(columns, predicted))
+            with np.errstate(invalid="ignore"):
+                hits[name] += (np.abs(found - truth) <= tolerance * np.abs(truth)).sum(axis=0)
+        for name, stand_in in stand_ins.items():
+            stand_in.observe(epoch, rows)
+            began = time.perf_counter()
+            stand_in.learn()
+            learned = time.perf_counter()
+            if warm <= epoch < len(recording.epochs) - ahead:
+                prediction = stand_in.predict(epoch + ahead, AMPLE_S)
+                taken[name][0] += learned - began
+                taken[name][1] += prediction.took_s
+                assert prediction.rows is not None
+                waiting.setdefault(epoch + ahead, {})[name] = prediction.rows
+        progress(epoch + 1, len(recording.epochs))
+    rounds = max(1, len(recording.epochs) - ahead - warm)
+    return Study(
+        recording=recording.name,
+        accuracy={
+            name: {column: float(h / t) if t else float("nan") for column, h, t in zip(columns.numbers, own, total, strict=True)}
+            for name, own in hits.items()
+        },
+        train_s={name: spent[0] / rounds for name, spent in taken.items()},
+        execute_s={name: spent[1] / rounds for name, spent in taken.items()},
+        predictions=int(total.sum()),
+    )
+
+
+def _matched(keys: Sequence[str], table: pa.Table, predicted: pa.Table, values: np.ndarray) -> np.ndarray:
+    """The predicted numbers of each true row: of a key's rows, the n-th belongs to the n-th; NaN where none was predicted."""
+    place: dict[object, list[int]] = {}
+    for row, key in enumerate(_keys(keys, predicted)):
+        place.setdefault(key, []).append(row)
+    found = np.full((table.num_rows, values.shape[1]), np.nan)
+    for row, key in enumerate(_keys(keys, table)):
+        if place.get(key):
+            found[row] = values[place[key].pop(0)]
+    return found
+
+
+def _keys(keys: Sequence[str], table: pa.Table) -> list[tuple[object, ...]]:
+    return list(zip(*(table[key].to_pylist() for key in keys), strict=True)) if keys else [()] * table.num_rows

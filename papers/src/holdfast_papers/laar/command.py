@@ -1,0 +1,192 @@
+"""holdfast reproduce laar: LAAR's evaluation (section 5) on simulated clusters, its figures beside ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.shared import FiniteRange, json_option, print_json, progress_bar, say
+from holdfast_papers.spread import Spread, spread_over
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from holdfast_papers.records import Record, Records
+
+TITLES = {
+    "9 CPU time": "Figure 9, top: CPU time, best case",
+    "9 tuples dropped": "Figure 9, bottom: tuples dropped, best case",
+    "10 output rate at the peak": "Figure 10: output rate during High",
+    "11 processed, pessimistic": "Figure 11, top: tuples processed, pessimistic failures",
+    "11 processed, host crash": "Figure 11, bottom: tuples processed, one host away for 16 s of High",
+}
+
+
+PAPER = {
+    "9 CPU time": "SR 1.61 to 1.90",
+    "9 tuples dropped": "SR up to 33.6",
+    "10 output rate at the peak": "SR 0.67 on average, at least 0.37; GRD 0.62 to 0.98; LAAR at least 0.91",
+    "11 processed, pessimistic": "NR 0; GRD 0.35 to 0.95; L.5, L.6, L.7 at least 0.477, 0.572, 0.667",
+    "11 processed, host crash": "L.5 like NR",
+}
+"""What the text of section 5.3 says of each figure; the means that its figures are labelled with are not in the text."""
+
+
+@click.command()
+@click.option("--applications", type=click.IntRange(min=1), default=100, show_default=True, help="Applications to compare.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of applications, traces and crashes.")
+@click.option("--seconds", type=FiniteRange(min=0.1), default=10.0, show_default=True, help="Time limit of each solver run.")
+@click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to work in.")
+@click.option("--master", help="A Spark master to work on, in place of local processes.")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("laar"),
+    show_default=True,
+    help="Folder for records and report.",
+)
+@json_option
+def laar(applications: int, seed: int, seconds: float, workers: int, master: str | None, out: Path, as_json: bool) -> None:
+    """Six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
+
+    Applications of 24 PEs on four hosts, a trace of five minutes, a third of it at the High rate. Where no strategy for
+    an IC of 0.7 is found, another application is drawn. Each is kept in --out as it ends: the same command goes on where it
+    was stopped.
+
+    \b
+    Example:
+      holdfast reproduce laar --applications 10 --out laar
+    """
+    from holdfast_papers.laar.variants_study import Task, play
+    from holdfast_papers.records import Records
+
+    settings = {"seed": seed, "seconds": seconds}
+    strategies, kept = Records(out, settings, name="strategies"), Records(out, settings)
+    with spread_over(master, name="holdfast-laar") as spread:
+        planned = _planned(strategies, applications, seed=seed, seconds=seconds, workers=workers, spread=spread)
+        tasks = {plans["key"]: (Task(seed, plans["application"], seconds), plans) for plans in planned}
+        with progress_bar("simulating") as progress:
+            records = kept.fill(play, tasks, workers=workers, spread=spread, progress=progress)
+    document = _written(records, out, seed=seed, seconds=seconds)
+    if as_json:
+        print_json(document)
+        return
+    for row in document["means"]:
+        click.echo("  ".join(f"{cell:>8}" if n else f"{cell:34}" for n, cell in enumerate(row)))
+    for finding in document["findings"]:
+        click.echo(
+            f"{'holds' if finding['holds'] else 'FAILS':5}  {finding['name']}: {finding['ours']} (paper: {finding['paper']})"
+        )
+    say(f"report: {out / 'laar.html'}")
+
+
+def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int, spread: Spread | None) -> list[Record]:
+    """The strategies of the first so many applications that can be compared, made where they are missing."""
+    from holdfast_papers.laar.variants_study import Task, plan
+
+    drawn = applications
+    with progress_bar("planning") as progress:
+        while True:
+            tasks = {str(n): Task(seed, n, seconds) for n in range(drawn)}
+            every = kept.fill(plan, tasks, workers=workers, spread=spread, progress=progress)
+            found = [plans for plans in every if plans["strategies"]]
+            if len(found) >= applications:
+                return found[:applications]
+            drawn += applications - len(found)
+
+
+def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float) -> dict[str, Any]:
+    """Write laar.html, laar.json and the pictures; the report in plain values."""
+    import numpy as np
+
+    from holdfast.documents.whole_files import write_whole
+    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+    from holdfast_papers.laar.variants_findings import figures, findings, summary
+    from holdfast_papers.laar.variants_study import VARIANTS
+
+    of, found, twelve = figures(records), findings(records), summary(records)
+    means = [["mean, as a multiple of NR's", *VARIANTS, "the paper"]]
+    means += [[name, *(f"{np.mean(of[name][v]):.3f}" if of[name][v] else "-" for v in VARIANTS), PAPER[name]] for name in TITLES]
+    medians = [[name, *(f"{np.median(of[name][v]):.3f}" if of[name][v] else "-" for v in VARIANTS)] for name in TITLES]
+    share = [[name, *(f"{twelve[v][name]:.3f}" for v in VARIANTS)] for name in ("dropped", "ic", "cost")]
+    command = f"holdfast reproduce laar --seed {seed} --applications {len(records)} --seconds {seconds:g}"
+    drawn = max(record["application"] for record in records) + 1
+    optimal = sum(len(record["optimal"]) for record in records) / (3 * len(records))
+    about = (
+        f"{len(records)} applications of 24 PEs on 4 hosts, seed {seed}, drawn from {drawn}: for the others no strategy "
+        f"with an IC of 0.7 was found in the time given. {optimal:.0%} of LAAR's strategies are proved to be the cheapest. "
+        "Drops are those of primaries. Where NR drops less than a tuple an application has no ratio of drops; "
+        f"{len(of['9 tuples dropped']['NR'])} have one. Made by: {command}"
+    )
+    plots = {name: _boxes(of[name], title) for name, title in TITLES.items() if of[name]["NR"]} | {"12 summary": _bars(twelve)}
+    parts = [
+        paragraph(about),
+        heading("Findings"),
+        verdicts([(f.name, f.holds, f"{f.ours}. Paper: {f.paper}.") for f in found]),
+        heading("Figures 9 to 11: means"),
+        table(means[0], means[1:], words=["the paper"]),
+        heading("Figures 9 to 11: medians"),
+        table(["median, as a multiple of NR's", *VARIANTS], medians),
+        heading("Figure 12: means as shares of SR's"),
+        table(["", *VARIANTS], share),
+        heading("Pictures"),
+        cards(list(plots.values())),
+    ]
+    document = {
+        "command": command,
+        "seed": seed,
+        "applications": len(records),
+        "drawn": drawn,
+        "optimal": optimal,
+        "means": means,
+        "medians": medians,
+        "figure_12": twelve,
+        "findings": [asdict(f) for f in found],
+    }
+    write_whole(out / "laar.json", json.dumps(document, indent=2))
+    write_whole(out / "laar.html", page("Adaptive replication on simulated clusters (LAAR, section 5)", parts))
+    return document
+
+
+def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
+    """Box plots, one per variant, with the mean as its label."""
+    from holdfast.report.plot import INK, SERIES, drawn
+
+    def draw(axes: Axes) -> None:
+        names = [f"{name}\n{sum(values) / len(values):.2f}" for name, values in population.items()]
+        colour = {"color": INK}
+        axes.boxplot(
+            [list(values) for values in population.values()],
+            tick_labels=names,
+            showmeans=True,
+            boxprops=colour,
+            whiskerprops=colour,
+            capprops=colour,
+            flierprops={"markeredgecolor": INK, "markersize": 3},
+            medianprops={"color": SERIES[1]},
+            meanprops={"markerfacecolor": SERIES[0], "markeredgecolor": SERIES[0]},
+        )
+        axes.set(title=title, ylabel="multiple of NR's")
+
+    return drawn(draw, label=title)
+
+
+def _bars(summary: Mapping[str, Mapping[str, float]]) -> str:
+    from holdfast.report.plot import SERIES, drawn
+
+    title = "Figure 12: means as shares of SR's"
+
+    def draw(axes: Axes) -> None:
+        for n, figure in enumerate(("dropped", "ic", "cost")):
+            at = [x + 0.27 * (n - 1) for x in range(len(summary))]
+            axes.bar(at, [row[figure] for row in summary.values()], width=0.25, color=SERIES[n], label=figure)
+        axes.set_xticks(range(len(summary)), list(summary))
+        axes.set(title=title)
+        axes.legend()
+
+    return drawn(draw, label=title)

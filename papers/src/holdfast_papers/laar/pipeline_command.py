@@ -1,0 +1,128 @@
+"""holdfast reproduce laar-pipeline: static replication falls behind where activation by load keeps up (LAAR, Figure 3)."""
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from holdfast.app.examples import example_path
+from holdfast.cli.shared import end_in_order, json_option, print_json, say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast_papers.finding import Finding
+    from holdfast_papers.laar.pipeline_study import Load, Seen
+
+
+@click.command("laar-pipeline")
+@click.option("--low", "low_s", default=20, show_default=True, help="Seconds of 4 tuples/s before the load doubles.")
+@click.option("--high", "high_s", default=30, show_default=True, help="Seconds of 8 tuples/s.")
+@click.option("--after", "after_s", default=20, show_default=True, help="Seconds of 4 tuples/s at the end.")
+@click.option("--sla", default=0.6, show_default=True, help="Internal completeness that the strategy must promise.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the report with Figure 3 there.")
+@json_option
+def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path | None, as_json: bool) -> None:
+    """Run two PEs of 0.1 s a tuple on two one-core nodes, twice: with all replicas always active, and following the load.
+
+    Every tuple keeps a processor busy for 0.1 s, and a node runs one Spark task at a time, so at 8 tuples/s a node with both PEs
+    would need 1.6 cores. Both runs are real processes on this machine and take as long as the load does, and a little more.
+
+    \b
+    Example:
+      holdfast reproduce laar-pipeline --out figure3
+    """
+    from holdfast_papers.laar.pipeline_study import WAYS, Load, findings, run_way, strategies
+
+    end_in_order()
+    load = Load(low_s, high_s, after_s)
+    planned = strategies(sla)
+    runs: list[Seen] = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-pipeline-") as folder:
+        for number, way in enumerate(WAYS):
+            left = (len(WAYS) - number) * (len(load.rates) + 30)
+            say(f"replicas {way}: {len(load.rates)} s of load (about {left} s left) ...")
+            work = Path(folder) / way.replace(" ", "-")
+            runs.append(run_way(way, example_path("pipeline.py"), work, load=load, strategy=planned[way]))
+    found = findings(runs, load)
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "laar-pipeline.html").write_text(_report(runs, found, load, sla))
+    document = {"load": asdict(load), "runs": [asdict(run) for run in runs], "findings": [asdict(each) for each in found]}
+    print_json(document) if as_json else _show(runs, found, load)
+    if not all(each.holds for each in found):
+        raise HoldfastError("not every finding held; on a busy machine two one-core nodes do not have a core each: try again")
+
+
+def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
+    for run in runs:
+        click.echo(f"{run.way}: {run.said(load)}")
+        for at_s, said in run.decisions:
+            click.echo(f"  after {at_s:.0f} s {said}")
+    for each in found:
+        click.echo(f"  {'holds ' if each.holds else 'BROKEN'} {each.name}: {each.ours} (paper: {each.paper})")
+
+
+def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float) -> str:
+    from holdfast.report.page import cards, heading, page, paragraph, table
+    from holdfast.report.plot import line_plot
+
+    parts = [
+        paragraph(
+            f"Two PEs of 0.1 s a tuple, two replicas each on two one-core nodes; {load.low_s} s of 4 tuples/s, "
+            f"{load.high_s} s of 8, {load.after_s} s of 4 again. Nothing is drawn, so there is no seed. Made by: "
+            f"holdfast reproduce laar-pipeline --low {load.low_s} --high {load.high_s} --after {load.after_s} --sla {sla:g}"
+        ),
+        heading("Findings"),
+        table(
+            ["finding", "paper", "here", "holds"],
+            [[each.name, each.paper, each.ours, "yes" if each.holds else "no"] for each in found],
+            words=["paper", "here"],
+            names=["finding"],
+        ),
+    ]
+    for run in runs:
+        seconds = list(range(len(run.tuples_in)))
+        rates: list[tuple[str, list[int], list[float]]] = [
+            ("in", seconds, [float(count) for count in run.tuples_in]),
+            ("out", seconds, smooth(run.tuples_out)),
+        ]
+        parts += [
+            heading(f"Replicas {run.way}"),
+            cards(
+                [
+                    line_plot(rates, x="seconds", y="tuples/s", title=f"Input and output, replicas {run.way}", level=None),
+                    line_plot(
+                        [(node, *shares(readings)) for node, readings in sorted(run.cpu.items())],
+                        x="seconds",
+                        y="cores",
+                        title=f"CPU per node, replicas {run.way}",
+                    ),
+                ]
+            ),
+        ]
+    return page("LAAR's pipeline (Figure 3), really run", parts)
+
+
+def smooth(values: list[int], over: int = 3) -> list[float]:
+    """The mean over a few seconds: output leaves by the epoch, so single seconds have none or two.
+
+    >>> smooth([0, 6, 3, 0])
+    [3.0, 3.0, 3.0, 1.5]
+    """
+    half = over // 2
+    windows = [values[max(0, n - half) : n + half + 1] for n in range(len(values))]
+    return [sum(window) / len(window) for window in windows]
+
+
+def shares(readings: list[tuple[float, float]], every_s: float = 2.0) -> tuple[list[float], list[float]]:
+    """CPU seconds per second between readings of a counter that are at least `every_s` apart."""
+    at, share = [], []
+    before = readings[0]
+    for now in readings[1:]:
+        if now[0] - before[0] >= every_s:
+            at.append(now[0])
+            share.append((now[1] - before[1]) / (now[0] - before[0]))
+            before = now
+    return at, share

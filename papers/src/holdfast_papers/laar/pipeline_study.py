@@ -1,0 +1,183 @@
+"""LAAR's Figure 3 for real: a pipeline of two PEs whose load doubles, with static replication and with activation by load."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.documents.descriptor import Descriptor, Host
+from holdfast.documents.document import write_document
+from holdfast.documents.job import Contract, Feed, Job
+from holdfast.errors import HoldfastError
+from holdfast.job_layout import layout_of
+from holdfast.log.timeline import Timeline
+from holdfast.planning.laar import Instance, Strategy, plan_strategy, static_replication
+from holdfast.planning.laar.examples import figure_1
+from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.local_cluster import LocalCluster
+from holdfast_papers.finding import Finding
+
+LOW, HIGH = 4, 8
+WAYS = ("static", "by load")
+KEEPS_UP = 0.95
+"""The share of the input's rate that the output must reach in the second half of High."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """So many seconds of Low, of High, and of Low again."""
+
+    low_s: int = 20
+    high_s: int = 30
+    after_s: int = 20
+
+    def __post_init__(self) -> None:
+        if min(self.low_s, self.high_s, self.after_s) < 5:
+            raise HoldfastError(f"every stretch of the load takes at least 5 s, got {self.low_s}, {self.high_s}, {self.after_s}")
+
+    @property
+    def rates(self) -> list[int]:
+        """Tuples in each second."""
+        return [LOW] * self.low_s + [HIGH] * self.high_s + [LOW] * self.after_s
+
+
+@dataclass
+class Seen:
+    """What one run showed: per second the tuples in and out, per node the CPU, and what the controller decided."""
+
+    way: str
+    tuples_in: list[int]
+    tuples_out: list[int]
+    latency_s: list[float]
+    cpu: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    decisions: list[tuple[float, str]] = field(default_factory=list)
+
+    def kept_up(self, load: Load) -> float:
+        """Tuples out against tuples in, over the second half of High: replicas have been switched by then."""
+        half = slice(load.low_s + load.high_s // 2, load.low_s + load.high_s)
+        return sum(self.tuples_out[half]) / sum(self.tuples_in[half])
+
+    def said(self, load: Load) -> str:
+        """How High went, in words."""
+        return (
+            f"output at {self.kept_up(load):.0%} of the input in the second half of High, "
+            f"whose last epoch was {self.late_s(load):.1f} s late"
+        )
+
+    def late_s(self, load: Load) -> float:
+        """How late the last epoch of High was."""
+        return self.latency_s[load.low_s + load.high_s - 1]
+
+
+def write_load(path: Path, rates: Sequence[int]) -> None:
+    """A trace of so many evenly spaced tuples in each second."""
+    begins = datetime(2024, 1, 1, tzinfo=UTC)
+    times = [
+        begins + timedelta(seconds=second + (place + 0.5) / rate) for second, rate in enumerate(rates) for place in range(rate)
+    ]
+    count = len(times)
+    columns = {"seq": pa.array(range(1, count + 1), pa.int64()), "time": pa.array(times, pa.timestamp("us", "UTC"))}
+    pq.write_table(pa.table({**columns, "value": pa.array([float(n) for n in range(count)])}), path)
+
+
+def described(sla: float = 0.6) -> Descriptor:
+    """The pipeline of the paper's Figure 1 on nodes n1 and n2."""
+    paper = figure_1(sla=sla)
+    hosts = dict(zip(paper.hosts, ("n1", "n2"), strict=True))
+    assert paper.placement is not None
+    return Descriptor(
+        **{
+            **dict(paper),
+            "application": "pipeline",
+            "hosts": {name: Host(cores=1) for name in hosts.values()},
+            "placement": {pe: tuple(hosts[host] for host in placed) for pe, placed in paper.placement.items()},
+        }
+    )
+
+
+def strategies(sla: float = 0.6) -> dict[str, Strategy]:
+    """All replicas active always (SR), and as the planner has it for the SLA."""
+    descriptor = described(sla)
+    instance = Instance.of(descriptor)
+    static = Strategy.of(instance, static_replication(instance), solver="SR")
+    return {"static": static, "by load": plan_strategy(descriptor).strategy}
+
+
+def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: Strategy) -> Seen:
+    """Run the load through the pipeline on two one-core nodes."""
+    work.mkdir(parents=True)
+    trace, document = work / "load.parquet", work / "strategy.json"
+    write_load(trace, load.rates)
+    write_document(document, strategy)
+    job = Job(
+        job="pipeline",
+        type="finite",
+        application=str(application),
+        feed=Feed(trace=str(trace)),
+        log=str(work / "log"),
+        out=str(work / "out"),
+        strategy=str(document),
+        contract=Contract(patience_s=2.0),
+    )
+    cpu: dict[str, list[tuple[float, float]]] = {}
+
+    def show(story: dict[str, Any], nodes: list[dict[str, Any]], timeline: Timeline | None) -> None:
+        if timeline is not None:
+            for node in nodes:
+                status = node["host_status"] or {}
+                cpu.setdefault(node["name"], []).append((status.get("beat_s", 0.0) - timeline.opened_s, status.get("cpu_s", 0.0)))
+
+    with LocalCluster(work / "cluster", nodes=2) as cluster:
+        cluster.start()
+        ran = run_job(job, layout_of(job), cluster, show=show)
+    if ran.state != "completed" or ran.timeline is None:
+        raise HoldfastError(f"the pipeline with replicas {way} ended as {ran.state}: {ran.reason}")
+    return seen(way, ran, load, cpu)
+
+
+def seen(way: str, ran: Ran, load: Load, cpu: dict[str, list[tuple[float, float]]]) -> Seen:
+    """What a run showed, from its history."""
+    assert ran.timeline is not None
+    opened = ran.timeline.opened_s
+    outputs = [e for e in ran.events if e.kind == "output" and e.about["as"] == "first"]
+    seconds = max([len(load.rates), *(int(e.at_s - opened) + 1 for e in outputs)])
+    out = [0] * seconds
+    for event in outputs:
+        out[int(event.at_s - opened)] += event.about["rows"]
+    decided = [
+        (e.at_s - opened, e.about["said"])
+        for e in ran.events
+        if e.kind == "orchestrator" and "input configuration is now" in e.about["said"]
+    ]
+    latencies = {e.about["epoch"] - ran.timeline.first: e.about["latency_s"] for e in outputs}
+    tuples_in = [*load.rates, *[0] * (seconds - len(load.rates))]
+    return Seen(way, tuples_in, out, [latencies[n] for n in sorted(latencies)], cpu, decided)
+
+
+def findings(runs: Sequence[Seen], load: Load) -> list[Finding]:
+    """Figure 3's two halves, and that neither way lost a tuple."""
+    static, by_load = (next(run for run in runs if run.way == way) for way in WAYS)
+    return [
+        Finding(
+            "static replication falls behind in High",
+            "both hosts saturate; the output does not keep up with the input",
+            static.said(load),
+            static.kept_up(load) < KEEPS_UP,
+        ),
+        Finding(
+            "activation by load keeps up in High",
+            "the output follows the input",
+            by_load.said(load),
+            by_load.kept_up(load) >= KEEPS_UP,
+        ),
+        Finding(
+            "nothing is lost either way",
+            "(the paper drops what does not fit its queues)",
+            ", ".join(f"{run.way}: {sum(run.tuples_out)} of {sum(run.tuples_in)} tuples" for run in (static, by_load)),
+            all(sum(run.tuples_out) == sum(run.tuples_in) for run in (static, by_load)),
+        ),
+    ]

@@ -1,0 +1,171 @@
+"""The paper's study of FT-Search (section 4.5, Figures 4 to 6): solvers over a corpus, and what their runs say together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from holdfast.planning.laar.ftsearch import FTSearch
+from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
+from holdfast.planning.laar.generator import generate
+from holdfast.planning.laar.instance import Instance
+from holdfast.planning.laar.milp import Milp
+from holdfast.planning.laar.solver import Outcome, Solver
+
+CONSTRAINTS = (0.5, 0.6, 0.7, 0.8, 0.9)
+CONTENDERS: Mapping[str, Callable[[int], Solver]] = {
+    "ft-search-paper": lambda workers: FTSearch(workers=workers, bounds="paper"),
+    "ft-search": lambda workers: FTSearch(workers=workers),
+    "milp": lambda workers: Milp(workers=min(2, workers)),
+}
+# What the paper says of its own runs: 10 minutes each on 6 cores at 3.5 GHz.
+PAPER = {"first_cost": 1.057, "first_time": 0.37}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run to make: an application of the corpus, an SLA, a solver and its time."""
+
+    seed: int
+    application: int
+    sla: float
+    solver: str
+    seconds: float
+    threads: int = 1
+
+    @property
+    def key(self) -> str:
+        return f"{self.application}/{self.sla:g}/{self.solver}"
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run gave. `first` and `last` are (cost, seconds) of the first solution and of the best one."""
+
+    key: str
+    application: int
+    sla: float
+    solver: str
+    hosts: int
+    pes: int
+    outcome: str
+    seconds: float
+    cost: float | None
+    gap: float | None
+    nodes: int
+    first: tuple[float, float] | None = None
+    last: tuple[float, float] | None = None
+    prunings: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+
+    def document(self) -> dict[str, Any]:
+        """The run in plain values."""
+        return asdict(self)
+
+    @property
+    def decided(self) -> bool:
+        return Outcome(self.outcome).decided
+
+
+def evaluate(task: Task) -> Run:
+    """Make one run. The application depends on the corpus's seed and its own number alone."""
+    descriptor = generate(np.random.default_rng([task.seed, task.application]), name=f"app{task.application:04d}")
+    instance = Instance.of(descriptor, sla=task.sla)
+    solution = CONTENDERS[task.solver](task.threads).solve(instance, seconds=task.seconds)
+    first, last = solution.first, solution.last
+    return Run(
+        key=task.key,
+        application=task.application,
+        sla=task.sla,
+        solver=task.solver,
+        hosts=len(instance.hosts),
+        pes=len(instance.pes),
+        outcome=solution.outcome.value,
+        seconds=solution.seconds,
+        cost=solution.cost,
+        gap=solution.gap if np.isfinite(solution.gap) else None,
+        nodes=solution.nodes,
+        first=(first.cost, first.seconds) if first else None,
+        last=(last.cost, last.seconds) if last else None,
+        prunings={rule: (cut.count, cut.height) for rule, cut in solution.prunings.items()},
+    )
+
+
+def run_of(document: Mapping[str, Any]) -> Run:
+    """The run that `Run.document` wrote."""
+    values = dict(document)
+    for name in ("first", "last"):
+        values[name] = tuple(values[name]) if values[name] else None
+    values["prunings"] = {rule: tuple(cut) for rule, cut in values["prunings"].items()}
+    return Run(**values)
+
+
+def outcomes(runs: Iterable[Run]) -> dict[tuple[str, float], dict[str, float]]:
+    """Figure 4: the share of each outcome, by solver and IC constraint."""
+    groups: dict[tuple[str, float], list[str]] = {}
+    for run in runs:
+        groups.setdefault((run.solver, run.sla), []).append(run.outcome)
+    return {
+        key: {outcome.value: found.count(outcome.value) / len(found) for outcome in Outcome}
+        for key, found in sorted(groups.items())
+    }
+
+
+def decided_by_any(runs: Iterable[Run], solvers: Sequence[str]) -> float:
+    """The share of (application, SLA) pairs that one of the solvers proved optimal or infeasible."""
+    decided: dict[tuple[int, float], bool] = {}
+    for run in runs:
+        if run.solver in solvers:
+            pair = (run.application, run.sla)
+            decided[pair] = decided.get(pair, False) or run.decided
+    return sum(decided.values()) / len(decided) if decided else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FirstSolution:
+    """Figure 5: the first solution against the optimum. Ratios one per run that found the optimum."""
+
+    cost: tuple[float, ...]
+    time: tuple[float, ...]
+
+    @property
+    def mean_cost(self) -> float | None:
+        return float(np.mean(self.cost)) if self.cost else None
+
+    @property
+    def mean_time(self) -> float | None:
+        return float(np.mean(self.time)) if self.time else None
+
+
+def first_solutions(runs: Iterable[Run]) -> FirstSolution:
+    """Cost and time of the first solution, as shares of the optimum's."""
+    found = [run for run in runs if run.outcome == Outcome.BST and run.first and run.last]
+    return FirstSolution(
+        cost=tuple(run.first[0] / run.last[0] for run in found if run.first and run.last and run.last[0] > 0),
+        time=tuple(run.first[1] / run.last[1] for run in found if run.first and run.last and run.last[1] > 0),
+    )
+
+
+def prunings(runs: Iterable[Run]) -> dict[str, tuple[float, float]]:
+    """Figure 6: each rule's mean share of the values pruned, and the mean height of the branches it cut.
+
+    A run counts once, however many nodes it visited.
+    """
+    shares: dict[str, list[float]] = {rule: [] for rule in PRUNINGS}
+    heights: dict[str, list[float]] = {rule: [] for rule in PRUNINGS}
+    for run in runs:
+        total = sum(count for count, _ in run.prunings.values())
+        for rule in PRUNINGS if total else ():
+            count, height = run.prunings[rule]
+            shares[rule].append(count / total)
+            if count:
+                heights[rule].append(height)
+    return {
+        rule: (
+            float(np.mean(shares[rule])) if shares[rule] else 0.0,
+            float(np.mean(heights[rule])) if heights[rule] else 0.0,
+        )
+        for rule in PRUNINGS
+    }

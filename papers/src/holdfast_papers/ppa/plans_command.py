@@ -1,0 +1,134 @@
+"""holdfast reproduce ppa-plans: PPA's comparison of planners over random topologies, ours beside them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Generator
+from contextlib import closing
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.cli.plan_output import check_study
+from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
+from holdfast.errors import HoldfastError
+from holdfast.planning.solver_processes import each
+from holdfast_papers.finding import Finding
+from holdfast_papers.ppa.figure14 import Unit, draw, findings, measure_unit, panels, table, units
+from holdfast_papers.spread import on_spark
+
+Record = dict[str, Any]
+FEW = 20  # topologies below which a mean says little
+
+
+@click.command("ppa-plans")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("ppa-plans"),
+    show_default=True,
+    help="Directory for records, tables and pictures.",
+)
+@click.option("--topologies", type=int, default=100, show_default=True, help="Random topologies per setting.")
+@click.option("--seed", type=int, default=14, show_default=True, help="Seed of all topologies, from 0.")
+@click.option("--workers", type=int, default=2, show_default=True, help="Processes to work in.")
+@click.option("--master", help="Spark master to work on, in place of local processes.")
+@json_option
+def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str | None, as_json: bool) -> None:
+    """Figure 14 a to d: output fidelity by replication ratio of greedy, structure-aware and our planner.
+
+    Each topology's record is kept as soon as it is made: a run that was interrupted goes on where it stopped.
+
+    \b
+    Example:
+      holdfast reproduce ppa-plans --out ppa-plans --topologies 100
+    """
+    for name, value, least in (("--topologies", topologies, 1), ("--workers", workers, 1), ("--seed", seed, 0)):
+        if value < least:
+            raise HoldfastError(f"{name} wants a whole number of at least {least}, got {value}")
+    check_study(out, ["records.jsonl"])
+    out.mkdir(parents=True, exist_ok=True)
+    wanted = units(seed, topologies)
+    kept = _kept(out / "records.jsonl")
+    left = [unit for unit in wanted if unit.key not in kept]
+    if len(left) < len(wanted):
+        say(f"{len(wanted) - len(left)} of {len(wanted)} records are there already")
+    made = _records(left, workers=workers, master=master)
+    with closing(made), (out / "records.jsonl").open("a") as file, progress_bar("planning") as progress:
+        for done, record in enumerate(made, start=1):
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            kept[record["key"]] = record
+            progress(done, len(left))
+    report = _written(out, [kept[unit.key] for unit in wanted], topologies=topologies, seed=seed)
+    if as_json:
+        print_json(report)
+    else:
+        for finding in report["findings"]:
+            click.echo(f"{'holds' if finding['holds'] else 'FAILS':5}  {finding['name']}: {finding['ours']}")
+    if topologies < FEW:
+        say(f"{_tiny(topologies)}; give --topologies 100 for the study")
+    say(f"tables and pictures are in {out}")
+
+
+def _tiny(topologies: int) -> str:
+    of = "1 topology" if topologies == 1 else f"{topologies} topologies"
+    return f"a sample of {of} per setting is tiny: what holds or fails here may do so by chance"
+
+
+def _kept(path: Path) -> dict[str, Record]:
+    """The records of an earlier run; a line cut short by a kill is made again."""
+    if not path.exists():
+        return {}
+    *whole, _ = path.read_text().split("\n")
+    try:
+        kept = {record["key"]: record for record in map(json.loads, whole)}
+    except (ValueError, TypeError, KeyError):
+        raise HoldfastError(f"'{path}' holds something else than records of this command; give another --out") from None
+    beside = path.with_suffix(".tmp")  # a kill here loses nothing
+    beside.write_text("".join(line + "\n" for line in whole))
+    beside.replace(path)
+    return kept
+
+
+def _records(left: list[Unit], *, workers: int, master: str | None) -> Generator[Record]:
+    if not left:
+        return
+    if master is not None:
+        with spark_session(master, "2g", name="holdfast-ppa-plans") as spark:
+            yield from on_spark(spark, measure_unit, left)
+    elif workers == 1:
+        yield from map(measure_unit, left)
+    else:
+        yield from each(measure_unit, left, workers=workers)
+
+
+def _written(out: Path, records: list[Record], *, topologies: int, seed: int) -> dict[str, Any]:
+    """Write the tables and pictures; the report."""
+    found = panels(records)
+    checks: list[Finding] = findings(found)
+    rows = table(found)
+    for panel, settings in found.items():
+        draw(out / f"figure14{panel}.svg", panel, settings)
+    with (out / "figure14.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    lines = ["| finding | paper | ours | holds |", "|---|---|---|---|"]
+    lines += [f"| {c.name} | {c.paper} | {c.ours} | {'yes' if c.holds else 'no'} |" for c in checks]
+    if topologies < FEW:
+        lines += ["", _tiny(topologies)]
+    (out / "findings.md").write_text("\n".join(lines) + "\n")
+    report = {
+        "figure": "PPA, Figure 14 a to d",
+        "topologies": topologies,
+        "tiny": topologies < FEW,
+        "seed": seed,
+        "findings": [asdict(check) for check in checks],
+        "table": rows,
+    }
+    (out / "report.json").write_text(json.dumps(report, indent=2) + "\n")
+    return report

@@ -1,0 +1,169 @@
+"""PPA's Figures 7, 8 and 10 as real runs on Spark, at a scale that fits one machine: tasks die one at a time and all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
+from holdfast.documents.history import Event
+from holdfast.errors import HoldfastError
+from holdfast.trial.checkers import recoveries
+from holdfast.trial.job_run import Ran
+from holdfast.trial.local_cluster import LocalCluster
+from holdfast_papers.ppa.even_windows import completed, write_windows
+
+PES = ("o1", "o2", "o3")
+WINDOW, RATE, KEYS = 10, 400, 200
+ONE_S, ALL_S, SECONDS = 17.0, 32.0, 48
+"""When o2 dies, when all three die, and how long a run is."""
+NEVER = 10_000
+"""Epochs between checkpoints where there are none, so that everything is replayed from the source."""
+
+EPOCH_S = 1.0
+VARIED = ((800, WINDOW), (RATE, 20))
+"""Rates and windows that some techniques are tried at beside the first: one of them doubled."""
+
+APPLICATION = """
+from pyspark.sql import functions as F
+
+from holdfast import App, last_epochs
+
+app = App("windows", epoch_s={epoch_s})
+before = app.source("source", "seq long, time timestamp, key long, value double")
+
+
+def window(rows):
+    \"\"\"Per key the sum over a sliding window of {window} epochs.\"\"\"
+    reach = F.explode(F.expr("sequence(epoch, epoch + {window} - 1)"))
+    spread = rows.select("seq", reach.alias("epoch"), "key", "value")
+    return spread.groupBy("epoch", "key").agg(F.max("seq").alias("seq"), F.sum("value").alias("value"))
+
+
+for name in {pes}:
+    before = app.operator(inputs=before, keep=last_epochs({window} - 1), name=name)(window)
+app.sink("out", before)
+app.score("out", "sum(value)")
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """A way to survive: the PEs with an active replica, and the epochs between checkpoints; `varied`: at other rates too."""
+
+    name: str
+    replicated: tuple[str, ...]
+    checkpoint_epochs: int
+    varied: bool = True
+
+
+TECHNIQUES = (
+    Technique("active (PPA-1.0)", PES, 5),
+    Technique("half active (PPA-0.5)", ("o2", "o3"), 15, varied=False),
+    Technique("checkpoint 5 s", (), 5),
+    Technique("checkpoint 15 s (PPA-0)", (), 15),
+    Technique("source replay", (), NEVER),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One run: a technique at a rate of tuples a second, with windows of so many epochs."""
+
+    technique: Technique
+    rate: int = RATE
+    window: int = WINDOW
+
+    @property
+    def name(self) -> str:
+        plain = (self.rate, self.window) == (RATE, WINDOW)
+        return self.technique.name if plain else f"{self.technique.name}, {self.rate} tuples/s, window {self.window} s"
+
+
+def cells(*, varied: bool) -> list[Cell]:
+    """The runs of the study: every technique, and those that are varied at the other rates and windows."""
+    plain = [Cell(technique) for technique in TECHNIQUES]
+    others = [Cell(t, rate, window) for rate, window in VARIED for t in TECHNIQUES if t.varied]
+    return [*plain, *(others if varied else ())]
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What a run showed, after one task died and after all did.
+
+    Silence: the longest that the sink waited for an epoch, over an epoch's length. Latency: from noticing until the last task
+    that died was where it had been, by the paper's definition; None where no task of which nothing was left died.
+    """
+
+    technique: str
+    one_silence_s: float
+    all_silence_s: float
+    one_latency_s: float | None
+    all_latency_s: float | None
+    load: float
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run_cells(wanted: Sequence[Cell], work: Path, *, done: Callable[[Cell, Recovered], None]) -> None:
+    """Every cell, one after the other on one cluster that was warmed up before."""
+    work.mkdir(parents=True, exist_ok=True)
+    with LocalCluster(work / "cluster", nodes=2) as cluster:
+        cluster.start()
+        _run(cluster, "warm-up", Cell(Technique("warm-up", (), 5)), seconds=12, faults=Schedule())
+        for number, cell in enumerate(wanted):
+            ran = _run(cluster, f"run-{number}", cell, seconds=SECONDS, faults=schedule())
+            done(cell, measured(cell, ran))
+
+
+def schedule() -> Schedule:
+    """The primary of o2 dies, and later those of all three at once."""
+    crashes = ((ONE_S, ("o2/0.0",)), (ALL_S, tuple(f"{pe}/0.0" for pe in PES)))
+    return Schedule(faults=tuple(ScheduledFault(at_s=at_s, kind="crash", what="pe", target=who) for at_s, who in crashes))
+
+
+def _run(cluster: LocalCluster, name: str, cell: Cell, *, seconds: int, faults: Schedule) -> Ran:
+    application, trace = cluster.work / f"{name}.py", cluster.work / f"{name}.parquet"
+    application.write_text(APPLICATION.format(window=cell.window, pes=PES, epoch_s=EPOCH_S))
+    write_windows(trace, seconds=seconds, rate=cell.rate, keys=KEYS)
+    terms = {
+        "replicas": dict.fromkeys(cell.technique.replicated, 2),
+        "contract": {"checkpoint_epochs": cell.technique.checkpoint_epochs},
+    }
+    return completed(cluster, name, application, trace, terms, what=cell.name, faults=faults)
+
+
+def measured(cell: Cell, ran: Ran) -> Recovered:
+    """What a run showed, from its history."""
+    timeline = ran.timeline
+    assert timeline is not None
+    events = [event for event in ran.events if event.at_s >= timeline.opened_s]
+    faults = [event.at_s for event in events if event.kind == "fault"]
+    if len(faults) != 2:
+        raise HoldfastError(f"{cell.name}: two faults were to strike, and {len(faults)} did")
+    one_s, all_s = faults
+    back = recoveries(events)
+    return Recovered(
+        cell.technique.name,
+        silence_s(events, one_s, all_s, epoch_s=timeline.epoch_s),
+        silence_s(events, all_s, float("inf"), epoch_s=timeline.epoch_s),
+        max((each.latency_s for each in back if one_s <= each.detected_s < all_s), default=None),
+        max((each.latency_s for each in back if each.detected_s >= all_s), default=None),
+        round(psutil.getloadavg()[0], 2),
+    )
+
+
+def silence_s(events: Sequence[Event], since_s: float, until_s: float, *, epoch_s: float) -> float:
+    """The longest that a sink waited for its next epoch in a stretch of time, over the length of an epoch.
+
+    A wait that the stretch ends in counts until then: what follows is the next fault's.
+    """
+    times = [e.at_s for e in events if e.kind == "output" and e.about["as"] == "first"]
+    gaps = [min(later, until_s) - earlier for earlier, later in pairwise(times) if since_s <= later and earlier < until_s]
+    return max(0.0, max(gaps, default=0.0) - epoch_s)

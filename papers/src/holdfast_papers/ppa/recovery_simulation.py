@@ -1,0 +1,225 @@
+"""PPA's study of recovery (section VI-A), simulated: single and correlated failures, and partially active plans.
+
+The paper gives neither the cost of a tuple on its nodes nor that of a checkpoint. Here a node is half busy at 2,000 tuples a second
+and source task; writing or loading a tuple of state takes a tenth of processing it. What can be compared is who stands above whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from holdfast.documents.descriptor import Descriptor, Host, Input, Pe, Rate, Sink, Source
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
+from holdfast.simulate.deployment import Deployment
+from holdfast.simulate.outcome import Outcome
+from holdfast.simulate.rates import steady_rates
+from holdfast.simulate.settings import Care, Settings
+from holdfast.simulate.simulation import simulate
+
+OPERATORS = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
+SOURCES = 16
+TUPLE_S = 0.5 / 4000
+STATE_TUPLE_S = TUPLE_S / 10
+RESEND_S = TUPLE_S / 10
+RATES, WINDOWS_S = (1000.0, 2000.0), (10.0, 30.0)
+SYNCS_S, CHECKPOINTS_S = (5.0, 30.0), (5.0, 15.0, 30.0)
+COST_INTERVALS_S = (1.0, 5.0, 15.0, 30.0)
+FIRST_FAULT_S, SECONDS = 90.0, 180.0
+
+
+def figure_6(rate: float) -> Descriptor:
+    """The topology of Figure 6, a PE per task: 16 source tasks, then 8, 4, 2 and 1 tasks that each read two, of selectivity 0.5.
+
+    Every task has a node of its own, and so has its replica.
+    """
+    pes, before = {}, [f"S/{n}" for n in range(SOURCES)]
+    for operator, tasks in OPERATORS.items():
+        names = [f"{operator}/{n}" for n in range(tasks)]
+        for n, name in enumerate(names):
+            pes[name] = Pe(inputs={up: Input(selectivity=0.5, cost=TUPLE_S) for up in before[2 * n : 2 * n + 2]})
+        before = names
+    return Descriptor(
+        application="figure-6",
+        sources={f"S/{n}": Source(rates=(Rate(name="steady", rate=rate, probability=1.0),)) for n in range(SOURCES)},
+        pes=pes,
+        sinks={"sink": Sink(inputs=tuple(before))},
+        hosts={f"{kind} {name}": Host() for kind in ("node", "backup") for name in pes},
+        placement={name: (f"node {name}", f"backup {name}") for name in pes},
+    )
+
+
+HALF = ("O1/0", "O1/1", "O1/2", "O1/3", "O2/0", "O2/1", "O3/0", "O4/0")
+"""PPA-0.5: half of the tree and its root, so that what is replicated makes output by itself."""
+
+
+def deployed(descriptor: Descriptor, replicated: Iterable[str]) -> Deployment:
+    """Primaries on the nodes, and active replicas of some tasks on the backup nodes."""
+    chosen, pes = set(replicated), descriptor.topological_order
+    hosts = {host: n for n, host in enumerate(descriptor.hosts)}
+    assert descriptor.placement is not None
+    return Deployment(
+        descriptor=descriptor,
+        host_of=np.array([[hosts[host] for host in descriptor.placement[pe]] for pe in pes], dtype=np.int64),
+        configurations=("steady",),
+        active=np.array([[[True, pe in chosen] for pe in pes]]),
+        rates=np.array([[source.rates[0].rate for source in descriptor.sources.values()]]),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Technique:
+    """A way to survive: its name in the figures, the tasks that have active replicas, and what is done for the others."""
+
+    name: str
+    replicated: tuple[str, ...]
+    care: Mapping[str, Any]
+
+
+def techniques(tasks: Sequence[str]) -> list[Technique]:
+    """Those of Figures 7 and 8."""
+    return [
+        *(Technique(f"active, sync {s:g} s", tuple(tasks), {"scheme": "checkpoint", "sync_s": s}) for s in SYNCS_S),
+        *(Technique(f"checkpoint {s:g} s", (), {"scheme": "checkpoint", "checkpoint_s": s}) for s in CHECKPOINTS_S),
+        Technique("source replay", (), {"scheme": "source"}),
+    ]
+
+
+def plans(tasks: Sequence[str]) -> list[Technique]:
+    """Those of Figure 10."""
+    care = {"scheme": "checkpoint", "checkpoint_s": 15.0, "sync_s": 5.0}
+    return [Technique("PPA-1.0", tuple(tasks), care), Technique("PPA-0.5", HALF, care), Technique("PPA-0", (), care)]
+
+
+def settings_of(technique: Technique, window_s: float) -> Settings:
+    care = {
+        "detect_s": 5.0,
+        "restart_s": 1.0,
+        "takeover_s": 0.2,
+        "window_s": window_s,
+        "checkpoint_tuple_s": STATE_TUPLE_S,
+        "load_tuple_s": STATE_TUPLE_S,
+        "resend_s": RESEND_S,
+    }
+    return Settings(interval_s=5.0, care=Care(**{**care, **technique.care}))
+
+
+def failed(technique: Technique, *, rate: float, window_s: float, nodes: Sequence[str], at_s: float) -> Outcome:
+    """A run in which nodes die at a moment."""
+    descriptor = figure_6(rate)
+    fault = ScheduledFault(at_s=at_s, kind="crash", what="node", target=tuple(nodes))
+    configuration = descriptor.input_configurations[0].name
+    return simulate(
+        deployed(descriptor, technique.replicated),
+        steady_rates(descriptor, configuration, seconds=SECONDS),
+        schedule=Schedule(faults=(fault,)),
+        settings=settings_of(technique, window_s),
+    )
+
+
+def moments(seed: int, count: int) -> list[float]:
+    """When failures strike: drawn by seed, so that they come at any phase of checkpoints and synchronisations."""
+    return [round(float(at), 2) for at in np.random.default_rng(seed).uniform(FIRST_FAULT_S, FIRST_FAULT_S + 30, count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One line of a figure ("recovery" or "partial"): a technique or plan at a rate and window, through failures drawn by seed."""
+
+    figure: str
+    name: str
+    rate: float
+    window_s: float
+    seed: int
+    repetitions: int
+
+    @property
+    def key(self) -> str:
+        return f"{self.figure}/{self.name}/{self.rate:g}/{self.window_s:g}"
+
+
+def cells(seed: int, repetitions: int) -> list[Cell]:
+    """Every line of Figures 7, 8 and 10."""
+    return [
+        *(Cell("recovery", t.name, r, w, seed, repetitions) for t in techniques(()) for r in RATES for w in WINDOWS_S),
+        *(Cell("partial", t.name, r, 30.0, seed, repetitions) for r in RATES for t in plans(())),
+    ]
+
+
+def measured(cell: Cell) -> dict[str, Any]:
+    """A cell's rows of its figure."""
+    tasks = figure_6(1.0).topological_order
+    among = techniques(tasks) if cell.figure == "recovery" else plans(tasks)
+    (technique,) = (each for each in among if each.name == cell.name)
+    rows = _recovery(cell, technique, tasks) if cell.figure == "recovery" else _partial(cell, technique, tasks)
+    return {"key": cell.key, "rows": rows}
+
+
+def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """Figures 7 and 8: mean latency of one failed node (by operator, and over them) and of all at once (until the last is back)."""
+
+    def latency_s(of: Sequence[str]) -> float:
+        nodes = [f"node {task}" for task in of]
+        times = moments(cell.seed, cell.repetitions)
+        runs = (failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=nodes, at_s=at_s) for at_s in times)
+        return float(np.mean([_last(run, of) for run in runs]))
+
+    at = {operator: latency_s([f"{operator}/0"]) for operator in OPERATORS}
+    figures = {"single_s": float(np.mean(list(at.values()))), "by_operator_s": at, "correlated_s": latency_s(tasks)}
+    return [{"technique": technique.name, "rate": cell.rate, "window_s": cell.window_s, **figures}]
+
+
+def _last(outcome: Outcome, tasks: Sequence[str]) -> float:
+    """The latency until the last of the tasks is back; infinite where one is not."""
+    found = {back.pe: back.latency_s for back in outcome.returns()}
+    return max(found.get(task, float("inf")) for task in tasks)
+
+
+def checkpoint_cost() -> list[dict[str, float]]:
+    """Figure 9: CPU time of checkpoints as a share of that of processing, windows of 30 s."""
+    return [{"rate": rate, "checkpoint_s": s, "share": share} for rate in RATES for s, share in _checkpoint_shares(rate)]
+
+
+def _checkpoint_shares(rate: float) -> Iterator[tuple[float, float]]:
+    """Each interval between checkpoints, and their share."""
+    descriptor = figure_6(rate)
+    trace = steady_rates(descriptor, descriptor.input_configurations[0].name, seconds=SECONDS)
+
+    def used(technique: Technique) -> float:
+        # Nodes with room to spare: the cost is asked for, not what is left when a node has no more to give.
+        roomy = {name: host.model_copy(update={"cores": 8.0}) for name, host in descriptor.hosts.items()}
+        deployment = deployed(descriptor.model_copy(update={"hosts": roomy}), ())
+        outcome = simulate(deployment, trace, settings=settings_of(technique, 30.0))
+        late = outcome.ledger.cpu[len(outcome.ledger.cpu) // 3 :]  # once windows are full
+        return float(late.sum())
+
+    bare = used(Technique("none", (), {"scheme": "none"}))
+    for every_s in COST_INTERVALS_S:
+        kept = used(Technique("kept", (), {"scheme": "checkpoint", "checkpoint_s": every_s}))
+        yield every_s, kept / bare - 1
+
+
+def _partial(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dict[str, Any]]:
+    """Figure 10: latency of a correlated failure under a plan; of PPA-0.5 that of its replicated tasks alone as well."""
+    whole, taken = [], []
+    for at_s in moments(cell.seed, cell.repetitions):
+        outcome = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {task}" for task in tasks], at_s=at_s)
+        whole.append(_last(outcome, tasks))
+        taken += [max((back.latency_s for back in outcome.returns() if back.by == "takeover"), default=0.0)]
+    rows = [{"plan": technique.name, "rate": cell.rate, "latency_s": float(np.mean(whole))}]
+    if technique.name == "PPA-0.5":
+        rows.append({"plan": "PPA-0.5-active", "rate": cell.rate, "latency_s": float(np.mean(taken))})
+    return rows
+
+
+def study(lines: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Figures 7 to 10 in plain values, from what was measured of each cell."""
+    rows = [row for line in lines for row in line["rows"]]
+    return {
+        "recovery": [row for row in rows if "technique" in row],
+        "checkpoint_cost": checkpoint_cost(),
+        "partial": [row for row in rows if "plan" in row],
+    }

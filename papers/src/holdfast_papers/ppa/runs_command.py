@@ -1,0 +1,159 @@
+"""The real runs of holdfast reproduce ppa: what is kept of them, and how it is told."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from holdfast.cli.shared import end_in_order, progress_bar, say
+from holdfast_papers.finding import Finding
+
+Step = tuple[dict[str, Any], Sequence[Finding], list[str]]
+
+
+def real_runs(out: Path, *, varied: bool) -> Step:
+    """Section VI-A on Spark: recovery, at several rates and windows where `varied`, and the cost of checkpoints.
+
+    Each run is kept in `out` when it has ended.
+    """
+    recovered, costs = _recoveries(out, varied=varied), _costs(out)
+    return recovered[0] | costs[0], [*recovered[1], *costs[1]], [*recovered[2], *costs[2]]
+
+
+@contextmanager
+def _work() -> Iterator[Path]:
+    """A folder for the time of some runs. All that was started is ended when this process is told to end."""
+    end_in_order()
+    with tempfile.TemporaryDirectory(prefix="holdfast-ppa-") as folder:
+        yield Path(folder)
+
+
+def _recoveries(out: Path, *, varied: bool) -> Step:
+    """Figures 7, 8 and 10."""
+    from holdfast_papers.ppa.recovery_run_findings import findings
+    from holdfast_papers.ppa.recovery_runs import SECONDS, TECHNIQUES, Cell, Recovered, cells, run_cells
+    from holdfast_papers.records import Records
+
+    kept = Records(out / "runs", {"techniques": [technique.name for technique in TECHNIQUES]})
+    wanted = cells(varied=varied)
+    missing = [cell for cell in wanted if cell.name not in kept]
+    if missing:
+        say(f"{len(missing)} real runs of {SECONDS} s each, one after the other ...")
+        with _work() as folder, progress_bar("runs") as progress:
+            progress(len(wanted) - len(missing), len(wanted))
+
+            def keep(cell: Cell, run: Recovered) -> None:
+                kept.add({"key": cell.name, **run.document()})
+                progress(sum(each.name in kept for each in wanted), len(wanted))
+                say(f"{cell.name}: {run.one_silence_s:.1f} s after one task died, {run.all_silence_s:.1f} s after all did")
+
+            run_cells(missing, folder / "work", done=keep)
+    rows = [kept[cell.name] | {"rate": cell.rate, "window": cell.window} for cell in wanted]
+    return {"runs": rows}, findings(rows), _recovery_sections(rows)
+
+
+def _costs(out: Path) -> Step:
+    """Figure 9."""
+    from holdfast_papers.ppa.checkpoint_runs import INTERVALS, RATES, SECONDS, WINDOW, findings, run_rates
+    from holdfast_papers.records import Records
+
+    kept = Records(out / "checkpoints", {"intervals": list(INTERVALS), "window": WINDOW, "seconds": SECONDS})
+    missing = [rate for rate in RATES if str(rate) not in kept]
+    if missing:
+        say(f"checkpoints: {len(missing)} real runs of {SECONDS} s each, one after the other ...")
+        with _work() as folder, progress_bar("runs with checkpoints") as progress:
+            progress(len(RATES) - len(missing), len(RATES))
+
+            def keep(run: dict[str, Any]) -> None:
+                kept.add({"key": str(run["rate"]), **run})
+                progress(sum(str(rate) in kept for rate in RATES), len(RATES))
+                told = ", ".join(f"every {cost['interval_s']} s {cost['share']:.1%}" for cost in run["costs"])
+                say(f"{run['rate']} tuples a second: checkpoints {told} of what epochs take")
+
+            run_rates(missing, folder / "work", done=keep)
+    runs = [kept[str(rate)] for rate in RATES]
+    costs = [cost | {"load": run["load"]} for run in runs for cost in run["costs"]]
+    return {"checkpoint_runs": costs}, findings(runs), _cost_sections(costs)
+
+
+def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    from holdfast.report.page import heading, paragraph, table
+
+    def seconds(value: float | None) -> str:
+        return "-" if value is None else f"{value:.1f}"
+
+    return [
+        heading("Figures 7, 8 and 10, really run"),
+        paragraph(
+            "Three PEs with windows in a row on two one-core nodes. Silence: the longest that the sink waited for an epoch, over "
+            "an epoch's length. Latency: from noticing until the last task was where it had been; where a replica went on there is "
+            "none."
+        ),
+        table(
+            (
+                "technique",
+                "tuples/s",
+                "window (s)",
+                "one task: silence (s)",
+                "latency (s)",
+                "all tasks: silence (s)",
+                "latency (s)",
+                "load average",
+            ),
+            [
+                (
+                    r["technique"],
+                    f"{r['rate']}",
+                    f"{r['window']}",
+                    seconds(r["one_silence_s"]),
+                    seconds(r["one_latency_s"]),
+                    seconds(r["all_silence_s"]),
+                    seconds(r["all_latency_s"]),
+                    f"{r['load']:g}",
+                )
+                for r in rows
+            ],
+        ),
+    ]
+
+
+def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
+    from holdfast.report.page import cards, heading, paragraph, table
+    from holdfast.report.plot import line_plot
+    from holdfast_papers.ppa.checkpoint_runs import WINDOW
+
+    def line(rate: int) -> tuple[str, list[float], list[float]]:
+        mine = [cost for cost in costs if cost["rate"] == rate]
+        return f"{rate} tuples/s", [cost["interval_s"] for cost in mine], [cost["share"] for cost in mine]
+
+    lines = [line(rate) for rate in dict.fromkeys(cost["rate"] for cost in costs)]
+    columns = ("tuples/s", "interval (s)", "checkpoints", "rows of each", "checkpoint (ms)", "epoch (ms)", "share", "load average")
+    plot = line_plot(lines, x="checkpoint interval (s)", y="time, share of processing", title="Figure 9, really run", level=None)
+    return [
+        heading(f"Figure 9, really run: time of checkpoints, of that of processing, window {WINDOW} s"),
+        paragraph(
+            "PEs that do the same to the same stream side by side on two one-core nodes, each checkpointed at another "
+            "interval. Processing is reading, the Spark job and publishing; a checkpoint is writing the kept rows, with what "
+            "upstream forgets because of it. Counted once windows are full, in seconds of a clock."
+        ),
+        table(
+            columns,
+            [
+                (
+                    f"{c['rate']}",
+                    f"{c['interval_s']}",
+                    f"{c['checkpoints']}",
+                    f"{c['rows']:,.0f}",
+                    f"{1000 * c['checkpoint_s']:.1f}",
+                    f"{1000 * c['epoch_s']:.1f}",
+                    f"{c['share']:.4f}",
+                    f"{c['load']:g}",
+                )
+                for c in costs
+            ],
+        ),
+        cards([plot]),
+    ]

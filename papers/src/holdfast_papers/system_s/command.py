@@ -1,0 +1,147 @@
+"""holdfast reproduce system-s: kill the orchestrator and see what recovery takes, as in System-S's Figure 8."""
+
+import json
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
+from holdfast.errors import HoldfastError
+
+if TYPE_CHECKING:
+    from holdfast_papers.system_s.recovery_study import Run
+
+
+@click.command("system-s")
+@click.option("--runs", default=3, show_default=True, type=click.IntRange(1), help="Runs per row; the paper made 10.")
+@click.option("--rows", help="Only these rows, by commas: 1 to 6, 300 or 1000 (nodes), dispatch.  [default: all]")
+@click.option("--beyond/--no-beyond", default=True, show_default=True, help="Also 3,000 and 10,000 PEs, one run each.")
+@click.option("--processes", default=10, show_default=True, help="Up to so many nodes are processes of their own.")
+@click.option("--seed", default=1, show_default=True, help="Seed of the realistic set of jobs.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Keep runs there, and go on from them.")
+@json_option
+def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: int, out: Path | None, as_json: bool) -> None:
+    """Start jobs of light PEs, kill the orchestrator (SIGKILL), and time its recovery against starting the jobs again.
+
+    The six rows of Figure 8, the crash half-way through a dispatch (section 6.2), and 3,000 and 10,000 PEs beyond the paper. Where
+    nodes are not processes of their own, many real controllers share one process, and the table says so.
+
+    \b
+    Example:
+      holdfast reproduce system-s --runs 3 --out system-s
+      holdfast reproduce system-s --rows 1,5,dispatch --runs 1
+    """
+    from holdfast_papers.system_s.recovery_study import BEYOND, FIGURE_8, crash_in_dispatch, findings, measure
+
+    end_in_order()
+    names = {row.name.split()[0].replace(",", ""): row for row in (*FIGURE_8, *BEYOND)}
+    chosen = _chosen(rows, [*names, "dispatch"], beyond=[] if beyond else [row.name.split()[0].replace(",", "") for row in BEYOND])
+    kept = _Kept(out)
+    wanted = {name: 1 if names[name] in BEYOND else runs for name in chosen if name != "dispatch"}
+    had = {name: [run for run in kept.runs() if run.row == names[name].name][:count] for name, count in wanted.items()}
+    missing = [(name, number) for name, count in wanted.items() for number in range(len(had[name]) + 1, count + 1)]
+    made = [run for some in had.values() for run in some]
+    total = len(made) + len(missing) + ("dispatch" in chosen)
+    dispatch = None
+    with tempfile.TemporaryDirectory(prefix="holdfast-system-s-") as scratch, progress_bar("runs") as progress:
+        bytecode = Path(scratch) / "bytecode"
+        progress(len(made), total)
+        for name, number in missing:
+            row = names[name]
+            say(f"row {row.name}: run {number} of {wanted[name]}, {row.nodes} nodes ...")
+            run = measure(row, Path(scratch) / f"{name}-{number}", seed=seed, processes=processes, bytecode=bytecode)
+            kept.add(run)
+            made.append(run)
+            progress(len(made), total)
+        if "dispatch" in chosen:
+            say("crash half-way through a dispatch ...")
+            dispatch = crash_in_dispatch(Path(scratch) / "dispatch", bytecode=bytecode)
+    found = findings([*FIGURE_8, *BEYOND], made, dispatch)
+    document = {
+        "rows": _table([row for row in names.values() if any(run.row == row.name for run in made)], made),
+        "dispatch": dispatch.document() if dispatch else None,
+        "findings": [asdict(finding) for finding in found],
+        "runs": [run.document() for run in made],
+    }
+    print_json(document) if as_json else _show(document)
+
+
+def _chosen(rows: str | None, known: list[str], *, beyond: list[str]) -> list[str]:
+    if rows is None:
+        return [name for name in known if name not in beyond]
+    chosen = [name.strip() for name in rows.split(",")]
+    unknown = [name for name in chosen if name not in known]
+    if unknown:
+        raise HoldfastError(f"--rows: there is no row {', '.join(unknown)}; rows are: {', '.join(known)}")
+    return chosen
+
+
+class _Kept:
+    """Runs that are kept in a file, one line each, so that an interrupted study goes on where it was."""
+
+    def __init__(self, out: Path | None) -> None:
+        self.path = None if out is None else out / "runs.jsonl"
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+
+    def runs(self) -> "list[Run]":
+        from holdfast_papers.system_s.recovery_study import Run
+
+        if self.path is None or not self.path.exists():
+            return []
+        lines = self.path.read_text().splitlines(keepends=True)
+        return [Run(**json.loads(line)) for line in lines if line.endswith("\n")]
+
+    def add(self, run: "Run") -> None:
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(run.document()) + "\n")
+
+
+def _table(rows: list[Any], runs: "list[Run]") -> list[dict[str, Any]]:
+    from holdfast_papers.system_s.recovery_study import averaged
+
+    table = []
+    for row in rows:
+        mine = [run for run in runs if run.row == row.name]
+        table.append(
+            {
+                "row": row.name,
+                "nodes": row.nodes,
+                "jobs": mine[0].jobs,
+                "pes": mine[0].pes,
+                "nodes_as": "processes" if mine[0].processes else "controllers in one process",
+                "runs": len(mine),
+                "paper_start_s": row.paper_start_s,
+                "paper_recover_s": row.paper_recover_s,
+                **averaged(mine),
+            }
+        )
+    return table
+
+
+def _show(document: dict[str, Any]) -> None:
+    click.echo("Figure 8: seconds to start the jobs and to recover, the paper's beside ours")
+    click.echo(
+        f"  {'row':12} {'nodes':>5} {'PEs':>6} {'start':>13} {'recover':>13} {'ratio':>11} {'revived':>8}  answers after, nodes are"
+    )
+    for row in document["rows"]:
+        start = f"{_s(row['paper_start_s'])} {row['start_s']:6.2f}"
+        recover = f"{_s(row['paper_recover_s'])} {row['recover_s']:6.2f}"
+        paper = row["paper_recover_s"] / row["paper_start_s"] if row["paper_start_s"] else None
+        ratio = f"{'-' if paper is None else format(paper, '.2f'):>5} {row['recover_s'] / row['start_s']:5.2f}"
+        click.echo(
+            f"  {row['row']:12} {row['nodes']:5} {row['pes']:6} {start:>13} {recover:>13} {ratio:>11} {row['revive_s']:8.2f}  "
+            f"{row['boot_s']:.2f} s, {row['nodes_as']} (x{row['runs']})"
+        )
+    click.echo("")
+    for finding in document["findings"]:
+        paper = f" (the paper: {finding['paper']})" if finding["paper"] else ""
+        click.echo(f"  {'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['ours']}{paper}")
+
+
+def _s(seconds: float | None) -> str:
+    return f"{'-' if seconds is None else format(seconds, '.1f'):>6}"

@@ -1,0 +1,329 @@
+"""System-S's experiments (section 6): the orchestrator is killed, and what it takes to recover is held against starting anew."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from holdfast.control.faults.injection_tests import InjectionTest, InjectionTests, Trigger
+from holdfast.documents.document import write_document
+from holdfast.documents.job import Job
+from holdfast.protocol.client import Client, NotReached
+from holdfast.trial.process_cluster import Cluster
+from holdfast_papers.finding import Finding
+from holdfast_papers.system_s.workload import fan_out, own_pes, realistic, uniform
+
+PROCESSES = 10
+"""Up to so many nodes are processes of their own; more are many controllers in one process."""
+HALF = 16
+"""Section 6.2: the crash comes when half of the third job's 32 PEs are dispatched."""
+LIMIT_S = 600.0
+POLL_S = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of Figure 8, with the paper's seconds; or one of ours beyond it, without."""
+
+    name: str
+    nodes: int
+    jobs: int
+    realistic: bool = False
+    paper_start_s: float | None = None
+    paper_recover_s: float | None = None
+
+    def workload(self, seed: int) -> list[Job]:
+        return realistic(random.Random(seed)) if self.realistic else uniform(self.jobs)
+
+
+FIGURE_8 = (
+    Row("1", 10, 1, paper_start_s=2.0, paper_recover_s=7.6),
+    Row("2", 10, 10, paper_start_s=9.1, paper_recover_s=8.8),
+    Row("3", 30, 10, paper_start_s=9.1, paper_recover_s=8.0),
+    Row("4", 30, 30, paper_start_s=26.3, paper_recover_s=15.1),
+    Row("5", 90, 30, paper_start_s=33.9, paper_recover_s=16.2),
+    Row("6 (RWS)", 90, 104, realistic=True, paper_start_s=27.0, paper_recover_s=15.4),
+)
+BEYOND = (Row("300 nodes", 300, 97), Row("1,000 nodes", 1000, 323))
+"""About 3,000 and 10,000 PEs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a row. `start_s` from the first submission until all jobs run; `again_s` the same after all were canceled, if that
+    was done.
+
+    `recover_s` is from starting the orchestrator's process, after it was killed, until every job and every PE is known to run.
+    `boot_s` of that passed until it answered. `revive_s` is the same from the moment it was killed, where a parent notices
+    that and starts it again (`serve --revive`). `restarted`: PEs that were started more than once, or anew. `lost`: jobs or PEs
+    that were not running afterwards.
+    """
+
+    row: str
+    nodes: int
+    jobs: int
+    pes: int
+    processes: bool
+    start_s: float
+    again_s: float | None
+    recover_s: float
+    boot_s: float
+    revive_s: float
+    restarted: int
+    lost: int
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def measure(
+    row: Row,
+    work: Path,
+    *,
+    seed: int = 1,
+    processes: int = PROCESSES,
+    bytecode: Path | None = None,
+    again: bool = True,
+    crashes: int = 1,
+) -> Run:
+    """Start a row's jobs, kill the orchestrator in steady state, recover and, with `again`, cancel all and start them again.
+
+    With several `crashes` (from which it is started cold, and then as many revived), recovery is their median.
+    `bytecode` is where compiled code is kept, as an installed package has it; what is timed then compiles none.
+    """
+    jobs = row.workload(seed)
+    with Cluster(work, serve_options=("--revive",), bytecode=bytecode) as cluster:
+        own = row.nodes <= processes
+        start_nodes(cluster, row.nodes, own=own)
+        client = cluster.client
+        start_s = submit_all(client, jobs)
+        cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
+        before = cluster.starts()
+        cold = []
+        for _ in range(crashes):
+            cluster.kill_orchestrator()
+            cold.append(recover(cluster, len(jobs)))
+        recover_s, boot_s = median(seconds for seconds, _ in cold), median(seconds for _, seconds in cold)
+        revive_s = median(revive(cluster, len(jobs)) for _ in range(crashes))
+        lost = len(jobs) - len(running(client)) + unsettled(client)
+        after = cluster.starts()
+        again_s = None
+        if again:
+            cancel_all(client)
+            again_s = submit_all(client, jobs)
+        return Run(
+            row=row.name,
+            nodes=row.nodes,
+            jobs=len(jobs),
+            pes=own_pes(jobs),
+            processes=own,
+            start_s=start_s,
+            again_s=again_s,
+            recover_s=recover_s,
+            boot_s=boot_s,
+            revive_s=revive_s,
+            restarted=sum((after - before).values()) + sum(count > 1 for count in before.values()),
+            lost=lost,
+        )
+
+
+def start_nodes(cluster: Cluster, nodes: int, *, own: bool, options: Sequence[str] = ()) -> None:
+    """Start an orchestrator and nodes, and wait until all are up."""
+    cluster.start_orchestrator(*options)
+    if own:
+        for number in range(1, nodes + 1):
+            cluster.start_node(f"n{number:04}", "--cores", "64", "--label", f"rack=r{number // 10:03}")
+    else:
+        cluster.start_fleet(nodes)
+    cluster.wait_for_nodes(nodes, limit_s=LIMIT_S)
+
+
+def submit_all(client: Client, jobs: Sequence[Job]) -> float:
+    """Seconds from the first submission until all of them run."""
+    began = time.monotonic()
+    for job in jobs:
+        client.submit(job)
+    _until(lambda: len(running(client)) >= len(jobs), what=f"{len(jobs)} jobs running")
+    return time.monotonic() - began
+
+
+def cancel_all(client: Client) -> None:
+    """Cancel every job, and wait until all have ended; jobs that others name end as well as the others."""
+    for line in living(client):
+        client.cancel(line["id"])
+    _until(lambda: not any(True for _ in living(client)), what="all jobs canceled")
+
+
+def recover(cluster: Cluster, jobs: int) -> tuple[float, float]:
+    """Start the orchestrator again: seconds until every job and PE is known to run, and of these until it answered."""
+    client = cluster.client
+    began = time.monotonic()
+    cluster.start_orchestrator()
+    cluster.wait_until(lambda: client.health(), limit_s=LIMIT_S, what="an answer")
+    boot_s = time.monotonic() - began
+    cluster.wait_until(
+        lambda: client.health()["state"] == "serving" and len(running(client)) >= jobs, limit_s=LIMIT_S, what="recovery"
+    )
+    recover_s = time.monotonic() - began
+    if unsettled(client):  # only then does waiting for the last PE count
+        cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
+        recover_s = time.monotonic() - began
+    return recover_s, boot_s
+
+
+def revive(cluster: Cluster, jobs: int) -> float:
+    """Kill the orchestrator under its parent: seconds until another one knows every job and PE to run."""
+    client = cluster.client
+    term = client.status()["term"]
+    began = time.monotonic()
+    cluster.kill_revived_orchestrator()
+
+    def back() -> bool:
+        status = client.status()
+        return bool(status["term"] > term and status["state"] == "serving" and len(running(client)) >= jobs)
+
+    cluster.wait_until(back, limit_s=LIMIT_S, what="recovery")
+    revive_s = time.monotonic() - began
+    if unsettled(client):
+        cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
+        revive_s = time.monotonic() - began
+    return revive_s
+
+
+def living(client: Client) -> Iterator[dict[str, Any]]:
+    """Every job that has not ended."""
+    return client.all_jobs(state="living")
+
+
+def running(client: Client) -> list[dict[str, Any]]:
+    return [line for line in living(client) if line["state"] == "running"]
+
+
+def unsettled(client: Client) -> int:
+    """How many PEs do not run, as far as the orchestrator knows."""
+    states: dict[str, int] = client.status()["replica_states"]
+    return sum(states.values()) - states.get("running", 0)
+
+
+def _until(condition: Callable[[], object], *, what: str) -> None:
+    ends = time.monotonic() + LIMIT_S
+    while not condition():
+        if time.monotonic() > ends:
+            raise NotReached(f"not within {LIMIT_S:g} s: {what}")
+        time.sleep(POLL_S)
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchRun:
+    """The orchestrator was killed while it dispatched its third job, after half of that job's PEs had started (section 6.2)."""
+
+    pes: int
+    recover_s: float
+    restarted: int
+    lost: int
+
+    def document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = None) -> DispatchRun:
+    """Section 6.2: three jobs of 9, 32 and 32 PEs; the orchestrator kills itself half-way through the third and is started again.
+
+    The crash is brought about by state-machine fault injection, in the transition that the third job's status reports cause.
+    """
+    jobs = [fan_out("small", pes=9, sinks=4), fan_out("second", pes=32), fan_out("third", pes=32)]
+    strike = InjectionTest(
+        state="dispatching",
+        transition="peStatusUpdate",
+        fault="crash-orchestrator",
+        trigger=Trigger(job=3, started=HALF),
+    )
+    work.mkdir(parents=True, exist_ok=True)
+    write_document(work / "crash.yaml", InjectionTests(tests=(strike,)))
+    with Cluster(work, bytecode=bytecode) as cluster:
+        start_nodes(cluster, nodes, own=False, options=("--inject", str(work / "crash.yaml")))
+        for job in jobs:
+            cluster.client.submit(job)
+        _until(lambda: cluster.exit_code("orchestrator") is not None, what="the injected crash")
+        recover_s, _ = recover(cluster, len(jobs))
+        after = cluster.starts()
+        return DispatchRun(
+            pes=own_pes(jobs),
+            recover_s=recover_s,
+            restarted=sum(count > 1 for count in after.values()) + sum(incarnation > 1 for _, incarnation in after),
+            lost=own_pes(jobs) - len(after) + unsettled(cluster.client),
+        )
+
+
+def averaged(runs: Sequence[Run], *, by: Callable[[list[float]], float] = mean) -> dict[str, float]:
+    """The means of a row's runs, or whatever `by` gives: seconds to start (both times), to recover, of these until it answered."""
+    return {
+        "start_s": by([seconds for run in runs for seconds in (run.start_s, run.again_s) if seconds is not None]),
+        "recover_s": by([run.recover_s for run in runs]),
+        "boot_s": by([run.boot_s for run in runs]),
+        "revive_s": by([run.revive_s for run in runs]),
+    }
+
+
+def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | None) -> list[Finding]:
+    """Each finding for which the runs have the rows that it needs: the paper's, and what we claim beyond it."""
+    by_row = {row.name: [run for run in runs if run.row == row.name] for row in rows}
+    means = {name: averaged(found) for name, found in by_row.items() if found}
+    found = [_untouched(runs, dispatch)]
+    if dispatch is not None:
+        name = "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice"
+        ours = f"killed when {HALF} of the third job's PEs had been reported; {dispatch.recover_s:.1f} s to recover"
+        found.append(Finding(name, "16 of 32 PEs dispatched; recovered", ours, not dispatch.restarted and not dispatch.lost))
+    if {"1", "5"} <= means.keys():
+        found.extend(_growing(means["1"], means["5"]))
+    for few, many, paper in (("2", "3", "-9 %"), ("4", "5", "+7 %")):
+        if {few, many} <= means.keys():
+            a, b = means[few]["recover_s"], means[many]["recover_s"]
+            name = f"three times as many nodes change the recovery little (rows {few} and {many})"
+            found.append(Finding(name, paper, f"{a:.1f} s and {b:.1f} s: {b / a - 1:+.0%}", b < 1.5 * a))
+    if "5" in means:
+        ratio = means["5"]["recover_s"] / means["5"]["start_s"]
+        name = "930 PEs on 90 nodes are recovered in less than a third of the time to start them"
+        found.append(Finding(name, f"about a half: {16.2 / 33.9:.2f}", f"ratio {ratio:.2f}", ratio < 1 / 3))
+        ratio = means["5"]["revive_s"] / means["5"]["start_s"]
+        name = "and so they are where a parent starts the orchestrator again (serve --revive), from the kill on"
+        found.append(Finding(name, "", f"ratio {ratio:.2f}", ratio < 1 / 3))
+    found.extend(_scaling(by_row, means))
+    return found
+
+
+def _untouched(runs: Sequence[Run], dispatch: DispatchRun | None) -> Finding:
+    restarted = sum(run.restarted for run in runs) + (dispatch.restarted if dispatch else 0)
+    lost = sum(run.lost for run in runs) + (dispatch.lost if dispatch else 0)
+    crashes = 2 * len(runs) + (dispatch is not None)  # each run has one from which it is started cold, and one revived
+    name = "no PE is restarted and none is lost when the orchestrator is killed"
+    return Finding(name, "none", f"{crashes} crashes, {restarted} PEs restarted, {lost} lost", not restarted and not lost)
+
+
+def _growing(small: dict[str, float], large: dict[str, float]) -> Iterator[Finding]:
+    start, recovery = large["start_s"] / small["start_s"], large["recover_s"] / small["recover_s"]
+    name = "recovery grows more slowly with the PEs than starting does (row 1 to row 5)"
+    yield Finding(name, "2.1-fold against 17-fold", f"{recovery:.1f}-fold against {start:.1f}-fold", recovery < start)
+    name = "with very few PEs, recovery takes longer than starting (row 1)"
+    ours = f"{small['recover_s']:.1f} s against {small['start_s']:.1f} s"
+    yield Finding(name, "7.6 s against 2.0 s", ours, small["recover_s"] > small["start_s"])
+
+
+def _scaling(by_row: dict[str, list[Run]], means: dict[str, dict[str, float]]) -> Iterator[Finding]:
+    """Growth beyond the paper, of a cold start and of one that is revived."""
+    beyond = [row.name for row in BEYOND if row.name in means]
+    for name in beyond if "5" in means else ():
+        run, base = by_row[name][0], by_row["5"][0]
+        pes = run.pes / base.pes
+        cold, revived = (means[name][which] / means["5"][which] for which in ("recover_s", "revive_s"))
+        yield Finding(
+            f"recovery grows at most linearly from {base.pes:,} PEs on {base.nodes:,} nodes to {run.pes:,} on {run.nodes:,}",
+            "",
+            f"{pes:.1f} times the PEs, {cold:.1f} times the seconds, {revived:.1f} times revived",
+            max(cold, revived) <= pes,
+        )

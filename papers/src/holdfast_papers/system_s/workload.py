@@ -1,0 +1,88 @@
+"""Jobs of light PEs in the shapes of System-S's experiments (section 6), made by a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from holdfast.documents.job import Job, LightPe
+
+PES_A_JOB, SINKS_A_JOB = 31, 13
+"""Section 6.1: each job has 31 PEs, of which one is the source and 13 are sinks."""
+REAL_JOBS, REAL_PES = 104, 737
+"""Section 6.1: the set that resembles real systems."""
+SHARING, CROSSING = 0.3, 0.4
+"""Shares of the realistic jobs that use a PE of another job, and that read a stream of another. The paper gives neither."""
+
+
+def fan_out(name: str, *, pes: int = PES_A_JOB, sinks: int = SINKS_A_JOB) -> Job:
+    """A job of one source, some sinks and, between them, a tree: PE n reads PE n/2, each sink one of those with fewest readers.
+
+    >>> job = fan_out("a")
+    >>> len(job.pes), sum(not pe.reads for pe in job.pes.values()), sum(not pe.makes for pe in job.pes.values())
+    (31, 1, 13)
+    """
+    inner = pes - sinks
+    made = {"pe001": LightPe(makes=("s001",))}
+    for number in range(2, inner + 1):
+        made[f"pe{number:03}"] = LightPe(reads=(f"s{number // 2:03}",), makes=(f"s{number:03}",))
+    for index in range(sinks):
+        source = inner - index % max(1, inner // 2)  # the leaves of the tree, in turn
+        made[f"pe{inner + 1 + index:03}"] = LightPe(reads=(f"s{source:03}",))
+    return Job(job=name, host="light", pes=made)
+
+
+def uniform(jobs: int, *, pes: int = PES_A_JOB) -> list[Job]:
+    """So many jobs of the shape of section 6.1."""
+    return [fan_out(f"job{number:04}", pes=pes) for number in range(1, jobs + 1)]
+
+
+def realistic(rng: random.Random, *, jobs: int = REAL_JOBS, pes: int = REAL_PES) -> list[Job]:
+    """Jobs of very different sizes that share PEs and read one another's streams; `pes` distinct PEs in all.
+
+    Each job names only jobs before it, so that they can be submitted in this order.
+    """
+    made: list[Job] = []
+    for number, size in enumerate(sizes(rng, parts=jobs, total=pes), start=1):
+        made.append(_woven(f"rws{number:03}", size, made, rng))
+    return made
+
+
+def sizes(rng: random.Random, *, parts: int, total: int) -> list[int]:
+    """Whole numbers of at least 1 that add up to `total`: most small, a few large.
+
+    >>> found = sizes(random.Random(1), parts=104, total=737)
+    >>> sum(found), min(found) >= 1, max(found) > 30
+    (737, True, True)
+    """
+    weights = [rng.paretovariate(1.2) for _ in range(parts)]
+    free = total - parts
+    exact = [free * weight / sum(weights) for weight in weights]
+    whole = [int(share) for share in exact]
+    by_rest = sorted(range(parts), key=lambda part: (whole[part] - exact[part], part))
+    for part in by_rest[: free - sum(whole)]:
+        whole[part] += 1
+    return [1 + share for share in whole]
+
+
+def _woven(name: str, size: int, before: Sequence[Job], rng: random.Random) -> Job:
+    """A job of `size` PEs of its own, now and then with a PE shared with an earlier job or a stream read from one."""
+    pes: dict[str, LightPe] = {}
+    entry: tuple[str, ...] = ()
+    if before and rng.random() < CROSSING:
+        other = rng.choice(before)
+        streams = sorted(stream for pe in (other.pes or {}).values() for stream in pe.makes)
+        entry = (f"{other.job}:{rng.choice(streams)}",)
+    for number in range(1, size + 1):
+        reads = entry if number == 1 else (f"s{rng.randrange(1, number):03}",)
+        pes[f"pe{number:03}"] = LightPe(reads=reads, makes=(f"s{number:03}",))
+    if before and rng.random() < SHARING:
+        other = rng.choice(before)
+        own = sorted(pe for pe, light in (other.pes or {}).items() if light.shared is None)
+        pes["shared"] = LightPe(shared=f"{other.job}:{rng.choice(own)}")
+    return Job(job=name, host="light", pes=pes)
+
+
+def own_pes(jobs: Sequence[Job]) -> int:
+    """How many PEs the jobs have, each shared one counted once."""
+    return sum(pe.shared is None for job in jobs for pe in (job.pes or {}).values())

@@ -1,0 +1,60 @@
+"""The plan of an advice as the document that a run takes: why each replica is there or is not, what is lost without it, and
+what is next."""
+
+from holdfast.advise.advice import Advice
+from holdfast.advise.reasons import counted
+from holdfast.documents.topology import Topology
+from holdfast.planning.ppa.plan_document import ADVISE, Left, NextUnit, PlanDocument, Replica
+
+
+def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
+    """The chosen plan. Its worth is the share of what single failures are expected to cost that it spares.
+
+    It names tasks of operators, as the topology has them: those that are fused are all named, though a replica is of their PE.
+    """
+    replicated = [
+        Replica(task=task, quality_without=spared(advice, without=name), why=advice.why(name))
+        for name in advice.chosen.candidate.protected
+        for task in _tasks(advice, name)
+    ]
+    left = [
+        Left(task=task, why=advice.why(name))
+        for name in advice.ranking
+        if name not in advice.chosen.candidate.protected
+        for task in _tasks(advice, name)
+    ]
+    return PlanDocument(
+        topology=topology.topology,
+        parallelism={name: topology.operators[name].parallelism for name in topology.order},
+        planner=ADVISE,
+        objective=advice.chosen.candidate.objective,
+        budget=max(len(replicated), advice.budget.replicas or 0),
+        quality=spared(advice),
+        replicated=tuple(replicated),
+        left=tuple(left),
+        next=_next(advice),
+    )
+
+
+def spared(advice: Advice, *, without: str | None = None) -> float:
+    """The share of the expected loss of single failures that the plan spares, or what it would without one of its replicas."""
+    before, mean = advice.unprotected.mean, advice.chosen.single.mean
+    if without is not None:
+        mean += (advice.single[without].mean - advice.failing_over[without].mean) / len(advice.single)
+    return min(1.0, max(0.0, 1 - mean / before)) if before else 0.0
+
+
+def _tasks(advice: Advice, name: str) -> list[str]:
+    return [f"{operator}/{number}" for operator in advice.units[name] for number in range(advice.prices.tasks[name])]
+
+
+def _next(advice: Advice) -> NextUnit | None:
+    following = advice.next_unit()
+    if following is None:
+        return None
+    why = (
+        f"{counted(following.replicas)} of {following.operator} would leave {following.left:.1%} of the loss to be expected of "
+        f"single failures, for {following.cpu:.0%} more of full replication's CPU"
+    )
+    start = tuple(_tasks(advice, following.operator))
+    return NextUnit(replicas=following.replicas, quality=max(0.0, 1 - following.left), start=start, why=why)

@@ -1,0 +1,302 @@
+"""The promise held against real kills: the application run with the plan, its PEs killed one after the other."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import inf, isfinite
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from holdfast.app import Graph
+from holdfast.app.load import load_app
+from holdfast.assess.targets import target_name
+from holdfast.documents.fault_schedule import Schedule, ScheduledFault
+from holdfast.documents.history import Event
+from holdfast.documents.job import Contract, Feed, Job
+from holdfast.errors import HoldfastError
+from holdfast.job_layout import layout_of
+from holdfast.log import Store
+from holdfast.log.timeline import Timeline
+from holdfast.runtime.sinks.output_files import Which, written_by
+from holdfast.trial.checkers import Verdict, check_run
+from holdfast.trial.job_run import Show, new_folder, run_job
+from holdfast.trial.local_cluster import LocalCluster
+
+FIRST_S, EVERY_S, AFTER_S = 12.0, 8.0, 8.0
+"""When the first PE is killed, how far the kills are apart (each must have been repaired before the next), and how long the run
+goes on after the last; all in seconds of the run, of which an epoch takes at most one."""
+SAME = 1e-9
+COMPARED = (
+    "A kill may cost no more output, in seconds of it, than the worst outage that was injected; less is no failure. Where there "
+    "is a replica, every epoch must also leave exact at once."
+)
+"""What a promise is held to."""
+SHOWN = (
+    "Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up. One without a replica is restarted "
+    "from its checkpoint, sooner than the outages of the trials end, so a real kill should cost at most what was stated. That it "
+    "costs no more is shown here; what an outage of that length costs, and what the loss of a node or several failures at once "
+    "do, is not."
+)
+"""What real kills show, and what they do not."""
+
+Score = Callable[[pa.Table], float]
+"""The application's score over rows of the scored sink."""
+
+
+@dataclass(frozen=True)
+class Stated:
+    """What was stated of a failure: whether it has a replica, the range of the output's quality over offsets and seeds, and how
+    many seconds' worth of output the worst of those outages cost, lost or in excess. A quality says nothing without the stretch
+    it was taken over, which is not the same for an outage and for a kill; seconds of output can be compared."""
+
+    protected: bool
+    least: float
+    greatest: float
+    cost_s: float
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A source or PE that was killed, the primary of each of its tasks: when (None where the run was over before), whether
+    anybody noticed, the epochs that left the sinks until the next kill and how many of them were not exact at every sink, the
+    quality of what left the scored sink then (None without a score to take, infinite where there was something in place of
+    nothing), and the seconds of the trace that an epoch has."""
+
+    operator: str
+    at_s: float | None
+    noticed: bool
+    epochs: int
+    inexact: int
+    quality: float | None
+    stated: Stated
+    epoch_s: float
+
+    @property
+    def cost_s(self) -> float | None:
+        """How many seconds' worth of output the kill cost, lost or in excess; None without a quality."""
+        return None if self.quality is None else abs(self.quality - 1) * self.epochs * self.epoch_s
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether what was stated held; None where there is nothing to tell it from."""
+        if not self.noticed or not self.epochs:
+            return None
+        if self.stated.protected and self.inexact:
+            return False
+        return self.cost_s is None or self.cost_s <= self.stated.cost_s + SAME
+
+    def __str__(self) -> str:
+        who = f"{self.operator} ({'with a replica' if self.stated.protected else 'without one'})"
+        if self.at_s is None:
+            return f"{who}: the run was over before it was to be killed, so it shows nothing"
+        if not self.noticed:
+            return f"{who}: nobody noticed the kill after {self.at_s:.0f} s, so it shows nothing"
+        left = f"{self.inexact} of {self.epochs} epochs left tentative or absent at first"
+        quality = ""
+        if self.quality is not None:
+            quality = f"; {quality_said(self.quality)}{self._cost_said}"
+        return f"{who} killed after {self.at_s:.0f} s: {left}{quality}"
+
+    @property
+    def _cost_said(self) -> str:
+        if self.cost_s is None or not isfinite(self.cost_s):
+            return ""
+        stated = f"stated: {self.stated.cost_s:.3g} s of it at most (quality {self.stated.least:.4g} to {self.stated.greatest:.4g})"
+        return f", which costs {self.cost_s:.3g} s of output; {stated}"
+
+
+def quality_said(quality: float) -> str:
+    """A quality in words.
+
+    >>> quality_said(0.98), quality_said(inf)
+    ('quality 0.98', 'quality without measure: there was output where there should be none')
+    """
+    return f"quality {quality:.4g}" if isfinite(quality) else "quality without measure: there was output where there should be none"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What a run with real kills showed."""
+
+    kills: tuple[Kill, ...]
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Every kill of a PE struck and left what was stated, and the run lost nothing."""
+        return all(kill.holds for kill in self.kills) and all(verdict.holds is not False for verdict in self.verdicts)
+
+    @property
+    def conclusion(self) -> str:
+        return f"Real kills: the promise {'held' if self.holds else 'did NOT hold'}."
+
+    @property
+    def compared(self) -> str:
+        """What the promise is held to, in words."""
+        return COMPARED
+
+    @property
+    def shown(self) -> str:
+        """What the kills show and what they do not, in words."""
+        return SHOWN
+
+    def said(self) -> list[str]:
+        """In words, the conclusion first."""
+        verdicts = [f"{each.name}: {'BROKEN' if each.holds is False else 'holds'} ({each.said})" for each in self.verdicts]
+        return [f"{self.conclusion} {self.compared}", *map(str, self.kills), *verdicts, self.shown]
+
+    def document(self) -> dict[str, Any]:
+        """As plain values; what has no number is None."""
+        kills = [
+            {
+                "operator": kill.operator,
+                "replica": kill.stated.protected,
+                "at_s": None if kill.at_s is None else round(kill.at_s, 2),
+                "noticed": kill.noticed,
+                "epochs": kill.epochs,
+                "inexact": kill.inexact,
+                "quality": kill.quality if kill.quality is not None and isfinite(kill.quality) else None,
+                "said": str(kill),
+                "cost_s": kill.cost_s if kill.cost_s is not None and isfinite(kill.cost_s) else None,
+                "stated": [kill.stated.least, kill.stated.greatest],
+                "stated_cost_s": kill.stated.cost_s,
+                "holds": kill.holds,
+            }
+            for kill in self.kills
+        ]
+        verdicts = [{"name": v.name, "holds": v.holds} for v in self.verdicts]
+        return {"holds": self.holds, "compared": self.compared, "shown": self.shown, "kills": kills, "verdicts": verdicts}
+
+
+def speed_of(epoch_s: float) -> float:
+    """How fast to replay so that an epoch takes at most a second."""
+    return max(1.0, epoch_s)
+
+
+def run_s(kills: int) -> float:
+    """How long a run with so many kills takes, from its first epoch on."""
+    return FIRST_S + EVERY_S * (kills - 1) + AFTER_S
+
+
+def seconds_for(kills: int, epoch_s: float) -> float:
+    """How much of a trace so many kills need."""
+    return run_s(kills) * speed_of(epoch_s)
+
+
+def progress_of(kills: int, told: Callable[[int, int], None], *, clock: Callable[[], float] = time.time) -> Show:
+    """Tells how many of its seconds a run with so many kills has behind it, once it has opened its first epoch."""
+
+    def show(story: object, nodes: object, timeline: Timeline | None) -> None:
+        if timeline is not None:
+            told(max(0, min(int(run_s(kills)), int(clock() - timeline.opened_s))), int(run_s(kills)))
+
+    return show
+
+
+def victims_of(graph: Graph, units: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """For each of these sources and PEs its tasks, which are killed together."""
+    tasks = {source.name: (source.name, source.parallelism) for source in graph.sources}
+    tasks |= {target_name(part): (pe, graph.operator(part[0]).parallelism) for pe, part in graph.pes.items()}
+    return {unit: tuple(f"{tasks[unit][0]}/{number}" for number in range(tasks[unit][1])) for unit in units}
+
+
+def schedule_of(victims: Iterable[Sequence[str]]) -> Schedule:
+    """The primary of every task of a source or PE is killed at one moment, one source or PE after the other."""
+    return Schedule(
+        faults=tuple(
+            ScheduledFault(at_s=FIRST_S + EVERY_S * number, kind="crash", what="pe", target=tuple(f"{task}.0" for task in tasks))
+            for number, tasks in enumerate(victims)
+        )
+    )
+
+
+def verify(
+    application: Path,
+    trace: Path,
+    plan: Path,
+    work: Path,
+    *,
+    stated: Mapping[str, Stated],
+    sink: str,
+    score: Score | None,
+    show: Show | None = None,
+) -> Verified:
+    """Run a trace with a plan on two local nodes and kill every source and PE in `stated`, one after the other."""
+    app = load_app(application)
+    victims = victims_of(app.graph(), stated)
+    job = Job(
+        job="verify",
+        type="finite",
+        application=str(application.resolve()),
+        feed=Feed(trace=str(trace), speed=speed_of(app.epoch_s)),
+        log=str(work / "run" / "log"),
+        out=str(work / "run" / "out"),
+        plan=str(plan.resolve()),
+        contract=Contract(checkpoint_epochs=5, tentative_after_s=1.0),
+    )
+    with LocalCluster(new_folder(work / "run"), nodes=2) as cluster:
+        cluster.start()
+        ran = run_job(job, layout_of(job), cluster, schedule=schedule_of(victims.values()), show=show)
+    if ran.timeline is None or ran.state != "completed":
+        raise HoldfastError(f"the run with real kills ended as {ran.state}: {ran.reason}")
+    assert job.out is not None
+    read = _Reader(Store(job.out), sink, score)
+    kills = kills_of(ran.events, victims, stated, opened_s=ran.timeline.opened_s, quality=read.quality, epoch_s=app.epoch_s)
+    sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
+    return Verified(kills, tuple(check_run(ran.events, ran.timeline, sinks=sinks)))
+
+
+def kills_of(
+    events: Sequence[Event],
+    victims: Mapping[str, tuple[str, ...]],
+    stated: Mapping[str, Stated],
+    *,
+    opened_s: float,
+    quality: Callable[[Sequence[int]], float | None],
+    epoch_s: float,
+) -> tuple[Kill, ...]:
+    """What left the sinks between each kill and the next. A kill that never came is one that nobody noticed."""
+    spans = pairwise([*(event.at_s for event in events if event.kind == "fault"), inf])
+    found = []
+    for unit, tasks in victims.items():
+        begins, until = next(spans, (None, inf))
+        if begins is None:
+            found.append(Kill(unit, None, False, 0, 0, None, stated[unit], epoch_s))
+            continue
+        within = [event for event in events if begins <= event.at_s < until]
+        noticed = {task for event in within if event.kind == "detected" for task in event.about["tasks"]}
+        firsts = [event for event in within if event.kind == "output" and event.about["as"] == "first"]
+        inexact = {event.about["epoch"] for event in firsts if event.about["quality"] != "exact"}
+        epochs = sorted({event.about["epoch"] for event in firsts})
+        seen = noticed.issuperset(tasks)
+        found.append(Kill(unit, begins - opened_s, seen, len(epochs), len(inexact), quality(epochs), stated[unit], epoch_s))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """What a sink wrote in time, held against what it should have written."""
+
+    out: Store
+    sink: str
+    score: Score | None
+
+    def quality(self, epochs: Sequence[int]) -> float | None:
+        """The score of what left in time over that of the corrected output (Eq. 1); 1 where neither has anything to score."""
+        if self.score is None or not epochs:
+            return None
+        first, newest = (self._scored(epochs, which) for which in ("first", "newest"))
+        return first / newest if newest else 1.0 if not first else inf
+
+    def _scored(self, epochs: Sequence[int], which: Which) -> float:
+        files = [file for file in written_by(self.out, self.sink, which=which) if file.epoch in set(epochs)]
+        tables = [pq.read_table(pa.BufferReader(self.out.read(file.name) or b"")) for file in files]
+        rows = pa.concat_tables(tables) if tables else None
+        assert self.score is not None
+        return self.score(rows) if rows is not None and rows.num_rows else 0.0

@@ -1,0 +1,170 @@
+"""An application as its author writes it: sources, operators and sinks, recorded and not run.
+
+Decorators only record frozen definitions that know the file and line they came from. Mistakes are collected by
+`App.graph()`, which reports all of them at once.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from holdfast.app.definition import Node, Operator, Origin, Score, Sink, Source
+from holdfast.app.graph import Graph
+from holdfast.app.keep import Keep, StateTable
+from holdfast.app.validation import problems_of
+from holdfast.documents.partitioning import Partitioning
+from holdfast.errors import ApplicationError
+
+Stream = str | Source | Operator
+
+
+class App:
+    """An application under definition.
+
+    >>> app = App("shop")
+    >>> orders = app.source("orders", "seq long, customer string, amount double")
+    >>> @app.operator(inputs=orders)
+    ... def large(orders):
+    ...     return orders.where("amount > 100")
+    >>> app.sink("alerts", large)
+    >>> app.graph().order
+    ('orders', 'large', 'alerts')
+    """
+
+    def __init__(self, name: str, *, epoch_s: float = 1.0) -> None:
+        self.name, self.epoch_s = name, epoch_s
+        self.origin = _caller()
+        self._nodes: list[Node] = []
+        self._scores: list[Score] = []
+
+    def source(
+        self,
+        name: str,
+        schema: str,
+        *,
+        key: str | tuple[str, ...] = (),
+        parallelism: int = 1,
+        reader: Callable[..., Any] | None = None,
+    ) -> Source:
+        """Declare a stream from outside; returns it, to be named as an input.
+
+        `reader` is a function from a SparkSession to a streaming DataFrame (`spark.readStream...`) with the columns of the
+        schema; `seq` and `time` may be left out of it, and are then given in the order and at the time of arrival.
+        """
+        source = Source(name, schema, key=_names(key), parallelism=parallelism, reader=reader, origin=_caller())
+        self._nodes.append(source)
+        return source
+
+    def operator(
+        self,
+        *,
+        inputs: Stream | Iterable[Stream],
+        keep: Keep | StateTable | Mapping[Any, Keep] | None = None,
+        correlated: bool = False,
+        key: str | tuple[str, ...] = (),
+        parallelism: int = 1,
+        partitioning: Partitioning | Mapping[Any, Partitioning] | None = None,
+        pe: str | None = None,
+        name: str | None = None,
+    ) -> Callable[[Callable[..., Any]], Operator]:
+        """Record a function as an operator; the decorated name is then the operator, to be named as an input.
+
+        The function takes one DataFrame per input, in order, and the state table if `keep` is one; it returns a DataFrame, and
+        the new state table if it took one. `keep` is one rule for all inputs, or a mapping from an input to its rule.
+        `correlated` says that an output needs rows of every input (a join). Operators with the same `pe` run as one.
+        """
+        names = tuple(_name(stream) for stream in ([inputs] if isinstance(inputs, Stream) else inputs))
+        origin = _caller()
+
+        def record(function: Callable[..., Any]) -> Operator:
+            operator = Operator(
+                name=name or str(getattr(function, "__name__", type(function).__name__)),
+                inputs=names,
+                function=function,
+                keep=_per_input(None if isinstance(keep, StateTable) else keep, names),
+                state=keep if isinstance(keep, StateTable) else None,
+                correlated=correlated,
+                key=_names(key),
+                parallelism=parallelism,
+                partitioning=_per_input(partitioning, names),
+                pe=pe,
+                origin=_origin_of(function, origin),
+            )
+            self._nodes.append(operator)
+            return operator
+
+        return record
+
+    def sink(self, name: str, input: Stream, *, writer: Callable[..., Any] | None = None) -> None:
+        """Declare that a stream leaves the application here.
+
+        `writer` is called with (rows as a DataFrame, epoch, quality) for what was there in time, and once more with quality
+        'exact' where that was not exact. After a failure it can be called again with the same epoch: it must replace, not add.
+        """
+        self._nodes.append(Sink(name, _name(input), writer=writer, origin=_caller()))
+
+    def score(self, sink: str, expression: str, *, affected: int | None = None) -> None:
+        """Declare how good the output is: an aggregate over a sink's rows, such as 'sum(gain)', 'avg(error)', 'count(*)'.
+
+        `affected` says over how many source tuples, from the fault on, quality is taken; without it, that is estimated from where
+        outputs can differ.
+        """
+        self._scores.append(Score(sink, expression, affected=affected, origin=_caller()))
+
+    @property
+    def scores(self) -> tuple[Score, ...]:
+        return tuple(self._scores)
+
+    def graph(self) -> Graph:
+        """The checked graph of this application; raises ApplicationError with every problem found."""
+        problems = problems_of(self._nodes)
+        sinks = {node.name for node in self._nodes if isinstance(node, Sink)}
+        problems += [
+            f"the score at {score.origin} is of sink '{score.sink}', which does not exist; sinks are: {_list(sinks)}"
+            for score in self._scores
+            if score.sink not in sinks
+        ]
+        problems += [
+            f"the score at {score.origin} says that a fault affects {score.affected!r} source tuples; it must be a whole number of "
+            "at least 1, or left out"
+            for score in self._scores
+            if score.affected is not None and (type(score.affected) is not int or score.affected < 1)
+        ]
+        if not isinstance(self.epoch_s, int | float) or not self.epoch_s > 0:
+            problems.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s!r}")
+        if problems:
+            raise ApplicationError(f"application '{self.name}' ({self.origin})", problems)
+        return Graph.of(self._nodes)
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _name(stream: Stream) -> str:
+    return stream if isinstance(stream, str) else stream.name
+
+
+def _names(key: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def _per_input(rule: Any, inputs: tuple[str, ...]) -> dict[str, Any]:
+    if rule is None:
+        return {}
+    if isinstance(rule, Mapping):
+        return {_name(stream): value for stream, value in rule.items()}
+    return dict.fromkeys(inputs, rule)
+
+
+def _origin_of(function: Callable[..., Any], call: Origin) -> Origin:
+    """Where a function is written, if that is in the file that made an operator of it; else the place of that call."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return Origin(call.file, code.co_firstlineno) if code and code.co_filename == call.file else call
+
+
+def _caller() -> Origin:
+    """Where the user's code called one of App's methods: two frames up."""
+    frame = inspect.currentframe()
+    caller = frame.f_back.f_back if frame and frame.f_back else None
+    return Origin(caller.f_code.co_filename, caller.f_lineno) if caller else Origin("?", 0)

@@ -1,0 +1,87 @@
+"""What an application is made of: frozen values that know where they were defined."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.app.keep import Keep, LastEpochs, StateTable
+from holdfast.documents.partitioning import Partitioning
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The place in a user's file where something was defined."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{Path(self.file).name}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A stream from outside. Its rows have the columns of `schema` (Spark DDL), among them `seq long`.
+
+    `reader` gives, from a SparkSession, the streaming DataFrame that a running application reads; a trace needs none.
+    """
+
+    name: str
+    schema: str
+    key: tuple[str, ...] = ()
+    parallelism: int = 1
+    reader: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    origin: Origin = Origin("?", 0)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """A function from DataFrames to a DataFrame, and the rows of each input that its future output still depends on."""
+
+    name: str
+    inputs: tuple[str, ...]
+    function: Callable[..., Any] = field(compare=False, repr=False)
+    keep: Mapping[str, Keep] = field(default_factory=dict, hash=False)
+    state: StateTable | None = None
+    correlated: bool = False
+    key: tuple[str, ...] = ()
+    parallelism: int = 1
+    partitioning: Mapping[str, Partitioning] = field(default_factory=dict, hash=False)
+    pe: str | None = None
+    origin: Origin = Origin("?", 0)
+
+    @property
+    def stateful(self) -> bool:
+        return bool(self.keep) or self.state is not None
+
+    @property
+    def windowed(self) -> bool:
+        """Whether the operator's output belongs to epochs rather than to the tuples that triggered it."""
+        return any(isinstance(rule, LastEpochs) for rule in self.keep.values())
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Where a stream leaves the application. `writer` takes an epoch's rows; without one they become Parquet files."""
+
+    name: str
+    input: str
+    writer: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    origin: Origin = Origin("?", 0)
+
+
+@dataclass(frozen=True)
+class Score:
+    """The output score function (DEBS'11, section 3): an aggregate SQL expression over a sink's rows.
+
+    `affected` is how many source tuples, from the first that is lost, a fault affects; where it is None, that is estimated.
+    """
+
+    sink: str
+    expression: str
+    affected: int | None = None
+    origin: Origin = Origin("?", 0)
+
+
+Node = Source | Operator | Sink

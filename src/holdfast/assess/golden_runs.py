@@ -1,0 +1,148 @@
+"""Golden runs: the output without a fault, run by run of a non-deterministic application."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.assess.campaign_context import Keying, Setting
+from holdfast.assess.fault_reach import Reach
+from holdfast.assess.keyed_seqs import Floats, Ints, KeyedSeqs
+from holdfast.assess.output_score import part_value, parts_of
+from holdfast.assess.sections import Sections
+from holdfast.documents.whole_files import write_whole
+from holdfast.engine.operator_call import running
+from holdfast.errors import HoldfastError
+
+Parts = Mapping[str, Floats]
+"""The parts of scores, one number per section."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What every output row of a golden run adds to the parts, by key and seq."""
+
+    rows: KeyedSeqs
+    values: Parts
+
+    def within(self, reach: Reach, cut: Sections) -> tuple[Ints, dict[str, Floats]]:
+        """The sections of the outputs that a fault can change, and their parts."""
+        at = self.rows.selected(reach.keys, reach.first, reach.last)
+        if not len(at):
+            return np.zeros(0, np.int64), {part: np.zeros(0) for part in self.values}
+        places = cut.of(self.rows.seqs_at(at))
+        low = int(places.min())
+        there = np.flatnonzero(np.bincount(places - low)).astype(np.int64)
+        return there + low, {part: _sums(places - low, values[at])[there] for part, values in self.values.items()}
+
+
+@dataclass(frozen=True)
+class Golden:
+    """One golden run: the parts of its sections, and its outputs where trials are to be told from them."""
+
+    seed: int
+    parts: Parts
+    outputs: Outputs | None = None
+
+
+def run_golden(setting: Setting, seed: int, *, outputs: bool) -> Golden:
+    """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
+    frame = setting.golden_output(seed)
+    scored = " and ".join(score.expression for score in setting.scores)
+    with running(setting.graph, f"a golden run, scored by {scored},"):
+        if not outputs:
+            return Golden(seed, section_parts(setting, frame))
+        parts = parts_of(setting.scores)
+        table = frame.select("seq", *(F.expr(part_value(part)).alias(f"p{n}") for n, part in enumerate(parts))).toArrow()
+    return _with_outputs(setting, seed, table)
+
+
+def save_golden(golden: Golden, path: Path) -> None:
+    """Write a golden run down, whole or not at all."""
+    arrays: dict[str, Any] = {f"part {part}": values for part, values in golden.parts.items()}
+    if golden.outputs is not None:
+        rows = golden.outputs.rows
+        arrays |= {"codes": rows.codes, "span": np.array([rows.span]), "base": np.array([rows.base])}
+        arrays |= {f"value {part}": values for part, values in golden.outputs.values.items()}
+    write_whole(path, lambda file: np.savez(file, allow_pickle=False, seed=np.array([golden.seed]), **arrays))
+
+
+def load_golden(path: Path) -> Golden:
+    """A golden run as it was written down."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            parts = {name.removeprefix("part "): arrays[name] for name in arrays.files if name.startswith("part ")}
+            values = {name.removeprefix("value "): arrays[name] for name in arrays.files if name.startswith("value ")}
+            if "codes" not in arrays.files:
+                return Golden(int(arrays["seed"][0]), parts)
+            rows = KeyedSeqs(arrays["codes"], int(arrays["span"][0]), int(arrays["base"][0]))
+            return Golden(int(arrays["seed"][0]), parts, Outputs(rows, values))
+    except (ValueError, KeyError, EOFError, BadZipFile) as error:
+        raise HoldfastError(f"results file '{path}' is damaged; remove it, and the golden run is made again") from error
+
+
+def section_parts(setting: Setting, output: DataFrame) -> dict[str, Floats]:
+    """The parts of every section of an output; where a section has no rows, 0, or nan for a score that does not add up."""
+    parts = parts_of(setting.scores)
+    section = setting.cut.column(F.col("seq")).alias("section")
+    columns = [F.expr(f"cast({part} as double)").alias(f"p{n}") for n, part in enumerate(parts)]
+    table = output.groupBy(section).agg(*columns).toArrow()
+    additive = {part for score in setting.scores if score.additive for part in score.parts}
+    return {
+        part: part_numbers(setting, part, table["section"].to_numpy(), table[f"p{n}"], missing=0.0 if part in additive else np.nan)
+        for n, part in enumerate(parts)
+    }
+
+
+def part_numbers(setting: Setting, part: str, places: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
+    """A part in every section, from its values in some; `missing` where it has none. HoldfastError where one is no number."""
+    require_numbers(setting, part, places, pc.fill_null(column, 0.0).to_numpy())
+    values = np.full(setting.cut.count, missing)
+    values[places] = pc.fill_null(column, missing).to_numpy()
+    return values
+
+
+def require_numbers(setting: Setting, part: str, places: Ints, values: Floats) -> None:
+    """Raise HoldfastError unless a part is a finite number in all these sections."""
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if not len(wrong):
+        return
+    at = wrong[np.argmin(places[wrong])]
+    score = next(score.expression for score in setting.scores if part in score.parts)
+    begin = setting.cut.origin + int(places[at]) * setting.cut.length
+    what = "no number (nan)" if np.isnan(values[at]) else "infinite"
+    raise HoldfastError(
+        f"the score '{score}' is {what} in the section of seqs {begin:,} to {begin + setting.cut.length - 1:,}; every "
+        "section needs a finite one: score other values, or leave such rows out of the output"
+    )
+
+
+def _with_outputs(setting: Setting, seed: int, table: pa.Table) -> Golden:
+    keying = setting.keying
+    assert isinstance(keying, Keying)
+    parts = parts_of(setting.scores)
+    seq = table["seq"].to_numpy()
+    order = np.argsort(seq, kind="stable")
+    seq = seq[order]
+    base, span = setting.span
+    codes = keying.keys[setting.at(seq)] * span + (seq - base)
+    by_key = np.argsort(codes, kind="stable")
+    values = {part: pc.fill_null(table[f"p{n}"], 0.0).to_numpy()[order] for n, part in enumerate(parts)}
+    places = setting.cut.of(seq)
+    sections = {part: _sums(places, v, setting.cut.count) for part, v in values.items()}
+    for part, sums in sections.items():
+        require_numbers(setting, part, np.arange(len(sums)), sums)
+    rows = KeyedSeqs(codes[by_key], span, base)
+    return Golden(seed, sections, Outputs(rows, {part: v[by_key] for part, v in values.items()}))
+
+
+def _sums(places: Ints, values: Floats, length: int = 0) -> Floats:
+    """The sum of the values at each place."""
+    return np.asarray(np.bincount(places, weights=values, minlength=length), np.float64)

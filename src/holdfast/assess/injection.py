@@ -1,0 +1,194 @@
+"""Fault injection operators, placed into the graph before a target's inputs or after its outputs (DEBS'11, section 4.1)."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from holdfast.app import Graph, Operator, Sink, Source
+from holdfast.assess.lanes import Code, OneLane, per_lane
+from holdfast.assess.targets import target_name
+from holdfast.documents.fault import Divergence, Duplication, Loss, Reordering, Side, StreamFault
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A fault and where it strikes: the first and the last seq it concerns."""
+
+    fault: StreamFault
+    first: int
+    last: int
+
+
+def struck_edges(graph: Graph, target: Iterable[str], side: Side) -> dict[str, tuple[str, ...]]:
+    """The streams that a fault of the target changes, each with the readers that see the change.
+
+    On the input side: what the target's operators read from outside it, and all that its sources produce. On the output side:
+    what anything outside the target reads from it.
+    """
+    names = set(target)
+    edges: dict[str, list[str]] = {}
+    for stream in graph.order:
+        for reader in graph.successors(stream):
+            inside, reads_inside = reader in names, stream in names
+            if side == "input":
+                hit = isinstance(graph.nodes[stream], Source) if reads_inside else inside
+            else:
+                hit = reads_inside and not inside
+            if hit:
+                edges.setdefault(stream, []).append(reader)
+    return {stream: tuple(readers) for stream, readers in edges.items()}
+
+
+Edges = Mapping[str, tuple[str, ...]]
+"""Streams, each with the readers for whom it is changed."""
+
+
+def injected(graph: Graph, strikes: Sequence[Strike], *, code: Code | None = None, edges: Edges | None = None) -> Graph:
+    """The application with a fault injection operator on every edge that the strikes concern.
+
+    The strikes are of one kind on one target, one for each lane. `edges` are those of the target unless others are given.
+    """
+    fault = strikes[0].fault
+    edges = struck_edges(graph, fault.target, fault.side) if edges is None else edges
+    place = "before" if fault.side == "input" else "after"
+    nodes = dict(graph.nodes)
+    for stream, readers in edges.items():
+        name = f"{fault.kind} {place} {target_name(fault.target)} on {stream}"
+        nodes[name] = Operator(name, (stream,), _effect(strikes, code or OneLane(), salt=f"{target_name(fault.target)}<{stream}"))
+        for reader in readers:
+            nodes[reader] = _rerouted(nodes[reader], stream, name)
+    return Graph.of(list(nodes.values()))
+
+
+def injected_nodes(graph: Graph, fault: StreamFault) -> list[dict[str, Any]]:
+    """The injected graph as plain values, in topological order: what every node reads, and which nodes were put in."""
+    drawn = injected(graph, [Strike(fault, 0, 0)])
+    return [
+        {"name": name, "reads": list(drawn.predecessors(name)), "injected": name not in graph.nodes, "node": _kind(drawn, name)}
+        for name in drawn.order
+    ]
+
+
+def explained(graph: Graph, fault: StreamFault) -> str:
+    """The injected graph in words: what every node reads, with the injected ones marked."""
+    lines = []
+    for node in injected_nodes(graph, fault):
+        mark, read = "*" if node["injected"] else " ", ", ".join(node["reads"])
+        lines.append(f"{mark} {node['name']}{f'  <-  {read}' if read else ''}")
+    return "\n".join(lines)
+
+
+def _kind(graph: Graph, name: str) -> str:
+    node = graph.nodes[name]
+    return "source" if isinstance(node, Source) else "sink" if isinstance(node, Sink) else "operator"
+
+
+def _rerouted(node: Operator | Sink | Source, stream: str, name: str) -> Operator | Sink | Source:
+    """The node, reading `name` where it read `stream`."""
+    if isinstance(node, Sink):
+        return replace(node, input=name)
+    assert isinstance(node, Operator)
+    return replace(
+        node,
+        inputs=tuple(name if read == stream else read for read in node.inputs),
+        keep=_renamed(node.keep, stream, name),
+        partitioning=_renamed(node.partitioning, stream, name),
+    )
+
+
+def _renamed(rules: Mapping[str, T], stream: str, name: str) -> dict[str, T]:
+    return {name if read == stream else read: rule for read, rule in rules.items()}
+
+
+def _effect(strikes: Sequence[Strike], code: Code, *, salt: str) -> Callable[[DataFrame], DataFrame]:
+    """What the strikes do to a stream."""
+    effects: Mapping[type[StreamFault], Callable[[DataFrame, _Burst], DataFrame]] = {
+        Loss: _lose,
+        Duplication: _duplicate,
+        Reordering: _reorder,
+        Divergence: _diverge,
+    }
+    effect = effects[type(strikes[0].fault)]
+    return lambda stream: effect(stream, _Burst(strikes, code, salt))
+
+
+@dataclass(frozen=True)
+class _Burst:
+    """The strikes as expressions over a row's seq."""
+
+    strikes: Sequence[Strike]
+    code: Code
+    salt: str
+
+    @property
+    def seq(self) -> Column:
+        return self.code.seq(F.col("seq"))
+
+    @property
+    def first(self) -> Column:
+        return per_lane([strike.first for strike in self.strikes], self.code.lane(F.col("seq")))
+
+    @property
+    def last(self) -> Column:
+        return per_lane([strike.last for strike in self.strikes], self.code.lane(F.col("seq")))
+
+    @property
+    def inside(self) -> Column:
+        return self.seq.between(self.first, self.last)
+
+    def drawn(self, what: str) -> Column:
+        """A number from 0 to below 1 that follows from seed, target and seq."""
+        seed = per_lane([strike.fault.seed for strike in self.strikes], self.code.lane(F.col("seq")))
+        return F.pmod(F.xxhash64(F.lit(f"{self.salt}/{what}"), seed, self.seq), F.lit(1 << 30)) / F.lit(1 << 30)
+
+
+def _lose(stream: DataFrame, burst: _Burst) -> DataFrame:
+    return stream.where(~burst.inside)
+
+
+def _duplicate(stream: DataFrame, burst: _Burst) -> DataFrame:
+    fault = burst.strikes[0].fault
+    assert isinstance(fault, Duplication)
+    twice = burst.inside & (burst.drawn("twice") < F.lit(fault.share))
+    copies = F.explode(F.when(twice, F.array(F.lit(1), F.lit(2))).otherwise(F.array(F.lit(1))))
+    return stream.withColumn("_copy", copies).drop("_copy")
+
+
+def _reorder(stream: DataFrame, burst: _Burst) -> DataFrame:
+    """Tuples of the burst exchange their seqs, so that no seq is new to the stream: those of a block are shuffled, and a block is
+    the whole burst or one tuple longer than the distance. Tuples of one seq move together."""
+    fault = burst.strikes[0].fault
+    assert isinstance(fault, Reordering) and isinstance(burst.code, OneLane) and len(burst.strikes) == 1
+    place = F.row_number().over(Window.orderBy("seq")) - 1
+    block = F.lit(0) if fault.distance is None else F.floor(place / F.lit(fault.distance + 1))
+    seqs = stream.where(burst.inside).select("seq").distinct().withColumn("_block", block)
+    drawn = F.xxhash64(F.lit(burst.salt), F.lit(fault.seed), F.col("seq"))
+    order, shuffled = (Window.partitionBy("_block").orderBy(*by) for by in (["seq"], [drawn, "seq"]))
+    left = seqs.select("_block", F.col("seq").alias("_moved"), F.row_number().over(order).alias("_place"))
+    taken = seqs.select("_block", "seq", F.row_number().over(shuffled).alias("_place"))
+    moves = taken.join(left, ["_block", "_place"]).select("seq", "_moved")
+    columns = [F.coalesce("_moved", "seq").alias("seq") if name == "seq" else F.col(name) for name in stream.columns]
+    return stream.join(F.broadcast(moves), "seq", "left").select(columns)
+
+
+def fractions(schema: StructType) -> list[str]:
+    """The columns that a divergence changes."""
+    return [field.name for field in schema if field.dataType.simpleString() in ("double", "float")]
+
+
+def _diverge(stream: DataFrame, burst: _Burst) -> DataFrame:
+    fault = burst.strikes[0].fault
+    assert isinstance(fault, Divergence)
+    hit = burst.inside & (burst.drawn("which") < F.lit(fault.share))
+    fractional = {name: stream.schema[name].dataType for name in fractions(stream.schema)}
+    changed = {
+        name: F.when(hit, F.col(name) * (1 + F.lit(fault.size) * (2 * burst.drawn(name) - 1))).otherwise(F.col(name)).cast(kind)
+        for name, kind in fractional.items()
+    }
+    return stream.withColumns(changed) if changed else stream

@@ -1,0 +1,139 @@
+"""What users are shown of jobs and nodes: plain documents made from the orchestrator's state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from holdfast.control.jobs.job_state import LiveJob
+from holdfast.control.jobs.state_machine import Move
+from holdfast.control.nodes.replicas import LIVING, Replica
+from holdfast.control.storage.archive import Kept
+from holdfast.documents.document import restored
+from holdfast.documents.job import Layout, Task
+
+if TYPE_CHECKING:
+    from holdfast.control.nodes.resource_manager import Node
+    from holdfast.control.orchestrator import Orchestrator
+
+
+def job_line(job: LiveJob) -> dict[str, Any]:
+    """A job in one line of a list."""
+    return {
+        "id": job.id,
+        "name": job.name,
+        "type": job.document.type,
+        "host": job.document.host,
+        "state": job.life.state,
+        "ended": job.ended,
+        "reason": job.reason,
+        "submitted_s": job.submitted_s,
+        "changed_s": job.life.story[-1].at_s if job.life.story else job.submitted_s,
+    }
+
+
+def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
+    """Everything about a job that has not ended."""
+    graph = orchestrator.dataflow.graph
+    tasks = []
+    if job.layout is not None:
+        for task in job.layout.tasks:
+            owner, name = _owner(job, task)
+            replicas = orchestrator.replicas.of(owner, [name])
+            tasks.append({**_task(task), "owner": owner, "replicas": [replica_line(r) for r in replicas]})
+    return {
+        **job_line(job),
+        "document": job.document.model_dump(mode="json", exclude_none=True),
+        "story": _story(job.life.story),
+        "tasks": tasks,
+        "connections": [
+            {"stream": each.stream, "maker": f"{each.maker[0]}:{each.maker[1]}", "reader": f"{each.reader[0]}:{each.reader[1]}"}
+            for each in graph.connections(job.id)
+        ],
+        "term": orchestrator.term,
+    }
+
+
+def ended_story(kept: Kept, story: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
+    """Everything that is kept of a job that has ended."""
+    try:
+        layout = restored(kept.layout, Layout) if kept.layout else None
+    except ValidationError:  # it was made by another holdfast, and is over
+        layout = None
+    return {
+        "id": kept.id,
+        "name": kept.name,
+        "type": kept.type,
+        "host": kept.host,
+        "state": kept.state,
+        "ended": kept.ended,
+        "reason": kept.reason,
+        "submitted_s": kept.submitted_s,
+        "changed_s": kept.changed_s,
+        "document": document,
+        "story": _story(story),
+        "tasks": [{**_task(task), "replicas": []} for task in layout.tasks] if layout is not None else [],
+        "connections": [],
+        "term": term,
+    }
+
+
+def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
+    """A node with what it offers and has."""
+    lives = sum(replica.state in LIVING for replica in orchestrator.replicas.at(node.name))  # dead ones only have their place there
+    state = node.state if node.state == "lost" or not node.draining else ("draining" if lives else "drained")
+    return {
+        "name": node.name,
+        "state": state,
+        "host": node.offer.host,
+        "cores": node.offer.cores,
+        "memory_bytes": node.offer.memory_bytes,
+        "labels": dict(node.offer.labels),
+        "metrics": node.offer.metrics,
+        "since_s": node.since_s,
+        "slots": node.slots,
+        "replicas": lives,
+        "generation": node.generation,
+        "acknowledged": node.acknowledged,
+        "stalled_s": node.stalled_s,
+        "host_status": None if node.host is None else node.host.model_dump(mode="json", exclude={"replicas"}),
+    }
+
+
+def replica_line(replica: Replica) -> dict[str, Any]:
+    return {
+        "key": replica.key,
+        "replica": replica.replica,
+        "node": replica.node,
+        "incarnation": replica.incarnation,
+        "rank": replica.rank,
+        "active": replica.active,
+        "state": replica.state,
+        "since_s": replica.since_s,
+        "failures": replica.failures,
+        "error": replica.error,
+        "status": None if replica.status is None else replica.status.model_dump(mode="json"),
+    }
+
+
+def _owner(job: LiveJob, task: Task) -> tuple[int, str]:
+    if task.shared is None:
+        return job.id, task.name
+    name, _, pe = task.shared.partition(":")
+    return job.refs.get(name, job.id), f"{pe}/{task.task}"
+
+
+def _task(task: Task) -> dict[str, Any]:
+    return {
+        "task": task.name,
+        "kind": task.kind,
+        "reads": [f"{reading.job}:{reading.stream}" if reading.job else reading.stream for reading in task.reads],
+        "makes": list(task.makes),
+        "shared": task.shared,
+    }
+
+
+def _story(story: Sequence[Move]) -> list[dict[str, Any]]:
+    return [{"state": move.state, "at_s": move.at_s, "event": move.event, "cause": move.cause} for move in story]

@@ -1,0 +1,161 @@
+"""State-machine fault injection (System-S, section 5): tests as documents, and machines made faulty by them.
+
+A test names a state and a transition, a moment of that transition, and a fault. `inject` returns a machine in which the fault
+stands among the transition's actions; the machine it was made from is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+from pydantic import Field
+
+from holdfast.control.faults.fault_library import Fault, setting_problems
+from holdfast.control.jobs.machine_document import Action, Machine, Transition
+from holdfast.documents.document import Document, Part, Place, Problem, at_least, read_document
+from holdfast.errors import DocumentError
+
+ACTION = "faults.strike"
+"""The action that a faulty machine has in addition: it strikes with the fault that its settings describe."""
+
+Moment = Literal["before", "after", "done"]
+"""When in a transition a fault strikes: before it is persisted, after that and before the first action, or after the last."""
+
+
+class Trigger(Part):
+    """What else must hold for a fault to strike: the job's number, and how many of its replicas have started.
+
+    It then strikes after a time drawn from `min_s` to `max_s`; at most `times` times.
+    """
+
+    min_s: float = 0.0
+    max_s: float = 0.0
+    job: int | None = None
+    started: int = 0
+    times: int = 1
+
+    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+        yield from at_least(0, (*place, "min_s"), self.min_s)
+        yield from at_least(self.min_s, (*place, "max_s"), self.max_s)
+        yield from at_least(0, (*place, "started"), self.started)
+        yield from at_least(1, (*place, "times"), self.times)
+
+
+class InjectionTest(Part):
+    """One fault at one transition. `node` and `pe` name whom it strikes where that is not the orchestrator; without them it is
+    whichever of the job's comes first by name. `settings` are the fault's own."""
+
+    state: str
+    transition: str
+    fault: str
+    moment: Moment = "after"
+    machine: str = "streaming"
+    node: str | None = None
+    pe: str | None = None
+    trigger: Trigger = Field(default_factory=Trigger)
+    settings: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.machine}:{self.state}.{self.transition} {self.moment} {self.fault}"
+
+
+class InjectionTests(Document):
+    """A document of tests. `seed` draws the times of those that have a timer."""
+
+    seed: int = 0
+    tests: tuple[InjectionTest, ...]
+
+    def problems(self) -> Iterable[Problem]:
+        for index, test in enumerate(self.tests):
+            yield from test.trigger.mistakes(("tests", index, "trigger"))
+
+
+def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> InjectionTests:
+    """The tests in a document. Raises DocumentError with everything wrong with it, names of what is not there among it."""
+    return read_document(path, InjectionTests, also=lambda data: _unknown_names(data, machines, faults))
+
+
+def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> None:
+    """Raise DocumentError with every state, transition and fault that tests name and that is not there."""
+    problems = list(_unknown_names({"tests": [test.model_dump() for test in tests]}, machines, faults))
+    if problems:
+        raise DocumentError("fault injection tests", list(map(str, problems)))
+
+
+def inject(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
+    """The machine with the faults of those tests that are about it."""
+    states = dict(machine.states)
+    for test in tests:
+        if test.machine != machine.name:
+            continue
+        state = states[test.state]
+        row = state.transitions[test.transition]
+        faulty = MappingProxyType({**state.transitions, test.transition: _struck(row, test)})
+        states[test.state] = replace(state, transitions=faulty)
+    return replace(machine, states=MappingProxyType(states))
+
+
+def generate(
+    machine: Machine, faults: Mapping[str, Mapping[str, Any]], *, moments: Sequence[Moment] = ("before", "after", "done")
+) -> Iterator[InjectionTest]:
+    """A test for every transition of a machine, every moment and every fault; the values of `faults` are their settings.
+
+    A transition that does nothing has no moment after its last action apart from that before the first.
+    """
+    for state, row in machine.transitions():
+        for moment in moments:
+            if moment == "done" and not row.do:
+                continue
+            for fault in sorted(faults):
+                yield InjectionTest(
+                    machine=machine.name,
+                    state=state.name,
+                    transition=row.name,
+                    moment=moment,
+                    fault=fault,
+                    settings=dict(faults[fault]),
+                )
+
+
+def _struck(row: Transition, test: InjectionTest) -> Transition:
+    fault = Action(ACTION, MappingProxyType(test.model_dump(mode="json")))
+    if test.moment == "before":
+        return replace(row, before=(*row.before, fault))
+    return replace(row, do=(fault, *row.do) if test.moment == "after" else (*row.do, fault))
+
+
+def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[str, Fault]) -> Iterator[Problem]:
+    tests = data.get("tests") if isinstance(data, dict) else None
+    for index, test in enumerate(tests if isinstance(tests, list) else ()):
+        if isinstance(test, dict):
+            yield from _unknown_names_of(test, ("tests", index), machines, faults)
+
+
+def _unknown_names_of(
+    test: Mapping[str, Any], place: Place, machines: Mapping[str, Machine], faults: Mapping[str, Fault]
+) -> Iterator[Problem]:
+    """What a test names that is not there. What is no name at all is the document's to tell."""
+    names = {"machine": "streaming", **{key: value for key, value in test.items() if isinstance(value, str)}}
+    if "fault" in names and names["fault"] not in faults:
+        yield Problem((*place, "fault"), f"there is no fault '{names['fault']}'; faults are: {', '.join(sorted(faults))}")
+    elif "fault" in names and isinstance(settings := test.get("settings", {}), dict):
+        for name, text in setting_problems(faults[names["fault"]], settings):
+            yield Problem((*place, "settings", name), text)
+    machine = machines.get(names["machine"])
+    if machine is None:
+        known = ", ".join(sorted(machines))
+        yield Problem((*place, "machine"), f"there is no machine '{names['machine']}'; machines are: {known}")
+        return
+    state = machine.states.get(names["state"]) if "state" in names else None
+    if "state" in names and state is None:
+        has = ", ".join(machine.states)
+        yield Problem((*place, "state"), f"machine '{machine.name}' has no state '{names['state']}'; states are: {has}")
+    elif state is not None and "transition" in names and names["transition"] not in state.transitions:
+        has = ", ".join(sorted(state.transitions)) or "none"
+        text = f"state '{state.name}' has no transition '{names['transition']}'; transitions are: {has}"
+        yield Problem((*place, "transition"), text)

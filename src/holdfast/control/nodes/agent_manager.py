@@ -1,0 +1,224 @@
+"""The agent manager (ISORC'16, section IV-C): places a prediction agent for every protected task, hears how each is doing, and
+passes on what a user changes. Losing it loses nothing: agents watch and predict without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from holdfast.control.api.calls import Answer, Asked, Call, Refusal
+from holdfast.control.api.submission_checks import NotThere
+from holdfast.control.nodes.replicas import LIVING
+from holdfast.control.observers.job_observers import EVERY_S
+from holdfast.control.plugins import Plugin
+from holdfast.documents.document import Part
+from holdfast.protocol.messages import AgentStatus, AssignedAgent
+
+if TYPE_CHECKING:
+    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.documents.job import Task
+
+
+TROUBLE = {"problem": "cannot stand in for it", "refused": "has not carried out a change"}
+"""What an agent says of itself when something is wrong, and how it is told."""
+
+
+class AgentOrders(Part):
+    """What to change of an agent, by name: `algorithms` (installed ones, with their parameters) and parameters of the contract."""
+
+    orders: dict[str, Any] = Field(min_length=1, max_length=100)
+
+
+@dataclass(slots=True, eq=False)
+class Agent:
+    """One agent: its place, what was ordered of it, and what its node said of it last, at `heard_s`.
+
+    `ordering` is held while an order is checked: the next one is checked together with it.
+    """
+
+    job: int
+    task: str
+    node: str
+    revision: int = 0
+    orders: dict[str, Any] = field(default_factory=dict)
+    status: AgentStatus | None = None
+    heard_s: float | None = None
+    ordering: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def key(self) -> str:
+        return f"{self.job}:{self.task}"
+
+    @property
+    def about(self) -> Mapping[str, Any]:
+        """What the agent says of itself; nothing before it has spoken."""
+        return self.status.status.about if self.status is not None and self.status.status is not None else {}
+
+
+class Agents(Plugin):
+    """The agents there should be. Where they are follows from where replicas are, and what was ordered of them their nodes keep: so
+    nothing of it is in the database."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self._agents: dict[str, Agent] = {}
+        self._found: dict[str, tuple[str, AgentStatus]] = {}
+
+    async def run(self) -> None:
+        """Place agents, for ever."""
+        while True:
+            await self.orchestrator.time.sleep(EVERY_S)
+            if not self.orchestrator.recovering:
+                self.place()
+
+    def calls(self) -> list[Call]:
+        """What users can ask of the agent manager."""
+        return [
+            Call("GET", "/v1/jobs/{id}/agents", "The prediction agents of a job", self._listed, statuses=(404,), tag="agents"),
+            Call(
+                "POST",
+                "/v1/jobs/{id}/agents/{pe}/{task}",
+                "Change a prediction agent while it runs",
+                self._ordered,
+                body=AgentOrders,
+                strict=True,
+                status=202,
+                statuses=(404, 422),
+                tag="agents",
+            ),
+        ]
+
+    async def _listed(self, asked: Asked) -> Answer:
+        return Answer({"agents": [agent_line(agent) for agent in self.of(self._job(asked))]})
+
+    async def _ordered(self, asked: Asked) -> Answer:
+        job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
+        try:
+            return Answer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
+        except NotThere as error:
+            raise Refusal(404, str(error)) from None
+
+    def _job(self, asked: Asked) -> int:
+        text = asked.path["id"]
+        if not (text.isdecimal() and text.isascii() and len(text) <= 15 and int(text) in self.orchestrator.jobs):
+            raise Refusal(404, f"job '{text[:60]}' is not there or has ended; 'holdfast jobs' lists them")
+        return int(text)
+
+    def place(self) -> None:
+        """Give every protected task an agent, on another node than its primary where there is one; take back what is not needed."""
+        wanted = {f"{job.id}:{task.name}": (job, task) for job in self.orchestrator.jobs.values() for task in _protected(job)}
+        changed = {self._agents.pop(key).node for key in list(self._agents) if key not in wanted}
+        for key, (job, task) in sorted(wanted.items()):
+            changed |= self._place(key, job, task)
+        self._found.clear()
+        self.orchestrator.dispatch.touch(changed)
+
+    def at(self, node: str) -> tuple[AssignedAgent, ...]:
+        """The agents whose place is on a node."""
+        here = sorted((agent for agent in self._agents.values() if agent.node == node), key=lambda agent: agent.key)
+        return tuple(AssignedAgent(job=a.job, task=a.task, revision=a.revision, orders=a.orders) for a in here)
+
+    def heard(self, node: str, statuses: Iterable[AgentStatus]) -> None:
+        """Take what a node says of its agents. One that an orchestrator before this one placed stays where and as it is."""
+        for status in statuses:
+            agent = self._agents.get(status.key)
+            if agent is None:
+                self._found[status.key] = node, status  # an orchestrator before this one placed it there
+            if agent is None or agent.node != node:
+                continue
+            before = agent.about
+            agent.status, agent.heard_s = status, self.orchestrator.time.now_s()
+            self._tell_trouble(agent, before)
+
+    def of(self, job: int) -> list[Agent]:
+        """The agents of a job, by task."""
+        return sorted((agent for agent in self._agents.values() if agent.job == job), key=lambda agent: agent.task)
+
+    async def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
+        """Change an agent while it runs; what is not named stays as it was, and null takes an order back.
+
+        Raises NotThere, and HoldfastError for a bad order.
+        """
+        agent = self._there(job, task)
+        async with agent.ordering:
+            merged = {**agent.orders, **orders}
+            await self.orchestrator.supervisors.check_orders(self.orchestrator.job(job), task, merged)
+            if self._there(job, task) is not agent:
+                raise NotThere(f"the prediction agent of task '{task}' was replaced meanwhile; change it again")
+            agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}
+        self.orchestrator.dispatch.touch([agent.node])
+        self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
+        return agent
+
+    def _there(self, job: int, task: str) -> Agent:
+        """The agent of a task. Raises NotThere."""
+        agent = self._agents.get(f"{job}:{task}")
+        if agent is None:
+            have = ", ".join(each.task for each in self.of(job)) or "none"
+            raise NotThere(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
+        return agent
+
+    def _tell_trouble(self, agent: Agent, before: Mapping[str, Any]) -> None:
+        """Tell, once, of what keeps an agent from protecting its task."""
+        for what, text in TROUBLE.items():
+            said = agent.about.get(what)
+            if said and said != before.get(what):
+                told = f"agent of {agent.task} {text}: {said}"
+                about = {"task": agent.task, what: said}
+                self.orchestrator.events.tell("control", told, job=agent.job, node=agent.node, data=about)
+
+    def _place(self, key: str, job: LiveJob, task: Task) -> set[str]:
+        """See to one agent's place; the nodes that this concerns."""
+        agent = self._agents.get(key)
+        nodes = self.orchestrator.resources.nodes
+        rooms = {name for name, node in nodes.items() if node.takes_replicas and node.offer.host == job.document.host}
+        living = [r for r in self.orchestrator.replicas.of(job.id, [task.name]) if r.state in LIVING and r.active]
+        primary = min(living, key=lambda replica: (replica.state != "running", replica.rank), default=None)
+        apart = rooms - ({primary.node} if primary is not None else set())
+        if agent is not None and (agent.node in apart or (agent.node in rooms and not apart)):
+            return set()
+        held = Counter(each.node for each in self._agents.values())
+        there, found = self._found.pop(key, ("", None))
+        node = min(apart or rooms, key=lambda name: (name != there, held[name], name), default=None)
+        if node is None:
+            return {self._agents.pop(key).node} if agent is not None else set()
+        was = {agent.node} if agent is not None else set()
+        if agent is None:
+            orders = (found.revision, dict(found.orders)) if found is not None else (0, {})
+            self._agents[key] = Agent(job.id, task.name, node, *orders)
+        else:
+            agent.node, agent.status = node, None
+        self.orchestrator.events.tell("decision", f"agent of {task.name} watches from {node}", job=job.id, node=node)
+        return {*was, node}
+
+
+def agent_line(agent: Agent) -> dict[str, Any]:
+    """An agent as users see it."""
+    status = agent.status
+    host = status.status if status is not None else None
+    return {
+        "task": agent.task,
+        "node": agent.node,
+        "alive": status is not None and status.alive,
+        "starts": 0 if status is None else status.starts,
+        "heard_s": agent.heard_s,
+        "pid": None if host is None else host.pid,
+        "cpu_s": None if host is None else host.cpu_s,
+        "memory_bytes": None if host is None else host.memory_bytes,
+        "error": None if host is None else host.error,
+        "orders": agent.orders,
+        "revision": agent.revision,
+        "about": dict(agent.about),
+    }
+
+
+def _protected(job: LiveJob) -> list[Task]:
+    """The tasks of a job that want an agent."""
+    if job.layout is None or not job.watched:
+        return []
+    return [task for task in job.layout.tasks if job.document.has_agent(task)]

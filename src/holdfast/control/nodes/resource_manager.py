@@ -1,0 +1,362 @@
+"""The resource manager: nodes register, beat and are missed.
+
+A node is lost when several of its beats are missing, judged by a clock that stands still while the orchestrator itself was asleep:
+a busy machine must not look like a dead one, and our own sleep must not look like everybody's death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from holdfast.control.api.guard import Bucket
+from holdfast.control.api.submission_checks import Conflict
+from holdfast.control.nodes.replicas import LIVING, Replica
+from holdfast.control.placement.rules import RACK
+from holdfast.control.plugins import Plugin
+from holdfast.control.storage.archive import node_draining
+from holdfast.errors import HoldfastError
+from holdfast.protocol.messages import MAX_REASON, SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+
+TICK_S = 0.25
+MAX_NODES = 10_000
+FORGOTTEN_S = 600.0
+"""A node that has been lost for so long, and has no replica, is shown no more."""
+TURNS_S, TURNS = 5.0, 20.0
+"""How often a node may register again, per second and at once: each time everybody who waits for room looks again."""
+
+GATHER_S = 0.02
+"""An assignment that has changed waits so long for further changes: many jobs at once touch every node many times."""
+
+
+class UnknownNode(HoldfastError):
+    """A node that is not registered with this orchestrator, or was lost: it must register again."""
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A node as the orchestrator sees it. `seen_s` is its last sign of life, by the orchestrator's waking time; `every_s` is how
+    often it was told to give one."""
+
+    offer: Registration
+    seen_s: float
+    since_s: float
+    slots: int
+    state: Literal["up", "lost"] = "up"
+    draining: bool = False
+    acknowledged: int = 0
+    generation: int = 1
+    host: HostStatus | None = None
+    stalled_s: float = 0.0
+    every_s: float = 0.0
+    turns: Bucket = field(default_factory=lambda: Bucket(TURNS, 0.0))
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def name(self) -> str:
+        return self.offer.name
+
+    @property
+    def rack(self) -> str:
+        return self.offer.labels.get(RACK, "")
+
+    @property
+    def takes_replicas(self) -> bool:
+        return self.state == "up" and not self.draining
+
+    def touch(self) -> None:
+        """Its assignment has changed: wake whoever waits for that."""
+        self.generation += 1
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+
+@dataclass(slots=True)
+class WakingTime:
+    """Time since the start, less the time that this process slept longer than it meant to."""
+
+    last_s: float
+    slept_s: float = 0.0
+
+    def tick(self, now_s: float, *, meant_s: float) -> float:
+        """The waking time at `now_s`, when the tick before meant to sleep for `meant_s`.
+
+        >>> time = WakingTime(last_s=10.0)
+        >>> time.tick(10.25, meant_s=0.25), time.tick(40.0, meant_s=0.25), time.at(40.5)
+        (10.25, 10.5, 11.0)
+        """
+        late_s = now_s - self.last_s - meant_s
+        if late_s > meant_s:
+            self.slept_s += late_s
+        self.last_s = now_s
+        return self.at(now_s)
+
+    def at(self, now_s: float) -> float:
+        return now_s - self.slept_s
+
+
+def beat_every_s(nodes: int, *, least_s: float) -> float:
+    """How often each of so many nodes should beat, so that together they beat at most a hundred times a second.
+
+    >>> beat_every_s(10, least_s=0.5), beat_every_s(1000, least_s=0.5)
+    (0.5, 10.0)
+    """
+    return max(least_s, nodes / 100)
+
+
+class Resources(Plugin):
+    """The nodes there are."""
+
+    def __init__(self, orchestrator: Any) -> None:
+        super().__init__(orchestrator)
+        self.nodes: dict[str, Node] = {}
+        self.draining: set[str] = set()
+        self._up = 0
+        self._waking = WakingTime(orchestrator.time.monotonic_s())
+        self._news = asyncio.Event()
+        self._room_was_made = False
+        self._ahead: set[str] = set()
+        self._forgotten = 0  # the highest generation of nodes that were forgotten: one that returns still has its last assignment
+
+    @property
+    def every_s(self) -> float:
+        return beat_every_s(self._up, least_s=self.orchestrator.settings.beat_s)
+
+    def register(self, offer: Registration) -> Node:
+        """Take a node, or take it back, and hold what it has against what it should have.
+
+        Raises Conflict while another controller is up under that name: both would start everything that the node should have. And
+        for one that has heard from a later orchestrator: it would start nothing.
+        """
+        if offer.heard > self.orchestrator.term:
+            raise Conflict(self._passed_over(offer))
+        known = self.nodes.get(offer.name)
+        if known is not None and known.state == "up" and known.offer.controller != offer.controller:
+            raise Conflict(
+                f"node '{offer.name}' is up already, run by another controller; give this one another --name, "
+                "or wait until that one is lost"
+            )
+        if known is None and len(self.nodes) >= MAX_NODES:
+            raise HoldfastError(f"there are {MAX_NODES} nodes already, which is all that one orchestrator takes")
+        back = known is not None and known.state == "lost"
+        node = Node(
+            offer,
+            seen_s=self._now_s(),
+            since_s=self.orchestrator.time.now_s(),
+            slots=self._slots(offer),
+            draining=offer.name in self.draining,
+            host=offer.process,
+            generation=(self._forgotten if known is None else known.generation) + 1,
+        )
+        if known is not None:
+            node.turns = known.turns
+            known.changed.set()
+        self.nodes[offer.name] = node
+        if known is None or back:
+            self._up += 1
+            self.orchestrator.events.tell("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
+        node.every_s = self.every_s
+        self._hold_against(node, offer.replicas)
+        self.orchestrator.agents.heard(node.name, offer.agents)
+        self._tell_changed()
+        return node
+
+    def _passed_over(self, offer: Registration) -> str:
+        """Why a node is not taken that listens to later orchestrators only; whoever looks for it in the list is told once."""
+        text = (
+            f"node '{offer.name}' has heard from an orchestrator of term {offer.heard}, and this one is of term "
+            f"{self.orchestrator.term}: use that one; or, if the database was made anew, give the node a new --work"
+        )
+        if offer.name not in self._ahead and len(self._ahead) < MAX_NODES:
+            self._ahead.add(offer.name)
+            self.orchestrator.events.tell("node", text)
+            self.orchestrator.say(text)
+        return text
+
+    def known(self, name: str, term: int, controller: str) -> Node:
+        """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator, or is run by
+        another controller than the one that registered."""
+        node = self.nodes.get(name)
+        if node is None or node.state == "lost" or term != self.orchestrator.term or node.offer.controller != controller:
+            raise UnknownNode(
+                f"node '{name}' is not registered with the orchestrator of term {self.orchestrator.term}; register again"
+            )
+        return node
+
+    def hear(self, name: str, beat: Beat) -> Node:
+        """Take a sign of life, whatever becomes of the reports that come with it. Raises UnknownNode."""
+        node = self.known(name, beat.term, beat.controller)
+        node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
+        return node
+
+    def beat(self, node: Node, beat: Beat) -> Beaten:
+        """Take the reports of a node that was heard, and how what it has is doing."""
+        for report in sorted(beat.reports, key=lambda report: report.number):
+            if report.number > node.acknowledged:
+                self._observe(node, report.key, report.state, report.incarnation, report.error)
+                node.acknowledged = report.number
+        self.orchestrator.agents.heard(node.name, beat.agents)
+        if beat.host is not None:
+            node.host = beat.host
+            self._take_status(node, beat.host)
+        if beat.unhosted is not None:
+            self._take_stopped(node, beat.unhosted, has=frozenset())
+        node.every_s = self.every_s
+        return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=node.every_s)
+
+    async def assignment(self, name: str, *, controller: str, term: int, generation: int, wait_s: float) -> Assignment | None:
+        """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
+        ends_s = self.orchestrator.time.monotonic_s() + wait_s
+        while True:
+            node = self.known(name, self.orchestrator.term, controller)
+            ready = not self.orchestrator.recovering
+            if ready and (term, generation) < (self.orchestrator.term, node.generation):
+                return self.orchestrator.dispatch.assignment(node)
+            left_s = ends_s - self.orchestrator.time.monotonic_s()
+            if left_s <= 0 or self.orchestrator.stopping:
+                return None
+            try:
+                async with asyncio.timeout(left_s):
+                    await (node.changed.wait() if ready else self.orchestrator.recovered.wait())
+                    await asyncio.sleep(GATHER_S)
+            except TimeoutError:
+                return None
+
+    async def changed(self, *, for_s: float) -> None:
+        """Wait until nodes came or room was made, at most so long."""
+        try:
+            async with asyncio.timeout(for_s):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def room_was_made(self) -> None:
+        """Have everybody who waits for room look again, once for all that is made within a moment."""
+        if not self._room_was_made:
+            self._room_was_made = True
+            asyncio.get_running_loop().call_later(GATHER_S, self._tell_room)
+
+    def _tell_room(self) -> None:
+        self._room_was_made = False
+        if not self.orchestrator.stopping:
+            self._tell_changed()
+
+    async def drain(self, node: Node, draining: bool) -> None:
+        """Take every replica off a node and give it no new ones; or give it some again."""
+        await self.orchestrator.persistence.database.write(node_draining(node.name, draining))
+        (self.draining.add if draining else self.draining.discard)(node.name)
+        node.draining = draining
+        self.orchestrator.events.tell("node", f"node {node.name} is {'drained' if draining else 'used again'}", node=node.name)
+        self._tell_changed()
+
+    def miss_drained(self) -> None:
+        """Have nodes listed, as lost, that are drained and have not come back to this orchestrator: they can be used again."""
+        now_s = self.orchestrator.time.now_s()
+        for name in self.draining - set(self.nodes):
+            offer = Registration(name=name, cores=0.0, memory_bytes=0, host="")
+            self.nodes[name] = Node(offer, seen_s=self._now_s(), since_s=now_s, slots=0, state="lost", draining=True)
+
+    async def watch(self) -> None:
+        """Miss nodes, for ever."""
+        while True:
+            await self.orchestrator.time.sleep(TICK_S)
+            now_s = self._waking.tick(self.orchestrator.time.monotonic_s(), meant_s=TICK_S)
+            for node in list(self.nodes.values()):
+                if node.state == "up" and now_s - node.seen_s > self._lost_after_s(node):
+                    self.lose(node, f"no beat for {now_s - node.seen_s:.1f} s")
+                elif node.state == "lost" and now_s - node.seen_s > FORGOTTEN_S and not self._is_needed(node):
+                    del self.nodes[node.name]
+                    self._forgotten = max(self._forgotten, node.generation)
+
+    def _lost_after_s(self, node: Node) -> float:
+        """How long a node may be silent. Until it hears otherwise it beats as it was told, though fewer nodes are left since."""
+        return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s, 4 * node.every_s)
+
+    def lose(self, node: Node, why: str) -> None:
+        """Count a node as lost, and every replica on it as failed."""
+        node.state = "lost"
+        self._up -= 1
+        node.since_s = self.orchestrator.time.now_s()
+        self.orchestrator.events.tell("node", f"node {node.name} is lost: {why}", node=node.name)
+        self.lose_replicas(node.name, why)
+
+    def lose_replicas(self, name: str, why: str) -> None:
+        now_s = self.orchestrator.time.now_s()
+        for replica in self.orchestrator.replicas.at(name):
+            if replica.state not in LIVING:
+                continue
+            replica.state = "stopped" if replica.stopping is not None else "lost"
+            replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"
+            self.orchestrator.supervision.replica_changed(replica)
+
+    def fail(self, key: str, incarnation: int, why: str) -> None:
+        """Count a replica as failed that its node believes to run; what the node says of this incarnation later is old."""
+        replica = self.orchestrator.replicas.get(key)
+        if replica is not None and replica.observe(
+            "failed", incarnation=incarnation, error=why[:MAX_REASON], at_s=self.orchestrator.time.now_s()
+        ):
+            self.orchestrator.supervision.replica_changed(replica)
+
+    def _hold_against(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
+        """Take a registration's list: what is not in it has not been started there, or is not there any more."""
+        said = {status.key: status for status in replicas}
+        for replica in self.orchestrator.replicas.at(node.name):
+            status = said.get(replica.key)
+            if status is not None and status.incarnation == replica.incarnation:
+                replica.status = status
+                self._observe(node, replica.key, status.state, status.incarnation, status.error)
+            elif replica.stopping is not None:
+                continue  # the node has yet to say that it carried out the assignment without it
+            elif replica.state not in ("finished", "failed", "abandoned", "stopped", "placed"):
+                replica.state, replica.since_s = "placed", self.orchestrator.time.now_s()
+                self.orchestrator.supervision.replica_changed(replica)
+
+    def _take_status(self, node: Node, host: HostStatus) -> None:
+        current = host.term == self.orchestrator.term
+        has = set()
+        for status in host.replicas:
+            has.add(status.key)
+            replica = self._of(node, status.key)
+            if replica is not None and replica.incarnation == status.incarnation:
+                replica.status = status
+                if current:
+                    self._observe(node, status.key, status.state, status.incarnation, status.error)
+        if current:
+            self._take_stopped(node, host.generation, has=has)
+
+    def _take_stopped(self, node: Node, generation: int, *, has: Collection[str]) -> None:
+        """What a node no longer has, now that it has carried out an assignment of this generation, was stopped."""
+        for replica in self.orchestrator.replicas.at(node.name):
+            if replica.stopping is not None and replica.stopping <= generation and replica.key not in has:
+                self._observe(node, replica.key, "stopped", replica.incarnation, None)
+
+    def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:
+        replica = self._of(node, key)
+        now_s = self.orchestrator.time.now_s()
+        if replica is not None and replica.observe(state, incarnation=incarnation, error=error, at_s=now_s):
+            self.orchestrator.supervision.replica_changed(replica)
+
+    def _of(self, node: Node, key: str) -> Replica | None:
+        """The replica of that key, where its place is that node: no node speaks for another's replicas."""
+        replica = self.orchestrator.replicas.get(key)
+        return replica if replica is not None and replica.node == node.name else None
+
+    def _is_needed(self, node: Node) -> bool:
+        """Whether something is still to be said of a lost node: replicas have their place there, or it is to stay empty."""
+        return node.draining or bool(self.orchestrator.replicas.at(node.name))
+
+    def _slots(self, offer: Registration) -> int:
+        label = offer.labels.get(SLOTS)
+        return int(label) if label is not None else math.ceil(offer.cores * self.orchestrator.settings.replicas_per_core)
+
+    def _now_s(self) -> float:
+        return self._waking.at(self.orchestrator.time.monotonic_s())
+
+    def _tell_changed(self) -> None:
+        self.orchestrator.placement.look_again()
+        self._news.set()
+        self._news = asyncio.Event()
+        self.orchestrator.supervision.nodes_changed()

@@ -1,0 +1,30 @@
+"""What an orchestrator is started with."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.control.jobs.job_paths import Bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an orchestrator is started with. Times that matter to others are told to them: a node learns how often to beat."""
+
+    work: Path
+    database: str
+    name: str = field(default_factory=lambda: f"{socket.gethostname()}:{os.getpid()}")
+    beat_s: float = 0.5
+    lost_after_s: float = 3.0
+    recovery_wait_s: float = 10.0
+    capacity_wait_s: float = 10.0
+    replicas_per_core: float = 32.0
+    machines: tuple[Path, ...] = ()
+    bounds: Bounds = field(default_factory=Bounds)
+    plugins: Mapping[str, str] = field(default_factory=dict)
+    faults: bool = False
+    inject: tuple[Path, ...] = ()

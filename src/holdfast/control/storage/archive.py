@@ -1,0 +1,242 @@
+"""What is kept of jobs in the database: the changes that write it, and the questions that read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
+
+from holdfast.control.jobs.state_machine import Move
+from holdfast.control.storage.database import Change
+from holdfast.control.storage.schema import jobs, nodes, placement, story
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where a replica is, as it is kept: the node, and which incarnation of it."""
+
+    job: int
+    task: str
+    replica: int
+    node: str
+    incarnation: int = 1
+    active: bool = True
+    failures: int = 0
+    abandoned: bool = False
+    finished: bool = False
+
+    def row(self) -> dict[str, Any]:
+        return {
+            "job": self.job,
+            "task": self.task,
+            "replica": self.replica,
+            "node": self.node,
+            "incarnation": self.incarnation,
+            "active": int(self.active),
+            "failures": self.failures,
+            "abandoned": int(self.abandoned),
+            "finished": int(self.finished),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A job as the database has it."""
+
+    id: int
+    name: str
+    type: str
+    host: str
+    state: str
+    ended: bool
+    reason: str
+    document: str
+    layout: str | None
+    refs: Mapping[str, int]
+    submitted_s: float
+    changed_s: float
+
+
+def job_submitted(kept: Kept, move: Move) -> list[Change]:
+    """A new job, in its first state."""
+    row = {
+        "id": kept.id,
+        "name": kept.name,
+        "type": kept.type,
+        "host": kept.host,
+        "state": kept.state,
+        "ended": int(kept.ended),
+        "reason": kept.reason,
+        "document": kept.document,
+        "layout": kept.layout,
+        "refs": json.dumps(dict(kept.refs)),
+        "submitted_s": kept.submitted_s,
+        "changed_s": kept.changed_s,
+    }
+    return [Change(insert(jobs), [row]), *told(kept.id, [move], first=0)]
+
+
+def job_moved(
+    job: int, *, state: str, ended: bool, reason: str, at_s: float, layout: str | None, refs: Mapping[str, int]
+) -> Change:
+    """The state a job has entered, and what is known of it by then."""
+    values: dict[str, Any] = {
+        "state": state,
+        "ended": int(ended),
+        "reason": storable(reason),
+        "changed_s": at_s,
+        "refs": json.dumps(dict(refs)),
+    }
+    if layout is not None:
+        values["layout"] = layout
+    return Change(update(jobs).where(jobs.c.id == job).values(**values))
+
+
+def told(job: int, moves: Sequence[Move], *, first: int) -> list[Change]:
+    """Lines of a job's story, numbered from `first`."""
+    rows = [
+        {
+            "job": job,
+            "number": first + index,
+            "state": move.state,
+            "at_s": move.at_s,
+            "event": move.event,
+            "cause": storable(move.cause),
+        }
+        for index, move in enumerate(moves)
+    ]
+    return [Change(insert(story), rows)] if rows else []
+
+
+def replicas_placed(placed: Sequence[Placed]) -> list[Change]:
+    """Replicas that have a place, each written anew."""
+    rows = [each.row() for each in placed]
+    gone = [delete(placement).where(_is(each)) for each in placed]
+    return [*map(Change, gone), Change(insert(placement), rows)] if rows else []
+
+
+def failures_forgotten(placed: Placed) -> list[Change]:
+    """The failures of an incarnation count no more; nothing where a later one has its place already."""
+    return [Change(update(placement).where(_is_incarnation(placed)).values(failures=0))]
+
+
+def replica_finished(placed: Placed) -> list[Change]:
+    """An incarnation has finished; nothing where a later one has its place already, or none has."""
+    return [Change(update(placement).where(_is_incarnation(placed)).values(finished=1))]
+
+
+def replicas_added(placed: Sequence[Placed]) -> list[Change]:
+    """Replicas that had no place before."""
+    return [Change(insert(placement), [each.row() for each in placed])] if placed else []
+
+
+def replicas_gone(job: int, tasks: Sequence[str]) -> list[Change]:
+    """Replicas of these tasks have no place any more."""
+    return [Change(delete(placement).where(placement.c.job == job, placement.c.task.in_(tasks)))] if tasks else []
+
+
+def node_draining(name: str, draining: bool) -> list[Change]:
+    gone = Change(delete(nodes).where(nodes.c.name == name))
+    return [gone, Change(insert(nodes), [{"name": name, "draining": int(draining)}])]
+
+
+def draining_nodes(connection: Connection) -> list[str]:
+    return list(connection.execute(select(nodes.c.name).where(nodes.c.draining == 1)).scalars())
+
+
+def last_job(connection: Connection) -> int:
+    return int(connection.execute(select(func.max(jobs.c.id))).scalar() or 0)
+
+
+def unended_jobs(connection: Connection) -> list[Kept]:
+    """Jobs that have not ended, oldest first."""
+    return [_kept(row) for row in connection.execute(select(jobs).where(jobs.c.ended == 0).order_by(jobs.c.id))]
+
+
+def all_placed(connection: Connection) -> list[Placed]:
+    ordered = select(placement).order_by(placement.c.job, placement.c.task, placement.c.replica)
+    return [
+        Placed(
+            row.job,
+            row.task,
+            row.replica,
+            row.node,
+            row.incarnation,
+            bool(row.active),
+            row.failures,
+            bool(row.abandoned),
+            bool(row.finished),
+        )
+        for row in connection.execute(ordered)
+    ]
+
+
+def job_by_id(connection: Connection, job: int) -> Kept | None:
+    row = connection.execute(select(jobs).where(jobs.c.id == job)).one_or_none()
+    return None if row is None else _kept(row)
+
+
+def story_of(connection: Connection, job: int) -> tuple[Move, ...]:
+    rows = connection.execute(select(story).where(story.c.job == job).order_by(story.c.number))
+    return tuple(Move(row.state, row.at_s, row.event, row.cause) for row in rows)
+
+
+def stories_of_unended(connection: Connection) -> dict[int, list[Move]]:
+    """The stories of all jobs that have not ended, in one question."""
+    rows = connection.execute(
+        select(story).join(jobs, jobs.c.id == story.c.job).where(jobs.c.ended == 0).order_by(story.c.job, story.c.number)
+    )
+    found: dict[int, list[Move]] = {}
+    for row in rows:
+        found.setdefault(row.job, []).append(Move(row.state, row.at_s, row.event, row.cause))
+    return found
+
+
+def jobs_page(connection: Connection, *, state: str | None, limit: int, after: int | None) -> list[dict[str, Any]]:
+    """A page of jobs, newest first, from the one after job `after` on; without documents."""
+    question = select(*(jobs.c[name] for name in _LINE)).order_by(jobs.c.id.desc()).limit(limit)
+    if state is not None:
+        question = question.where(jobs.c.state == state)
+    if after is not None:
+        question = question.where(jobs.c.id < after)
+    return [{**row._mapping, "ended": bool(row.ended)} for row in connection.execute(question)]
+
+
+def storable(text: str) -> str:
+    """Text that every database takes: PostgreSQL refuses a zero byte, and a job whose reason had one could never end.
+
+    >>> storable("a\\0b")
+    'a\ufffdb'
+    """
+    return text.replace("\0", "\ufffd")
+
+
+_LINE = ("id", "name", "type", "host", "state", "ended", "reason", "submitted_s", "changed_s")
+
+
+def _is(placed: Placed) -> Any:
+    return (placement.c.job == placed.job) & (placement.c.task == placed.task) & (placement.c.replica == placed.replica)
+
+
+def _is_incarnation(placed: Placed) -> Any:
+    return _is(placed) & (placement.c.incarnation == placed.incarnation)
+
+
+def _kept(row: Row[Any]) -> Kept:
+    return Kept(
+        row.id,
+        row.name,
+        row.type,
+        row.host,
+        row.state,
+        bool(row.ended),
+        row.reason,
+        row.document,
+        row.layout,
+        json.loads(row.refs),
+        row.submitted_s,
+        row.changed_s,
+    )

@@ -1,0 +1,328 @@
+"""The application descriptor (LAAR section 3): what an application's PEs do to its sources' rates, and the contract.
+
+`holdfast profile` writes it, `holdfast plan` reads it. Rates are tuples per second, costs CPU seconds per tuple on one
+edge, capacities CPU seconds per second.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from math import isclose, isfinite, prod
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from holdfast.documents.cycles import cycles_in
+from holdfast.documents.document import Document, Part, Problem, above, at_least, between, wanted
+from holdfast.documents.topological_order import in_order
+
+MAX_CONFIGURATIONS = 4096
+MAX_REPLICAS = 16
+PROBABILITY_TOLERANCE = 1e-6
+MONEY = (1e-60, 1e60)  # amounts above 0: products with what a billing period uses stay far from the largest number there is
+
+# Bounds are only noted for the schema: the descriptor checks them itself, to report them with everything else.
+NonNegative = Annotated[float, Field(json_schema_extra={"minimum": 0})]
+Positive = Annotated[float, Field(json_schema_extra={"exclusiveMinimum": 0})]
+Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+
+
+class Rate(Part):
+    """One of the rates a source can have, and the share of time it has it."""
+
+    name: str
+    rate: NonNegative
+    probability: Share
+
+
+class Source(Part):
+    """A source: the distribution of its rate."""
+
+    rates: tuple[Rate, ...]
+
+
+class Input(Part):
+    """An edge into a PE: output tuples (selectivity) and CPU seconds (cost) per input tuple."""
+
+    selectivity: NonNegative
+    cost: NonNegative
+
+
+class MeasuredRate(Part):
+    """What was measured of a PE's input rate."""
+
+    average: NonNegative
+    peak: NonNegative
+
+
+class Pe(Part):
+    """A processing element: the operators it runs and what each of its inputs does to it."""
+
+    operators: tuple[str, ...] = ()
+    inputs: dict[str, Input]
+    stateful: bool = False
+    correlated: bool = False
+    rate: MeasuredRate | None = None
+
+
+class Sink(Part):
+    """A sink and the streams it writes."""
+
+    inputs: tuple[str, ...]
+
+
+class Host(Part):
+    """A host: its capacity K in CPU seconds per second, and the rack it shares its fate with."""
+
+    cores: Positive = 1.0
+    rack: str | None = None
+
+
+class Sla(Part):
+    """What the customer was promised."""
+
+    internal_completeness: Share = 0.7
+    max_latency_s: Positive | None = None
+
+
+class Pricing(Part):
+    """Money: what a billing period brings, what a CPU second costs, what a broken SLA costs.
+
+    `penalty` falls due in a billing period with a failure (`failure_probability`): whole when internal completeness is
+    below the SLA ("breach"), or the share of the SLA that is missing ("shortfall").
+    """
+
+    fare: NonNegative = 0.0
+    cpu_second: NonNegative = 0.0
+    penalty: NonNegative = 0.0
+    penalty_basis: Literal["breach", "shortfall"] = "breach"
+    failure_probability: Share = 1.0
+
+
+class Contract(Part):
+    """SLA, billing period T and pricing plan."""
+
+    sla: Sla = Sla()
+    billing_period_s: Positive = 2_592_000.0
+    pricing: Pricing = Pricing()
+
+
+class JointRate(Part):
+    """One point of an explicit joint distribution: the name of each source's rate, and its probability."""
+
+    rates: dict[str, str]
+    probability: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An input configuration c: one rate per source, and P_C(c)."""
+
+    name: str
+    rates: Mapping[str, float]
+    probability: float
+
+
+class Descriptor(Document):
+    """An application as the planners see it."""
+
+    application: str
+    sources: dict[str, Source]
+    configurations: tuple[JointRate, ...] | None = None
+    pes: dict[str, Pe]
+    sinks: dict[str, Sink]
+    hosts: dict[str, Host] = Field(default_factory=dict)
+    replicas: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_REPLICAS})] = 2
+    placement: dict[str, tuple[str, ...]] | None = None
+    contract: Contract = Contract()
+
+    def problems(self) -> Iterable[Problem]:
+        """Everything wrong with the descriptor: ranges, probabilities, names, cycles, placement."""
+        yield from self._source_problems()
+        yield from self._joint_problems()
+        yield from self._graph_problems()
+        yield from self._host_problems()
+        yield from self._contract_problems()
+
+    def predecessors(self, name: str) -> tuple[str, ...]:
+        """The streams that a PE or sink reads (Eq. 1), by name. A source reads none."""
+        if name in self.pes:
+            return tuple(sorted(self.pes[name].inputs))
+        if name in self.sinks:
+            return tuple(sorted(self.sinks[name].inputs))
+        return ()
+
+    @cached_property
+    def topological_order(self) -> tuple[str, ...]:
+        """The PEs, each after its predecessors; ties by name."""
+        return in_order(self._inputs())[0]
+
+    @cached_property
+    def input_configurations(self) -> tuple[Configuration, ...]:
+        """Every input configuration c with P_C(c): the explicit ones, else the product of independent rates."""
+        if self.configurations is not None:
+            named = {(source, rate.name): rate.rate for source, s in self.sources.items() for rate in s.rates}
+            return tuple(
+                Configuration(
+                    self._configuration_name(joint.rates),
+                    {source: named[source, joint.rates[source]] for source in self.sources},
+                    joint.probability,
+                )
+                for joint in self.configurations
+            )
+        return tuple(
+            Configuration(
+                self._configuration_name({s: rate.name for s, rate in zip(self.sources, rates, strict=True)}),
+                {source: rate.rate for source, rate in zip(self.sources, rates, strict=True)},
+                prod(rate.probability for rate in rates),
+            )
+            for rates in product(*(source.rates for source in self.sources.values()))
+        )
+
+    def _configuration_name(self, rates: Mapping[str, str]) -> str:
+        if len(self.sources) == 1:
+            return next(iter(rates.values()))
+        return ",".join(f"{source}={rates[source]}" for source in self.sources)
+
+    def _inputs(self) -> dict[str, Collection[str]]:
+        return {name: pe.inputs.keys() for name, pe in self.pes.items()}
+
+    def _source_problems(self) -> Iterator[Problem]:
+        if not self.sources:
+            yield Problem(("sources",), "has no source; an application reads at least one")
+        for name, source in self.sources.items():
+            place = ("sources", name, "rates")
+            if not source.rates:
+                yield Problem(place, "has no rate; give at least one")
+                continue
+            for index, rate in enumerate(source.rates):
+                yield from at_least(0, (*place, index, "rate"), rate.rate)
+                yield from between(0, 1, (*place, index, "probability"), rate.probability)
+            for twice in _twice(rate.name for rate in source.rates):
+                yield Problem(place, f"names rate '{twice}' twice; names must differ")
+            yield from _sums_to_one(place, [rate.probability for rate in source.rates])
+
+    def _joint_problems(self) -> Iterator[Problem]:
+        if self.configurations is None:
+            count = prod(len(source.rates) for source in self.sources.values())
+            if count > MAX_CONFIGURATIONS:
+                yield Problem(
+                    ("sources",),
+                    f"make {count} input configurations, wanted at most {MAX_CONFIGURATIONS}; give fewer rates, or the"
+                    " joint distribution in 'configurations'",
+                )
+            return
+        seen: set[tuple[tuple[str, str], ...]] = set()
+        for index, joint in enumerate(self.configurations):
+            place = ("configurations", index)
+            yield from between(0, 1, (*place, "probability"), joint.probability)
+            for source in sorted(self.sources.keys() - joint.rates.keys()):
+                yield Problem((*place, "rates"), f"gives no rate for source '{source}'")
+            for source, rate in joint.rates.items():
+                if source not in self.sources:
+                    yield Problem((*place, "rates", source), f"is no source; {_known('sources', self.sources)}")
+                elif rate not in (names := [r.name for r in self.sources[source].rates]):
+                    yield Problem((*place, "rates", source), f"has no rate named '{rate}'; {_known('rates', names)}")
+            key = tuple(sorted(joint.rates.items()))
+            if key in seen:
+                yield Problem((*place, "rates"), "stands twice; give each configuration once")
+            seen.add(key)
+        if not self.configurations:
+            yield Problem(("configurations",), "is empty; give at least one, or leave it out")
+        else:
+            yield from _sums_to_one(("configurations",), [joint.probability for joint in self.configurations])
+
+    def _graph_problems(self) -> Iterator[Problem]:
+        streams = [*self.sources, *self.pes]
+        for name in _twice([*self.sources, *self.pes, *self.sinks]):
+            named: dict[str, Iterable[str]] = {"source": self.sources, "PE": self.pes, "sink": self.sinks}
+            kinds = [kind for kind, names in named.items() if name in names]
+            yield Problem((), f"'{name}' names a {' and a '.join(kinds)}; names must differ")
+        if not self.pes:
+            yield Problem(("pes",), "has no PE; an application has at least one")
+        for name, pe in self.pes.items():
+            if not pe.inputs:
+                yield Problem(("pes", name, "inputs"), "has no input; a PE reads at least one stream")
+            for i, edge in pe.inputs.items():
+                place = ("pes", name, "inputs", i)
+                if i not in streams:
+                    yield Problem(place, f"reads stream '{i}', which does not exist; {_known('streams', streams)}")
+                yield from at_least(0, (*place, "selectivity"), edge.selectivity)
+                yield from at_least(0, (*place, "cost"), edge.cost)
+            if pe.rate is not None:
+                yield from at_least(0, ("pes", name, "rate", "average"), pe.rate.average)
+                yield from at_least(0, ("pes", name, "rate", "peak"), pe.rate.peak)
+        cycles, more = cycles_in(self._inputs())
+        for cycle in cycles:
+            yield Problem(("pes",), f"form a cycle: {' -> '.join(cycle)}; an application graph has none")
+        if more:
+            yield Problem(("pes",), f"form more cycles besides these {len(cycles)}; an application graph has none")
+        if not self.sinks:
+            yield Problem(("sinks",), "has no sink; an application writes at least one")
+        for name, sink in self.sinks.items():
+            if not sink.inputs:
+                yield Problem(("sinks", name, "inputs"), "has no input; a sink reads at least one stream")
+            for twice in _twice(sink.inputs):
+                yield Problem(("sinks", name, "inputs"), f"names stream '{twice}' twice; give it once")
+            for index, i in enumerate(sink.inputs):
+                if i not in streams:
+                    text = f"reads stream '{i}', which does not exist; {_known('streams', streams)}"
+                    yield Problem(("sinks", name, "inputs", index), text)
+
+    def _host_problems(self) -> Iterator[Problem]:
+        for name, host in self.hosts.items():
+            yield from above(0, ("hosts", name, "cores"), host.cores)
+        if self.replicas < 1:
+            yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
+        if self.replicas > MAX_REPLICAS:
+            yield wanted(("replicas",), f"at most {MAX_REPLICAS} replicas of each PE", self.replicas)
+        if self.placement is None:
+            return
+        for name in sorted(self.pes.keys() - self.placement.keys()):
+            yield Problem(("placement",), f"places no replica of PE '{name}'; place every PE, or leave placement out")
+        for name, placed in self.placement.items():
+            place = ("placement", name)
+            if name not in self.pes:
+                yield Problem(place, f"is no PE; {_known('PEs', self.pes)}")
+            if len(placed) != self.replicas <= MAX_REPLICAS:
+                yield wanted(place, f"{self.replicas} hosts (one per replica)", list(placed))
+            for index, on in enumerate(placed):
+                if on not in self.hosts:
+                    yield Problem((*place, index), f"is host '{on}', which does not exist; {_known('hosts', self.hosts)}")
+            for on in _twice(placed):
+                if len(self.hosts) >= self.replicas:
+                    yield Problem(place, f"puts two replicas on host '{on}', which would lose both at once")
+
+    def _contract_problems(self) -> Iterator[Problem]:
+        sla, pricing = self.contract.sla, self.contract.pricing
+        yield from between(0, 1, ("contract", "sla", "internal_completeness"), sla.internal_completeness)
+        if sla.max_latency_s is not None:
+            yield from above(0, ("contract", "sla", "max_latency_s"), sla.max_latency_s)
+        yield from above(0, ("contract", "billing_period_s"), self.contract.billing_period_s)
+        for name in ("fare", "cpu_second", "penalty"):
+            yield from _money_problems(("contract", "pricing", name), getattr(pricing, name))
+        yield from between(0, 1, ("contract", "pricing", "failure_probability"), pricing.failure_probability)
+
+
+def _money_problems(place: tuple[str, ...], amount: float) -> Iterator[Problem]:
+    yield from at_least(0, place, amount)
+    if isfinite(amount) and amount > 0 and not MONEY[0] <= amount <= MONEY[1]:
+        text = f"wanted 0 or an amount from {MONEY[0]:g} to {MONEY[1]:g}, got {amount:g}, which is beyond what can be counted"
+        yield Problem(place, text)
+
+
+def _twice(names: Iterable[str]) -> list[str]:
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
+def _known(kind: str, names: Iterable[str]) -> str:
+    listed = ", ".join(sorted(set(names)))
+    return f"{kind} are: {listed}" if listed else f"there are no {kind}"
+
+
+def _sums_to_one(place: tuple[str | int, ...], probabilities: list[float]) -> Iterator[Problem]:
+    total = sum(probabilities)
+    if not isclose(total, 1.0, rel_tol=0, abs_tol=PROBABILITY_TOLERANCE):
+        yield Problem(place, f"wanted probabilities that sum to 1, got {total:g}")

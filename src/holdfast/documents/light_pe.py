@@ -1,0 +1,92 @@
+"""PEs that are written out in a job itself, and everything wrong with them that can be seen there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+from holdfast.documents.document import Part, Problem, at_least, between, listed, wanted
+from holdfast.documents.topological_order import in_order
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""What a job, a node, a PE or a stream may be called: its name becomes part of paths and addresses."""
+OF_OTHER = re.compile(rf"{NAME.pattern}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,99}}")
+MAX_REPLICAS = 1000
+"""Replicas of one task: each has a node of its own."""
+A_NAME = "a name of letters, digits, '_', '.', '-' (at most 100)"
+
+
+class LightPe(Part):
+    """A PE without Spark, written out in the job itself: it beats and counts, and stands for a real one at scale.
+
+    `reads` are streams of this job, or `job:stream` of another. `shared`, as `job:pe`, makes it the PE of another job instead.
+    `lives_s`: after how long it finishes; None: it runs until it is stopped.
+    """
+
+    reads: tuple[str, ...] = ()
+    makes: tuple[str, ...] = ()
+    replicas: int = 1
+    shared: str | None = None
+    lives_s: float | None = None
+
+    def mistakes(self, name: str) -> Iterable[Problem]:
+        place = ("pes", name)
+        if not NAME.fullmatch(name):
+            yield wanted(place, A_NAME, name)
+        for index, stream in enumerate(self.makes):
+            if not NAME.fullmatch(stream):
+                yield wanted((*place, "makes", index), f"{A_NAME} for a stream", stream)
+        for index, stream in enumerate(self.reads):
+            if ":" in stream and not is_of_other(stream):
+                yield wanted((*place, "reads", index), "a stream of this job, or 'job:stream' of another", stream)
+        yield from between(1, MAX_REPLICAS, (*place, "replicas"), self.replicas)
+        if self.lives_s is not None:
+            yield from at_least(0, (*place, "lives_s"), self.lives_s)
+        if self.shared is not None and (self != LightPe(shared=self.shared) or not is_of_other(self.shared)):
+            yield Problem((*place, "shared"), "wanted 'job:pe' and nothing else: what it reads, makes and has is said there")
+
+
+def is_of_other(text: str) -> bool:
+    """Whether a text names something of another job.
+
+    >>> [is_of_other(text) for text in ("market:trades", "trades", "market:", "a:b:c", "../market:trades")]
+    [True, False, False, False, False]
+    """
+    return OF_OTHER.fullmatch(text) is not None
+
+
+def order_of(pes: Mapping[str, LightPe]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of PEs, each after those whose streams it reads, and those that a circle keeps out of it."""
+    makers = {stream: name for name in sorted(pes, reverse=True) for stream in pes[name].makes}
+    return in_order({name: {makers[stream] for stream in pe.reads if stream in makers} for name, pe in pes.items()})
+
+
+def light_problems(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    """Everything wrong with PEs that are written out; `named` are the fields of their job that name PEs, with the names."""
+    if not pes:
+        yield Problem(("pes",), "is empty; a job has at least one PE")
+    makers: dict[str, str] = {}
+    whole = (("pes",),)
+    for name in sorted(pes):
+        yield from pes[name].mistakes(name)
+        for index, stream in enumerate(pes[name].makes):
+            if stream in makers:
+                text = f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own"
+                yield Problem(("pes", name, "makes", index), text)
+            makers.setdefault(stream, name)
+    streams = listed(makers)
+    for name, pe in pes.items():
+        for index, stream in enumerate(pe.reads):
+            if ":" not in stream and stream not in makers:
+                text = f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {streams}"
+                yield Problem(("pes", name, "reads", index), text, whole)
+    _, circle = order_of(pes)
+    if circle:
+        yield Problem(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", whole)
+    own = {name for name, pe in pes.items() if pe.shared is None}
+    owned = listed(own)
+    for field, names in named.items():
+        for name in names:
+            if name not in own and not (field == "needs" and name.removesuffix("/0") in own):
+                text = f"names PE '{name}', which this job does not have; its PEs are: {owned}"
+                yield Problem((field, name), text, whole)

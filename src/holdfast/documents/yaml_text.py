@@ -1,0 +1,96 @@
+"""YAML 1.2 as documents are written in it: plain values with the line of every place, and back to text."""
+
+import math
+from io import StringIO
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+from holdfast.documents.document import MAX_DIGITS, Place, dotted, shown, too_long
+from holdfast.errors import DocumentError
+
+MAX_NODES = 2_000_000
+MAX_BITS = int(MAX_DIGITS / math.log10(2)) + 1
+
+
+def dump_yaml(data: object) -> str:
+    """Plain values as text."""
+    yaml = YAML()
+    yaml.default_flow_style = False
+    yaml.width = 120
+    out = StringIO()
+    yaml.dump(data, out)
+    return out.getvalue()
+
+
+def load_yaml(text: str, thing: str) -> tuple[object, dict[Place, int]]:
+    """The values in a text, and the line of each place. Raises DocumentError that names `thing`."""
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        node = yaml.compose(StringIO(text))
+        walk = _Walk(yaml)
+        data = None if node is None else walk.value(node, ())
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise DocumentError(thing, [f"{where}not YAML: {error.problem or error.context}"]) from None
+    except YAMLError as error:
+        raise DocumentError(thing, [f"not YAML: {error}"]) from None
+    except RecursionError:
+        raise DocumentError(thing, ["nested too deeply, or an alias that contains itself"]) from None
+    if walk.problems:
+        raise DocumentError(thing, walk.problems)
+    return data, walk.lines
+
+
+class _Walk:
+    """Turns composed YAML nodes into plain values, and remembers the line of every place."""
+
+    def __init__(self, yaml: YAML) -> None:
+        self.constructor = yaml.constructor
+        self.lines: dict[Place, int] = {}
+        self.problems: list[str] = []
+        self.nodes = 0
+
+    def value(self, node: Node, place: Place) -> object:
+        self.nodes += 1
+        if self.nodes > MAX_NODES:  # aliases of aliases can grow without bound
+            raise YAMLError(f"wanted at most {MAX_NODES} values once aliases are followed")
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        if isinstance(node, MappingNode):
+            return self.mapping(node, place)
+        if isinstance(node, SequenceNode):
+            return [self.value(child, (*place, index)) for index, child in enumerate(node.value)]
+        try:
+            made = self.constructor.construct_object(node, deep=True)
+        except ValueError:  # such as a date that no calendar has, or more digits than Python reads
+            made = node.value
+            self.problems.append(f"{self._where(place)}: {_unreadable(node)}")
+        if isinstance(made, int) and made.bit_length() > MAX_BITS:
+            self.problems.append(f"{self._where(place)}: {too_long(len(node.value))}")
+            return 0
+        return made
+
+    def _where(self, place: Place) -> str:
+        return f"{dotted(place) or 'top'} (line {self.lines[place]})"
+
+    def mapping(self, node: MappingNode, place: Place) -> dict[str, object]:
+        made: dict[str, object] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if isinstance(key_node, MappingNode | SequenceNode):
+                self.problems.append(f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
+                continue
+            key = str(key_node.value)
+            if key in made:
+                self.problems.append(f"{dotted((*place, key))} (line {line}): key '{key}' stands twice; keep one")
+                continue
+            self.lines[(*place, key)] = line
+            made[key] = self.value(value_node, (*place, key))
+        return made
+
+
+def _unreadable(node: Node) -> str:
+    kind = str(node.tag).rpartition(":")[2]
+    return too_long(len(node.value)) if kind == "int" else f"wanted a {kind}, got {shown(node.value)}"

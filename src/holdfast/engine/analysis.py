@@ -1,0 +1,141 @@
+"""What each stream of an application looks like, found by calling its operators on empty DataFrames: no job runs."""
+
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import LongType, NumericType, StructType
+
+from holdfast.app import Graph, LastEpochs, LastRows, Operator, Sink, Source
+from holdfast.engine.operator_call import call, first_line
+from holdfast.engine.schema import source_schema
+from holdfast.errors import ApplicationError, HoldfastError
+
+Schemas = Mapping[str, StructType]
+"""The columns of each stream, and of each operator's state table under 'state of NAME'."""
+
+
+def analyse(graph: Graph, spark: SparkSession, *, name: str = "application") -> dict[str, StructType]:
+    """The schema of every stream; ApplicationError with everything wrong in any operator."""
+    schemas, problems = examine(graph, spark)
+    if problems:
+        raise ApplicationError(f"application '{name}'", problems)
+    return schemas
+
+
+def examine(graph: Graph, spark: SparkSession) -> tuple[dict[str, StructType], list[str]]:
+    """The schemas of the streams that have one, and everything wrong in any source or operator.
+
+    An operator whose inputs could not be analysed is passed over: its own problems show once those are mended.
+    """
+    schemas: dict[str, StructType] = {}
+    problems: list[str] = []
+    windowed: set[str] = set()
+    for node_name in graph.order:
+        node = graph.nodes[node_name]
+        if isinstance(node, Source):
+            problems += _analyse_source(node, spark, schemas)
+        elif isinstance(node, Operator) and all(stream in schemas for stream in node.inputs):
+            found = _keep_problems(node, schemas) or _analyse_operator(node, spark, schemas)
+            if not found and (node.windowed or windowed.intersection(node.inputs)):
+                windowed.add(node_name)
+                found = _epoch_problem(node, schemas[node_name])
+            problems += found
+    return schemas, problems
+
+
+def state_of(operator: str) -> str:
+    """The name under which an operator's state table stands among the schemas."""
+    return f"state of {operator}"
+
+
+def check_score(graph: Graph, spark: SparkSession, schemas: Schemas, *, sink: str, expression: str) -> list[str]:
+    """What is wrong with a score, if anything: it must be one number over a sink's rows.
+
+    A sink whose stream has problems of its own is passed over.
+    """
+    node = graph.nodes[sink]
+    assert isinstance(node, Sink)
+    if node.input not in schemas:
+        return []
+    try:
+        frame = empty(spark, schemas[node.input]).selectExpr("count(*) as rows", f"{expression} as score")
+        kind = frame.schema["score"].dataType
+    except PySparkException as error:
+        return [f"the score '{expression}' of sink '{sink}' cannot be computed as an aggregate of its rows: {first_line(error)}"]
+    if not isinstance(kind, NumericType):
+        return [f"the score '{expression}' of sink '{sink}' is a {kind.simpleString()}; it must be a number"]
+    return []
+
+
+def empty(spark: SparkSession, schema: StructType) -> DataFrame:
+    """A stream without rows."""
+    return spark.createDataFrame([], schema)
+
+
+def _analyse_source(source: Source, spark: SparkSession, schemas: dict[str, StructType]) -> list[str]:
+    who = f"source '{source.name}' ({source.origin})"
+    try:
+        schema = source_schema(source)
+    except ApplicationError as error:
+        return [str(error)]
+    if not isinstance(schema["seq"].dataType, LongType):
+        return [f"{who} has 'seq' as {schema['seq'].dataType.simpleString()}; it must be 'seq long'"]
+    if "time" in schema.names and schema["time"].dataType.simpleString() != "timestamp":
+        return [f"{who} has 'time' as {schema['time'].dataType.simpleString()}; it must be 'time timestamp'"]
+    missing = [name for name in source.key if name not in schema.names]
+    if missing:
+        return [f"{who} has the key '{missing[0]}', but its columns are: {', '.join(schema.names)}"]
+    schemas[source.name] = schema.add("epoch", LongType())
+    return []
+
+
+def _keep_problems(operator: Operator, schemas: Schemas) -> list[str]:
+    who = f"operator '{operator.name}' ({operator.origin})"
+    problems = []
+    for stream, rule in operator.keep.items():
+        names = schemas[stream].names
+        if isinstance(rule, LastRows):
+            problems += [
+                f"{who} keeps {rule} of stream '{stream}', which has no column '{column}'; its columns are: {', '.join(names)}"
+                for column in rule.by
+                if column not in names
+            ]
+        if isinstance(rule, LastEpochs) and "epoch" not in names:
+            problems.append(
+                f"{who} keeps {rule} of stream '{stream}', which has no column 'epoch'; select it in operator '{stream}' too"
+            )
+    return problems
+
+
+def _analyse_operator(operator: Operator, spark: SparkSession, schemas: dict[str, StructType]) -> list[str]:
+    try:
+        state = spark.createDataFrame([], operator.state.schema) if operator.state else None
+        output, _ = call(operator, [empty(spark, schemas[stream]) for stream in operator.inputs], state)
+    except PySparkException as error:
+        return [f"operator '{operator.name}' ({operator.origin}) has a state table that Spark cannot read: {first_line(error)}"]
+    except HoldfastError as error:
+        return [str(error)]
+    if state is not None:
+        missing = [column for column in (operator.state.by if operator.state else ()) if column not in state.columns]
+        if missing:
+            return [
+                f"operator '{operator.name}' ({operator.origin}) has a state table by '{missing[0]}', which is not among its "
+                f"columns: {', '.join(state.columns)}"
+            ]
+        schemas[state_of(operator.name)] = state.schema
+    schemas[operator.name] = output.schema
+    missing_key = [column for column in operator.key if not any(column in schemas[s].names for s in operator.inputs)]
+    if missing_key:
+        return [f"operator '{operator.name}' ({operator.origin}) has the key '{missing_key[0]}', which none of its inputs has"]
+    return []
+
+
+def _epoch_problem(operator: Operator, schema: StructType) -> list[str]:
+    if "epoch" in schema.names:
+        return []
+    why = "keeps epochs" if operator.windowed else "reads a stream whose rows belong to epochs"
+    return [
+        f"operator '{operator.name}' ({operator.origin}) {why}, so its output must carry the column 'epoch', "
+        f"got {', '.join(schema.names)}"
+    ]

@@ -1,0 +1,169 @@
+"""The first law: a whole trace as one plan gives, row for row, what the same trace gives epoch by epoch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.app import Graph, Keep, LastRows, Operator
+from holdfast.engine.analysis import Schemas, analyse
+from holdfast.engine.combined_job import collect_together
+from holdfast.engine.epochs import Span
+from holdfast.engine.operator_call import running
+from holdfast.engine.pe import Pe
+from holdfast.engine.row_comparison import Difference, first_difference
+from holdfast.engine.whole_trace import run_batch
+
+EVERYTHING = 1 << 40
+"""More rows than any key has: to ask whether an operator would obey if it kept all of its past."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An operator whose output depends on how the stream is cut, with the first row that shows it and what to do."""
+
+    operator: Operator
+    epoch: int
+    difference: Difference
+    advice: str
+
+    def __str__(self) -> str:
+        name, seq = self.operator.name, self.difference.seq
+        return (
+            f"operator '{name}' ({self.operator.origin}) breaks the first law at seq {seq}, in epoch {self.epoch}: over the whole "
+            f"trace it gives {_shown(self.difference.left)}, epoch by epoch {_shown(self.difference.right)}; {self.advice}"
+        )
+
+
+@dataclass(frozen=True)
+class Strayed:
+    """An operator that makes in one epoch a row that belongs to another."""
+
+    operator: Operator
+    epoch: int
+    row: Mapping[str, object]
+
+    def __str__(self) -> str:
+        mark = "epoch" if "epoch" in self.row else "seq"
+        return (
+            f"operator '{self.operator.name}' ({self.operator.origin}) makes in epoch {self.epoch} a row of another: "
+            f"{_shown(self.row)}; a row must carry the {mark} of the tuple that triggered it"
+        )
+
+
+def _shown(row: Mapping[str, object] | None) -> str:
+    return "no such row" if row is None else ", ".join(f"{name}={value!r}" for name, value in row.items())
+
+
+def broken_operators(
+    spark: SparkSession,
+    graph: Graph,
+    sources: Mapping[str, DataFrame],
+    spans: Sequence[Span],
+    *,
+    progress: Callable[[str], None] = lambda operator: None,
+) -> list[Broken | Strayed]:
+    """The operators that break the first law over these sources and this cut, each judged on correct inputs."""
+    schemas = analyse(graph, spark)
+    frames = run_batch(graph, sources, epochs=(spans[0].first, spans[-1].last))
+    with running(graph, "the whole-trace run"):
+        whole = collect_together(frames)
+    found: list[Broken | Strayed] = []
+    for operator in graph.operators:
+        progress(operator.name)
+        trial = _Trial(spark, graph, schemas, operator, whole, spans)
+        verdict = trial.verdict()
+        if isinstance(verdict, Difference):
+            advice = _advice(operator, trial.holds_with)
+            found.append(Broken(operator, _epoch_of(verdict, spans), verdict, advice))
+        elif verdict:
+            found.append(verdict)
+    return found
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """One operator, run epoch by epoch on the streams that the whole-trace run has."""
+
+    spark: SparkSession
+    graph: Graph
+    schemas: Schemas
+    operator: Operator
+    whole: Mapping[str, pa.Table]
+    spans: Sequence[Span]
+
+    def verdict(self) -> Difference | Strayed | None:
+        name, parts = self.operator.name, []
+        pe = Pe(self.spark, self.graph, [name], self.schemas)
+        for span in self.spans:
+            made = pe.run({stream: rows_of(self.whole[stream], span) for stream in self.operator.inputs}, span)[name]
+            strayed = made.filter(pc.invert(_inside(made, span)))
+            if strayed.num_rows:
+                return Strayed(self.operator, span.last, strayed.slice(0, 1).to_pylist()[0])
+            parts.append(made.cast(self.whole[name].schema))
+        return first_difference(self.whole[name], pa.concat_tables(parts))
+
+    def holds_with(self, keep: Mapping[str, Keep]) -> bool:
+        """Whether the operator would obey with other rules."""
+        changed = replace(self.operator, keep=dict(keep))
+        altered = Graph({**self.graph.nodes, changed.name: changed}, self.graph.order)
+        return replace(self, graph=altered, operator=changed).verdict() is None
+
+
+def rows_of(table: pa.Table, span: Span) -> pa.Table:
+    """The rows of a stream that belong to a span."""
+    return table.filter(_inside(table, span))
+
+
+def _inside(table: pa.Table, span: Span) -> pa.ChunkedArray:
+    name, low, high = ("epoch", span.first, span.last) if "epoch" in table.column_names else ("seq", span.after + 1, span.until)
+    return pc.fill_null(pc.and_(pc.greater_equal(table[name], low), pc.less_equal(table[name], high)), False)
+
+
+def _epoch_of(difference: Difference, spans: Sequence[Span]) -> int:
+    row = difference.left or difference.right or {}
+    if row.get("epoch") is not None:
+        return int(row["epoch"])
+    return next((span.first for span in spans if span.after < difference.seq <= span.until), spans[-1].last)
+
+
+def _advice(operator: Operator, holds_with: Callable[[Mapping[str, Keep]], bool]) -> str:
+    """What to do, found by trying other rules on the same rows."""
+    if operator.state is not None:
+        return "its state table must carry everything that the output depends on, and each row may be counted once"
+    everything: dict[str, Keep] = dict.fromkeys(operator.inputs, LastRows(EVERYTHING, ()))
+    if not holds_with(everything):
+        return "keeping more would not help: it looks ahead, or it depends on the order or division of rows"
+    said = []
+    for stream in operator.inputs:
+        rule = operator.keep.get(stream)
+        others = {other: kept for other, kept in everything.items() if other != stream}
+        if holds_with(others if rule is None else {**others, stream: rule}):
+            continue
+        of = f" of '{stream}'" if len(operator.inputs) > 1 else ""
+        if rule is None:
+            said.append(f"it looks back at earlier rows{of} but keeps none: give it a keep rule")
+        elif wider := _enough(rule, partial(_holds_beside, others, stream, holds_with)):
+            said.append(f"it looks further back than {rule} keeps{of}: {wider} would do on this sample")
+        else:
+            said.append(f"it looks further back than {rule} keeps{of}, by far: keep more rows, or use a state table")
+    return "; ".join(said) or "it keeps too little of its inputs: keep more of each"
+
+
+def _holds_beside(others: Mapping[str, Keep], stream: str, holds_with: Callable[[Mapping[str, Keep]], bool], rule: Keep) -> bool:
+    return holds_with({**others, stream: rule})
+
+
+def _enough(rule: Keep, holds: Callable[[Keep], bool]) -> Keep | None:
+    """The shortest rule of the same kind that holds, up to sixteen times as long."""
+    reach = next((rule.n * times for times in (2, 4, 8, 16) if holds(replace(rule, n=rule.n * times))), None)
+    if reach is None:
+        return None
+    too_short = reach // 2
+    while reach - too_short > 1:
+        middle = (reach + too_short) // 2
+        reach, too_short = (middle, too_short) if holds(replace(rule, n=middle)) else (reach, middle)
+    return replace(rule, n=reach)

@@ -1,0 +1,153 @@
+"""Calling a user's operator, and telling the user what went wrong in it."""
+
+import inspect
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # py4j has no types
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql.types import LongType
+
+from holdfast.app import Graph, Operator, Origin
+from holdfast.engine.epochs import Span
+from holdfast.errors import HoldfastError, OperatorError
+
+
+def call(operator: Operator, inputs: Sequence[DataFrame], state: DataFrame | None = None) -> tuple[DataFrame, DataFrame | None]:
+    """The operator's output, and its new state table if it takes one; OperatorError if the function does not do its part."""
+    who = f"operator '{operator.name}' ({operator.origin})"
+    try:
+        with redirect_stdout(sys.stderr):  # stdout belongs to the command's result
+            result = operator.function(*inputs) if state is None else operator.function(*inputs, state)
+    except HoldfastError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise OperatorError(f"{who} raised {type(error).__name__}: {first_line(error)}") from error
+    if state is None:
+        return _stream(who, result), None
+    if not (isinstance(result, tuple) and len(result) == 2):
+        raise OperatorError(f"{who} takes a state table, so it must return (output, state), got {_kind(result)}")
+    output, after = result
+    if not isinstance(after, DataFrame):
+        raise OperatorError(f"{who} must return its new state table as a DataFrame, got {_kind(after)}")
+    return _stream(who, output), _same_columns(who, after, state)
+
+
+def _stream(who: str, result: object) -> DataFrame:
+    if not isinstance(result, DataFrame):
+        raise OperatorError(f"{who} must return a DataFrame, got {_kind(result)}")
+    fields = {field.name: field.dataType for field in result.schema}
+    doubled = sorted((name, times) for name, times in Counter(map(str.lower, result.columns)).items() if times > 1)
+    if doubled:
+        name, times = doubled[0]
+        raise OperatorError(f"{who} returns column '{name}' {times} times; select the one you mean")
+    if "seq" not in fields:
+        raise OperatorError(
+            f"{who} returns no column 'seq'; every tuple carries the seq of the tuple that triggered it, got {', '.join(fields)}"
+        )
+    for name in ("seq", "epoch"):
+        if name in fields and not isinstance(fields[name], LongType):
+            raise OperatorError(f"{who} returns '{name}' as {fields[name].simpleString()}; it must stay a bigint")
+    return result
+
+
+def require_places(operator: Operator, rows: pa.Table) -> None:
+    """Raise OperatorError where an operator has made rows that belong to no epoch, because their seq or epoch is null."""
+    for name in ("seq", "epoch"):
+        count = rows[name].null_count if name in rows.column_names else 0
+        if count:
+            who = f"operator '{operator.name}' ({operator.origin})"
+            said = f"makes {count} of {rows.num_rows} rows whose {name} is null"
+            raise OperatorError(f"{who} {said}; every row must carry the {name} of the tuple that triggered it")
+
+
+def require_caused(operator: Operator, rows: pa.Table, span: Span) -> None:
+    """Raise OperatorError where an operator has made rows whose seq is past all that it has read: no tuple can have triggered them,
+    and whoever looks for the rows of an epoch by their seq would not find them."""
+    if "epoch" in rows.column_names or not rows.num_rows:
+        return
+    last = pc.max(rows["seq"]).as_py()
+    if last > span.until:
+        who = f"operator '{operator.name}' ({operator.origin})"
+        said = f"makes a row with seq {last}, and its input goes to seq {span.until}"
+        raise OperatorError(f"{who} {said}; every row must carry the seq of the tuple that triggered it")
+
+
+def _same_columns(who: str, after: DataFrame, before: DataFrame) -> DataFrame:
+    wanted = {field.name: field.dataType.simpleString() for field in before.schema}
+    got = {field.name: field.dataType.simpleString() for field in after.schema}
+    if wanted != got:
+        raise OperatorError(f"{who} must return its state table with the columns {_columns(wanted)}, got {_columns(got)}")
+    return after.select(*before.columns)
+
+
+def _columns(types: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}" for name, kind in types.items())
+
+
+def _kind(value: object) -> str:
+    return "nothing (None)" if value is None else f"a {type(value).__name__}"
+
+
+SPARK_ERRORS = (PySparkException, Py4JJavaError)
+"""What Spark raises: PySpark translates only some of the JVM's exceptions."""
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the plans and stacks that Spark puts under it."""
+    return _first_line(str(error)) or type(error).__name__
+
+
+def _first_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    if lines and lines[0].startswith("An error occurred while calling"):  # an exception of the JVM that PySpark did not translate
+        causes = [line.strip() for line in lines[1:] if line.startswith((": ", "Caused by: "))]
+        said = [re.sub(r"^(?:: |Caused by: )[\w.$]+(?:: )?", "", cause) for cause in causes]
+        return next((each.split(" SQLSTATE:")[0].strip() for each in said if each and "awaitResult" not in each), lines[0])
+    return lines[0].split(" SQLSTATE:")[0].strip() if lines else ""
+
+
+@contextmanager
+def running(graph: Graph, what: str, *, part: Sequence[str] | None = None) -> Iterator[None]:
+    """Turn what Spark raises while a job runs into an error that names the operator at fault, where it can be told.
+
+    `part` are the operators that ran, and nothing beside them: a single one is at fault wherever it failed.
+    """
+    try:
+        yield
+    except SPARK_ERRORS as error:
+        alone = graph.operator(part[0]) if part is not None and len(part) == 1 else None
+        raise OperatorError(f"{what} failed{_blamed(graph, str(error), alone=alone)}: {_cause(str(error))}") from error
+
+
+def _cause(text: str) -> str:
+    """The line that says what happened: the last line of a Python traceback if there is one, else the first line."""
+    traceback = re.search(r"Traceback \(most recent call last\):\n(.*?)\n(?=\S)(?P<said>[^\n]*)", text, re.DOTALL)
+    said = re.findall(r"^(\w+(?:\.\w+)*(?:Error|Exception|Interrupt|Warning)\b.*)$", text, re.MULTILINE)
+    if traceback and said:
+        return str(said[-1])
+    return _first_line(text) or "Spark gave no reason"
+
+
+def _blamed(graph: Graph, text: str, *, alone: Operator | None) -> str:
+    places = re.findall(r'File "([^"]+)", line (\d+)', text) + re.findall(r"was called from\s+(\S+):(\d+)", text)
+    for operator in graph.operators:
+        function = inspect.unwrap(operator.function)
+        try:
+            lines, first = inspect.getsourcelines(function)
+        except (OSError, TypeError):
+            continue
+        for file, line in places:
+            if file == function.__code__.co_filename and first <= int(line) < first + len(lines):
+                return f" in operator '{operator.name}' ({Origin(file, int(line))})"
+    files = {inspect.unwrap(operator.function).__code__.co_filename for operator in graph.operators}
+    beside = [Origin(file, int(line)) for file, line in places if file in files]  # a function that operators share
+    if alone is not None:
+        return f" in operator '{alone.name}' ({beside[-1] if beside else alone.origin})"
+    return f" at {beside[-1]}" if beside else ""

@@ -1,0 +1,258 @@
+"""Reading a recorded trace: the rows of every source, checked against what the application says it reads."""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
+
+from holdfast.app import Graph, Source
+from holdfast.engine.operator_call import SPARK_ERRORS, first_line
+from holdfast.engine.schema import quoted, source_schema
+from holdfast.errors import ProblemsError, TraceError
+
+Columns = Mapping[str, str]
+"""For each column of a source a SQL expression over the columns of the file."""
+
+READERS = {".parquet": "parquet", ".csv": "csv", ".json": "json", ".orc": "orc"}
+WIDER = {
+    "bigint": {"int", "smallint", "tinyint"},
+    "int": {"smallint", "tinyint"},
+    "double": {"float", "int", "bigint", "smallint", "tinyint", "decimal"},
+    "timestamp": {"timestamp_ntz", "date"},
+}
+"""Types that become another without losing anything."""
+
+
+def open_trace(
+    spark: SparkSession,
+    graph: Graph,
+    path: str,
+    *,
+    columns: Mapping[str, Columns] | None = None,
+    scratch: Path | None = None,
+) -> dict[str, DataFrame]:
+    """The rows of each source, with exactly the columns it declares.
+
+    The trace of an application with one source is a file or folder that Spark can read (Parquet, CSV, JSON, ORC); with several
+    sources it is a folder that has one such file or folder per source, named after it. `columns` maps foreign names. What is
+    mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
+    """
+    require_there(path)
+    opened, mistakes = {}, []
+    for source in graph.sources:
+        try:
+            place = path if len(graph.sources) == 1 else _place(path, source)
+            opened[source.name] = _open_source(spark, source, place, (columns or {}).get(source.name), scratch)
+        except TraceError as error:
+            mistakes.append(error)
+    if len(mistakes) == 1:
+        raise mistakes[0]
+    if mistakes:
+        raise _TraceProblems(f"trace '{path}'", sorted({str(error) for error in mistakes}))
+    if len(opened) > 1:
+        _require_one_order(opened, path)
+    return opened
+
+
+def require_there(path: str) -> None:
+    """Raise TraceError for a trace on this machine that does not exist; asks no Spark."""
+    if _is_local(path) and not _local(path).exists():
+        raise TraceError(_absent(path))
+
+
+def known_rows(graph: Graph, path: str) -> int | None:
+    """How many rows a trace has where its files say so by themselves, which is Parquet on this machine; asks no Spark."""
+    places = [path if len(graph.sources) == 1 else _place(path, source) for source in graph.sources]
+    files = [_parquet_files(place) for place in places]
+    try:
+        return sum(pq.read_metadata(file).num_rows for of_source in files for file in of_source) if all(files) else None
+    except (pa.ArrowException, OSError):
+        return None  # whoever reads the trace says what is wrong with it
+
+
+def _parquet_files(place: str) -> list[Path]:
+    """The files of a source, if they are Parquet on this machine."""
+    if not _is_local(place):
+        return []
+    local = _local(place)
+    if local.is_file():
+        return [local] if local.suffix == ".parquet" else []
+    return sorted(file for file in local.glob("*.parquet") if file.name[0] not in "._")  # Spark reads no others
+
+
+def _require_one_order(sources: Mapping[str, DataFrame], path: str) -> None:
+    """Raise TraceError where two sources have rows of the same seq: one order goes over all of them."""
+    seqs = reduce(DataFrame.union, [rows.select("seq", F.lit(name).alias("source")) for name, rows in sources.items()])
+    twice = seqs.groupBy("seq").agg(F.count_distinct("source").alias("sources")).where("sources > 1").orderBy("seq").first()
+    if twice:
+        raise TraceError(
+            f"trace '{path}' has seq {twice['seq']} in more than one source; seq must ascend over all sources "
+            f"({', '.join(sources)}) as one order"
+        )
+
+
+def _place(folder: str, source: Source) -> str:
+    if _is_local(folder):
+        root = _local(folder)
+        if not root.is_dir():
+            raise TraceError(f"trace '{folder}' must be a folder with a file per source, such as {source.name}.parquet")
+        files = [path for path in sorted(root.iterdir()) if path.name.split(".")[0] == source.name]
+        if len(files) > 1:
+            raise TraceError(
+                f"trace '{folder}' has {len(files)} files for source '{source.name}': {', '.join(path.name for path in files)}; "
+                "leave the one that is meant"
+            )
+        if files:
+            return str(files[0])
+        found = ", ".join(sorted(p.name for p in root.iterdir())) or "nothing"
+        raise TraceError(f"trace '{folder}' has no file for source '{source.name}', such as {source.name}.parquet; it has {found}")
+    return f"{folder.rstrip('/')}/{source.name}.parquet"
+
+
+def _absent(path: str) -> str:
+    return f"trace '{path}' does not exist; make one with 'holdfast trace', or check the path"
+
+
+def _open_source(spark: SparkSession, source: Source, path: str, columns: Columns | None, scratch: Path | None) -> DataFrame:
+    require_there(path)
+    try:
+        frame = _reader(spark, path, typed=columns is not None)
+        frame = _mapped(frame, source, columns) if columns else frame
+    except SPARK_ERRORS as error:
+        raise TraceError(f"trace '{path}' cannot be read for source '{source.name}': {first_line(error)}") from error
+    frame = _typed(frame, source, path, text=columns is None and ".csv" in Path(path).suffixes)
+    if scratch is not None and (columns or ".parquet" not in Path(path).suffixes):
+        frame = _copied(spark, frame, scratch / source.name, path)
+    _require_order(frame, source, path, mapped=columns is not None)
+    return frame
+
+
+def _copied(spark: SparkSession, frame: DataFrame, place: Path, path: str) -> DataFrame:
+    try:
+        frame.write.parquet(str(place))
+    except SPARK_ERRORS as error:
+        raise TraceError(f"trace '{path}' cannot be read: {first_line(error)}") from error
+    return spark.read.parquet(str(place))
+
+
+def _reader(spark: SparkSession, path: str, *, typed: bool) -> DataFrame:
+    """The file's rows. The columns of a CSV file have the types that Spark guesses if they must be `typed`, else they are text."""
+    kind = next((kind for suffix, kind in READERS.items() if suffix in Path(path).suffixes), None)
+    if kind is None and _is_local(path) and _local(path).is_dir():
+        inside = {suffix for file in _local(path).iterdir() for suffix in file.suffixes} & READERS.keys()
+        kind = READERS[sorted(inside)[0]] if inside else None
+    if kind is None:
+        raise TraceError(f"trace '{path}' has an unknown kind of file; wanted one of {', '.join(READERS)}")
+    if kind == "csv":
+        return spark.read.csv(path, header=True, inferSchema=typed, mode="FAILFAST")
+    return spark.read.format(kind).load(path)
+
+
+def _mapped(frame: DataFrame, source: Source, columns: Columns) -> DataFrame:
+    wanted = source_schema(source).names
+    unknown = sorted(set(columns) - set(wanted))
+    if unknown:
+        raise TraceError(
+            f"the mapping names column '{unknown[0]}', which source '{source.name}' does not have; "
+            f"its columns are: {', '.join(wanted)}"
+        )
+    given = {name: columns.get(name, quoted(name)) for name in wanted if name in columns or name in frame.columns}
+    return frame.selectExpr(*(f"{expression} as {quoted(name)}" for name, expression in given.items()))
+
+
+def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFrame:
+    got = {field.name: field.dataType for field in frame.schema}
+    problems = []
+    for field in source_schema(source):
+        if field.name not in got:
+            problems.append(
+                f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {_names(list(got))}"
+                "; foreign names can be mapped (--columns)"
+            )
+        elif not _fits(got[field.name], field.dataType, text=text):
+            problems.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
+    if problems:
+        raise _TraceProblems(f"trace '{path}' for source '{source.name}' ({source.origin})", problems)
+    return frame.select(
+        *(
+            F.col(quoted(field.name)) if got[field.name] == field.dataType else F.col(quoted(field.name)).cast(field.dataType)
+            for field in source_schema(source)
+        )
+    )
+
+
+def _names(columns: Sequence[str]) -> str:
+    """Columns as they are called, unless that is no text for people."""
+    if not all(name.isprintable() and "\ufffd" not in name for name in columns):
+        return "names that are no text, so that its content is hardly of the kind that the file is called"
+    return ", ".join(columns) or "nothing"
+
+
+class _TraceProblems(ProblemsError, TraceError):
+    """Every column of a trace that is not what its source declares."""
+
+
+def _fits(got: DataType, wanted: DataType, *, text: bool) -> bool:
+    have, want = got.simpleString(), wanted.simpleString()
+    return text or have == want or have.split("(")[0] in WIDER.get(want, ()) or have == "void"
+
+
+def _require_order(frame: DataFrame, source: Source, path: str, *, mapped: bool) -> None:
+    """Raise TraceError unless the trace has rows and each row's seq is there, its own, and, in a file, above the one before."""
+    who = f"trace '{path}' for source '{source.name}'"
+    if not mapped and _is_local(path) and _local(path).is_file() and path.endswith(".parquet"):
+        _require_ascending(_local(path), who)
+        return
+    try:
+        rows, known, distinct = frame.select(F.count("*"), F.count("seq"), F.count_distinct("seq")).first() or (0, 0, 0)
+    except SPARK_ERRORS as error:
+        raise TraceError(f"{who} cannot be read: {first_line(error)}") from error
+    if rows == 0:
+        raise TraceError(f"{who} is empty; there is nothing to run on")
+    if known < rows:
+        raise TraceError(f"{who} has {_rows(rows - known)} without a seq; every row needs one")
+    if distinct < rows:
+        raise TraceError(f"{who} has {_rows(rows - distinct)} whose seq another row has too; seq must ascend")
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _require_ascending(path: Path, who: str) -> None:
+    """Look at the seq column alone, batch by batch: memory stays bounded however long the trace is."""
+    last, row = None, 0
+    try:
+        for batch in pq.ParquetFile(path).iter_batches(batch_size=1 << 20, columns=["seq"]):
+            column = batch.column(0)
+            if column.null_count:
+                place = row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]) + 1
+                raise TraceError(f"{who} has no seq in row {place}; every row needs one")
+            seq = column.to_numpy()
+            if last is None and len(seq) and seq[0] < 0:
+                raise TraceError(f"{who} begins with seq {seq[0]}; seq must be at least 0")
+            steps = np.diff(seq, prepend=seq[:1] - 1 if last is None else [last])
+            wrong = np.flatnonzero(steps <= 0)
+            if len(wrong):
+                at = int(wrong[0])
+                before = int(seq[at - 1]) if at else last
+                raise TraceError(f"{who}: seq must ascend, but row {row + at + 1} has seq {seq[at]} after {before}")
+            last, row = (int(seq[-1]) if len(seq) else last), row + len(seq)
+    except (pa.ArrowException, OSError) as error:
+        raise TraceError(f"{who} cannot be read: {first_line(error)}") from error
+    if row == 0:
+        raise TraceError(f"{who} is empty; there is nothing to run on")
+
+
+def _is_local(path: str) -> bool:
+    return "://" not in path or path.startswith("file://")
+
+
+def _local(path: str) -> Path:
+    return Path(path.removeprefix("file://"))

@@ -1,0 +1,99 @@
+"""A whole trace as one Spark plan."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from holdfast.app import Graph, Operator
+from holdfast.engine.operator_call import call
+from holdfast.engine.schema import quoted
+
+Injection = Callable[[DataFrame], DataFrame]
+"""What a fault does to a stream on its way from one node to the next."""
+
+
+def run_batch(
+    graph: Graph,
+    inputs: Mapping[str, DataFrame],
+    *,
+    part: Collection[str] | None = None,
+    epochs: tuple[int, int] | None = None,
+    injections: Mapping[tuple[str, str], Injection] | None = None,
+) -> dict[str, DataFrame]:
+    """Every stream of the application, unevaluated, over all rows of its sources.
+
+    `part` limits it to some of the operators; `inputs` are then the streams that the part reads. `epochs` are the first and the
+    last epoch of the sources: what a windowed operator makes for epochs outside them is not yet, or no longer, part of the
+    stream. A stream that several nodes read is computed once. `injections` changes what flows along an edge (from, to).
+    """
+    frames = {name: _shared(graph, name, frame) for name, frame in inputs.items()}
+    copies = Copies(inputs)
+    for operator in graph.operators:
+        if operator.name in inputs or (part is not None and operator.name not in part):
+            continue
+        arriving = [_flowing(frames[stream], injections, (stream, operator.name)) for stream in operator.inputs]
+        frame = copies.bounded(operator, _whole(operator, arriving, epochs))
+        frames[operator.name] = _shared(graph, operator.name, frame)
+    return frames
+
+
+class Copies:
+    """How often the inputs occur in each stream's plan: where branches part and meet again and again, twice as often each time."""
+
+    MOST = 8
+
+    def __init__(self, inputs: Iterable[str]) -> None:
+        self._of = dict.fromkeys(inputs, 1)
+
+    def bounded(self, operator: Operator, frame: DataFrame) -> DataFrame:
+        """The operator's output, cut off from its plan where that has grown too bushy: its rows are then held by Spark, in memory
+        or on disk, when they are first computed, and released with the last plan that reads them."""
+        count = sum(self._of[stream] for stream in operator.inputs)
+        self._of[operator.name] = count if count <= self.MOST else 1
+        return frame if count <= self.MOST else frame.localCheckpoint(eager=False)
+
+
+def _shared(graph: Graph, name: str, frame: DataFrame) -> DataFrame:
+    return share(frame, sharing_key(graph, name, frame)) if len(graph.successors(name)) > 1 else frame
+
+
+def _flowing(frame: DataFrame, injections: Mapping[tuple[str, str], Injection] | None, edge: tuple[str, str]) -> DataFrame:
+    change = (injections or {}).get(edge)
+    return change(frame) if change else frame
+
+
+def _whole(operator: Operator, inputs: list[DataFrame], epochs: tuple[int, int] | None) -> DataFrame:
+    state = inputs[0].sparkSession.createDataFrame([], operator.state.schema) if operator.state else None
+    output, _ = call(operator, inputs, state)
+    if operator.windowed and epochs is not None:
+        output = output.where(F.col("epoch").between(*epochs))
+    return output
+
+
+def sharing_key(graph: Graph, stream: str, frame: DataFrame) -> tuple[str, ...]:
+    """The columns to divide a shared stream by: those that the nearest keyed reader downstream will want it divided by."""
+    columns = set(frame.columns)
+    for name in graph.order:
+        node = graph.nodes[name]
+        if not isinstance(node, Operator) or name not in graph.downstream(stream):
+            continue
+        rules = [rule.by for rule in node.keep.values() if hasattr(rule, "by")]
+        for by in [*rules, node.state.by if node.state else (), node.key]:
+            if by and columns.issuperset(by):
+                return by
+    return ("seq",)
+
+
+def share(frame: DataFrame, key: tuple[str, ...]) -> DataFrame:
+    """The same rows, divided by key, computed once however many plans read them.
+
+    Spark computes an exchange once if it occurs twice in a plan, and the readers' own filters and selections, pushed below the
+    exchange, would make two different ones of it. A filter that is always true, and that no optimiser may look through because
+    an unevaluated counter stands in it, keeps them above; it names every column so that none is pruned below it. The columns get
+    new identities above the exchange: a union holds on to those of its first branch, and would let aliases below the exchange be
+    removed in the other branches only.
+    """
+    unknown = " and ".join(f"{quoted(name)} is null" for name in frame.columns)
+    shared = frame.repartition(*map(quoted, key)).where(f"monotonically_increasing_id() >= 0 or ({unknown})")
+    return shared.select(*(F.col(quoted(name)).alias(name) for name in frame.columns))

@@ -1,0 +1,286 @@
+"""A job taken apart into tasks: what each reads, makes and runs, and how many replicas it has.
+
+`python -m holdfast.job_layout` reads a job as JSON and prints its layout: the control plane calls it as a process of its own, so
+that an application's file, which is code, is never run inside the orchestrator.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Iterable
+
+from holdfast.app import Graph, Operator, Sink
+from holdfast.app.load import load_app
+from holdfast.app.task_topology import topology_of
+from holdfast.documents.document import check_document
+from holdfast.documents.job import Job, Layout, Reading, Task
+from holdfast.errors import ApplicationError, DocumentError, HoldfastError, ProblemsError
+from holdfast.planning.laar.strategy import Strategy, read_strategy
+from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
+from holdfast.prediction.contract_terms import check_protection, keys_of
+
+
+def layout_of(job: Job) -> Layout:
+    """The tasks of a job, each after those it reads; every problem of the application, plan and strategy is told."""
+    if job.application is None:
+        raise HoldfastError(f"job '{job.job}' names no application; a job for Spark needs the path of its file")
+    assert job.log is not None  # a job with an application has one
+    app = load_app(job.application)
+    graph = app.graph()
+    tasks = [*_sources(graph, job), *_pes(graph, job, app.name)]
+    _check_names(job, graph, tasks)
+    _check_times(job, graph)
+    wanted = _Replicas(job, app.name, graph, tasks)
+    tasks = [task.model_copy(update={"replicas": wanted.of(task)}) for task in tasks]
+    for sink in graph.sinks:
+        producers = [task for task in tasks if sink.input in task.makes]
+        reading = _named(job, sink.input).model_copy(update={"tasks": tuple(range(len(producers))) or (0,)})
+        # A sink is cheap and writes each epoch once, however many replicas it has: it is never what stops a protected output.
+        copies = max((task.replicas for task in tasks if task.kind != "sink"), default=1)
+        tasks.append(Task(pe=sink.name, kind="sink", reads=(reading,), replicas=job.replicas.get(sink.name, copies)))
+    check_protection(job, tasks, epoch_s=app.epoch_s)
+    _check_readers(job, tasks)
+    _check_correction(job, tasks)
+    settings = {
+        "job": job.model_dump(mode="json"),
+        "tasks": [task.model_dump(mode="json") for task in tasks],
+        "keys": {stream: list(keys_of(graph, stream)) for task in tasks if task.kind == "operators" for stream in task.makes},
+    }
+    if job.adapt is not None and wanted.plan is not None:
+        settings["topology"] = topology_of(graph, name=app.name).model_dump(mode="json")
+        settings["planned"] = list(wanted.plan.tasks)
+    return Layout(application=app.name, tasks=tuple(tasks), hosts=wanted.hosts, settings=settings)
+
+
+def _sources(graph: Graph, job: Job) -> list[Task]:
+    return [
+        Task(pe=source.name, task=number, kind="source", makes=(source.name,))
+        for source in graph.sources
+        if source.name not in job.streams
+        for number in range(source.parallelism)
+    ]
+
+
+def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
+    """Raise ProblemsError with everything that the job names and its application does not have."""
+    listed, sinks = list(tasks), {sink.name for sink in graph.sinks}
+    pes = {task.pe for task in listed} | sinks
+    parts = pes | {task.name for task in listed}
+    problems = [
+        f"{what} '{name}'; its {kind} are: {_list(known)}"
+        for what, kind, given, known in (
+            ("takes from another job source", "sources", job.streams, {source.name for source in graph.sources}),
+            ("wants replicas of", "PEs and tasks", job.replicas, parts),
+            ("has a contract for", "PEs", job.contracts, pes),
+            ("says the needs of", "PEs and tasks", job.needs, parts | {f"{sink}/0" for sink in sinks}),
+        )
+        for name in sorted(set(given) - known)
+    ]
+    if problems:
+        raise ProblemsError(f"job '{job.job}'", problems)
+
+
+def _check_times(job: Job, graph: Graph) -> None:
+    """Raise HoldfastError where one source would be fed by another job and another one by a trace."""
+    own = [source.name for source in graph.sources if source.name not in job.streams]
+    if job.streams and own and job.feed.trace is not None:
+        raise HoldfastError(
+            f"job '{job.job}' takes source '{min(job.streams)}' from another job and '{own[0]}' from a trace, whose times do "
+            "not coincide; feed both by the other job, or this one by a reader"
+        )
+
+
+def _check_readers(job: Job, tasks: Iterable[Task]) -> None:
+    """Raise HoldfastError where Spark would have to keep its place in an object store that only the log knows how to use."""
+    read = [task.pe for task in tasks if task.kind == "source" and job.feed.trace is None]
+    log = job.log or ""
+    if read and job.feed.checkpoints is None and "://" in log and not log.startswith("file://"):
+        raise HoldfastError(
+            f"job '{job.job}' has its log at '{log}', where Spark cannot keep how far it has read source '{read[0]}'; give 'feed' "
+            "its 'checkpoints': a folder that all nodes see, or a URL that your Spark can use, such as one with s3a://"
+        )
+
+
+def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
+    tasks = []
+    problems = []
+    for pe, part in graph.pes.items():
+        operators = [graph.operator(each) for each in part]
+        counts = {operator.parallelism for operator in operators}
+        inner = [
+            (stream, o.name)
+            for o in operators
+            for stream in o.inputs
+            if stream in part and graph.partitioning(stream, o.name) != "one-to-one"
+        ]
+        ways = {
+            stream: {(graph.partitioning(stream, o.name), o.key) for o in operators if stream in o.inputs}
+            for stream in graph.streams_into(part)
+        }
+        if len(counts) > 1 or inner or (counts != {1} and any(len(way) > 1 for way in ways.values())):
+            problems.append(
+                f"PE '{pe}' fuses {', '.join(part)}, which divide their rows differently; fused operators need the same "
+                "parallelism, key and partitioning"
+            )
+            continue
+        tasks += [
+            Task(
+                pe=pe,
+                task=number,
+                operators=part,
+                reads=tuple(_reading(graph, job, stream, operators, number) for stream in graph.streams_into(part)),
+                makes=graph.streams_out_of(part),
+            )
+            for number in range(operators[0].parallelism)
+        ]
+    if problems:
+        raise ApplicationError(f"application '{name}'", problems)
+    return tasks
+
+
+def _check_correction(job: Job, tasks: Iterable[Task]) -> None:
+    """Raise ProblemsError where final records are waited for that nobody makes. Sources always make theirs good."""
+    listed = list(tasks)
+    without = {
+        stream: task.pe
+        for task in listed
+        for stream in task.makes
+        if task.kind == "operators" and not job.contract_of(task.pe).correction
+    }
+    pairs = {(task.pe, reading.stream) for task in listed for reading in task.reads if reading.job is None}
+    problems = [
+        f"'{pe}' has correction and reads '{stream}' of PE '{without[stream]}', which has none: it would wait for corrections that "
+        f"never come; let the contract of '{pe}' be without correction too, or that of '{without[stream]}' have it"
+        for pe, stream in sorted(pairs)
+        if stream in without and job.contract_of(pe).correction
+    ]
+    if problems:
+        raise ProblemsError(f"job '{job.job}'", problems)
+
+
+def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], number: int) -> Reading:
+    """What one task reads of a stream: the upstream tasks of its group, and of their rows its own share (PPA, section II-A)."""
+    reader = next(operator for operator in operators if stream in operator.inputs)
+    upstream = graph.nodes[stream]
+    assert not isinstance(upstream, Sink)
+    above, below = upstream.parallelism, reader.parallelism
+    kind = graph.partitioning(stream, reader.name)
+    reading = _named(job, stream)
+    if kind == "one-to-one":
+        return reading.model_copy(update={"tasks": (number,)})
+    if kind == "merge":
+        group = above // below
+        return reading.model_copy(update={"tasks": tuple(range(number * group, (number + 1) * group))})
+    if kind == "split":
+        group = below // above
+        return reading.model_copy(update={"tasks": (number // group,), "key": reader.key, "share": number % group, "of": group})
+    return reading.model_copy(update={"tasks": tuple(range(above)), "key": reader.key, "share": number, "of": below})
+
+
+def _named(job: Job, stream: str) -> Reading:
+    """A stream of this job, or, for a source that another job feeds, that job's stream under the source's name."""
+    if stream not in job.streams:
+        return Reading(stream=stream)
+    other, name = job.streams[stream].split(":", 1)
+    return Reading(stream=name, name=stream, job=other)
+
+
+class _Replicas:
+    """How many replicas each task has, and where: as the job says itself, else as its plan or strategy does, else one."""
+
+    def __init__(self, job: Job, application: str, graph: Graph, tasks: list[Task]) -> None:
+        self._job = job
+        for task in tasks:
+            if self._is_read_once(task) and self._given(task) not in (None, 1):
+                raise HoldfastError(
+                    f"job '{job.job}' wants {self._given(task)} replicas of '{task.name}', a source with a reader, which has one: "
+                    "it is started elsewhere when it fails; take it out of 'replicas'"
+                )
+        self._planned: set[str] = set()
+        self._count = 1
+        self.plan: PlanDocument | None = None
+        self.hosts: dict[str, tuple[str, ...]] = {}
+        if job.plan is not None:
+            self.plan = read_plan(job.plan)
+            _require_adaptable(job, self.plan)
+            self._planned = self._from_plan(self.plan, application, graph, tasks)
+        if job.strategy is not None:
+            strategy = read_strategy(job.strategy)
+            self._count, self.hosts = self._from_strategy(strategy, application, graph, tasks)
+
+    def of(self, task: Task) -> int:
+        given = self._given(task)
+        if given is not None or self._is_read_once(task):
+            return given or 1
+        if task.name in self.hosts:
+            return self._count
+        spare = task.kind == "operators" and self._job.contract_of(task.pe).protection == "upstream"
+        return 2 if spare or self._job.adapt is not None or task.name in self._planned else 1
+
+    def _given(self, task: Task) -> int | None:
+        """What the job says itself."""
+        return self._job.replicas.get(task.name, self._job.replicas.get(task.pe))
+
+    def _is_read_once(self, task: Task) -> bool:
+        """Whether the task is a source with a reader: two of them would take turns at the same Spark checkpoint."""
+        return task.kind == "source" and self._job.feed.trace is None
+
+    def _from_plan(self, plan: PlanDocument, application: str, graph: Graph, tasks: list[Task]) -> set[str]:
+        """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""
+        _require_same(f"plan '{self._job.plan}'", plan.topology, application)
+        sources = {source.name: source.parallelism for source in graph.sources}
+        misfits = plan.misfits({**sources, **{operator.name: operator.parallelism for operator in graph.operators}})
+        if misfits:
+            raise DocumentError(f"plan '{self._job.plan}' of application '{application}'", misfits)
+        home = {f"{operator}/{task.task}": task.name for task in tasks for operator in (task.operators or (task.pe,))}
+        return {home[name] for name in plan.tasks if name in home}
+
+    def _from_strategy(
+        self, strategy: Strategy, application: str, graph: Graph, tasks: list[Task]
+    ) -> tuple[int, dict[str, tuple[str, ...]]]:
+        what = f"strategy '{self._job.strategy}'"
+        _require_same(what, strategy.application, application)
+        pes, sources = {task.pe for task in tasks if task.kind == "operators"}, {source.name for source in graph.sources}
+        for kind, there, theirs in (("PE", pes, strategy.placement), ("source", sources, strategy.configurations[0].rates)):
+            if apart := sorted(there ^ set(theirs)):
+                raise HoldfastError(f"{what} and the application differ in {kind} '{apart[0]}'; both must have: {_list(there)}")
+        return strategy.replicas, {t.name: strategy.placement[t.pe] for t in tasks if t.kind == "operators"}
+
+
+def _require_same(what: str, got: str, application: str) -> None:
+    if got != application:
+        raise HoldfastError(f"{what} is for application '{got}', but this one is '{application}'; plan it from its own documents")
+
+
+def _require_adaptable(job: Job, plan: PlanDocument) -> None:
+    """Raise HoldfastError where plans that follow the rates would be made for something else than the one they replace."""
+    if job.adapt is None or plan.objective == job.adapt.objective:
+        return
+    if plan.objective in ("of", "ic"):
+        raise HoldfastError(
+            f"plan '{job.plan}' was made for '{plan.objective}', and job '{job.job}' adapts it for '{job.adapt.objective}'; give "
+            f"'adapt' the objective '{plan.objective}', or plan anew"
+        )
+    raise HoldfastError(
+        f"plan '{job.plan}' was made for '{plan.objective}', from what injected failures cost, which the rates of a run do not "
+        "tell: a plan that follows them would throw it away. Run it without --adapt, or adapt one made with --objective of or ic"
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(set(names)))
+
+
+def main() -> None:
+    """Read a job, print its layout; a mistake is told on stderr and ends with exit code 2. Its argument is the seconds it has."""
+    signal.alarm(int(sys.argv[1]) + 1)  # who would end it in time may have died meanwhile
+    try:
+        job = check_document(json.load(sys.stdin), Job, thing="job")
+        print(layout_of(job).model_dump_json())
+    except (HoldfastError, json.JSONDecodeError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""What LAAR is compared with (section 5.2): no replication, static replication, and a greedy rule."""
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.best_of_two import Best
+from holdfast.planning.laar.completeness import host_load
+from holdfast.planning.laar.infeasibility import misfit
+from holdfast.planning.laar.instance import Active, Instance
+from holdfast.planning.laar.solver import Outcome, Solver
+
+
+def static_replication(instance: Instance) -> Active:
+    """SR: every replica active in every configuration, overloaded or not.
+
+    >>> from holdfast.planning.laar.examples import figure_1
+    >>> bool(static_replication(Instance.of(figure_1())).all())
+    True
+    """
+    return np.ones(instance.shape, dtype=np.bool_)
+
+
+def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds: float = 60.0) -> Active:
+    """NR: one replica of each PE, the same in all configurations.
+
+    Taken from the strategy for IC 0.5 in the most resource-hungry configuration: of a PE that is full there, the
+    replica on the emptier host stays. Where no strategy reaches 0.5, from the cheapest one without any SLA.
+
+    >>> from holdfast.planning.laar.examples import figure_1
+    >>> non_replicated(Instance.of(figure_1())).sum(axis=2).tolist()
+    [[1, 1], [1, 1]]
+    """
+    planner = solver or Best()
+    for sla in (0.5, 0.0):
+        solution = planner.solve(instance.at(sla), seconds=seconds / 2)
+        found = solution.active
+        if found is not None:
+            break
+    else:
+        if solution.outcome is Outcome.NUL:
+            raise misfit(instance)
+        raise HoldfastError(
+            f"no strategy for '{instance.application}' with one replica of each PE was found in {seconds:g} s, nor a proof that "
+            "there is none; give more seconds"
+        )
+    hungriest = int(np.argmax(instance.work.sum(axis=1)))
+    kept = found[hungriest].copy()
+    load = host_load(instance, found)[hungriest]
+    for i in np.flatnonzero(kept.sum(axis=1) > 1):
+        replicas = np.flatnonzero(kept[i])
+        stays = min(replicas, key=lambda j: (load[instance.host_of[i, j]] / instance.capacity[instance.host_of[i, j]], j))
+        for j in replicas:
+            if j != stays:
+                load[instance.host_of[i, j]] -= instance.work[hungriest, i]
+        kept[i] = False
+        kept[i, stays] = True
+    return np.repeat(kept[None], instance.shape[0], axis=0)
+
+
+def greedy(instance: Instance) -> Active:
+    """GRD: from static replication, deactivate redundant replicas until no host is overloaded.
+
+    The most overloaded host gives up the redundant replica that uses most CPU, the upstream one of equals. A host whose
+    replicas are all the last of their PE stays overloaded.
+
+    >>> from holdfast.planning.laar.examples import figure_1
+    >>> greedy(Instance.of(figure_1())).sum(axis=2).tolist()
+    [[2, 2], [1, 1]]
+    """
+    active = static_replication(instance)
+    for c in range(instance.shape[0]):
+        while True:
+            over = host_load(instance, active)[c] / instance.limit
+            redundant = active[c] & (active[c].sum(axis=1) > 1)[:, None]
+            candidates = [h for h in np.flatnonzero(over > 1) if (redundant & (instance.host_of == h)).any()]
+            if not candidates:
+                break
+            host = max(candidates, key=lambda h: (over[h], -h))
+            on_host = np.argwhere(redundant & (instance.host_of == host))
+            i, j = max(on_host, key=lambda replica: (instance.work[c, replica[0]], -replica[0], -replica[1]))
+            active[c, i, j] = False
+    return active
+
+
+BASELINES = ("NR", "SR", "GRD")
+
+
+def baseline(name: str, instance: Instance, *, seconds: float = 60.0) -> Active:
+    """The strategy of a baseline by its name in the paper. Only NR solves anything, and so may take `seconds`."""
+    if name == "NR":
+        return non_replicated(instance, seconds=seconds)
+    if name == "SR":
+        return static_replication(instance)
+    if name == "GRD":
+        return greedy(instance)
+    raise HoldfastError(f"there is no baseline '{name}'; baselines are: {', '.join(BASELINES)}")

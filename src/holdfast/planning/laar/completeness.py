@@ -1,0 +1,97 @@
+"""Internal completeness, cost and host load of a strategy: LAAR Eq. 5 to 8 and 11 to 13.
+
+A strategy is a Boolean array `active[configuration, PE, replica]` over an instance's own order.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
+from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance
+
+
+def best_case(instance: Instance) -> float:
+    """BIC: tuples that all PEs process in a billing period when nothing fails (Eq. 5)."""
+    return float(instance.billing_period_s * (instance.probability @ instance.rate_in).sum())
+
+
+def failure_case(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> float:
+    """FIC: tuples that all PEs are expected to process in a billing period under the failure model (Eq. 6)."""
+    model = failure or Pessimistic()
+    processed = sum(share * processed_rates(instance, phi) for share, phi in model.scenarios(instance, active))
+    return float(instance.billing_period_s * (instance.probability @ processed).sum())
+
+
+def internal_completeness(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> float:
+    """IC = FIC / BIC (Eq. 8), pessimistic unless another failure model is given. An application without tuples loses none.
+
+    The pipeline of the paper's Figure 1, with both replicas of both PEs active at Low and one each at High, keeps what
+    arrives at Low: 0.8 * 4 of the 0.8 * 4 + 0.2 * 8 tuples a second.
+
+    >>> from holdfast.planning.laar.examples import figure_1
+    >>> instance = Instance.of(figure_1())
+    >>> active = np.array([[[True, True], [True, True]], [[False, True], [True, False]]])
+    >>> round(internal_completeness(instance, active), 4)
+    0.6667
+    >>> internal_completeness(instance, np.ones_like(active))
+    1.0
+    """
+    best = best_case(instance)
+    return failure_case(instance, active, failure=failure) / best if best > 0 else 1.0
+
+
+def goal(instance: Instance) -> float:
+    """The least share of BIC that a strategy must keep for the SLA: none where no tuple is ever expected, as IC is 1 there."""
+    return instance.sla if best_case(instance) > 0 else 0.0
+
+
+def processed_rates(instance: Instance, phi: Floats) -> Floats:
+    """Tuples per second each PE processes, by configuration, when it is up with probability φ (inner terms of Eq. 6, 7)."""
+    processed, out = np.zeros_like(phi), np.zeros_like(phi)
+    for i in range(len(instance.pes)):
+        edges = slice(instance.first_edge[i], instance.first_edge[i + 1])
+        incoming = out[:, instance.tail[edges]]
+        processed[:, i] = phi[:, i] * (instance.external_in[:, i] + incoming.sum(axis=1))
+        out[:, i] = phi[:, i] * (instance.external_out[:, i] + incoming @ instance.selectivity[edges])
+    return processed
+
+
+def cost(instance: Instance, active: Active) -> float:
+    """CPU seconds that all active replicas use in a billing period (Eq. 13)."""
+    used = (instance.work * active.sum(axis=2)).sum(axis=1)
+    return float(instance.billing_period_s * (instance.probability @ used))
+
+
+def host_load(instance: Instance, active: Active) -> Floats:
+    """CPU seconds per second asked of each host, [configuration, host] (left side of Eq. 11)."""
+    load = np.zeros((len(instance.configurations), len(instance.hosts)))
+    for host in range(len(instance.hosts)):
+        load[:, host] = (active * (instance.host_of == host) * instance.work[:, :, None]).sum(axis=(1, 2))
+    return load
+
+
+def violations(instance: Instance, active: Active, *, sla: bool = True, failure: FailureModel | None = None) -> Iterator[str]:
+    """Which of Eq. 10, 11 and 12 the strategy breaks, in words; nothing if it may be deployed."""
+    for c, h in np.argwhere(host_load(instance, active) > instance.limit):
+        load = host_load(instance, active)[c, h]
+        yield (
+            f"host '{instance.hosts[h]}' is overloaded in configuration '{instance.configurations[c].name}': "
+            f"load {load:.4g}, capacity {instance.capacity[h]:.4g}"
+        )
+    for c, i in np.argwhere(~active.any(axis=2)):
+        yield f"PE '{instance.pes[i]}' has no active replica in configuration '{instance.configurations[c].name}'"
+    if sla:
+        reached = internal_completeness(instance, active, failure=failure)
+        if reached < instance.sla - IC_TOLERANCE:
+            yield f"internal completeness is {short_of(reached, instance.sla)}, the SLA wants {instance.sla:.10g}"
+
+
+def short_of(reached: float, sla: float) -> str:
+    """An IC below the SLA in as many digits as show that it is, four at least.
+
+    >>> short_of(2 / 3, 0.9), short_of(0.99996, 0.99999)
+    ('0.6667', '0.99996')
+    """
+    digits = next((d for d in range(4, 12) if round(reached, d) < sla), 4)
+    return f"{reached:.{digits}f}"

@@ -1,0 +1,93 @@
+"""Bounds from linear duality: what any completion of a partial strategy must cost, or can reach, in one addition a step.
+
+The dual values of the root relaxation price every constraint once. With them the Lagrangian splits into one term per
+(configuration, PE), so the bound at a node is the root's plus a penalty for each decision that was not the cheapest one. The
+bound is computed from the duals themselves, not from the solver's optimum: rounding makes it weaker, never wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import linprog
+from scipy.sparse import csr_array, vstack
+
+from holdfast.planning.laar.completeness import goal
+from holdfast.planning.laar.instance import IC_TOLERANCE, Floats, Instance
+from holdfast.planning.laar.linear_programme import Programme
+
+_OPTIMAL, _INFEASIBLE = 0, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Penalties:
+    """A lower bound on an objective: `root` plus `full[c, i]` or `alone[c, i, h]` for every decision made.
+
+    An infinite root says that even the relaxation has no solution. `relaxed_full` is its solution.
+    """
+
+    root: float
+    full: Floats
+    alone: Floats
+    relaxed_full: Floats
+
+
+def cost_penalties(instance: Instance, programme: Programme) -> Penalties | None:
+    """Bounds the extra cost over no replication (in shares of it) of strategies that meet the SLA."""
+    return _penalties(programme, programme.price, sla=goal(instance) - IC_TOLERANCE)
+
+
+def loss_penalties(programme: Programme) -> Penalties | None:
+    """Bounds -IC of strategies that hosts allow."""
+    return _penalties(programme, -programme.completeness, sla=None)
+
+
+def _penalties(programme: Programme, objective: Floats, *, sla: float | None) -> Penalties | None:
+    equal = programme.low == programme.high
+    below = ~equal
+    matrix, high = programme.matrix[below], programme.high[below]
+    if sla is not None:
+        matrix = vstack([matrix, csr_array(-programme.completeness[None, :])], format="csr")
+        high = np.append(high, -sla)
+    equations, right = programme.matrix[equal], programme.high[equal]
+    has_equations = bool(equal.any())
+    result = linprog(
+        objective,
+        A_ub=matrix,
+        b_ub=high,
+        A_eq=equations if has_equations else None,
+        b_eq=right if has_equations else None,
+        bounds=(0, 1),
+        method="highs",
+    )
+    if result.status == _INFEASIBLE:
+        nothing = np.zeros(programme.full.shape)
+        return Penalties(np.inf, full=nothing, alone=np.zeros(programme.alone.shape), relaxed_full=nothing)
+    if result.status != _OPTIMAL:
+        return None  # a bound is a help, not a need
+    prices = np.minimum(result.ineqlin.marginals, 0.0)
+    reduced = objective - matrix.T @ prices
+    constant = float(prices @ high)
+    if has_equations:
+        reduced = reduced - equations.T @ result.eqlin.marginals
+        constant += float(result.eqlin.marginals @ right)
+    decided = programme.integral == 1
+    constant += float(np.minimum(reduced[~decided], 0.0).sum())
+    return _split(programme, reduced, constant, result.x)
+
+
+def _split(programme: Programme, reduced: Floats, constant: float, x: Floats) -> Penalties:
+    """Give each (configuration, PE) its own term: exactly one of its columns is 1, or z is free where hosts do not matter."""
+    full = reduced[programme.full]
+    placed = programme.alone >= 0
+    alone = np.where(placed, reduced[programme.alone], np.inf)
+    free = ~placed.any(axis=2)
+    alone[free] = 0.0  # no column: not being full costs nothing in the Lagrangian
+    least = np.minimum(full, alone.min(axis=2))
+    return Penalties(
+        root=constant + float(least.sum()),
+        full=full - least,
+        alone=alone - least[:, :, None],
+        relaxed_full=x[programme.full],
+    )

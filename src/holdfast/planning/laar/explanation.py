@@ -1,0 +1,222 @@
+"""Plans in words: why each replica is active, what more IC would cost, and why an SLA cannot be met."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.baselines import greedy
+from holdfast.planning.laar.completeness import host_load, internal_completeness, processed_rates, short_of, violations
+from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
+from holdfast.planning.laar.infeasibility import InfeasibleError, misfit
+from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance
+from holdfast.planning.laar.milp import most_complete
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One PE made full in one configuration: the IC it would bring and the CPU seconds per billing period it would cost."""
+
+    pe: str
+    configuration: str
+    ic: float
+    cost: float
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a PE has the replicas that it has in one configuration, in words."""
+
+    pe: str
+    configuration: str
+    why: str
+
+
+def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
+    """The error that says the best IC that can be met, and what blocks more: as well as `seconds` let it be known."""
+    best, proven = closest(instance, seconds=seconds)
+    if best is None and proven > 0:
+        return InfeasibleError(
+            f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}; which is the best "
+            f"that can be met was not found out in the {seconds:.3g} s left; give more seconds to know, or lower the SLA"
+        )
+    if best is None:
+        return misfit(instance)
+    reached = internal_completeness(instance, best)
+    known = f"the best that can be met is {short_of(reached, instance.sla)}"
+    if proven > reached + 1e-4:
+        at_most = f", and none exceeds {proven:.4f}" if proven < 1 else ", which may not be the best there is"
+        known = f"the best found in the time there was reaches {short_of(reached, instance.sla)}{at_most}"
+    blocks = "; ".join(_blocks(instance, best)) or "nothing that hosts could change"
+    return InfeasibleError(
+        f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}: {known}; "
+        f"what blocks more: {blocks}; lower the SLA, or add hosts or cores"
+    )
+
+
+def infeasible_under(instance: Instance, best: Active | None, *, proven: bool, failure: FailureModel) -> InfeasibleError:
+    """The error that says the best IC under a failure model, `proven` to be the best or not, and what blocks more."""
+    if best is None and proven:
+        return misfit(instance)
+    head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g} under failure model"
+    if best is None:
+        return InfeasibleError(f"{head} {failure.name}, as far as was found out in time; give more seconds, or lower the SLA")
+    reached = internal_completeness(instance, best, failure=failure)
+    most = internal_completeness(instance, np.ones_like(best), failure=failure)
+    known = f"the best that can be met is {short_of(reached, instance.sla)}"
+    if not proven:
+        known = f"the best found reaches {short_of(reached, instance.sla)}, and none exceeds {most:.4f}"
+    if most < instance.sla - IC_TOLERANCE:
+        blocks = f"even all replicas on hosts of any size would reach {short_of(most, instance.sla)} only"
+        return InfeasibleError(
+            f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or give more replicas or more hosts to "
+            "spread them on"
+        )
+    blocks = "; ".join(_blocks(instance, best)) or "no host by itself: replicas that would bring more do not fit together"
+    return InfeasibleError(f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or add hosts or cores")
+
+
+def undecided(instance: Instance, best: Active | None, *, proven: float, solver: str, seconds: float) -> HoldfastError:
+    """The error of a search that found no strategy in its time and no proof that there is none: says the best IC known."""
+    known = "not even one without an SLA"
+    if best is not None:
+        known = f"the highest internal completeness of those found is {internal_completeness(instance, best):.4f}"
+    at_most = f", and none exceeds {proven:.4f}" if 0 < proven < 1 else ""
+    other = "" if solver == "best" else ", or take solver 'best'"
+    return HoldfastError(
+        f"no strategy for '{instance.application}' that meets {instance.sla:.10g} was found by {solver} in {seconds:g} s, nor a "
+        f"proof that there is none; {known}{at_most}; give more seconds, or lower the SLA{other}"
+    )
+
+
+def closest(instance: Instance, *, seconds: float) -> tuple[Active | None, float]:
+    """As `most_complete`, with the greedy baseline where that is better or nothing else was found in time."""
+    best, proven = most_complete(instance, seconds=seconds)
+    if best is None and proven <= 0:
+        return None, 0.0
+    simple = greedy(instance)
+    if any(violations(instance, simple, sla=False)):
+        return best, proven
+    if best is None or internal_completeness(instance, simple) > internal_completeness(instance, best):
+        return simple, proven
+    return best, proven
+
+
+def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[Reason]:
+    """Why each PE has the replicas it has, configuration by configuration."""
+
+    now = internal_completeness(instance, active, failure=failure)
+    for c, configuration in enumerate(instance.configurations):
+        toggled = _Toggled.of(instance, active, c, failure=failure)
+        for i, pe in enumerate(instance.pes):
+            gain, price = float(toggled.gain[i]), float(toggled.price[i])
+            if active[c, i].all():
+                without = max(0.0, now + gain)
+                if instance.shape[2] == 1:
+                    why = "its only replica is active"
+                elif without < instance.sla - IC_TOLERANCE:
+                    fall = f"IC would fall from {now:.4f} to {short_of(without, instance.sla)}"
+                    why = f"all replicas active; with one, {fall}, below the SLA of {instance.sla:.10g}"
+                else:
+                    why = f"all replicas active; one alone would save {-price:.4g} CPU s for {-gain:.4f} IC"
+            else:
+                there = _listed(instance, active, c, i)
+                why = f"{there}; all would bring {gain:.4f} IC for {price:.4g} CPU s{_unless(instance, toggled.load[i])}"
+                if gain <= 0:
+                    why = f"{there}; more would bring nothing{_since(instance, c, i, failure)}"
+            yield Reason(pe, configuration.name, why)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Toggled:
+    """What each PE would change in one configuration, were it full where it is not, or its first replica alone where it is.
+
+    `gain` is the IC and `price` the CPU seconds per billing period that this would add, `load` what hosts would then carry:
+    by PE, all known without a look at the other configurations.
+    """
+
+    gain: Floats
+    price: Floats
+    load: Floats
+
+    @classmethod
+    def of(cls, instance: Instance, active: Active, c: int, *, failure: FailureModel | None) -> "_Toggled":
+        pes = len(instance.pes)
+        changed = np.repeat(active[c : c + 1], pes + 1, axis=0)  # the last stays as it is
+        for i in range(pes):
+            changed[i, i, 1:] = ~active[c, i].all()
+            changed[i, i, 0] = True
+        many = instance.repeated(c, pes + 1)
+        scenarios = (failure or Pessimistic()).scenarios(many, changed)
+        kept = np.sum([share * processed_rates(many, phi) for share, phi in scenarios], axis=0).sum(axis=1) * many.probability
+        spent = (many.work * changed.sum(axis=2)).sum(axis=1) * many.probability * instance.billing_period_s
+        best = float((instance.probability @ instance.rate_in).sum())
+        gain = (kept[:-1] - kept[-1]) / best if best > 0 else np.zeros(pes)
+        return cls(gain, spent[:-1] - spent[-1], host_load(many, changed)[:-1])
+
+
+def _unless(instance: Instance, load: Floats) -> str:
+    """What stands against a load: the hosts that cannot carry it."""
+    over = [repr(instance.hosts[h]) for h in np.flatnonzero(load > instance.limit)]
+    return f", but host{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
+
+
+def _since(instance: Instance, c: int, i: int, failure: FailureModel | None) -> str:
+    """Why more replicas of a PE bring nothing, where that is known."""
+    if not instance.rate_in[c, i] > 0:
+        return ", since nothing arrives"
+    return ", since its inputs are not whole" if isinstance(failure or Pessimistic(), Pessimistic) else ""
+
+
+def _listed(instance: Instance, active: Active, c: int, i: int) -> str:
+    """The active replicas of a PE that is not full, with their hosts."""
+    on = [f"replica {j} on '{instance.hosts[instance.host_of[i, j]]}'" for j in np.flatnonzero(active[c, i])]
+    return f"{on[0]} alone" if len(on) == 1 else ", ".join(on)
+
+
+def next_steps(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> list[Step]:
+    """What the next unit of budget would buy: single PEs that could become full, most IC per CPU second first."""
+    steps = []
+    for c, configuration in enumerate(instance.configurations):
+        toggled = _Toggled.of(instance, active, c, failure=failure)
+        for i in np.flatnonzero(~active[c].all(axis=1)):
+            fits = bool((toggled.load[i] <= instance.limit).all())
+            ic, price = float(toggled.gain[i]), float(toggled.price[i])
+            steps.append(Step(instance.pes[i], configuration.name, ic=ic, cost=price, fits=fits))
+    useful = [step for step in steps if step.ic > 0]
+    return sorted(useful, key=lambda s: (not s.fits, -s.ic / s.cost if s.cost > 0 else -np.inf, s.pe, s.configuration))
+
+
+def next_in_words(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> tuple[Step | None, str]:
+    """What the next unit of budget would buy, in words, and the step that this is; None where there is none that hosts carry."""
+    steps = next_steps(instance, active, failure=failure)
+    if steps and steps[0].fits:  # those that fit stand first
+        step = steps[0]
+        return step, f"all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
+    if steps:
+        return None, "no PE could become full without moving others; more IC needs another SLA or more hosts"
+    if internal_completeness(instance, active, failure=failure) >= 1 - IC_TOLERANCE:
+        return None, "nothing more to buy: IC is 1"
+    if active.all():
+        return None, "every replica is active; more IC needs more replicas, or more hosts to spread them on"
+    return None, "nothing more to buy: no PE would bring more IC by becoming full"
+
+
+def _blocks(instance: Instance, best: Active) -> Iterator[str]:
+    """For each configuration in which PEs stay alone, the hosts that are too small to make them all full."""
+    whole = host_load(instance, np.ones_like(best))
+    load = host_load(instance, best)
+    for c, configuration in enumerate(instance.configurations):
+        alone = [instance.pes[i] for i in np.flatnonzero(~best[c].all(axis=1))]
+        over = np.flatnonzero(whole[c] > instance.limit)
+        if not alone or not len(over):
+            continue
+        hosts = ", ".join(
+            f"'{instance.hosts[h]}' (all replicas need {whole[c, h]:.3g} of {instance.capacity[h]:.3g} cores, "
+            f"{load[c, h]:.3g} used)"
+            for h in over
+        )
+        listed = ", ".join(alone[:6]) + (f" and {len(alone) - 6} more" if len(alone) > 6 else "")
+        yield f"in configuration '{configuration.name}' {hosts} cannot carry all replicas of {listed}"

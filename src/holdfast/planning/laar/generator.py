@@ -1,0 +1,171 @@
+"""Random applications as in LAAR sections 4.5 and 5.2: one source with a Low and a High rate, of which High overloads."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import inf
+
+import numpy as np
+
+from holdfast.documents.descriptor import MAX_REPLICAS, Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
+from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.planning.laar.instance import Instance
+from holdfast.planning.laar.placement import place
+from holdfast.planning.laar.rates import expected_work
+
+# What rates and work are drawn from: others make applications whose rates and costs cannot be counted.
+LEAST, MOST = 1e-9, 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """What applications are drawn from; each range is inclusive.
+
+    `overload` is the load of the fullest host at High with every replica active. Below 1 High would not overload; at
+    `replicas` or more a deployment without replication could not fit either, and section 5.2 takes one for granted.
+    """
+
+    hosts: tuple[int, int] = (1, 12)
+    pes_per_host: tuple[int, int] = (2, 12)
+    out_degree: tuple[float, float] = (1.5, 3.0)
+    selectivity: tuple[float, float] = (0.5, 1.5)
+    source_rate: tuple[float, float] = (1.0, 20.0)
+    cost: tuple[float, float] = (0.5, 1.5)
+    overload: tuple[float, float] = (1.05, 1.9)
+    high_probability: float = 1 / 3
+    replicas: int = 2
+
+    def __post_init__(self) -> None:
+        problems = list(self._problems())
+        if problems:
+            raise ProblemsError("what to draw from", problems)
+
+    def _problems(self) -> Iterator[str]:
+        for name in ("hosts", "pes_per_host", "out_degree", "selectivity", "source_rate", "cost", "overload"):
+            low, high = getattr(self, name)
+            if not 0 < low <= high < inf:
+                yield f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}"
+            elif not LEAST <= low <= high <= MOST:
+                yield f"range '{name}' wants numbers from {LEAST:g} to {MOST:g}, got {low:g} to {high:g}"
+        if self.overload[0] <= 1:
+            yield f"range 'overload' must lie above 1, got {self.overload[0]:g}: High would not overload"
+        if self.replicas < 1:
+            yield f"'replicas' wants a whole number of at least 1, got {self.replicas}"
+        if self.replicas > MAX_REPLICAS:
+            yield f"'replicas' wants at most {MAX_REPLICAS}, got {self.replicas}"
+        if self.source_rate[0] > 0 and self.overload[0] >= self.source_rate[1] / self.source_rate[0]:
+            yield (
+                f"range 'overload' from {self.overload[0]:g} wants a High rate of more than as many times Low; "
+                f"'source_rate' gives at most {self.source_rate[1] / self.source_rate[0]:g} times"
+            )
+        if not 0 < self.high_probability < 1:
+            yield f"'high_probability' must lie between 0 and 1, got {self.high_probability:g}"
+
+
+def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Descriptor:
+    """One random application, placed, whose Low configuration fits with all replicas active and whose High does not."""
+    ranges = ranges or Ranges()
+    hosts = int(rng.integers(*ranges.hosts, endpoint=True))
+    pes = hosts * int(rng.integers(*ranges.pes_per_host, endpoint=True))
+    low, high, overload = _rates(rng, ranges)
+    inputs = _graph(rng, pes, out_degree=rng.uniform(*ranges.out_degree))
+    names = ["source", *(f"pe{i:03d}" for i in range(1, pes + 1))]
+    read = {tail for tails in inputs.values() for tail in tails}
+    drafted = Descriptor(
+        application=name,
+        sources={
+            "source": Source(
+                rates=(
+                    Rate(name="low", rate=low, probability=1 - ranges.high_probability),
+                    Rate(name="high", rate=high, probability=ranges.high_probability),
+                )
+            )
+        },
+        pes={
+            names[i]: Pe(
+                operators=(names[i],),
+                inputs={
+                    names[tail]: Input(selectivity=rng.uniform(*ranges.selectivity), cost=rng.uniform(*ranges.cost))
+                    for tail in sorted(inputs[i])
+                },
+            )
+            for i in range(1, pes + 1)
+        },
+        sinks={"sink": Sink(inputs=tuple(names[i] for i in range(1, pes + 1) if i not in read))},
+        hosts={f"host{h:02d}": Host() for h in range(1, hosts + 1)},
+        replicas=ranges.replicas,
+        contract=Contract(sla=Sla(), billing_period_s=300.0),
+    )
+    return _loaded(drafted, overload)
+
+
+def corpus(seed: int, count: int = 600, *, ranges: Ranges | None = None) -> Iterator[Descriptor]:
+    """`count` applications; the n-th depends on the seed and n alone, so that a part of a corpus is easy to redo."""
+    for n in range(count):
+        yield generate(np.random.default_rng([seed, n]), ranges=ranges, name=f"app{n:04d}")
+
+
+def _rates(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float, float]:
+    """Low and High rate and High's overload, such that Low fits: overload * low / high < 1."""
+    while True:
+        low, high = sorted(rng.uniform(*ranges.source_rate, size=2))
+        most = min(ranges.overload[1], high / low * 0.999)
+        if most > ranges.overload[0]:
+            return float(low), float(high), float(rng.uniform(ranges.overload[0], most))
+
+
+def _graph(rng: np.random.Generator, pes: int, *, out_degree: float) -> dict[int, set[int]]:
+    """The inputs of each PE 1..pes among lower numbers (0 is the source): one each, then more up to the mean degree."""
+    inputs = {i: {int(rng.integers(0, i))} for i in range(1, pes + 1)}
+    possible = pes * (pes + 1) // 2
+    edges = min(possible, round(out_degree * (pes + 1)))
+    missing = edges - pes
+    while missing > 0:
+        head = int(rng.integers(1, pes + 1))
+        tail = int(rng.integers(0, head))
+        if tail not in inputs[head]:
+            inputs[head].add(tail)
+            missing -= 1
+    return inputs
+
+
+def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
+    """The descriptor placed, its costs scaled so that the fullest host has that load at High with all replicas active."""
+    placement = place(descriptor)
+    high = descriptor.input_configurations[-1]
+    work = expected_work(descriptor, high)
+    load = dict.fromkeys(descriptor.hosts, 0.0)
+    for pe, hosts in placement.items():
+        for host in hosts:
+            load[host] += work[pe] / descriptor.hosts[host].cores
+    fullest = max(load.values())
+    if not 0 < fullest < inf:
+        raise _uncountable(descriptor)
+    scale = overload / fullest
+    made = descriptor.model_copy(
+        update={
+            "placement": placement,
+            "pes": {
+                name: pe.model_copy(
+                    update={
+                        "inputs": {i: Input(selectivity=edge.selectivity, cost=edge.cost * scale) for i, edge in pe.inputs.items()}
+                    }
+                )
+                for name, pe in descriptor.pes.items()
+            },
+        }
+    )
+    try:
+        Instance.of(made)
+    except HoldfastError:
+        raise _uncountable(descriptor) from None
+    return made
+
+
+def _uncountable(descriptor: Descriptor) -> ProblemsError:
+    return ProblemsError(
+        "what to draw from",
+        [
+            f"rates of '{descriptor.application}' grow or shrink beyond what can be counted, by the selectivities of its "
+            f"{len(descriptor.pes)} PEs; give a range 'selectivity' nearer to 1, fewer PEs or a smaller 'out_degree'"
+        ],
+    )

@@ -1,0 +1,42 @@
+"""Why hosts are too small for an application even without replication, in words."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.instance import Instance
+
+
+class InfeasibleError(HoldfastError):
+    """No strategy meets the SLA on these hosts."""
+
+
+def misfit(instance: Instance) -> InfeasibleError:
+    """The error that says where one replica of each PE is already too much."""
+    return InfeasibleError(
+        f"no strategy for '{instance.application}' fits its hosts, whatever the SLA: {'; '.join(_does_not_fit(instance))}; "
+        "add hosts or cores, or place replicas elsewhere"
+    )
+
+
+def _does_not_fit(instance: Instance) -> Iterator[str]:
+    """Why one replica of each PE is already too much."""
+    found = False
+    for c, configuration in enumerate(instance.configurations):
+        where = f"in configuration '{configuration.name}'"
+        for i, pe in enumerate(instance.pes):
+            if (instance.work[c, i] > instance.limit[instance.host_of[i]]).all():
+                found = True
+                yield f"{where} one replica of '{pe}' needs {instance.work[c, i]:.3g} cores, more than any of its hosts has"
+        needed, there = instance.work[c].sum(), instance.capacity.sum()
+        if needed > instance.limit.sum():
+            found = True
+            yield f"{where} one replica of each PE needs {needed:.3g} cores, all hosts together have {there:.3g}"
+    if not found:
+        hungriest = int(np.argmax(instance.work.sum(axis=1)))
+        yield (
+            f"in configuration '{instance.configurations[hungriest].name}' one replica of each PE needs "
+            f"{instance.work[hungriest].sum():.3g} of {instance.capacity.sum():.3g} cores, but no choice of replicas "
+            "keeps every single host below its capacity"
+        )

@@ -1,0 +1,154 @@
+"""A planning problem as arrays: the descriptor with its rates worked out, replicas placed and the SLA fixed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.documents.descriptor import Configuration, Descriptor
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.placement import place
+from holdfast.planning.laar.rates import expected_rates
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Active = NDArray[np.bool_]
+
+# Eq. 11 asks for a load strictly below K; one part in 10^9 keeps that and forgives the last digits of a sum.
+HEADROOM = 1e-9
+IC_TOLERANCE = 1e-9
+# No sum over a billing period, nor its price, may come near the largest number there is.
+COUNTABLE = 1e200
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Instance:
+    """One application to plan for. PEs stand in topological order; arrays are indexed [configuration, PE].
+
+    `external_in` and `external_out` are what sources alone bring: tuples processed, and tuples put out. PE-to-PE edges
+    are in rows: those of PE i are `tail[first_edge[i]:first_edge[i + 1]]`, with their selectivities beside them.
+    """
+
+    application: str
+    pes: tuple[str, ...]
+    operators: tuple[tuple[str, ...], ...]  # that each PE runs
+    configurations: tuple[Configuration, ...]
+    hosts: tuple[str, ...]
+    probability: Floats
+    external_in: Floats
+    external_out: Floats
+    first_edge: Ints
+    tail: Ints
+    selectivity: Floats
+    rate_in: Floats
+    rate_out: Floats
+    work: Floats
+    host_of: Ints
+    capacity: Floats
+    sla: float
+    billing_period_s: float
+
+    @classmethod
+    def of(
+        cls,
+        descriptor: Descriptor,
+        *,
+        sla: float | None = None,
+        placement: Mapping[str, Sequence[str]] | None = None,
+    ) -> Instance:
+        """The descriptor's problem. SLA and placement are the descriptor's unless given; a placement may be computed."""
+        pes, configurations = descriptor.topological_order, descriptor.input_configurations
+        hosts = tuple(descriptor.hosts)
+        if not hosts:
+            raise HoldfastError(
+                f"descriptor of '{descriptor.application}' names no hosts, so there is nothing to place replicas on; "
+                "add at least one under 'hosts', with its cores"
+            )
+        placed = placement or descriptor.placement or place(descriptor)
+        host_of = np.array([[hosts.index(host) for host in placed[pe]] for pe in pes], dtype=np.int64)
+        goal = descriptor.contract.sla.internal_completeness if sla is None else sla
+        if not 0 <= goal <= 1:
+            raise HoldfastError(f"an SLA on internal completeness is a number from 0 to 1, got {goal:g}")
+        shape = (len(configurations), len(pes))
+        external_in, external_out, rate_in, rate_out, work = (np.zeros(shape) for _ in range(5))
+        index = {pe: i for i, pe in enumerate(pes)}
+        first_edge, tail, selectivity = [0], list[int](), list[float]()
+        rates = [expected_rates(descriptor, configuration) for configuration in configurations]
+        with np.errstate(over="ignore", invalid="ignore"):  # told below
+            for i, pe in enumerate(pes):
+                for name in descriptor.predecessors(pe):
+                    edge = descriptor.pes[pe].inputs[name]
+                    incoming = np.array([rate[name] for rate in rates])
+                    rate_in[:, i] += incoming
+                    work[:, i] += edge.cost * incoming
+                    if name in index:
+                        tail.append(index[name])
+                        selectivity.append(edge.selectivity)
+                    else:
+                        external_in[:, i] += incoming
+                        external_out[:, i] += edge.selectivity * incoming
+                first_edge.append(len(tail))
+                rate_out[:, i] = [rate[pe] for rate in rates]
+        capacity = np.array([descriptor.hosts[host].cores for host in hosts], dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            replicas, period = host_of.shape[1], max(1.0, descriptor.contract.billing_period_s)
+            most = replicas * period * (rate_in.sum() + rate_out.sum() + work.sum()) + capacity.sum()
+        if not most <= COUNTABLE:
+            raise HoldfastError(
+                f"rates of '{descriptor.application}' grow beyond what can be counted; check the rates of its sources, the "
+                "selectivities and costs of its PEs, the cores of its hosts and the billing period"
+            )
+        return cls(
+            application=descriptor.application,
+            pes=pes,
+            operators=tuple(descriptor.pes[pe].operators for pe in pes),
+            configurations=configurations,
+            hosts=hosts,
+            probability=np.array([c.probability for c in configurations]),
+            external_in=external_in,
+            external_out=external_out,
+            first_edge=np.array(first_edge, dtype=np.int64),
+            tail=np.array(tail, dtype=np.int64),
+            selectivity=np.array(selectivity, dtype=np.float64),
+            rate_in=rate_in,
+            rate_out=rate_out,
+            work=work,
+            host_of=host_of,
+            capacity=capacity,
+            sla=goal,
+            billing_period_s=descriptor.contract.billing_period_s,
+        )
+
+    def at(self, sla: float) -> Instance:
+        """The same problem under another SLA."""
+        return replace(self, sla=sla)
+
+    def repeated(self, c: int, times: int) -> Instance:
+        """Configuration c in place of all, as often as there are things to try in it, each with the probability that it has."""
+
+        def again(rows: Floats) -> Floats:
+            return np.repeat(rows[c : c + 1], times, axis=0)
+
+        return replace(
+            self,
+            configurations=(self.configurations[c],) * times,
+            probability=again(self.probability),
+            external_in=again(self.external_in),
+            external_out=again(self.external_out),
+            rate_in=again(self.rate_in),
+            rate_out=again(self.rate_out),
+            work=again(self.work),
+        )
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(configurations, PEs, replicas of a PE): the shape of a strategy's `active` array."""
+        return len(self.configurations), len(self.pes), int(self.host_of.shape[1])
+
+    @property
+    def limit(self) -> Floats:
+        """The largest load that each host may have, by Eq. 11."""
+        return self.capacity * (1 - HEADROOM)

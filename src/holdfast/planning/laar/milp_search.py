@@ -1,0 +1,248 @@
+"""One search of the exact solver: LAAR's programme minimised by HiGHS, in one of two ways.
+
+What makes the programme hard is on which hosts PEs run alone. Searched *whole*, hosts are binary from the start. *Refined*,
+they are continuous at first; the PEs that the programme makes full are then packed exactly, one configuration at a time.
+If that works, the strategy is optimal. If not, minimal sets of PEs that cannot all be full are forbidden, the heaviest PEs'
+hosts become binary, and the programme is solved again: its bound holds all along. Each way is the faster one for many
+applications, and neither for all.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Literal
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
+from scipy.sparse import csr_array, vstack
+
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.completeness import goal, host_load, internal_completeness
+from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
+from holdfast.planning.laar.linear_programme import Programme
+from holdfast.planning.laar.packing import PackingUnknownError, cores, pack
+
+Way = Literal["refined", "whole", "both"]
+Goal = Literal["cost", "completeness", "shortfall"]
+
+# HiGHS calls a gap of 1e-6 closed in absolute terms; in thousandths that is 1e-9 of the cost without replication.
+_SCALE = 1000.0
+OPTIMAL, LIMIT, INFEASIBLE = 0, 1, 2
+# PEs of more than this share of a host get binary hosts after the first failure; half of it after each two more.
+_HEAVY = 0.25
+_PATIENCE = 2
+# What is kept of the time when refining, to find any good strategy; or, where one process does both, to search whole.
+_RESERVE = {"refined": 0.1, "both": 0.65, "whole": 1.0}
+_ROOM = (0.97, 0.93, 0.85)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What to minimise: extra cost, minus completeness, or extra cost plus `weight` times the shortfall from the SLA."""
+
+    instance: Instance
+    goal: Goal
+    gap: float
+    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """How a search ended: its best strategy, the value it has, and a proven bound on any strategy's."""
+
+    status: int
+    active: Active | None
+    value: float
+    bound: float
+    nodes: int
+
+    @property
+    def decided(self) -> bool:
+        return self.status != LIMIT
+
+
+def search(question: Question, way: Way, deadline: float) -> Answer:
+    """Search until a proof, or until `deadline` on `time.monotonic`."""
+    instance = question.instance
+    programme = Programme.of(instance)
+    if question.goal == "shortfall":
+        programme = programme.with_shortfall(question.weight)
+    objective = -programme.completeness if question.goal == "completeness" else programme.price
+    sought = _Search(instance, programme, objective, sla=question.goal == "cost", gap=question.gap, deadline=deadline)
+    if question.goal != "completeness":
+        sought.rows.add(programme.completeness, low=goal(instance) - (IC_TOLERANCE if sought.sla else 0.0))
+    sought.run(way)
+    return Answer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.nodes)
+
+
+class _Rows:
+    """Constraints beside the programme's own."""
+
+    def __init__(self) -> None:
+        self.rows: list[Floats] = []
+        self.low: list[float] = []
+        self.high: list[float] = []
+
+    def add(self, row: Floats, *, low: float = -np.inf, high: float = np.inf) -> None:
+        self.rows.append(row)
+        self.low.append(low)
+        self.high.append(high)
+
+    def joined(self, programme: Programme, high: Floats | None) -> LinearConstraint:
+        matrix, low = programme.matrix, programme.low
+        high = programme.high if high is None else high
+        if self.rows:
+            matrix = vstack([matrix, csr_array(np.array(self.rows))], format="csr")
+            low, high = np.append(low, self.low), np.append(high, self.high)
+        return LinearConstraint(matrix, low, high)
+
+
+class _Search:
+    """One minimisation: what it knows, round after round."""
+
+    def __init__(
+        self, instance: Instance, programme: Programme, objective: Floats, *, sla: bool, gap: float, deadline: float
+    ) -> None:
+        self.instance, self.programme, self.objective = instance, programme, objective
+        self.sla, self.gap, self.deadline = sla, gap, deadline
+        self.rows = _Rows()
+        self.rng = np.random.default_rng(0)  # only the order in which PEs are dropped: same instance, same search
+        self.status = LIMIT
+        self.bound = -np.inf
+        self.nodes = 0
+        self.active: Active | None = None
+        self.value = np.inf
+
+    def run(self, way: Way) -> None:
+        """Look for a proof; then, in the time kept back, for the best strategy that can be found."""
+        left = max(0.0, self.deadline - time.monotonic())
+        if way != "whole":
+            try:
+                self._refine(self.deadline - _RESERVE[way] * left)
+            except PackingUnknownError:
+                self.status = LIMIT
+            if self.status == LIMIT and self.active is None:
+                until = self.deadline if way == "refined" else self.deadline - 0.8 * _RESERVE[way] * left
+                self._improvise(until)
+        if way != "refined" and self.status == LIMIT:
+            self._solve_whole()
+
+    def _refine(self, until: float) -> None:
+        """Solve with continuous hosts, pack, forbid, again."""
+        heavy = np.inf
+        for attempt in count():
+            result = self._solve(self._integrality(heavy), until - time.monotonic())
+            if result.x is None:
+                self.status = int(result.status)
+                return
+            active = self._packed(result.x[self.programme.full] > 0.5)
+            broken = [] if active is None else list(self._sla_cuts(active))
+            packs = active is not None and not broken
+            if active is not None and packs:
+                self._keep(active, result)
+            if (packs and result.status == OPTIMAL) or self._proven():
+                self.status = OPTIMAL
+                return
+            for row, low in broken:
+                self.rows.add(row, low=low)
+            heavy = _HEAVY * 0.5 ** (attempt // _PATIENCE)
+            if time.monotonic() >= until:
+                return
+
+    def _proven(self) -> bool:
+        """Whether nothing can be better than what was found."""
+        return self.active is not None and self.value / _SCALE - self.bound <= self.gap * abs(self.value / _SCALE) + 1e-9
+
+    def _improvise(self, until: float) -> None:
+        """Find strategies by pretending that hosts are a little smaller: what the relaxation then makes full often packs."""
+        for room in _ROOM:
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            high = self.programme.high.copy()
+            high[self.programme.host_rows] *= room
+            result = self._solve(self._integrality(_HEAVY), left / 2, gap=1e-3, high=high)
+            if result.x is None:
+                continue
+            try:
+                active = self._packed(result.x[self.programme.full] > 0.5)
+            except PackingUnknownError:
+                continue
+            if active is not None and not list(self._sla_cuts(active)):
+                self._keep(active, result)
+
+    def _keep(self, active: Active, result: OptimizeResult) -> None:
+        if result.fun < self.value:
+            self.active, self.value = active, float(result.fun)
+
+    def _packed(self, full: Active) -> Active | None:
+        """The strategy with these PEs full, or None and a new constraint against each configuration that cannot be."""
+        parts = []
+        for c in range(self.instance.shape[0]):
+            part = pack(self.instance, c, full[c])
+            if part is None:
+                for core in cores(self.instance, c, full[c], rng=self.rng):
+                    row = np.zeros(len(self.objective))
+                    row[self.programme.full[c, core]] = 1
+                    self.rows.add(row, high=float(core.sum() - 1))
+                continue
+            parts.append(part)
+        return np.stack(parts) if len(parts) == self.instance.shape[0] else None
+
+    def _solve_whole(self) -> None:
+        """Solve with binary hosts, and again with a cut while rounding lets through what breaks a constraint."""
+        while (left := self.deadline - time.monotonic()) > 0:
+            result = self._solve(self.programme.integral, left)
+            if result.x is None:
+                self.status = int(result.status)
+                return
+            active = self.programme.activation(self.instance, result.x)
+            cuts = [*self._host_cuts(active), *((row, low, np.inf) for row, low in self._sla_cuts(active))]
+            if not cuts:
+                self._keep(active, result)
+                self.status = OPTIMAL if self._proven() else int(result.status)
+                return
+            for row, low, high in cuts:
+                self.rows.add(row, low=low, high=high)
+
+    def _solve(self, integrality: Ints, seconds: float, *, gap: float | None = None, high: Floats | None = None) -> OptimizeResult:
+        """Run HiGHS. With other right sides than the programme's own, what it proves is not kept."""
+        result = milp(
+            self.objective * _SCALE,
+            integrality=integrality,
+            bounds=Bounds(0, 1),
+            constraints=self.rows.joined(self.programme, high),
+            options={"time_limit": max(0.01, seconds), "mip_rel_gap": gap or self.gap},
+        )
+        if result.status not in (OPTIMAL, LIMIT, INFEASIBLE):
+            raise HoldfastError(f"the MILP solver stopped with status {result.status}: {result.message}")
+        bound = getattr(result, "mip_dual_bound", None)
+        if high is None and bound is not None and np.isfinite(bound):
+            self.bound = max(self.bound, float(bound) / _SCALE)
+        self.nodes += int(getattr(result, "mip_node_count", None) or 0)
+        return result
+
+    def _integrality(self, heavy: float) -> Ints:
+        """Binary z for all, binary y for PEs that need more than that share of one of their hosts."""
+        instance, alone = self.instance, self.programme.alone
+        integral = self.programme.integral.copy()
+        share = instance.work[:, :, None] / instance.capacity[None, None, :]
+        integral[alone[(alone >= 0) & (share < heavy)]] = 0
+        return integral
+
+    def _host_cuts(self, active: Active) -> Iterator[tuple[Floats, float, float]]:
+        """Covers: these replicas do not all fit on the host."""
+        for c, h in np.argwhere(host_load(self.instance, active) > self.instance.limit):
+            row = np.zeros(len(self.objective))
+            on_host = np.flatnonzero((active[c] & (self.instance.host_of == h)).any(axis=1))
+            row[self.programme.full[c, on_host]] = 1
+            row[self.programme.alone[c, on_host, h]] = 1
+            yield row, -np.inf, float(len(on_host) - 1)
+
+    def _sla_cuts(self, active: Active) -> Iterator[tuple[Floats, float]]:
+        """Where rounding let a strategy through that misses the SLA: some PE that is not full must become so."""
+        if self.sla and internal_completeness(self.instance, active) < self.instance.sla - IC_TOLERANCE:
+            row = np.zeros(len(self.objective))
+            row[self.programme.full[~active.all(axis=2)]] = 1
+            yield row, 1.0

@@ -1,0 +1,141 @@
+"""From a descriptor to a strategy: the one call behind `holdfast plan` for LAAR."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+
+from holdfast.documents.descriptor import Descriptor
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.best_of_two import Best
+from holdfast.planning.laar.chosen_failure import UnderFailure
+from holdfast.planning.laar.completeness import cost, internal_completeness
+from holdfast.planning.laar.exhaustive import Exhaustive
+from holdfast.planning.laar.explanation import closest, infeasible, infeasible_under, undecided
+from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
+from holdfast.planning.laar.ftsearch import FTSearch
+from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
+from holdfast.planning.laar.milp import Milp
+from holdfast.planning.laar.pricing import Account
+from holdfast.planning.laar.solver import Outcome, Solution, Solver, solved
+from holdfast.planning.laar.strategy import SearchStory, Strategy
+
+SOLVERS: Mapping[str, Callable[[], Solver]] = {
+    "best": Best,
+    "ft-search": FTSearch,
+    "milp": Milp,
+    "exhaustive": Exhaustive,
+}
+# Of the time limit, what is kept back to explain a search that found nothing.
+_KEPT, _MOST_KEPT_S = 0.15, 10.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planned:
+    """A strategy, the problem it solves and how the solver came to it."""
+
+    instance: Instance
+    solution: Solution
+    strategy: Strategy
+    active: Active
+    failure: FailureModel
+
+    def explained(self, account: Account | None = None) -> Strategy:
+        """The strategy with its words, and with its account where one is given."""
+        return self.strategy.explained(self.instance, failure=self.failure, account=account)
+
+    def why(self, explained: Strategy | None = None) -> list[str]:
+        """The plan in words: what it promises and costs, each replica's reason, and what more would buy."""
+        solution, strategy = self.solution, explained or self.explained()
+        proof = "optimal" if solution.outcome is Outcome.BST else f"within {solution.gap:.2%} of the optimum"
+        under = "" if isinstance(self.failure, Pessimistic) else f" under failure model {strategy.failure}"
+        head = (
+            f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.10g}, at {strategy.cost:.6g} CPU s per "
+            f"billing period ({proof}, by {solution.solver} in {solution.seconds:.1f} s)"
+        )
+        return [head, *(f"warning: {text}" for text in strategy.warnings), *_search_lines(solution), *strategy.words()]
+
+
+def _search_lines(solution: Solution) -> list[str]:
+    """How FT-Search went, where it was FT-Search: its nodes, its first solution, what each rule cut and how high up."""
+    lines = []
+    if solution.prunings:
+        cuts = ", ".join(f"{rule} {cut.count} (mean height {cut.height:.1f})" for rule, cut in solution.prunings.items())
+        lines.append(f"search: {solution.nodes} nodes; pruned by {cuts}")
+    if solution.first is not None:
+        lines.append(f"first solution: {solution.first.cost:.6g} CPU s after {solution.first.seconds:.2f} s")
+    return lines
+
+
+def solver_named(name: str) -> Solver:
+    """A solver by its name."""
+    if name not in SOLVERS:
+        raise HoldfastError(f"there is no solver '{name}'; solvers are: {', '.join(SOLVERS)}")
+    return SOLVERS[name]()
+
+
+def plan_strategy(
+    descriptor: Descriptor,
+    *,
+    sla: float | None = None,
+    solver: str | Solver = "best",
+    seconds: float = 60.0,
+    failure: FailureModel | None = None,
+) -> Planned:
+    """The cheapest strategy that meets the SLA (the descriptor's unless given) under the failure model.
+
+    Raises InfeasibleError when there is none, saying the best that can be met and what blocks it; and HoldfastError when
+    time ran out with nothing known. Explaining that is part of `seconds`.
+
+    >>> from holdfast.planning.laar.examples import figure_1
+    >>> planned = plan_strategy(figure_1(), sla=0.6)
+    >>> {c.name: {pe: len(r) for pe, r in c.active.items()} for c in planned.strategy.configurations}
+    {'low': {'pe1': 2, 'pe2': 2}, 'high': {'pe1': 1, 'pe2': 1}}
+    """
+    instance = Instance.of(descriptor, sla=sla)
+    planner = solver_named(solver) if isinstance(solver, str) else solver
+    model = failure or Pessimistic()
+    if not isinstance(model, Pessimistic):
+        planner = UnderFailure(model, planner)
+    started = perf_counter()
+    kept = min(_MOST_KEPT_S, _KEPT * seconds)
+    solution = planner.solve(instance, seconds=seconds - kept)
+    if solution.active is None:
+        left = max(kept, seconds - (perf_counter() - started))
+        if isinstance(planner, UnderFailure):
+            solution = _rescued_under(instance, solution, planner, left=left)
+        else:
+            solution = _rescued(instance, solution, solver=planner.name, seconds=seconds, left=left)
+    assert solution.active is not None
+    strategy = Strategy.of(
+        instance,
+        solution.active,
+        solver=solution.solver,
+        outcome=solution.outcome.value,
+        bound=solution.bound,
+        failure=model,
+        search=SearchStory.of(solution),
+    )
+    return Planned(instance, solution, strategy, solution.active, model)
+
+
+def _rescued(instance: Instance, solution: Solution, *, solver: str, seconds: float, left: float) -> Solution:
+    """What is left to do for a search without a strategy: take the most complete one if it will do, else say why not."""
+    if solution.outcome is Outcome.NUL:
+        raise infeasible(instance, seconds=left)
+    started = perf_counter()
+    best, proven = closest(instance, seconds=left)
+    if best is not None and internal_completeness(instance, best) >= instance.sla - IC_TOLERANCE:
+        took = solution.seconds + perf_counter() - started
+        return solved(solver, instance, best, optimal=False, seconds=took, bound=solution.bound)
+    raise undecided(instance, best, proven=proven, solver=solver, seconds=seconds)
+
+
+def _rescued_under(instance: Instance, solution: Solution, planner: UnderFailure, *, left: float) -> Solution:
+    """As `_rescued`, under another failure model than the pessimistic one."""
+    started = perf_counter()
+    best, proven = planner.most_complete(instance, seconds=left)
+    reached = 0.0 if best is None else internal_completeness(instance, best, failure=planner.failure)
+    if best is None or reached < instance.sla - IC_TOLERANCE:
+        raise infeasible_under(instance, best, proven=proven, failure=planner.failure)
+    spent, took = cost(instance, best), solution.seconds + perf_counter() - started
+    return Solution(planner.name, Outcome.SOL, took, best, spent, reached, bound=min(spent, solution.bound))

@@ -1,0 +1,142 @@
+"""What every solver of LAAR's problem (Eq. 9 to 12, pessimistic failures) takes and gives back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+import numpy as np
+
+from holdfast.planning.laar.completeness import cost, host_load, internal_completeness
+from holdfast.planning.laar.instance import Active, Instance
+
+# How close to the optimum a cost must be to count as it, relative to the cost of the strategy without replication.
+COST_TOLERANCE = 1e-7
+
+
+class Outcome(StrEnum):
+    """How a search ended (LAAR Figure 4)."""
+
+    BST = "BST"  # an optimal strategy
+    SOL = "SOL"  # a feasible strategy, perhaps not the best
+    NUL = "NUL"  # no feasible strategy exists
+    TMO = "TMO"  # time ran out with nothing known
+
+    @property
+    def decided(self) -> bool:
+        """Whether nothing is left to search for."""
+        return self in (Outcome.BST, Outcome.NUL)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A solution on the way: its cost, and when it was found."""
+
+    cost: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """How often a rule cut the search, and the mean height of what it cut off."""
+
+    count: int
+    height: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """What a solver found out about one instance. Costs are CPU seconds per billing period.
+
+    `bound` is a proven lower bound on the cost of every feasible strategy (infinite when none exists).
+    """
+
+    solver: str
+    outcome: Outcome
+    seconds: float
+    active: Active | None = None
+    cost: float | None = None
+    ic: float | None = None
+    bound: float = 0.0
+    first: Found | None = None
+    last: Found | None = None
+    nodes: int = 0
+    prunings: Mapping[str, Pruning] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> float:
+        """How far the cost may be from the optimum, as a share of the cost."""
+        if self.cost is None:
+            return 0.0 if self.outcome is Outcome.NUL else float("inf")
+        return max(0.0, 1.0 - self.bound / self.cost) if self.cost > 0 else 0.0
+
+
+class Solver(Protocol):
+    """Finds the cheapest feasible strategy. Stops after about `seconds` with the best it has; never returns one that
+    breaks Eq. 10, 11 or 12."""
+
+    @property
+    def name(self) -> str: ...
+
+    def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution: ...
+
+
+def base_cost(instance: Instance) -> float:
+    """The cost of one active replica of each PE: what Eq. 12 asks for at least."""
+    return float(instance.billing_period_s * (instance.probability @ instance.work).sum())
+
+
+def solved(
+    name: str,
+    instance: Instance,
+    active: Active,
+    *,
+    optimal: bool,
+    seconds: float,
+    bound: float = 0.0,
+    first: Found | None = None,
+    last: Found | None = None,
+    nodes: int = 0,
+    prunings: Mapping[str, Pruning] | None = None,
+) -> Solution:
+    """A Solution for a feasible strategy, with its single replicas spread evenly."""
+    active = spread(instance, active)
+    total = cost(instance, active)
+    return Solution(
+        solver=name,
+        outcome=Outcome.BST if optimal else Outcome.SOL,
+        seconds=seconds,
+        active=active,
+        cost=total,
+        ic=internal_completeness(instance, active),
+        bound=total if optimal else min(bound, total),
+        first=first,
+        last=last,
+        nodes=nodes,
+        prunings=prunings or {},
+    )
+
+
+def spread(instance: Instance, active: Active) -> Active:
+    """The same strategy with the lone replicas of each configuration on the hosts with most room.
+
+    Cost and completeness do not depend on which replica of a PE runs alone, so neither do they change. Heaviest PE
+    first; where that does not fit, the configuration stays as it was. This also makes equal plans of equal searches.
+    """
+    made = active.copy()
+    full: Active = np.asarray(active.all(axis=2))
+    for c in range(active.shape[0]):
+        load = np.zeros(len(instance.hosts))
+        for i in np.flatnonzero(full[c]):
+            np.add.at(load, instance.host_of[i], instance.work[c, i])
+        alone = np.flatnonzero(~full[c])
+        for i in sorted(alone, key=lambda i: (-instance.work[c, i], i)):
+            hosts = instance.host_of[i]
+            fill = (load[hosts] + instance.work[c, i]) / instance.capacity[hosts]
+            chosen = int(np.argmin(fill))
+            made[c, i] = False
+            made[c, i, chosen] = True
+            load[hosts[chosen]] += instance.work[c, i]
+    crowded = (host_load(instance, made) > instance.limit).any(axis=1)
+    made[crowded] = active[crowded]
+    return made

@@ -1,0 +1,47 @@
+"""Measured criticality as a planner's measure: operators weigh by what an assessment found their loss to cost."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from holdfast.documents.topology import Topology
+from holdfast.errors import DocumentError
+from holdfast.planning.ppa.fidelity import Measure, check_rates
+
+
+def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thing: str = "criticality") -> Measure:
+    """The mean fidelity of the operators, each weighed by its measured quality impact in place of its rate.
+
+    Within an operator tasks still weigh by rate, and joins multiply as in output fidelity. `impact` names every
+    operator; 0 says that losing it does no harm of its own. `thing` is what errors call it.
+
+    >>> from holdfast.documents.topology import TaskOperator
+    >>> pair = Topology(topology="pair", operators={
+    ...     "a": TaskOperator(parallelism=2, rate=1.0), "b": TaskOperator(parallelism=2, inputs={"a": "one-to-one"})})
+    >>> round(measured_criticality(pair, {"a": 3.0, "b": 1.0}).of({0, 1, 2}), 9)
+    0.875
+    """
+    problems = [f"{name}: gives no quality impact" for name in sorted(topology.operators.keys() - impact.keys())]
+    problems += [
+        f"{name}: is no operator of topology '{topology.topology}'; operators are: {', '.join(sorted(topology.operators))}"
+        for name in sorted(impact.keys() - topology.operators.keys())
+    ]
+    problems += [
+        f"{name}: wanted a quality impact of at least 0, got {value:g}"
+        for name, value in sorted(impact.items())
+        if not (np.isfinite(value) and value >= 0)
+    ]
+    most = max(impact.values(), default=0.0)
+    if not problems and not most > 0:
+        problems.append("all impacts are 0; at least one operator's loss must cost something")
+    if problems:
+        raise DocumentError(thing, problems)
+    check_rates(topology)
+    weights = np.zeros(len(topology.tasks))
+    for name, span in zip(topology.order, topology.spans, strict=True):
+        rates = topology.rates[span]
+        shares = rates / rates.sum() if rates.sum() > 0 else np.full(len(rates), 1.0 / len(rates))
+        weights[span] = impact[name] / most * shares  # only ratios matter, and the sum of the largest has no number
+    weights /= weights.sum()
+    weights.flags.writeable = False
+    return Measure("criticality", topology, weights)

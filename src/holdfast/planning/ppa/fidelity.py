@@ -1,0 +1,223 @@
+"""Information loss and output fidelity (PPA section III-A, Eq. 1 to 4), for any set of failed tasks.
+
+The fidelity of a task is 1 - IL of its output. It is 0 where the task has failed, 1 where a source's task lives, and
+else the mean (independent inputs, Eq. 3) or product (correlated inputs, Eq. 2) of its input streams' fidelities, each
+the mean over the group of tasks that the stream comes from (Eq. 1). A `Measure` is a weighted mean of task fidelities:
+output fidelity weighs the output operators' tasks by rate (Eq. 4); completeness.py and criticality.py weigh otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from holdfast.documents.topology import Floats, Ints, TaskStream, Topology
+from holdfast.errors import HoldfastError
+
+CHUNK = 2_000_000  # numbers held at once when many failure sets are evaluated
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """What a plan is worth: the weighted mean of task fidelities when all tasks outside the plan have failed.
+
+    `joins` says whether correlated inputs multiply (Eq. 2) or are averaged like any others. Weights sum to 1, so that
+    the value is 1 when nothing has failed, and it never falls when a task is added to the plan.
+    """
+
+    name: str
+    topology: Topology
+    weights: Floats
+    joins: bool = True
+
+    def __post_init__(self) -> None:
+        total = float(self.weights.sum())
+        if len(self.weights) != len(self.topology.tasks) or not np.isclose(total, 1.0):
+            raise HoldfastError(f"measure '{self.name}' wants one weight per task, with sum 1; got sum {total:g}")
+
+    def of(self, alive: Iterable[int]) -> float:
+        """The value when exactly these tasks live."""
+        mask = np.zeros(len(self.weights))
+        mask[list(alive)] = 1.0
+        return float(self.values(mask[:, None])[0])
+
+    def values(self, alive: NDArray[np.generic]) -> Floats:
+        """The value of each column of a matrix with one row per task: 1 where it lives, 0 where it has failed."""
+        step = max(1, CHUNK // max(1, len(alive)))
+        parts = [
+            self.weights @ self.fidelities(np.asarray(alive[:, at : at + step], dtype=float))
+            for at in range(0, alive.shape[1], step)
+        ]
+        return np.concatenate(parts) if parts else np.zeros(0)
+
+    def extended(self, alive: Floats, additions: Sequence[Ints]) -> Floats:
+        """The value of the set `alive` (0 or 1 per task) with each of the given groups of tasks added, one at a time."""
+        return self._changed(alive, additions, to=1.0)
+
+    def without_each(self, alive: Floats, tasks: Ints) -> Floats:
+        """The value of the set `alive` after the failure of each of the given tasks, one at a time."""
+        return self._changed(alive, tasks[:, None], to=0.0)
+
+    def _changed(self, alive: Floats, changes: Sequence[Ints] | Ints, *, to: float) -> Floats:
+        step = max(1, CHUNK // max(1, len(alive)))
+        parts = [np.zeros(0)]
+        for at in range(0, len(changes), step):
+            part = changes[at : at + step]
+            matrix = np.repeat(alive[:, None], len(part), axis=1)
+            for column, tasks in enumerate(part):
+                matrix[tasks, column] = to
+            parts.append(self.weights @ self.fidelities(matrix))
+        return np.concatenate(parts)
+
+    def fidelities(self, alive: Floats) -> Floats:
+        """1 - IL of every task's output, for each column of `alive`."""
+        out = alive.copy()
+        for edges in self.edges:
+            if edges:
+                out[edges[0].down] *= _inputs(edges, out, joins=edges[0].joined)
+        return out
+
+    def slopes(self, alive: Floats) -> tuple[Floats, Floats]:
+        """For one set of living tasks: what each task's inputs are worth, and what more fidelity of it would add.
+
+        The second is the derivative of the value by the task's fidelity. Both by one pass each way.
+        """
+        out, seen = alive[:, None].copy(), np.ones(len(alive))
+        for edges in self.edges:
+            if edges:
+                seen[edges[0].down] = _inputs(edges, out, joins=edges[0].joined)[:, 0]
+                out[edges[0].down, 0] *= seen[edges[0].down]
+        worth = self.weights.copy()
+        for edges in reversed(self.edges):
+            if not edges:
+                continue
+            passed = worth[edges[0].down] * alive[edges[0].down]
+            arriving = [edge.mean(out)[:, 0] for edge in edges]
+            for at, edge in enumerate(edges):
+                if edge.joined:
+                    others = np.prod([a for i, a in enumerate(arriving) if i != at], axis=0)
+                    edge.send_back(passed * others, worth)
+                else:
+                    edge.send_back(passed * edge.mix, worth)
+        return seen, worth
+
+    @cached_property
+    def edges(self) -> tuple[tuple[Edge, ...], ...]:
+        """The input streams of each operator, ready to be evaluated."""
+        return tuple(
+            tuple(_edges(self.topology, streams, joins=self.joins)) if streams else () for streams in self.topology.streams
+        )
+
+
+def output_fidelity(topology: Topology) -> Measure:
+    """OF (Eq. 4): the output operators' tasks weigh by their rate.
+
+    Figure 2's example, where the second of two streams loses 2 of 5:
+
+    >>> from holdfast.documents.topology import TaskOperator
+    >>> def figure2(correlated):
+    ...     return Topology(topology="figure 2", operators={
+    ...         "o1": TaskOperator(parallelism=2, rates=(1.0, 2.0)),
+    ...         "o2": TaskOperator(parallelism=2, rates=(3.0, 2.0)),
+    ...         "o3": TaskOperator(inputs={"o1": "full", "o2": "full"}, correlated=correlated)})
+    >>> [round(1 - output_fidelity(figure2(c)).of({0, 1, 2, 4}), 3) for c in (True, False)]
+    [0.4, 0.25]
+    """
+    check_rates(topology)
+    weights = np.zeros(len(topology.tasks))
+    for at in topology.sinks:
+        weights[topology.spans[at]] = topology.rates[topology.spans[at]]
+    return Measure("of", topology, normalised(weights, topology.sinks, topology))
+
+
+def check_rates(topology: Topology) -> None:
+    """Raise HoldfastError unless all rates are numbers: selectivities may multiply beyond the greatest one."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.isfinite(topology.rates).all() and np.isfinite(topology.input_rates).all()
+    if not finite:
+        raise HoldfastError(
+            f"rates of topology '{topology.topology}' grow beyond what can be counted; check its rates and selectivities"
+        )
+
+
+def normalised(weights: Floats, operators: Iterable[int], topology: Topology) -> Floats:
+    """The weights with sum 1; where all are zero, the tasks of the given operators weigh the same."""
+    if not weights.sum() > 0:
+        for at in operators:
+            weights[topology.spans[at]] = 1.0
+    weights = weights / weights.max()  # so that the sum of great ones is still a number
+    weights = weights / weights.sum()
+    weights.flags.writeable = False
+    return weights
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One input stream of an operator, bound to a measure."""
+
+    operator: int  # the position of the upstream operator
+    up: slice
+    down: slice
+    weights: Floats
+    starts_up: Ints
+    groups_up: Ints
+    groups_down: Ints
+    starts_down: Ints
+    mix: Floats  # the stream's share of what each downstream task reads (Eq. 3)
+    joined: bool
+    one_to_one: bool
+
+    def mean(self, out: Floats) -> Floats:
+        """The stream's fidelity as each downstream task sees it (Eq. 1)."""
+        if self.one_to_one:
+            return out[self.up]
+        weighted = out[self.up] * self.weights[:, None]
+        return np.asarray(np.add.reduceat(weighted, self.starts_up, axis=0)[self.groups_down])
+
+    def send_back(self, slope: Floats, worth: Floats) -> None:
+        """Add to each upstream task's worth what its readers make of its fidelity."""
+        by_group = np.add.reduceat(slope, self.starts_down)
+        worth[self.up] += by_group[self.groups_up] * self.weights
+
+
+def _edges(topology: Topology, streams: tuple[TaskStream, ...], *, joins: bool) -> Iterable[Edge]:
+    total = np.sum([stream.rates for stream in streams], axis=0)
+    joined = joins and topology.operators[topology.order[streams[0].down]].correlated
+    for stream in streams:
+        equal = np.full(len(total), 1.0 / len(streams))
+        yield Edge(
+            operator=stream.up,
+            up=topology.spans[stream.up],
+            down=topology.spans[stream.down],
+            weights=stream.weights,
+            starts_up=_starts(stream.groups_up),
+            groups_up=stream.groups_up,
+            groups_down=stream.groups_down,
+            starts_down=_starts(stream.groups_down),
+            mix=np.where(total > 0, stream.rates / np.where(total > 0, total, 1.0), equal),
+            joined=joined,
+            one_to_one=stream.partitioning == "one-to-one",
+        )
+
+
+def _starts(groups: Ints) -> Ints:
+    return np.flatnonzero(np.diff(groups, prepend=-1)).astype(np.int64)
+
+
+def _inputs(edges: tuple[Edge, ...], out: Floats, *, joins: bool) -> Floats:
+    """The fidelity of what each task of an operator reads, before its own failure counts."""
+    if len(edges) == 1:
+        return edges[0].mean(out)
+    if joins:
+        product = edges[0].mean(out).copy()
+        for edge in edges[1:]:
+            product *= edge.mean(out)
+        return product
+    total = edges[0].mean(out) * edges[0].mix[:, None]
+    for edge in edges[1:]:
+        total += edge.mean(out) * edge.mix[:, None]
+    return total

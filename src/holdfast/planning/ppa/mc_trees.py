@@ -1,0 +1,207 @@
+"""Minimal complete trees (PPA Definition 1): the smallest sets of tasks that still produce output.
+
+A task of a source is complete alone; a task with independent inputs needs one complete task from any of them; a task
+with correlated inputs needs one from each. A tree ends at a task that the measure gives weight: for output fidelity, a
+task of an output operator. It is minimal: without any of its tasks its last one is not complete.
+
+A *way* is one choice of what each task reads. Ways and trees are the same where no fork meets again. Where one does, two
+ways may come to the same set of tasks, and a way may hold tasks that another needs not.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from holdfast.planning.ppa.fidelity import Measure
+from holdfast.planning.ppa.tree_completion import Links, Span
+
+MOST_LISTED = 20_000  # sets looked at to count trees where forks meet again: a second or two
+
+Need = tuple[Span, ...]  # runs of tasks of which one must be there
+
+
+@dataclass(frozen=True, slots=True)
+class TreeCount:
+    """The number of MC-trees; where it is not `exact`, a number that they do not exceed."""
+
+    number: int
+    exact: bool
+
+
+def count_trees(measure: Measure) -> TreeCount:
+    """The number of MC-trees. Where no fork meets again it is found without listing them, as the number of ways.
+
+    Where one does, they are listed as long as they are not too many; else the number of ways is given, as a bound.
+
+    Figure 1: three operators of four tasks, the first two read one-to-one by the third, which two tasks read in full.
+
+    >>> from holdfast.documents.topology import TaskOperator, Topology
+    >>> from holdfast.planning.ppa.fidelity import output_fidelity
+    >>> def figure1(correlated):
+    ...     return Topology(topology="figure 1", operators={
+    ...         "o1": TaskOperator(parallelism=4, rate=1.0), "o2": TaskOperator(parallelism=4, rate=1.0),
+    ...         "o3": TaskOperator(parallelism=4, correlated=correlated,
+    ...                            inputs={"o1": "one-to-one", "o2": "one-to-one"}),
+    ...         "o4": TaskOperator(parallelism=2, inputs={"o3": "full"})})
+    >>> [count_trees(output_fidelity(figure1(c))).number for c in (False, True)]
+    [16, 8]
+    """
+    ways, links = _ways_to(measure), Links(measure)
+    plain = [_is_plain(measure, at) for at in range(len(measure.topology.order))]
+    number, left, exact = 0, MOST_LISTED, True
+    for root in roots(measure):
+        if plain[measure.topology.operator_of[root]]:
+            number += ways[root]
+            continue
+        found: set[frozenset[int]] = set()
+        for tasks in _completions(links, root):
+            left -= 1
+            if left < 0:
+                break
+            if tasks not in found and _is_minimal(links, tasks):
+                found.add(tasks)
+        number += len(found) if left >= 0 else ways[root]
+        exact = exact and left >= 0
+    return TreeCount(number, exact)
+
+
+def trees(measure: Measure) -> Iterator[frozenset[int]]:
+    """Every MC-tree once, as the numbers of its tasks, in a fixed order; nothing is listed ahead of need."""
+    links = Links(measure)
+    for root in roots(measure):
+        if _is_plain(measure, int(measure.topology.operator_of[root])):
+            yield from _completions(links, root)
+            continue
+        found: set[frozenset[int]] = set()
+        for tasks in _completions(links, root):
+            if tasks not in found and _is_minimal(links, tasks):
+                found.add(tasks)
+                yield tasks
+
+
+def count_ways(measure: Measure) -> int:
+    """The number of ways, found without listing them: in a topology of full edges it is a product."""
+    ways = _ways_to(measure)
+    return sum(ways[i] for i in roots(measure))
+
+
+def ways(measure: Measure) -> Iterator[frozenset[int]]:
+    """The tasks of every way, one way at a time, in a fixed order: what plans that are worth something are unions of."""
+    for root in roots(measure):
+        yield from _ways_ending_at(measure, root)
+
+
+def roots(measure: Measure) -> list[int]:
+    """The tasks that a tree may end at, by name."""
+    heavy = np.flatnonzero(measure.weights > 0)
+    return sorted(map(int, heavy), key=lambda task: int(measure.topology.rank[task]))
+
+
+def _ways_to(measure: Measure) -> list[int]:
+    """The number of ways that end at each task."""
+    counts: list[int] = [1] * len(measure.topology.tasks)  # Python's integers: the count may have hundreds of digits
+    for edges in measure.edges:
+        if not edges:
+            continue
+        for at in range(edges[0].down.start, edges[0].down.stop):
+            counts[at] = 1 if edges[0].joined else 0
+        for edge in edges:
+            by_group = [0] * (int(edge.groups_up[-1]) + 1)
+            for i, group in enumerate(edge.groups_up):
+                by_group[group] += counts[edge.up.start + i]
+            for i, group in enumerate(edge.groups_down):
+                at = edge.down.start + i
+                counts[at] = counts[at] * by_group[group] if edge.joined else counts[at] + by_group[group]
+    return counts
+
+
+def _ways_ending_at(measure: Measure, task: int) -> Iterator[frozenset[int]]:
+    own = frozenset((task,))
+    edges = measure.edges[int(measure.topology.operator_of[task])]
+    if not edges:
+        yield own
+        return
+    local = task - edges[0].down.start
+    members = [edge.up.start + np.flatnonzero(edge.groups_up == edge.groups_down[local]) for edge in edges]
+    if not edges[0].joined:
+        for tasks in members:
+            for one in tasks:
+                yield from (own | way for way in _ways_ending_at(measure, int(one)))
+        return
+    for ends in product(*(map(int, tasks) for tasks in members)):
+        yield from (own | way for way in _joined(measure, ends))
+
+
+def _joined(measure: Measure, ends: tuple[int, ...]) -> Iterator[frozenset[int]]:
+    """Every union of one way per end, without holding all ways of an end at once."""
+    if not ends:
+        yield frozenset()
+        return
+    for way in _ways_ending_at(measure, ends[0]):
+        yield from (way | rest for rest in _joined(measure, ends[1:]))
+
+
+def _is_plain(measure: Measure, at: int) -> bool:
+    """Whether every operator upstream has one way only to the operator at this position: no fork meets again before it."""
+    paths = Counter({at: 1})
+    for down in range(at, -1, -1):
+        for stream in measure.topology.streams[down] if paths[down] else ():
+            paths[stream.up] += paths[down]
+    return max(paths.values()) == 1
+
+
+def _completions(links: Links, root: int) -> Iterator[frozenset[int]]:
+    """Sets of tasks in which the root is complete: every minimal one, perhaps several times, and some that are not minimal.
+
+    What a task needs is chosen only where nothing that was chosen before will do. So all that is in a set is in each minimal
+    set that the choices were made from, and none of these is missed.
+    """
+    stack = [iter([(frozenset((root,)), _needs(links, root))])]
+    while stack:
+        state = next(stack[-1], None)
+        if state is None:
+            stack.pop()
+            continue
+        chosen, needs = state
+        unmet = next((i for i, need in enumerate(needs) if not _met(need, chosen)), None)
+        if unmet is None:
+            yield chosen
+        else:
+            stack.append(_chosen(links, chosen, needs[unmet], needs[unmet + 1 :]))
+
+
+def _chosen(
+    links: Links, chosen: frozenset[int], need: Need, rest: tuple[Need, ...]
+) -> Iterator[tuple[frozenset[int], tuple[Need, ...]]]:
+    """Each way to meet a need, and what is then needed."""
+    for first, end in need:
+        for task in range(first, end):
+            yield chosen | {task}, (*rest, *_needs(links, task))
+
+
+def _needs(links: Links, task: int) -> tuple[Need, ...]:
+    spans = links.inputs[task]
+    if not spans:
+        return ()
+    return tuple((span,) for span in spans) if links.joined[task] else (tuple(spans),)
+
+
+def _met(need: Need, chosen: frozenset[int]) -> bool:
+    return any(first <= task < end for first, end in need for task in chosen)
+
+
+def _is_minimal(links: Links, tasks: frozenset[int]) -> bool:
+    """Whether the last of the tasks is not complete once any of the others is gone."""
+    order = sorted(tasks)  # numbers follow the streams
+    needs = {task: [[t for t in order for a, b in need if a <= t < b] for need in _needs(links, task)] for task in order}
+    for gone in order[:-1]:
+        complete: set[int] = set()
+        for task in order:
+            if task != gone and all(any(t in complete for t in need) for need in needs[task]):
+                complete.add(task)
+        if order[-1] in complete:
+            return False
+    return True

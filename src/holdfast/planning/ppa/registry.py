@@ -1,0 +1,53 @@
+"""The planners there are: ours, and those of installed packages."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+
+from holdfast.entry_points import installed_entry_points
+from holdfast.errors import HoldfastError
+from holdfast.planning.ppa.dynamic import Dynamic
+from holdfast.planning.ppa.frontier import Frontier
+from holdfast.planning.ppa.full import Full
+from holdfast.planning.ppa.greedy import Greedy
+from holdfast.planning.ppa.planner import Planner
+from holdfast.planning.ppa.structure_aware import StructureAware
+from holdfast.planning.ppa.structured import Structured
+
+GROUP = "holdfast.planners"
+PLANNERS: dict[str, Planner] = {
+    planner.name: planner for planner in (Frontier(), StructureAware(), Structured(), Full(), Greedy(), Dynamic())
+}
+"""Our own, best first."""
+
+
+def planner_names() -> list[str]:
+    """Every planner: ours, best first, then those that packages give under the entry point `holdfast.planners`."""
+    return [*PLANNERS, *sorted(_brought())]
+
+
+def planner_of(name: str) -> Planner:
+    """The planner of a name; one of a package is imported when it is asked for, and ours cannot be replaced. Raises HoldfastError.
+
+    >>> planner_of("greedy").name
+    'greedy'
+    """
+    if name in PLANNERS:
+        return PLANNERS[name]
+    brought = _brought()
+    if name not in brought:
+        raise HoldfastError(f"there is no planner '{name}' of topologies; planners are: {', '.join(planner_names())}, all")
+    entry = brought[name]
+    try:
+        planner: Planner = entry.load()()
+        called = planner.name if callable(getattr(planner, "plan", None)) else None
+    except Exception as error:  # another package's module may raise anything
+        text = f"{type(error).__name__}: {error}"
+        raise HoldfastError(f"planner '{name}' cannot be made from '{entry.value}': {text}; mend its package") from error
+    if called != name:
+        raise HoldfastError(f"planner '{name}': wanted a method 'plan' and the name '{name}' at '{entry.value}', got {planner!r}")
+    return planner
+
+
+def _brought() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in installed_entry_points(GROUP) if entry.name not in PLANNERS}

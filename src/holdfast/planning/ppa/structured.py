@@ -1,0 +1,146 @@
+"""The planner for structured topologies (PPA Algorithm 3): the segment, completed to trees, that gains most a replica."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from holdfast.documents.topology import Floats, Ints
+from holdfast.planning.ppa.decomposition import Segment, decompose, segments
+from holdfast.planning.ppa.fidelity import Measure
+from holdfast.planning.ppa.planner import SAME, Plan, check_budget, made
+from holdfast.planning.ppa.tree_completion import Completion, Links
+
+LOOKED_AT = 64  # candidates whose density is worked out afresh at each step, besides those near the last expansion
+
+
+@dataclass(frozen=True, slots=True)
+class Structured:
+    """Expands the plan by one set of connected segments at a time, chosen by gain per replica.
+
+    Made for structured topologies; a full edge is a boundary of units like any other, so it plans the rest as well.
+    """
+
+    name: str = "structured"
+
+    def plan(self, measure: Measure, budget: int) -> Plan:
+        check_budget(measure, budget)
+        pool = Pool(measure, segments_of(measure))
+        while pool.expand(budget):
+            pass
+        return made(self, measure, budget, chosen=pool.chosen())
+
+
+def segments_of(measure: Measure) -> list[Segment]:
+    """The segments of the whole topology; of a full sub-topology every task is one."""
+    found: list[Segment] = []
+    for sub in decompose(measure.topology):
+        found += segments(measure, sub.operators)
+    return found
+
+
+class Pool:
+    """A growing plan and the candidates it can be expanded with. It grows from `start`, and never into `barred` tasks.
+
+    The density of a candidate is its gain per missing replica, after completion to whole trees. It is kept from the
+    step at which it was last worked out: an expansion changes the candidates near it, and scales the rest alike.
+    """
+
+    def __init__(
+        self,
+        measure: Measure,
+        candidates: Sequence[Segment],
+        *,
+        links: Links | None = None,
+        start: Iterable[int] = (),
+        barred: Iterable[int] = (),
+    ) -> None:
+        self.measure = measure
+        self.alive: Floats = np.zeros(len(measure.weights))
+        self.alive[list(start)] = 1.0
+        self.value = float(measure.values(self.alive[:, None])[0])
+        self.links = links or Links(measure)
+        self.barred = frozenset(barred)
+        self.candidates: list[Segment] = []
+        self.loose: list[tuple[list[int], list[int]]] = []  # of each candidate, the tasks to supply and to deliver
+        self.density: list[float] = []
+        self.of_task: dict[int, list[int]] = {}
+        self.add(candidates)
+
+    def add(self, candidates: Sequence[Segment]) -> None:
+        """More candidates; each is looked at in the next step."""
+        for tasks in candidates:
+            for task in tasks:
+                self.of_task.setdefault(task, []).append(len(self.candidates))
+            self.candidates.append(tasks)
+            self.loose.append((self.links.unsupplied(tasks), self.links.unread(tasks)))
+            self.density.append(np.inf)
+
+    def chosen(self) -> list[int]:
+        return [int(task) for task in np.flatnonzero(self.alive)]
+
+    def expand(self, budget: int) -> set[int]:
+        """Add the candidate of highest density that fits; the tasks added, none where nothing that fits gains."""
+        room = budget - int(self.alive.sum())
+        if room <= 0:
+            return set()
+        completion = Completion(self.measure, self.links, self.alive)
+        density = np.array(self.density)
+        order = np.argsort(-density, kind="stable")
+        order = order[density[order] > -np.inf]
+        fresh = int(np.isinf(density[order]).sum())
+        first, rest = order[: fresh + LOOKED_AT], order[fresh + LOOKED_AT :]
+        best = self._best(completion, first, room) or self._best(completion, rest, room)
+        if best:
+            self._take(best)
+        return best
+
+    def _best(self, completion: Completion, numbers: Ints, room: int) -> set[int]:
+        """The tasks missing from the densest of these candidates; works out their densities."""
+        sets: dict[int, set[int]] = {}
+        for number in map(int, numbers):
+            unsupplied, unread = self.loose[number]
+            missing = completion.of(self.candidates[number], unsupplied=unsupplied, unread=unread)
+            if not missing or not self.barred.isdisjoint(missing):
+                self.density[number] = -np.inf
+            elif len(missing) <= room:
+                sets[number] = missing
+            else:
+                self.density[number] = 0.0
+        gains = self.measure.extended(self.alive, [np.array(sorted(s)) for s in sets.values()]) - self.value
+        for gain, (number, missing) in zip(gains, sets.items(), strict=True):
+            self.density[number] = float(gain) / len(missing)
+        if not sets or gains.max() <= SAME:
+            return set()
+        most = max(self.density[number] for number in sets)
+        top = [number for number in sets if self.density[number] >= most * (1 - 1e-9)]
+        return sets[min(top, key=lambda number: self._rank(sets[number]))]
+
+    def _rank(self, tasks: set[int]) -> list[int]:
+        return sorted(int(self.measure.topology.rank[task]) for task in tasks)
+
+    def _take(self, tasks: set[int]) -> None:
+        self.alive[sorted(tasks)] = 1.0
+        self.value = float(self.measure.values(self.alive[:, None])[0])
+        for task in self._near(tasks):
+            for number in self.of_task.get(task, ()):
+                if self.density[number] > -np.inf:
+                    self.density[number] = np.inf
+
+    def _near(self, tasks: set[int]) -> set[int]:
+        """The tasks and their neighbours along edges that are not full."""
+        topology, near = self.measure.topology, set(tasks)
+        for task in tasks:
+            at = int(topology.operator_of[task])
+            local = task - topology.spans[at].start
+            for stream in topology.streams[at]:
+                if stream.partitioning != "full":
+                    members = np.flatnonzero(stream.groups_up == stream.groups_down[local])
+                    near.update(int(i) + topology.spans[stream.up].start for i in members)
+            for stream in topology.readers[at]:
+                if stream.partitioning != "full":
+                    members = np.flatnonzero(stream.groups_down == stream.groups_up[local])
+                    near.update(int(i) + topology.spans[stream.down].start for i in members)
+        return near

@@ -1,0 +1,166 @@
+"""The cheapest way to complete a set of tasks to whole MC-trees, given what is replicated already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from holdfast.documents.topology import Floats, Ints
+from holdfast.planning.ppa.fidelity import Edge, Measure
+
+SHADE = 1e-3  # of costs that are equal the heavier task is taken; a shade of a replica never outweighs a whole one
+
+Span = tuple[int, int]
+
+
+class Links:
+    """For every task, the runs of tasks that it reads from and that read it, one per stream."""
+
+    def __init__(self, measure: Measure) -> None:
+        tasks = len(measure.weights)
+        self.inputs: list[list[Span]] = [[] for _ in range(tasks)]
+        self.outputs: list[list[tuple[Span, int]]] = [[] for _ in range(tasks)]
+        self.joined = [False] * tasks
+        for edges in measure.edges:
+            for position, edge in enumerate(edges):
+                self._link(edge, position)
+
+    def _link(self, edge: Edge, position: int) -> None:
+        ups = _spans(edge.groups_up, edge.up.start)
+        downs = _spans(edge.groups_down, edge.down.start)
+        for i, group in enumerate(edge.groups_down):
+            self.inputs[edge.down.start + i].append(ups[group])
+            self.joined[edge.down.start + i] = edge.joined
+        for i, group in enumerate(edge.groups_up):
+            self.outputs[edge.up.start + i].append((downs[group], position))
+
+    def unsupplied(self, tasks: Iterable[int]) -> list[int]:
+        """Those of the tasks that the others do not feed in every stream that they need."""
+        held = list(tasks)
+        return [task for task in held if self.missing_streams(task, held)]
+
+    def missing_streams(self, task: int, held: Iterable[int]) -> list[int]:
+        """The streams of which the task needs a member and has none: all such of a join, else all or none."""
+        empty = [i for i, (a, b) in enumerate(self.inputs[task]) if not any(a <= other < b for other in held)]
+        return empty if self.joined[task] or len(empty) == len(self.inputs[task]) else []
+
+    def unread(self, tasks: Iterable[int]) -> list[int]:
+        """Those of the tasks that none of the others reads."""
+        held = list(tasks)
+        return [task for task in held if not any(a <= other < b for (a, b), _ in self.outputs[task] for other in held)]
+
+
+class Completion:
+    """For one plan: how many more replicas make each task complete upstream, and bring its output to a weighted task.
+
+    Two passes over the topology, one each way. Costs of joined branches are added up, which counts a task twice that
+    both need: the tasks returned are right, and at most as many as the cost says.
+    """
+
+    def __init__(self, measure: Measure, links: Links, alive: Floats) -> None:
+        self.measure, self.links = measure, links
+        missing = 1.0 - alive
+        up, down = missing.copy(), np.where(measure.weights > 0, 0.0, np.inf)
+        reader = np.full(len(alive), -1, dtype=np.int64)
+        picks = [_look_up(edges, up) for edges in measure.edges]
+        for edges, picked in zip(reversed(measure.edges), reversed(picks), strict=True):
+            _look_down(measure, edges, [up[p] for p in picked], missing=missing, down=down, reader=reader)
+        self.missing: list[float] = missing.tolist()
+        self.up: list[float] = up.tolist()
+        self.down: list[float] = down.tolist()
+        self.reader: list[int] = reader.tolist()
+        self.picks: list[list[int]] = [[] for _ in alive]
+        for edges, picked in zip(measure.edges, picks, strict=True):
+            for stream in picked:
+                for task, pick in zip(range(edges[0].down.start, edges[0].down.stop), stream.tolist(), strict=True):
+                    self.picks[task].append(pick)
+
+    def of(self, tasks: Iterable[int], *, unsupplied: Iterable[int], unread: Iterable[int]) -> set[int]:
+        """The tasks and what completes them, without those replicated already.
+
+        `unsupplied` and `unread` are the links' of these tasks; they do not change with the plan.
+        """
+        wanted = set(tasks)
+        for task in unsupplied:
+            self._supply(task, wanted)
+        for task in unread:
+            self._deliver(task, wanted)
+        return {task for task in wanted if self.missing[task]}
+
+    def _supply(self, task: int, wanted: set[int], *, but: int = -1) -> None:
+        """Add to `wanted` what the task needs upstream: one complete task of any stream, or of each if joined."""
+        needed = self.links.missing_streams(task, wanted)
+        if not needed:
+            return
+        picks = self.picks[task]
+        if not self.links.joined[task]:
+            needed = [] if but >= 0 else [min(needed, key=lambda i: (self.up[picks[i]], i))]
+        for i in needed:
+            if i != but:
+                self._add_complete(picks[i], wanted)
+
+    def _add_complete(self, task: int, wanted: set[int]) -> None:
+        if self.up[task] and task not in wanted:
+            wanted.add(task)
+            self._supply(task, wanted)
+
+    def _deliver(self, task: int, wanted: set[int]) -> None:
+        """Add to `wanted` the way of the task's output to a weighted task."""
+        while self.down[task] and self.reader[task] >= 0:
+            reader = self.reader[task]
+            if reader in wanted:
+                return
+            wanted.add(reader)
+            came_by = next(position for (a, b), position in self.links.outputs[task] if a <= reader < b)
+            self._supply(reader, wanted, but=came_by)
+            task = reader
+
+
+def _look_up(edges: tuple[Edge, ...], up: Floats) -> tuple[Ints, ...]:
+    """Adds to an operator's costs those of its inputs; per stream, the cheapest upstream task of each of its tasks."""
+    if not edges:
+        return ()
+    picks = []
+    for edge in edges:
+        chosen = _cheapest(up[edge.up] - SHADE * edge.weights, edge.groups_up) + edge.up.start
+        picks.append(chosen[edge.groups_down])
+    costs = [up[pick] for pick in picks]
+    up[edges[0].down] += np.sum(costs, axis=0) if edges[0].joined else np.min(costs, axis=0)
+    return tuple(picks)
+
+
+def _look_down(
+    measure: Measure,
+    edges: tuple[Edge, ...],
+    arriving: list[Floats],
+    *,
+    missing: Floats,
+    down: Floats,
+    reader: Ints,
+) -> None:
+    """Improves the costs downstream of the operators that this one reads."""
+    for at, edge in enumerate(edges):
+        rates = measure.topology.rates[edge.down]
+        cost = missing[edge.down] + down[edge.down]
+        if edge.joined:
+            cost = cost + np.sum([a for i, a in enumerate(arriving) if i != at], axis=0)
+        local = _cheapest(cost - SHADE * rates / (rates.max() or 1.0), edge.groups_down)
+        offered = cost[local][edge.groups_up]
+        better = offered < down[edge.up]
+        down[edge.up] = np.where(better, offered, down[edge.up])
+        reader[edge.up] = np.where(better, (local + edge.down.start)[edge.groups_up], reader[edge.up])
+
+
+def _cheapest(costs: Floats, groups: Ints) -> Ints:
+    """For each group, where its lowest cost stands (the first of equals)."""
+    if len(groups) == int(groups[-1]) + 1:
+        return np.arange(len(groups), dtype=np.int64)
+    order = np.lexsort((costs, groups))
+    return order[np.searchsorted(groups, np.arange(int(groups[-1]) + 1))].astype(np.int64)
+
+
+def _spans(groups: Ints, start: int) -> list[Span]:
+    ends = np.searchsorted(groups, np.arange(int(groups[-1]) + 2)) + start
+    return [(int(a), int(b)) for a, b in pairwise(ends)]

@@ -1,0 +1,27 @@
+"""Predicted output that stands in for a late PE."""
+
+from holdfast.prediction.column_roles import Columns, columns_of
+from holdfast.prediction.cover import Cover
+from holdfast.prediction.epoch_predictor import StandIn
+from holdfast.prediction.lateness_monitor import Monitor, Overdue
+from holdfast.prediction.prediction import Prediction
+from holdfast.prediction.predictor_view import view
+from holdfast.prediction.predictors.predictor import Predictor
+from holdfast.prediction.predictors.registry import default_predictors, installed, make
+from holdfast.prediction.settings import Settings
+
+__all__ = [
+    "Columns",
+    "Cover",
+    "Monitor",
+    "Overdue",
+    "Prediction",
+    "Predictor",
+    "Settings",
+    "StandIn",
+    "columns_of",
+    "default_predictors",
+    "installed",
+    "make",
+    "view",
+]

@@ -1,0 +1,15 @@
+"""Kernels that go through the series one by one, in machine code."""
+
+from holdfast.compiled import compiled
+from holdfast.prediction.predictors.predictor import Floats
+
+__all__ = ["compiled", "first_value"]
+
+
+@compiled
+def first_value(row: Floats) -> int:
+    """The place of a series' first value; the length of the row if it has none."""
+    for i in range(len(row)):
+        if row[i] == row[i]:  # NaN alone differs from itself
+            return i
+    return len(row)

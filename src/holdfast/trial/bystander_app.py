@@ -1,0 +1,148 @@
+"""An application on Spark that runs beside something else, and must not be touched by it: the control plane's fault campaign.
+
+It runs in rounds, each a job over the same trace: however long the campaign takes, there is always one that runs, and it ends soon
+after the campaign has.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from holdfast.app.load import load_app
+from holdfast.documents.history import Event, read_history
+from holdfast.documents.job import Feed, Job
+from holdfast.engine.session import open_session
+from holdfast.engine.trace_reader import open_trace
+from holdfast.errors import HoldfastError
+from holdfast.log import Store
+from holdfast.log.timeline import timeline_of
+from holdfast.protocol.client import ClientError, OrchestratorAway
+from holdfast.trial.process_cluster import HOLDFAST, Cluster
+from holdfast.trial.second_law import differences
+
+NODES = ("s1", "s2")
+START_S, END_S = 180.0, 600.0
+SPEED = 0.2
+"""How fast the trace is run through: PEs that work now and then must go on as well, and leave the machine to the campaign."""
+
+
+@dataclass
+class Beside:
+    """The application, the trace that it runs through again and again, and what was found wrong with it in the end."""
+
+    application: Path
+    trace: Path
+    problems: list[str] = field(default_factory=list)
+    epochs: int = 0
+    rounds: list[Job] = field(default_factory=list)
+    _number: int = 0
+
+    @contextmanager
+    def running(self, cluster: Cluster) -> Iterator[Callable[[], None]]:
+        """Start it on Spark nodes of its own; in the end see it through and judge it.
+
+        What this gives is to be called whenever it must run: it starts the next round where the one before has ended.
+        """
+        for name in NODES:
+            work = str(cluster.node_work(name))
+            options = ["--orchestrator", str(cluster.folder), "--name", name, "--work", work, "--cores", "1", "--metrics-port", "0"]
+            cluster.start_process(name, [*HOLDFAST, "node", *options])
+        try:
+            cluster.wait_until(
+                lambda: {*NODES} <= {node["name"] for node in cluster.client.nodes()}, limit_s=START_S, what="Spark nodes up"
+            )
+            self._begin(cluster)
+            yield lambda: self._tend(cluster)
+            self._end(cluster)
+            self.problems += mistaken_starts(self._history(cluster))
+            self._compare()
+        finally:
+            for name in NODES:
+                cluster.kill(name)
+                cluster.kill_host(name)
+
+    def _begin(self, cluster: Cluster) -> None:
+        """Start a round, and wait until it makes epochs."""
+        folder = cluster.work / "beside" / str(len(self.rounds) + 1)
+        job = Job(
+            job=f"beside-{len(self.rounds) + 1}",
+            type="finite",
+            application=str(self.application),
+            feed=Feed(trace=str(self.trace), speed=SPEED),
+            log=str(folder / "log"),
+            out=str(folder / "out"),
+            replicas={"vwap": 2},
+        )
+        self._number = cluster.client.submit(job)
+        self.rounds.append(job)
+        store = Store(str(job.log))
+        cluster.wait_until(lambda: timeline_of(store) is not None, limit_s=START_S, what="the application on Spark has begun")
+
+    def _tend(self, cluster: Cluster) -> None:
+        if self._story(cluster)["ended"]:
+            self._end(cluster)
+            self._begin(cluster)
+
+    def _end(self, cluster: Cluster) -> None:
+        """Wait for the end of a round, which no replica's report of its end may have missed."""
+        story: dict[str, Any] = {}
+
+        def ended() -> bool:
+            nonlocal story
+            story = self._story(cluster)
+            return bool(story["ended"])
+
+        cluster.wait_until(ended, limit_s=END_S, what="the application on Spark has ended")
+        if story["state"] != "completed":
+            self.problems.append(f"the application on Spark ended as {story['state']}: {story.get('reason')}")
+        keys = {f"{self._number}:{task['task']}" for task in story["tasks"]}
+        begun = {str(event.about["replica"]).rpartition(".")[0] for event in self._history(cluster) if event.kind == "start"}
+        self.problems += [f"task {key} ended without having been started" for key in sorted(keys - begun)]
+
+    def _history(self, cluster: Cluster) -> list[Event]:
+        return read_history(*(cluster.node_work(name) for name in NODES))
+
+    def _story(self, cluster: Cluster) -> dict[str, Any]:
+        try:
+            return cluster.client.job(self._number)
+        except (OrchestratorAway, ClientError):
+            return {"ended": False}
+
+    def _compare(self) -> None:
+        """The output of every round against that of one plan over the whole trace."""
+        app = load_app(self.application)
+        spark = open_session("local[1]", name="holdfast proof", memory="1g")
+        try:
+            sources = open_trace(spark, app.graph(), str(self.trace))
+            for job in self.rounds:
+                timeline = timeline_of(Store(str(job.log)))
+                assert timeline is not None and timeline.last is not None and job.out is not None
+                self.epochs += timeline.last - timeline.first + 1
+                for sink, difference in differences(spark, app, sources, out=Store(job.out), timeline=timeline).items():
+                    if difference is not None:
+                        self.problems.append(f"{job.job}: the output of '{sink}' differs from one plan at seq {difference.seq}")
+        except HoldfastError as error:
+            self.problems.append(str(error))
+        finally:
+            spark.stop()
+
+
+def mistaken_starts(events: Sequence[Event]) -> list[str]:
+    """What PE hosts noted and should not have: replicas started anew or twice, and hosts that were themselves, in words.
+
+    >>> start = {"replica": "1:vwap/0.0", "incarnation": 1}
+    >>> mistaken_starts([Event(0, "s1", "host", {}), Event(1, "s1", "start", start), Event(2, "s1", "start", start)])
+    ['replica 1:vwap/0.0 was started 2 times in incarnation 1']
+    """
+    hosts = Counter(event.by for event in events if event.kind == "host")
+    starts = Counter((event.about["replica"], event.about["incarnation"]) for event in events if event.kind == "start")
+    found = [f"the PE host of {node} was started {count} times" for node, count in sorted(hosts.items()) if count > 1]
+    for (key, incarnation), count in sorted(starts.items()):
+        if count > 1:
+            found.append(f"replica {key} was started {count} times in incarnation {incarnation}")
+        if incarnation > 1:
+            found.append(f"replica {key} was started anew (incarnation {incarnation}) without need")
+    return found

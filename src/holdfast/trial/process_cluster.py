@@ -1,0 +1,203 @@
+"""An orchestrator and nodes as real processes on this machine, to be killed and started again; all are ended in the end.
+
+Nodes are processes of their own, or a fleet: many controllers in one process, where as many processes do not fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+from holdfast.errors import HoldfastError
+from holdfast.node.light_host import STARTS
+from holdfast.node.pe_hosts import living_host
+from holdfast.protocol.client import Client, OrchestratorAway, find_client
+from holdfast.trial.orphan_reaper import Keeper, kill_hosts
+
+HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
+FLEET = (sys.executable, "-m", "holdfast.trial.node_fleet")
+_UNWRITTEN = "PYTHONDONTWRITEBYTECODE"
+POLL_S = 0.02
+STOP_S = 15.0
+
+
+class Cluster:
+    """The processes of one control plane, each with its folder and its log under `work`. They end with `close`, and where whoever
+    started them is killed before that, by their keeper.
+
+    Where the environment says that Python is to write no compiled code, they keep it in the folder `bytecode`, if that is given: a
+    process that is started again must not compile everything again, any more than one of an installed package does.
+    """
+
+    def __init__(self, work: Path, *, serve_options: Sequence[str] = (), bytecode: Path | None = None) -> None:
+        self.work = work
+        self.folder = work / "orchestrator"
+        self._options = tuple(serve_options)
+        self._environment = dict(os.environ)
+        if bytecode is not None and self._environment.pop(_UNWRITTEN, ""):
+            self._environment["PYTHONPYCACHEPREFIX"] = str(bytecode)
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._nodes: list[str] = []
+        self._client: Client | None = None
+        self._keeper: Keeper | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def start_orchestrator(self, *options: str) -> None:
+        """Start the orchestrator, at the address of the one before it if there was one. Returns at once."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        address = self.folder / "address"
+        port = address.read_text().strip().rsplit(":", 1)[1] if address.exists() else "0"
+        self.start_process(
+            "orchestrator", [*HOLDFAST, "serve", "--work", str(self.folder), "--port", port, *self._options, *options]
+        )
+
+    def kill_orchestrator(self) -> None:
+        """SIGKILL the orchestrator, and the parent that would start it again, if it has one."""
+        children = psutil.Process(self.pid("orchestrator")).children()
+        self.kill("orchestrator")
+        for child in children:
+            child.kill()
+        psutil.wait_procs(children, STOP_S)  # until then its port is taken
+
+    def kill_revived_orchestrator(self) -> None:
+        """SIGKILL the orchestrator and leave it to its parent to start it again (`serve --revive`)."""
+        (child,) = psutil.Process(self.pid("orchestrator")).children()
+        child.kill()
+        child.wait(STOP_S)
+
+    def start_fleet(self, nodes: int) -> None:
+        """Start so many light nodes in one process."""
+        work = self.work / "fleet"
+        work.mkdir(exist_ok=True)
+        self.start_process("fleet", [*FLEET, "--orchestrator", str(self.folder), "--nodes", str(nodes), "--work", str(work)])
+
+    def start_node(self, name: str, *options: str) -> None:
+        """Start a node with a light PE host, each a process of its own; again, if it was killed."""
+        work = self.node_work(name)
+        if name not in self._nodes:
+            self._nodes.append(name)
+        base = ["node", "--orchestrator", str(self.folder), "--name", name, "--host", "light", "--cores", "8", "--work", str(work)]
+        self.start_process(name, [*HOLDFAST, *base, *options])
+
+    def node_work(self, name: str) -> Path:
+        return self.work / name
+
+    def kill(self, name: str) -> None:
+        """SIGKILL a process that was started here (a node's controller; its PE host goes on)."""
+        process = self._processes.pop(name)
+        process.kill()
+        process.wait()
+
+    def pid(self, name: str) -> int:
+        return self._processes[name].pid
+
+    def exit_code(self, name: str) -> int | None:
+        """How a process ended; None while it runs."""
+        return self._processes[name].poll()
+
+    def kill_host(self, name: str) -> None:
+        """SIGKILL a node's PE host with all that it started."""
+        pid = living_host(self.node_work(name))
+        if pid is not None:
+            os.killpg(pid, signal.SIGKILL)
+
+    @property
+    def client(self) -> Client:
+        """A client of the orchestrator; its token and address stay the same over restarts."""
+        if self._client is None:
+            self.wait_until(lambda: (self.folder / "address").exists() and (self.folder / "user.token").exists(), limit_s=60)
+            self._client = find_client(str(self.folder))
+        return self._client
+
+    def wait_until(self, condition: Callable[[], object], *, limit_s: float, what: str = "") -> None:
+        """Wait for a condition; an orchestrator that does not answer is one that does not yet."""
+        ends = time.monotonic() + limit_s
+        while True:
+            try:
+                if condition():
+                    return
+            except OrchestratorAway:
+                pass
+            if (code := self._code()) is not None:
+                raise HoldfastError(f"the orchestrator ended with {code}; {self.said('orchestrator')}")
+            if time.monotonic() > ends:
+                raise HoldfastError(f"not within {limit_s:g} s: {what or condition}; {self.said('orchestrator')}")
+            time.sleep(POLL_S)
+
+    def wait_for_nodes(self, count: int, *, limit_s: float = 120.0) -> None:
+        self.wait_until(
+            lambda: sum(node["state"] == "up" for node in self.client.nodes()) >= count, limit_s=limit_s, what=f"{count} nodes up"
+        )
+
+    def starts(self) -> Counter[tuple[str, int]]:
+        """How often each incarnation of each replica was started, as its PE hosts have noted."""
+        found: Counter[tuple[str, int]] = Counter()
+        for path in (self.work / "fleet" / STARTS, *(self.node_work(name) / STARTS for name in self._nodes)):
+            if path.exists():
+                for line in path.read_text().splitlines():
+                    key, incarnation, *_ = line.split()
+                    found[key, int(incarnation)] += 1
+        return found
+
+    def said(self, name: str) -> str:
+        """The last lines of a process's log."""
+        path = self.work / f"{name}.log"
+        lines = path.read_text(errors="replace").splitlines()[-8:] if path.exists() else []
+        return f"the last that {name} said: " + ("\n  ".join(["", *lines]) if lines else "nothing")
+
+    def close(self) -> None:
+        """End everything that was started here: asked first, but for the orchestrator, and killed if that is interrupted."""
+        try:
+            self._stop()
+        finally:
+            for process in self._processes.values():
+                process.kill()  # does nothing to one that was waited for
+                process.wait()
+            for name in self._nodes:
+                kill_hosts(self.node_work(name))
+            if self._keeper is not None:
+                self._keeper.close()
+                self._keeper = None
+
+    def _stop(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        if "orchestrator" in self._processes and self.exit_code("orchestrator") is None:
+            self.kill_orchestrator()
+        for name, process in self._processes.items():
+            process.kill() if name == "fleet" else process.terminate()
+        ends = time.monotonic() + STOP_S
+        for process in self._processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, ends - time.monotonic()))
+
+    def _code(self) -> int | None:
+        process = self._processes.get("orchestrator")
+        return None if process is None else process.poll()
+
+    def start_process(self, name: str, command: Sequence[str]) -> None:
+        self.work.mkdir(parents=True, exist_ok=True)
+        if self._keeper is None:
+            self._keeper = Keeper()
+        self._keeper.tell(f"node {self.node_work(name).absolute()}")
+        with (self.work / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment
+            )
+        self._keeper.tell(f"process {self._processes[name].pid}")

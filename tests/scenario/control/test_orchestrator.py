@@ -1,0 +1,185 @@
+"""The orchestrator as a real process: killed, stopped, replaced, cut off from its database, and started wrongly."""
+
+import os
+import random
+import signal
+import socket
+import sqlite3
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from holdfast.control.faults.injection_tests import InjectionTest, generate
+from holdfast.control.jobs.machine_document import shipped_machines
+from holdfast.control.plugins import shipped_actions
+from holdfast.documents.job import Job
+from holdfast.protocol.client import Client, find_client
+from holdfast.trial.injection.campaign import Campaign
+from holdfast.trial.process_cluster import HOLDFAST, Cluster
+
+JOB = Job.model_validate(
+    {"job": "a", "host": "light", "pes": {"x": {"makes": ["s"], "replicas": 2}, "y": {"reads": ["s"]}, "z": {"reads": ["s"]}}}
+)
+
+
+def test_killed_at_transitions_before_and_after_persisting_the_control_plane_heals(tmp_path):
+    struck = [
+        ("submitted", "parse", "before", "crash-orchestrator"),
+        ("dispatching", "peStatusUpdate", "done", "crash-orchestrator"),
+        ("running", "recover", "after", "crash-orchestrator"),
+        ("running", "recover", "after", "crash-host"),
+        ("canceling", "stopped", "before", "crash-orchestrator"),
+        ("instantiating", "instantiated", "after", "database-away"),
+    ]
+    machines = shipped_machines(shipped_actions())
+    every = [test for name in sorted(machines) for test in generate(machines[name], {"crash-orchestrator": {}})]
+    tests = [
+        *(
+            InjectionTest(state=state, transition=transition, moment=moment, fault=fault)
+            for state, transition, moment, fault in struck
+        ),
+        *random.Random(5).sample(every, 3),
+    ]
+    verdicts = list(Campaign(tmp_path).run(tests))
+    assert [(verdict.test.name, verdict.struck, verdict.problems) for verdict in verdicts] == [
+        (test.name, True, ()) for test in tests
+    ]
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """An orchestrator that soon misses a node, and two nodes on which a job runs."""
+    with Cluster(tmp_path_factory.mktemp("quick"), serve_options=("--beat", "0.1", "--lost-after", "1.5")) as cluster:
+        cluster.start_orchestrator()
+        cluster.start_node("n1")
+        cluster.start_node("n2")
+        cluster.wait_for_nodes(2)
+        cluster.client.wait_for(cluster.client.submit(JOB), ("running",), limit_s=60)
+        yield cluster
+
+
+def test_stopped_for_longer_than_a_node_may_be_silent_it_blames_no_node(quick):
+    after = quick.client.events()["last"]
+    pid = quick.pid("orchestrator")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        time.sleep(3.0)  # the fault itself: twice as long as a node may be silent
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    quick.wait_until(lambda: quick.client.status()["nodes"] == 2, limit_s=30)
+    assert not [event["text"] for event in quick.client.events(after=after)["events"] if "lost" in event["text"]]
+    assert set(quick.starts().values()) == {1}
+
+
+def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
+    process = psutil.Process(quick.pid("orchestrator"))
+    before = process.rlimit(psutil.RLIMIT_FSIZE)
+    process.rlimit(psutil.RLIMIT_FSIZE, (0, before[1]))  # neither its database nor its log can be written any more
+    taken: list[int] = []
+    submitting = threading.Thread(target=lambda: taken.append(quick.client.submit(JOB.model_copy(update={"job": "late"}))))
+    submitting.start()
+    try:
+        submitting.join(1.0)
+        assert submitting.is_alive(), "no answer before the job is written"
+        with find_client(str(quick.folder)) as other:
+            assert other.status()["replica_states"] == {"running": 4}
+    finally:
+        process.rlimit(psutil.RLIMIT_FSIZE, before)
+        submitting.join(60)
+    quick.client.wait_for(taken[0], ("running",), limit_s=60)
+    assert "is back" in quick.said("orchestrator")
+    assert set(quick.starts().values()) == {1}
+
+
+def test_an_orchestrator_that_is_replaced_while_it_sleeps_ends_by_itself_when_it_wakes(tmp_path):
+    with Cluster(tmp_path / "one") as old, Cluster(tmp_path / "two") as new:
+        old.start_orchestrator()
+        assert old.client.status()["term"] == 1
+        os.kill(old.pid("orchestrator"), signal.SIGSTOP)
+        database = f"sqlite:///{tmp_path / 'one' / 'orchestrator' / 'jobs.db'}"
+        new.start_orchestrator("--database", database)
+        assert new.client.status()["term"] == 2
+        os.kill(old.pid("orchestrator"), signal.SIGCONT)
+        new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)
+        assert old.exit_code("orchestrator") == 2
+        assert "another orchestrator has taken over (term 2, this one has 1)" in old.said("orchestrator")
+
+
+def serve(*words: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*HOLDFAST, "serve", *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = serve("--work", tmp_path / "w", "--port", port)
+    assert done.returncode == 2
+    assert f"holdfast: cannot listen at 127.0.0.1:{port}: Address already in use; another process has it" in done.stderr
+    assert "Traceback" not in done.stderr
+    with sqlite3.connect(tmp_path / "new.db") as new:
+        new.execute("CREATE TABLE holdfast_schema (version INTEGER)")
+        new.execute("INSERT INTO holdfast_schema VALUES (99)")
+    new.close()
+    done = serve("--work", tmp_path / "w", "--port", 0, "--database", f"sqlite:///{tmp_path / 'new.db'}")
+    assert (done.returncode, "the database has version 99 and this holdfast knows versions up to" in done.stderr) == (2, True)
+    (tmp_path / "diary.db").write_text("Dear diary, " * 100)
+    done = serve("--work", tmp_path / "w", "--port", 0, "--database", f"sqlite:///{tmp_path / 'diary.db'}")
+    assert (done.returncode, "cannot be used: file is not a database; mend it, or give another" in done.stderr) == (2, True)
+    done = serve("--work", tmp_path / "w", "--port", 0, "--plugin", "dataflow=nowhere:Graph")
+    assert done.returncode == 2
+    assert "plug-in 'dataflow' of --plugin cannot be loaded from 'nowhere:Graph': No module named 'nowhere'" in done.stderr
+    (tmp_path / "odd.toml").write_text('machine = "odd"\nbegins = "x"\n[states.y]\nnumber = 1\n')
+    done = serve("--work", tmp_path / "w", "--port", 0, "--machine", tmp_path / "odd.toml")
+    assert (done.returncode, "odd.toml has 2 problems" in done.stderr) == (2, True), done.stderr
+
+
+def test_while_its_database_is_away_it_says_so_and_can_be_stopped(tmp_path):
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound and not listening: nobody answers there
+        url = f"postgresql://nobody@127.0.0.1:{closed.getsockname()[1]}/none"
+        words = ["serve", "--work", str(tmp_path), "--port", "0", "--database", url]
+        process = subprocess.Popen([*HOLDFAST, *words], stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stderr is not None
+            said = process.stderr.readline()
+            assert "is away: connection" in said
+            assert said.endswith("waiting for it\n")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 130
+            assert "Traceback" not in process.stderr.read()
+        finally:
+            process.kill()
+            process.wait()
+            process.stderr.close()
+
+
+def test_tokens_are_secret_and_with_a_certificate_nobody_listens_in(tmp_path):
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip("needs openssl to make a certificate: apt-get install openssl")
+    with Cluster(tmp_path, serve_options=("--certificate", str(certificate), "--key", str(key))) as cluster:
+        cluster.start_orchestrator()
+        folder: Path = cluster.folder
+        cluster.wait_until(lambda: (folder / "address").exists(), limit_s=60)
+        modes = [stat.S_IMODE((folder / name).stat().st_mode) for name in ("user.token", "node.token")]
+        assert modes == [0o600, 0o600]
+        url = (folder / "address").read_text().strip()
+        assert url.startswith("https://127.0.0.1:")
+        with Client(url, (folder / "user.token").read_text().strip(), certificate=certificate) as client:
+            cluster.wait_until(lambda: client.health()["state"] == "serving", limit_s=30)
+            assert client.jobs() == []
+            cluster.start_node("n1", "--certificate", str(certificate))
+            cluster.wait_until(lambda: [node["state"] for node in client.nodes()] == ["up"], limit_s=60)

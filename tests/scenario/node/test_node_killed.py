@@ -1,0 +1,202 @@
+"""Controllers, PE hosts and the orchestrator killed at random moments, as real processes with light PEs."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from holdfast.documents.job import Job, LightPe, Policy
+from holdfast.node.pe_hosts import living_host
+from holdfast.protocol.node_files import Fail, ask_to_fail
+from holdfast.trial.process_cluster import Cluster
+from holdfast_papers.system_s.recovery_study import cancel_all, recover, revive, running, unsettled
+
+LIMIT_S = 90
+NODES = ("n1", "n2", "n3")
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("killed"), serve_options=("--lost-after", "20")) as made:
+        made.start_orchestrator()
+        for name in NODES:
+            made.start_node(name)
+        yield made
+
+
+@pytest.fixture
+def cluster(processes: Cluster) -> Iterator[Cluster]:
+    """An orchestrator and nodes without jobs: of the one before, nothing is left."""
+    processes.wait_for_nodes(len(NODES))
+    yield processes
+    cancel_all(processes.client)
+
+
+def job(name: str, pes: int, *, lives_s: float | None = None) -> Job:
+    made = {f"pe{n:02}": LightPe(makes=(f"s{n}",), reads=(f"s{n - 1}",) if n else (), lives_s=lives_s) for n in range(pes)}
+    return Job(job=name, host="light", pes=made, policy=Policy(backoff_s=0.1, give_up_after=50))
+
+
+def incarnations(cluster: Cluster, number: int) -> dict[str, int]:
+    return {r["key"]: r["incarnation"] for task in cluster.client.job(number)["tasks"] for r in task["replicas"]}
+
+
+def settled(cluster: Cluster, jobs: int) -> bool:
+    return len(running(cluster.client)) == jobs and not unsettled(cluster.client)
+
+
+def once(cluster: Cluster) -> bool:
+    """Whether no incarnation of any replica was ever started twice."""
+    return all(count == 1 for count in cluster.starts().values())
+
+
+def test_a_killed_controller_finds_its_host_again_and_no_pe_notices(cluster):
+    number = cluster.client.submit(job("steady", 6))
+    cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+    before = cluster.starts()
+    for name in NODES:
+        cluster.kill(name)
+    ask_to_fail(cluster.node_work("n1"), Fail(keys=tuple(incarnations(cluster, number)), error="while nobody watched"))
+    for name in NODES:
+        cluster.start_node(name)
+    cluster.wait_until(
+        lambda: settled(cluster, 1) and 2 in incarnations(cluster, number).values(), limit_s=LIMIT_S, what="what failed restarted"
+    )
+    after = cluster.starts()
+    failed = {key for key, incarnation in incarnations(cluster, number).items() if incarnation == 2}
+    assert set(after) - set(before) == {(key, 2) for key in failed}
+    assert once(cluster)
+
+
+def test_a_killed_host_is_started_again_and_its_replicas_by_a_higher_incarnation_only(cluster):
+    number = cluster.client.submit(job("steady", 6))
+    cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+    on_n1 = {r["key"] for task in cluster.client.job(number)["tasks"] for r in task["replicas"] if r["node"] == "n1"}
+    cluster.kill_host("n1")
+    cluster.wait_until(
+        lambda: settled(cluster, 1) and all(incarnations(cluster, number)[key] == 2 for key in on_n1),
+        limit_s=LIMIT_S,
+        what="replicas of n1 started anew",
+    )
+    assert {key for key, n in incarnations(cluster, number).items() if n == 2} == on_n1
+    assert once(cluster)
+
+
+def test_a_host_that_is_stopped_for_good_is_killed_by_its_controller_and_its_replicas_go_on(cluster):
+    cluster.kill("n1")
+    cluster.start_node("n1", "--hung-after", "4")
+    number = cluster.client.submit(job("steady", 6))
+    cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+    on_n1 = {r["key"] for task in cluster.client.job(number)["tasks"] for r in task["replicas"] if r["node"] == "n1"}
+    stopped = living_host(cluster.node_work("n1"))
+    os.killpg(stopped, signal.SIGSTOP)
+    cluster.wait_until(
+        lambda: settled(cluster, 1) and all(incarnations(cluster, number)[key] == 2 for key in on_n1),
+        limit_s=LIMIT_S,
+        what="replicas of n1 started anew",
+    )
+    cluster.wait_until(lambda: living_host(cluster.node_work("n1")) not in (None, stopped), limit_s=LIMIT_S, what="another host")
+    assert "s and was killed; starting it again" in cluster.said("n1")
+    assert once(cluster)
+    cluster.kill("n1")
+    cluster.start_node("n1")
+
+
+def test_what_finishes_while_the_orchestrator_is_dead_is_reported_when_it_is_back(cluster):
+    number = cluster.client.submit(job("short", 5, lives_s=4.0))
+    cluster.client.wait_for(number, ["running"], limit_s=LIMIT_S)
+    cluster.kill_orchestrator()
+    finished = {name: cluster.node_work(name) / "host.json" for name in NODES}
+    cluster.wait_until(
+        lambda: sum(path.read_text().count('"finished"') for path in finished.values()) == 5, limit_s=LIMIT_S, what="PEs finished"
+    )
+    cluster.start_orchestrator()
+    story = cluster.client.wait_for(number, ["completed"], limit_s=LIMIT_S)
+    assert story["state"] == "completed"
+    assert once(cluster)
+    assert all(incarnation == 1 for key, incarnation in cluster.starts() if key.startswith(f"{number}:"))
+
+
+def test_random_kills_of_everything_start_nothing_twice_and_forget_nothing(cluster):
+    rng = random.Random(7)
+    numbers = [cluster.client.submit(job(f"job{n}", 4)) for n in range(3)]
+    for step in range(8):
+        until = time.monotonic() + rng.uniform(0.0, 1.0)
+        cluster.wait_until(lambda until=until: time.monotonic() >= until, limit_s=5)
+        what, name = rng.choice(["controller", "host", "orchestrator"]), rng.choice(NODES)
+        if what == "controller":
+            cluster.kill(name)
+            cluster.start_node(name)
+        elif what == "host":
+            cluster.kill_host(name)
+        else:
+            cluster.kill_orchestrator()
+            cluster.start_orchestrator()
+        if step == 4:
+            cluster.wait_until(lambda: cluster.client.health(), limit_s=LIMIT_S)
+            numbers.append(cluster.client.submit(job("late", 4)))
+    cluster.wait_until(lambda: settled(cluster, len(numbers)), limit_s=LIMIT_S, what="all jobs running")
+    assert once(cluster)
+    now = {key: n for number in numbers for key, n in incarnations(cluster, number).items()}
+    newest: dict[str, int] = {}
+    for key, incarnation in cluster.starts():
+        if int(key.partition(":")[0]) not in numbers:
+            continue
+        newest[key] = max(newest.get(key, 0), incarnation)
+    assert newest == now, "what the orchestrator believes runs is what was started last"
+
+
+def test_an_orchestrator_killed_in_steady_state_touches_no_pe(cluster):
+    cluster.client.submit(job("steady", 6))
+    cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+    before = cluster.starts()
+    for _ in range(2):
+        cluster.kill_orchestrator()
+        recover(cluster, 1)
+    assert settled(cluster, 1)
+    assert cluster.starts() == before
+
+
+def test_an_orchestrator_with_a_parent_is_back_by_itself_and_ends_when_told(tmp_path):
+    with Cluster(tmp_path, serve_options=("--revive", "--lost-after", "20")) as cluster:
+        cluster.start_orchestrator()
+        cluster.start_node("n1")
+        cluster.wait_for_nodes(1)
+        cluster.client.submit(job("steady", 3))
+        cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
+        before = cluster.starts()
+        revive(cluster, 1)
+        cluster.kill_revived_orchestrator()
+        assert cluster.client.status()["term"] == 3, "a call while there is no orchestrator is answered by the next"
+        assert cluster.starts() == before
+        assert "the orchestrator was killed by SIGKILL; starting it again in 0 s" in cluster.said("orchestrator")
+        os.kill(cluster.pid("orchestrator"), signal.SIGTERM)
+        ends = time.monotonic() + LIMIT_S
+        while cluster.exit_code("orchestrator") is None:
+            assert time.monotonic() < ends
+            time.sleep(0.01)
+        assert cluster.exit_code("orchestrator") == 0
+
+
+def test_an_orchestrator_that_cannot_run_is_not_started_again(tmp_path):
+    (tmp_path / "file").write_text("")
+    command = [
+        sys.executable,
+        "-m",
+        "holdfast.cli.main",
+        "serve",
+        "--revive",
+        "--work",
+        str(tmp_path / "file" / "work"),
+        "--port",
+        "0",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 2
+    assert "cannot be used" in done.stderr
+    assert "Traceback" not in done.stderr

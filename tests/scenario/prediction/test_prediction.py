@@ -1,0 +1,164 @@
+"""Late PEs on real processes: hosts are stopped, an agent is killed, a PE sleeps, and in the end all is as it should be."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from holdfast.documents.history import read_history
+from holdfast.node.agent_processes import FOLDER
+from holdfast.node.pe_hosts import living_host
+from holdfast.trace import write_servers
+
+HOLDFAST = [sys.executable, "-m", "holdfast.cli.main"]
+LIMIT_S = 420
+EPOCHS = 40
+STALL_S = 25
+APP = """
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from holdfast import App, last_rows
+
+app = App("rack-monitor", epoch_s=5.0)
+servers = app.source(
+    "servers",
+    "seq long, time timestamp, server string, rack string, cpu double, memory double, disk double, network double, "
+    "requests long, errors long",
+    key="server",
+)
+
+
+@app.operator(inputs=servers, keep=last_rows(5, by="server"), key="server", pe="racks")
+def smooth(servers):
+    recent = Window.partitionBy("server").orderBy("seq").rowsBetween(-5, 0)
+    return servers.select("seq", "epoch", "rack", "server", F.avg("cpu").over(recent).alias("cpu"))
+
+
+@app.operator(inputs=smooth, key="rack", pe="racks")
+def racks(smooth):
+    return smooth.groupBy("epoch", "rack").agg(F.max("seq").alias("seq"), F.avg("cpu").alias("cpu"))
+
+
+@app.operator(inputs=racks, keep=last_rows(11, by="rack"), key="rack")
+def heat(racks):
+    minute = Window.partitionBy("rack").orderBy("seq").rowsBetween(-11, 0)
+    return racks.select("seq", "epoch", "rack", "cpu", (F.col("cpu") - F.avg("cpu").over(minute)).alias("rise"))
+
+
+app.sink("out", heat)
+"""
+
+
+def agents(work):
+    """The process numbers of living agents, by folder."""
+    found = {folder: living_host(folder) for folder in sorted(work.glob(f"n*/{FOLDER}/*"))}
+    return {folder: pid for folder, pid in found.items() if pid is not None}
+
+
+def wait_until(condition, process):
+    ends = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < ends
+        with pytest.raises(subprocess.TimeoutExpired):  # raises unless the run has ended before
+            process.wait(0.05)
+
+
+WHOLE = {
+    "every fault struck": True,
+    "nothing lost": True,
+    "nothing duplicated": True,
+    "replicas agree": True,
+    "every tentative result corrected": True,
+    "second law at 'out'": True,
+}
+
+
+def verdicts(document):
+    return {verdict["name"]: verdict["holds"] for verdict in document["verdicts"]}
+
+
+def left_behind(tmp_path):
+    lines = [process.info["cmdline"] or [] for process in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if any(str(tmp_path) in word for word in line)]
+
+
+@pytest.mark.long
+def test_stopped_hosts_are_covered_for_and_corrected_and_a_killed_agent_is_started_again(tmp_path):
+    app, trace, faults, work = (tmp_path / name for name in ("app.py", "servers.parquet", "faults.yaml", "run"))
+    app.write_text(APP)
+    write_servers(trace, events=60 * EPOCHS, seed=1, servers=60)
+    stalls = {"share": 0.5, "how": "stop", "every_s": 12, "for_s": 5, "from_s": 14, "to_s": 30}
+    faults.write_text(json.dumps({"seed": 1, "stalls": stalls}))
+    options = ["--speed", "5", "--nodes", "2", "--protection", "prediction", "--deadline", "1", "--checkpoint-epochs", "5"]
+    command = ["run", str(app), "--trace", str(trace), "--faults", str(faults), "--work", str(work), "--json", *options]
+    with (tmp_path / "said").open("w") as said:
+        process = subprocess.Popen([*HOLDFAST, *command], stdout=subprocess.PIPE, stderr=said, text=True)
+    try:
+        wait_until(lambda: len(agents(work)) == 2, process)
+        folder, pid = sorted(agents(work).items())[0]
+        os.killpg(pid, signal.SIGKILL)
+        wait_until(lambda: agents(work).get(folder) not in (None, pid), process)
+        stdout, _ = process.communicate(timeout=LIMIT_S)
+    finally:
+        process.kill()
+        process.wait()
+    said = (tmp_path / "said").read_text()[-3000:]
+    assert stdout, said
+    document = json.loads(stdout)
+    assert document["state"] == "completed", said
+    assert verdicts(document) == WHOLE
+    commits = [event.about for event in read_history(work) if event.kind == "commit"]
+    assert any(about["quality"] == "predicted" and about["producer"].startswith("agent of ") for about in commits)
+    assert len(document["faults"]) == 2
+    assert not left_behind(tmp_path)
+
+
+def completed(tmp_path, *, epochs, stall, options):
+    """Run the application over so many epochs through a stall, to an output that is whole; its history."""
+    app, trace, faults, work = (tmp_path / name for name in ("app.py", "servers.parquet", "faults.yaml", "run"))
+    app.write_text(APP)
+    write_servers(trace, events=60 * epochs, seed=1, servers=60)
+    faults.write_text(json.dumps({"faults": [{"kind": "stall", "what": "pe", **stall}]}))
+    command = ["run", str(app), "--trace", str(trace), "--faults", str(faults), "--work", str(work), "--json"]
+    always = ["--speed", "5", "--checkpoint-epochs", "5"]
+    done = subprocess.run([*HOLDFAST, *command, *always, *options], capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.stdout, done.stderr[-3000:]
+    document = json.loads(done.stdout)
+    assert document["state"] == "completed", done.stderr[-3000:]
+    assert verdicts(document) == WHOLE
+    assert not left_behind(tmp_path)
+    return read_history(work)
+
+
+@pytest.mark.long
+def test_the_input_of_a_pe_that_sleeps_is_rerouted_to_its_replica_until_it_is_back(tmp_path):
+    stall = {"at_s": 8, "target": ["racks/0.0"], "for_s": STALL_S}
+    events = completed(
+        tmp_path, epochs=65, stall=stall, options=["--nodes", "2", "--protection", "upstream", "--reroute-after", "2"]
+    )
+    (struck,) = (event for event in events if event.kind == "fault")
+    commits = [event for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
+    assert {event.about["quality"] for event in commits} == {"exact"}
+    asleep = [event.about["producer"].split(" on ")[0] for event in commits if struck.at_s < event.at_s < struck.at_s + STALL_S]
+    assert "racks/0.1" in asleep, "nothing was made while the primary slept"
+    assert set(asleep[asleep.index("racks/0.1") :]) == {"racks/0.1"}  # what the primary had begun may come before
+    assert commits[-1].about["producer"].startswith("racks/0.0 on ")
+    said = [event.about["said"] for event in events if event.kind == "orchestrator"]
+    assert any(text.startswith("racks/0 is late by ") and "its input is re-routed to " in text for text in said)
+    assert any(text.startswith("racks/0 is back on ") for text in said)
+
+
+@pytest.mark.long
+def test_a_pe_that_is_away_for_longer_than_it_may_be_covered_for_is_started_anew_on_the_only_node(tmp_path):
+    stall = {"at_s": 10, "target": ["racks/0"], "for_s": 10 * LIMIT_S}  # it never wakes by itself
+    events = completed(tmp_path, epochs=75, stall=stall, options=["--nodes", "1", "--protection", "prediction", "--deadline", "2"])
+    commits = [event.about for event in events if event.kind == "commit" and event.about["stream"] == "racks"]
+    assert any(about["quality"] == "predicted" for about in commits)
+    said = [event.about["said"] for event in events if event.kind == "orchestrator"]
+    assert any("was covered for by prediction as long as its contract allows" in text for text in said), said

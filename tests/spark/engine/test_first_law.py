@@ -1,0 +1,178 @@
+"""Finding the operators that break the first law, and saying what to do about each."""
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from holdfast.app import App, last_epochs, last_rows, state_table
+from holdfast.engine.first_law import Broken, Strayed, broken_operators
+
+BOUNDS = (8, 16, 16, 23)
+
+
+def table(count: int = 30) -> pa.Table:
+    seqs = range(1, count + 1)
+    return pa.table({"seq": seqs, "k": pa.array([s % 2 for s in seqs], pa.int32()), "x": [float(s * s % 11) for s in seqs]})
+
+
+def by_key():
+    return Window.partitionBy("k").orderBy("seq")
+
+
+def averages(rows, back):
+    return rows.select("seq", "k", F.avg("x").over(by_key().rowsBetween(-back, 0)).alias("x"))
+
+
+@pytest.fixture(scope="module")
+def judged(both, tools):
+    def judge(app: App, **tables: pa.Table):
+        cut, spans = tools.cut(tables or {"s": table()}, BOUNDS)
+        return {each.operator.name: each for each in broken_operators(both.spark, app.graph(), both.frames(cut), spans)}
+
+    return judge
+
+
+def app_of(tools, **operators):
+    """An application whose operators all read the source; each is (function, keep)."""
+    app = App("judged")
+    source = app.source("s", "seq long, k int, x double")
+    for name, (function, keep) in operators.items():
+        app.sink(f"{name}_out", app.operator(inputs=source, keep=keep, name=name)(function))
+    return app
+
+
+def test_every_operator_is_judged_by_itself_and_advised(tools, judged):
+    app = app_of(
+        tools,
+        good=(lambda rows: averages(rows, 2), last_rows(2, by="k")),
+        generous=(lambda rows: averages(rows, 2), last_rows(9, by="k")),
+        stateless=(lambda rows: rows.where("x > 3"), None),
+        short=(lambda rows: averages(rows, 5), last_rows(2, by="k")),
+        forgetful=(lambda rows: averages(rows, 1), None),
+        ahead=(lambda rows: rows.select("seq", F.lead("x").over(by_key()).alias("x")), last_rows(3, by="k")),
+    )
+    found = judged(app)
+    assert set(found) == {"short", "forgetful", "ahead"}
+    assert found["short"].advice == (
+        "it looks further back than last_rows(2, by=k) keeps: last_rows(5, by=k) would do on this sample"
+    )
+    assert found["forgetful"].advice == "it looks back at earlier rows but keeps none: give it a keep rule"
+    assert found["ahead"].advice == ("keeping more would not help: it looks ahead, or it depends on the order or division of rows")
+
+
+def test_the_first_row_that_differs_is_shown_with_its_epoch_and_place(tools, judged):
+    app = app_of(tools, forgetful=(lambda rows: rows.select("seq", F.lag("x").over(by_key()).alias("before")), None))
+    broken = judged(app)["forgetful"]
+    assert isinstance(broken, Broken)
+    assert broken.difference.seq == 9
+    assert broken.epoch == 1
+    assert str(broken) == (
+        f"operator 'forgetful' ({broken.operator.origin}) breaks the first law at seq 9, in epoch 1: over the whole trace it gives "
+        "seq=9, before=5.0, epoch by epoch seq=9, before=None; it looks back at earlier rows but keeps none: give it a keep rule"
+    )
+
+
+def test_an_operator_that_looks_back_for_ever_is_advised_to_keep_a_state_table(tools, judged):
+    def totals(rows):
+        return rows.select("seq", F.sum("x").over(by_key().rowsBetween(Window.unboundedPreceding, 0)).alias("x"))
+
+    app = app_of(tools, totals=(totals, last_rows(1, by="k")))
+    one_key = table().set_column(1, "k", pa.array([0] * 30, pa.int32()))
+    assert judged(app, s=one_key)["totals"].advice == (
+        "it looks further back than last_rows(1, by=k) keeps, by far: keep more rows, or use a state table"
+    )
+
+
+def test_a_state_table_that_counts_rows_twice_is_told(tools, judged):
+    def counts(rows, state, doubled):
+        before = F.coalesce(F.col("n"), F.lit(0).cast("long"))
+        output = rows.join(state, "k", "left").select("seq", (before + F.count("*").over(by_key())).alias("n"))
+        seen = rows.unionByName(rows) if doubled else rows
+        after = seen.groupBy("k").agg(F.count("*").alias("n")).unionByName(state).groupBy("k").agg(F.sum("n").alias("n"))
+        return output, after
+
+    rule = state_table("k int, n long", by="k")
+    app = app_of(tools, right=(lambda r, s: counts(r, s, False), rule), twice=(lambda r, s: counts(r, s, True), rule))
+    found = judged(app)
+    assert set(found) == {"twice"}
+    assert found["twice"].advice == (
+        "its state table must carry everything that the output depends on, and each row may be counted once"
+    )
+    assert found["twice"].difference.seq == 9
+
+
+def test_a_window_longer_than_the_epochs_it_keeps_is_told(tools, judged):
+    def counts(rows, epochs):
+        spread = rows.withColumn("epoch", F.explode(F.expr(f"sequence(epoch, epoch + {epochs - 1})")))
+        return spread.groupBy("epoch").agg(F.max("seq").alias("seq"), F.count("*").alias("n"))
+
+    app = app_of(tools, good=(lambda rows: counts(rows, 3), last_epochs(2)), short=(lambda rows: counts(rows, 3), last_epochs(1)))
+    found = judged(app)
+    assert set(found) == {"short"}
+    assert found["short"].advice == "it looks further back than last_epochs(1) keeps: last_epochs(2) would do on this sample"
+    assert found["short"].epoch == 2  # which has no rows of its own, and whose window has lost epoch 0
+
+
+def latest(rows, values, back):
+    value = F.when(F.col("is_value"), F.struct("seq", "x"))
+    newest = F.collect_list(value).over(by_key().rowsBetween(Window.unboundedPreceding, 0))
+    return (
+        rows.withColumn("is_value", F.lit(False))
+        .unionByName(values.withColumn("is_value", F.lit(True)))
+        .withColumn("seen", newest)
+        .where("not is_value")
+        .select("seq", F.expr(f"get(seen, size(seen) - {back}).x").alias("x"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("keep", "advice"),
+    [
+        (lambda rows, values: {rows: last_rows(1, by="k")}, "it looks back at earlier rows of 'values' but keeps none"),
+        (
+            lambda rows, values: {rows: last_rows(1, by="k"), values: last_rows(1, by="k")},
+            "it looks further back than last_rows(1, by=k) keeps of 'values': last_rows(2, by=k) would do on this sample",
+        ),
+    ],
+)
+def test_of_several_inputs_the_one_that_is_kept_too_short_is_named(judged, keep, advice):
+    app = App("join")
+    schema = "seq long, k int, x double"
+    rows, values = app.source("rows", schema), app.source("values", schema)
+    join = app.operator(inputs=[rows, values], keep=keep(rows, values), correlated=True, name="join")
+    app.sink("out", join(lambda rows, values: latest(rows, values, 2)))
+    whole = table()
+    odd = pa.array([seq % 4 < 2 for seq in range(1, 31)])
+    found = judged(app, rows=whole.filter(odd), values=whole.filter(pa.compute.invert(odd)))
+    assert found["join"].advice.startswith(advice)
+
+
+@pytest.mark.parametrize("shift", [20, -5])
+def test_an_operator_that_invents_seqs_is_told(tools, judged, shift):
+    app = app_of(tools, shifted=(lambda rows: rows.select((F.col("seq") + shift).alias("seq"), "x"), None))
+    strayed = judged(app)["shifted"]
+    assert isinstance(strayed, Strayed)
+    assert strayed.epoch == 0
+    assert str(strayed).startswith(f"operator 'shifted' ({strayed.operator.origin}) makes in epoch 0 a row of another: seq=")
+    assert str(strayed).endswith("; a row must carry the seq of the tuple that triggered it")
+
+
+def test_an_operator_that_invents_epochs_is_told(tools, judged):
+    app = app_of(tools, later=(lambda rows: rows.withColumn("epoch", F.col("epoch") + 1), None))
+    assert str(judged(app)["later"]).endswith("; a row must carry the epoch of the tuple that triggered it")
+
+
+def test_an_operator_behind_a_broken_one_is_judged_on_correct_rows(judged):
+    app = App("chain")
+    broken = app.operator(inputs=app.source("s", "seq long, k int, x double"), name="broken")(lambda rows: averages(rows, 1))
+    app.sink("out", app.operator(inputs=broken, keep=last_rows(1, by="k"), name="behind")(lambda rows: averages(rows, 1)))
+    assert set(judged(app)) == {"broken"}
+
+
+def test_progress_names_every_operator(both, tools):
+    app = app_of(tools, b=(lambda rows: rows, None), a=(lambda rows: rows, None))
+    cut, spans = tools.cut({"s": table(4)}, [2])
+    told = []
+    assert broken_operators(both.spark, app.graph(), both.frames(cut), spans, progress=told.append) == []
+    assert told == ["a", "b"]

@@ -1,0 +1,83 @@
+"""Writers that come with holdfast, and one of a user's own behind a sink of two replicas, on real rows."""
+
+import json
+import time
+
+from holdfast import console
+from holdfast.documents.history import Event
+from holdfast.documents.job import Feed, Job
+from holdfast.job_layout import layout_of
+from holdfast.protocol.messages import Assigned
+from holdfast.runtime.running_job import RunningJob
+from holdfast.trace import write_market
+from holdfast.trial.checkers import check_run
+
+LIMIT_S = 60.0
+
+APPLICATION = """
+import json
+from pathlib import Path
+
+from holdfast import App
+
+app = App("trades")
+market = app.source("market", "seq long, time timestamp, kind string, volume long")
+
+
+@app.operator(inputs=market)
+def trades(events):
+    return events.where("kind = 'trade'").select("seq", "volume")
+
+
+def write(rows, epoch, quality):
+    with (Path(__file__).parent / "written.jsonl").open("a") as file:
+        file.write(json.dumps([epoch, quality, [row.seq for row in rows.orderBy("seq").collect()]]) + "\\n")
+
+
+app.sink("out", trades, writer=write)
+"""
+
+
+def test_the_console_shows_an_epochs_rows(spark, capfd):
+    console(spark.createDataFrame([(1, "abc")], "seq long, ticker string"), 7, "tentative")
+    said = capfd.readouterr().out
+    assert "epoch 7, tentative, 1 rows" in said
+    assert "|1  |abc   |" in said
+
+
+def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_by_one_that_was_restarted(spark, tmp_path):
+    application = tmp_path / "trades.py"
+    application.write_text(APPLICATION)
+    write_market(tmp_path / "market.parquet", events=600, seed=1, tickers=5, rate=150.0, peak=300.0)
+    feed = Feed(trace=str(tmp_path / "market.parquet"), speed=1e9)
+    job = Job(job="trades", application=str(application), feed=feed, log=str(tmp_path / "log"), out=str(tmp_path / "out"))
+    layout = layout_of(job)
+    told = []
+
+    def tell(kind, about):
+        told.append(Event(len(told), "n", kind, about))
+
+    running = RunningJob(spark, 1, layout.settings, node="n", tell=tell, scratch=tmp_path / "scratch")
+    running._await_readers = lambda stopped: None
+
+    def start(name, replica=0):
+        return running.worker(Assigned(job=1, pe=name, task=0, replica=replica), lambda: False)
+
+    (source, timeline), (pe, _) = start("market"), start("trades")
+    while not pe.finished:
+        source.step()
+        pe.step()
+    sinks = [start("out")[0], start("out", 1)[0]]
+    assert sinks[0].step() and sinks[1].step()
+    sinks[1] = start("out", 1)[0]
+    ends = time.monotonic() + LIMIT_S
+    while not all(sink.finished for sink in sinks) and time.monotonic() < ends:
+        for sink in sinks:
+            sink.step()
+    assert all(sink.finished for sink in sinks)
+    written = [json.loads(line) for line in (tmp_path / "written.jsonl").read_text().splitlines()]
+    assert [epoch for epoch, *_ in written] == list(range(timeline.first, timeline.last + 1))
+    assert {quality for _, quality, _ in written} == {"exact"}
+    seqs = [seq for *_, each in written for seq in each]
+    assert seqs == sorted(set(seqs)) and seqs
+    assert all(verdict.holds for verdict in check_run(told, timeline, sinks=["out"]))

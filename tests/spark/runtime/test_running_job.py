@@ -1,0 +1,225 @@
+"""The second law on real Spark: tasks die and come back in any order, with absent epochs in between, and end as one plan does."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from holdfast import App
+from holdfast.documents.job import Contract, Feed, Job, Task
+from holdfast.engine.analysis import analyse
+from holdfast.engine.epochs import Span
+from holdfast.engine.row_comparison import first_difference
+from holdfast.engine.trace_reader import open_trace
+from holdfast.errors import OperatorError, TraceError
+from holdfast.job_layout import layout_of
+from holdfast.log import EpochLog, Quality, Record
+from holdfast.log.position import Head
+from holdfast.log.timeline import timeline_of
+from holdfast.protocol.messages import Assigned
+from holdfast.runtime.pe_compute import PeCompute
+from holdfast.runtime.running_job import RunningJob
+from holdfast.runtime.sinks.output_files import read_output, written_by
+from holdfast.runtime.sources.trace_source import trace_rows
+from holdfast.trace import write_market
+from holdfast.trial.second_law import differences
+
+PARALLEL = """
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+from holdfast import App, last_epochs, last_rows
+
+app = App("parallel")
+orders = app.source("orders", "seq long, time timestamp, user int, shop int, amount double", key="user", parallelism=2)
+
+
+@app.operator(inputs=orders, keep=last_rows(2, by="user"), key="user", parallelism=2)
+def recent(orders):
+    last = Window.partitionBy("user").orderBy("seq").rowsBetween(-2, 0)
+    return orders.select("seq", "epoch", "user", "shop", F.sum("amount").over(last).alias("amount"))
+
+
+@app.operator(inputs=recent, keep=last_epochs(2), key="shop", parallelism=3)
+def totals(recent):
+    spread = recent.select("seq", "shop", "amount", F.explode(F.expr("sequence(epoch, epoch + 2)")).alias("epoch"))
+    return spread.groupBy("epoch", "shop").agg(F.max("seq").alias("seq"), F.sum("amount").alias("amount"))
+
+
+@app.operator(inputs=recent, key="user", parallelism=4, partitioning="split")
+def large(recent):
+    return recent.where("amount > 5")
+
+
+@app.operator(inputs=large, key="user", parallelism=2, partitioning="merge")
+def users(large):
+    return large.select("seq", "user")
+
+
+app.sink("by_shop", totals)
+app.sink("large_users", users)
+"""
+
+
+def write_orders(path):
+    rng = random.Random(3)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [
+        {
+            "seq": number + 1,
+            "time": start + timedelta(seconds=number / 40),
+            "user": rng.randrange(12),
+            "shop": rng.randrange(5),
+            "amount": rng.random() * 4,
+        }
+        for number in range(400)
+    ]
+    types = {"seq": pa.int64(), "time": pa.timestamp("us", "UTC"), "user": pa.int32(), "shop": pa.int32(), "amount": pa.float64()}
+    pq.write_table(pa.Table.from_pylist(rows, pa.schema(types)), path)
+
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+TRACES = {
+    "bargain_discovery": lambda path: write_market(path, events=1500, seed=1, tickers=20, rate=150.0, peak=300.0),
+    "parallel": write_orders,
+}
+
+
+class Driven:
+    """A job whose workers are stepped by hand, in whatever order a test wants."""
+
+    def __init__(self, spark, name, tmp_path, *, rng, contract):
+        self.rng, self.told = rng, []
+        trace = tmp_path / "trace.parquet"
+        TRACES[name](trace)
+        application = EXAMPLES / f"{name}.py"
+        if name == "parallel":
+            application = tmp_path / "parallel.py"
+            application.write_text(PARALLEL)
+        self.job = Job(
+            job=name,
+            application=str(application),
+            feed=Feed(trace=str(trace), speed=1e9),
+            log=str(tmp_path / "log"),
+            out=str(tmp_path / "out"),
+            contract=contract,
+        )
+        layout = layout_of(self.job)
+        self.tasks = layout.tasks
+        self.running = RunningJob(
+            spark,
+            1,
+            layout.settings,
+            node="n",
+            tell=lambda kind, about: self.told.append((kind, about)),
+            scratch=tmp_path / "scratch",
+        )
+        self.running._await_readers = lambda stopped: None
+        self.workers = {task.name: self.start(task) for task in self.tasks}
+        self.timeline = timeline_of(self.running.store)
+
+    def tell(self, kind, about):
+        self.told.append((kind, about))
+
+    def start(self, task):
+        return self.running.worker(Assigned(job=1, pe=task.pe, task=task.task, replica=0), lambda: False)[0]
+
+    def absent(self, task):
+        """Stand in for the next epoch of a task, as the recovery manager would."""
+        log = EpochLog(self.running.store)
+        for stream in task.makes:
+            after = self.running.checkpoints.epoch(task.name) or self.timeline.first - 1
+            epoch = log.head(stream, task.task, after=after) + 1
+            if epoch <= self.timeline.last:
+                log.offer(Record(stream, task.task, epoch, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
+
+    def play(self, steps):
+        alive = set(self.workers)
+        for _ in range(steps):
+            task = self.rng.choice(self.tasks)
+            act = self.rng.random()
+            if act < 0.1 and task.makes:
+                alive.discard(task.name)
+                self.absent(task)
+            elif act < 0.2 and task.name not in alive:
+                self.workers[task.name] = self.start(task)
+                alive.add(task.name)
+            elif task.name in alive:
+                self.workers[task.name].step()
+        for task in self.tasks:
+            if task.name not in alive:
+                self.workers[task.name] = self.start(task)
+
+    def settle(self):
+        while not all(worker.finished for worker in self.workers.values()):
+            assert sum(worker.step() for worker in self.workers.values()), "nothing can be done, yet not all is done"
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_the_newest_output_equals_one_plan_whatever_died_on_the_way(spark, tmp_path, name):
+    driven = Driven(spark, name, tmp_path, rng=random.Random(7), contract=Contract(checkpoint_epochs=3, catch_up_rows=400))
+    driven.play(60)
+    source = driven.tasks[0]
+    logged = spark.read.parquet(f"{driven.job.log}/data/{source.pe}/{source.task}")
+    assert logged.schema.simpleString() == driven.running.schemas[source.pe].simpleString()
+    assert logged.count() > 0
+    driven.settle()
+    sources = open_trace(spark, driven.running.graph, driven.job.feed.trace)
+    apart = differences(spark, driven.running.app, sources, out=driven.running.out, timeline=driven.timeline)
+    assert apart == dict.fromkeys(apart)
+    assert not [about for kind, about in driven.told if kind == "divergence"]
+    sink = next(task.pe for task in driven.tasks if task.kind == "sink")
+    newest = read_output(driven.job.out, sink).drop_columns("quality")
+    assert newest.num_rows > 0
+    files = [f"{driven.job.out}/{file.name}" for file in written_by(driven.running.out, sink)]
+    by_spark = spark.read.parquet(*files).toArrow()  # as anybody would who knows nothing of holdfast
+    assert first_difference(by_spark, newest) is None
+    corrected = [about for kind, about in driven.told if kind == "output" and about["as"] == "final"]
+    assert corrected, "nothing died where it mattered: the schedule tests nothing"
+
+
+def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spark):
+    app = App("ahead")
+    source = app.source("s", "seq long, x double")
+    ahead = app.operator(inputs=source, name="ahead")(lambda rows: rows.selectExpr("if(x = 2, seq + 100, seq) as seq", "x"))
+    app.sink("out", ahead)
+    graph = app.graph()
+    compute = PeCompute(spark, graph, ["ahead"], analyse(graph, spark), name="ahead/0")
+    rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
+    made, _ = compute.run({"s": rows.slice(0, 2)}, Head(0), Span(1, 1, 0, 2))
+    assert made["ahead"].num_rows == 2
+    words = r"^operator 'ahead' \(.*test_running_job.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
+    with pytest.raises(OperatorError, match=words):
+        compute.run({"s": rows.slice(2)}, Head(1, after=2), Span(2, 2, 2, 4))
+
+
+def test_a_trace_that_is_gone_while_it_is_replayed_is_told_in_a_line(spark, tmp_path):
+    trace, task = tmp_path / "trace.parquet", Task(pe="orders", kind="source", makes=("orders",))
+    write_orders(trace)
+    fetch = trace_rows(spark.read.parquet(str(trace)), task, epoch_s=1.0, key=("user",), tasks=1)
+    assert fetch(Span(0, 0, 0, 10)).num_rows == 10
+    trace.unlink()
+    with pytest.raises(TraceError, match=r"^the trace of source 'orders' cannot be read any more: .*trace\.parquet.*$") as told:
+        fetch(Span(0, 0, 10, 20))
+    assert "\n" not in str(told.value)
+
+
+def test_sparks_jobs_carry_the_name_of_the_pe_and_its_epochs(spark):
+    app = App("named")
+    app.sink("out", app.operator(inputs=app.source("s", "seq long, x double"), name="double")(lambda rows: rows.select("seq", "x")))
+    graph, context = app.graph(), spark.sparkContext
+    compute = PeCompute(spark, graph, ["double"], analyse(graph, spark), name="named: double/0")
+    rows = pa.table({"seq": [1, 2], "x": [0.0, 1.0], "epoch": [3, 4]})
+    said = []
+    try:
+        for last in (3, 4):
+            compute.run({"s": rows.slice(0, last - 2)}, Head(2), Span(3, last, 0, last - 2))
+            said.append(context.getLocalProperty("spark.job.description"))
+    finally:
+        for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):
+            context.setLocalProperty(name, None)
+    assert said == ["named: double/0 epoch 3", "named: double/0 epochs 3 to 4"]
+    assert len(context.statusTracker().getJobIdsForGroup("named: double/0")) == 2

@@ -1,0 +1,134 @@
+"""One job on Spark reads another job's stream: what it puts out is what one plan over both would."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.control.jobs.dataflow import Graph
+from holdfast.documents.job import Contract, Feed, Job
+from holdfast.engine.epochs import ByTime, with_epochs
+from holdfast.engine.row_comparison import first_difference
+from holdfast.engine.trace_reader import open_trace
+from holdfast.engine.whole_trace import run_batch
+from holdfast.errors import HoldfastError
+from holdfast.job_layout import layout_of
+from holdfast.log import EpochLog
+from holdfast.log.timeline import timeline_of
+from holdfast.protocol.messages import Assigned
+from holdfast.runtime.running_job import RunningJob
+from holdfast.runtime.sinks.output_files import read_output
+from holdfast.trace import write_market
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+READER = """
+from pyspark.sql import functions as F
+
+from holdfast import App, last_epochs
+
+app = App("busy-tickers")
+averages = app.source("averages", "{schema}", key="ticker")
+
+
+@app.operator(inputs=averages, keep=last_epochs(2), key="ticker")
+def counts(averages):
+    spread = averages.select("seq", "ticker", F.explode(F.expr("sequence(epoch, epoch + 2)")).alias("epoch"))
+    return spread.groupBy("epoch", "ticker").agg(F.max("seq").alias("seq"), F.count("*").alias("n"))
+
+
+app.sink("busy", counts)
+"""
+
+
+def running(spark, tmp_path, job, number, **more):
+    layout = layout_of(job)
+    made = RunningJob(
+        spark, number, {**layout.settings, **more}, node="n", tell=lambda kind, about: None, scratch=tmp_path / f"scratch-{number}"
+    )
+    made._await_readers = lambda stopped: None
+    return made, layout.tasks
+
+
+def workers(made, tasks, number):
+    return [made.worker(Assigned(job=number, pe=t.pe, task=t.task, replica=0), lambda: False)[0] for t in tasks]
+
+
+@pytest.fixture
+def market(spark, tmp_path):
+    trace = tmp_path / "market.parquet"
+    write_market(trace, events=1500, seed=1, tickers=20, rate=150.0, peak=300.0)
+    job = Job(
+        job="market",
+        application=str(EXAMPLES / "bargain_discovery.py"),
+        feed=Feed(trace=str(trace), speed=1e9),
+        log=str(tmp_path / "log"),
+        out=str(tmp_path / "out"),
+        contract=Contract(checkpoint_epochs=2),
+    )
+    return running(spark, tmp_path, job, 1), trace
+
+
+def reader(tmp_path, *, schema):
+    (tmp_path / "reader.py").write_text(READER.format(schema=schema))
+    return Job(
+        job="reader",
+        application=str(tmp_path / "reader.py"),
+        streams={"averages": "market:vwap"},
+        log=str(tmp_path / "reader-log"),
+        out=str(tmp_path / "reader-out"),
+        contract=Contract(checkpoint_epochs=2),
+        share=True,
+    )
+
+
+def settle(workers):
+    while not all(worker.finished for worker in workers):
+        assert sum(worker.step() for worker in workers), "nothing can be done, yet not all is done"
+
+
+def assert_is_what_one_plan_gives(spark, made, second, trace, job):
+    timeline = timeline_of(second.store)
+    epochs = timeline.first, timeline.last
+    events = with_epochs(open_trace(spark, made.graph, str(trace)), ByTime(timeline.epoch_s))
+    averages = run_batch(made.graph, events, epochs=epochs)["vwap"].join(events["market"].select("seq", "epoch"), "seq")
+    whole = run_batch(second.graph, {"averages": averages}, epochs=epochs)["counts"].toArrow()
+    busy = read_output(job.out, "busy")
+    assert busy.num_rows > 20
+    assert first_difference(whole, busy.select(whole.column_names).cast(whole.schema)) is None
+
+
+def test_a_job_reads_another_jobs_stream_to_its_end_though_that_job_is_gone_and_only_what_is_shared_of_it_is_left(
+    spark, tmp_path, market
+):
+    (made, tasks), trace = market
+    whole_job = workers(made, tasks, 1)
+    job = reader(tmp_path, schema="seq long, ticker string, vwap double")
+    own = layout_of(job)
+    graph = Graph()
+    graph.add(1, layout_of(made.job), {})
+    layout, refs = graph.with_shared(own, {"market": 1})
+    graph.add(2, layout, refs)
+    second, second_tasks = running(spark, tmp_path, job, 2, logs={"market": made.job.log})
+    assert [task.kind for task in second_tasks] == ["operators", "sink"]
+    readers = workers(second, second_tasks, 2)
+    for _ in range(3):
+        for worker in (*whole_job, *readers):
+            worker.step()
+    assert not any(worker.finished for worker in whole_job)
+    graph.remove(1)  # as when it is canceled
+    left = [task.name for owner, task in graph.uses(2) if owner == 1]
+    assert left == ["aggregator/0", "market/0", "trade_filter/0", "trade_quote/0", "vwap/0"]
+    made.is_left(left)
+    settle([*(worker for worker, task in zip(whole_job, tasks, strict=True) if task.name in left), *readers])
+    assert_is_what_one_plan_gives(spark, made, second, trace, job)
+    oldest = EpochLog(made.store).oldest("vwap", 0)
+    assert oldest is not None and oldest > timeline_of(made.store).first
+
+
+def test_a_source_that_declares_what_the_stream_lacks_is_told_what_there_is(spark, tmp_path, market):
+    (made, tasks), _ = market
+    first = workers(made, tasks, 1)
+    job = reader(tmp_path, schema="seq long, ticker string, price double")
+    second, second_tasks = running(spark, tmp_path, job, 2, logs={"market": made.job.log})
+    with pytest.raises(HoldfastError, match="source 'averages' declares column 'price', which stream 'market:vwap' does not have"):
+        settle([*first, *workers(second, second_tasks, 2)])

@@ -1,0 +1,98 @@
+"""Why a plan leaves what it leaves: it never contradicts what the plan does."""
+
+from dataclasses import replace
+
+import pytest
+
+from holdfast.advise.advice import Advice, weigh
+from holdfast.advise.budget import Budget, Prices
+from holdfast.advise.candidates import Candidate
+from holdfast.advise.losses import Loss, protected_case, together_case
+
+UNITS = {name: (name,) for name in ("read", "join", "sum", "idle")}
+SINGLE = {"read": Loss("read", (9.0, 11.0)), "join": Loss("join", (11.0, 11.0)), "sum": Loss("sum", (6.0, 8.0))}
+SINGLE["idle"] = Loss("idle", (0.0, 0.0))
+OVER = {name: Loss(protected_case(target, failover_s=1.0).name, (1.0, 1.0)) for name, target in UNITS.items()}
+PRICES = Prices({"read": 1, "join": 8, "sum": 1, "idle": 1}, {"read": 0.3, "join": 0.4, "sum": 0.15, "idle": 0.15})
+
+
+def weighed(objective, *protected, together=3.0):
+    case = together_case(UNITS, protected, failover_s=1.0).name
+    measured = {loss.case: loss for loss in (*OVER.values(), Loss(case, (together, together)))}
+    return weigh(Candidate(objective, protected), SINGLE, measured, units=UNITS, failover_s=1.0, completeness=0.5)
+
+
+def advised(budget, *plans, **asked):
+    return Advice(
+        application="line",
+        budget=budget,
+        outage_s=8.0,
+        failover_s=1.0,
+        single=SINGLE,
+        weighed=plans,
+        because=dict.fromkeys(UNITS, "it was seen"),
+        prices=PRICES,
+        units=UNITS,
+        kept=frozenset(plan.candidate.objective for plan in plans),
+        failing_over=OVER,
+        **asked,
+    )
+
+
+SHARE = advised(Budget(share=0.5), weighed("measured", "read", "sum"))
+LEFT = "Leave it without a replica: "
+
+
+def test_what_is_protected_says_what_its_loss_costs_and_what_its_replica_takes():
+    assert SHARE.why("read") == (
+        "Protect it: on average over the offsets its failure costs 10 without a replica and 1 with one; its replica takes 30% of "
+        "full replication's CPU. Measured: it was seen."
+    )
+
+
+@pytest.mark.parametrize(
+    ("advice", "why"),
+    [
+        (SHARE, "its 8 replicas take 40% of full replication's CPU, and of the budget of 50% only 5% was left beside the others"),
+        (
+            advised(Budget(replicas=4), weighed("measured", "read", "sum")),
+            "its 8 replicas take 40% of full replication's CPU, and of the budget of 4 replicas 2 were left beside the others",
+        ),
+        (
+            advised(Budget(replicas=2), weighed("measured", "read", "sum")),
+            "its 8 replicas take 40% of full replication's CPU, and of the budget of 2 replicas none was left beside the others",
+        ),
+        (
+            advised(Budget(replicas=12), weighed("measured", "join", together=9.0), weighed("ic", "read", "sum")),
+            "the plan by what was measured, which has it, lost more when all others failed at once (9 against 3)",
+        ),
+        (
+            advised(Budget(replicas=12), weighed("measured", "read", "sum"), weighed("of", "join")),
+            "the plan by output fidelity (PPA), which has it, lost more when one failed (4.5 against 3.25 on average)",
+        ),
+        (
+            advised(Budget(share=0.9), weighed("ic", "read", "sum")),
+            "its 8 replicas take 40% of full replication's CPU, which would fit, but none of the plans that were tried has it",
+        ),
+        (
+            replace(SHARE, asked_loss=0.000001),
+            "a loss of at most 0.0001% is kept without it, and its 8 replicas take 40% of full replication's CPU",
+        ),
+        (
+            replace(SHARE, asked_ic=0.25),
+            "an internal completeness of 0.25 is kept without it, and its 8 replicas take 40% of full replication's CPU",
+        ),
+    ],
+)
+def test_what_is_left_says_why_the_plan_left_it_though_its_failure_costs_most(advice, why):
+    assert advice.ranking[0] == "join"
+    assert advice.why("join") == f"{LEFT}{why}. Measured: it was seen."
+
+
+def test_what_leaves_no_mark_is_left_for_that():
+    assert SHARE.why("idle") == f"{LEFT}no failure of it alone left a mark on the output. Measured: it was seen."
+
+
+def test_what_does_not_fit_also_says_how_a_plan_that_has_it_fared():
+    advice = advised(Budget(share=0.5), weighed("measured", "read", "sum"), weighed("criticality", "join", together=9.0))
+    assert "only 5% was left beside the others; the plan by what was measured, weighed along the graph," in advice.why("join")

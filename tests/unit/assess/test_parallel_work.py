@@ -1,0 +1,53 @@
+"""Pieces of work side by side, without Spark."""
+
+import sys
+import threading
+from contextlib import redirect_stdout
+
+import pytest
+
+from holdfast.assess.parallel_work import side_by_side
+
+
+def test_pieces_that_overlap_while_they_redirect_stdout_leave_it_as_it_was():
+    before, inside, entered = sys.stdout, threading.Barrier(2, timeout=30), threading.Event()
+
+    def first():
+        with redirect_stdout(sys.stderr):
+            inside.wait()
+            entered.wait(30)
+
+    def second():
+        inside.wait()
+        with redirect_stdout(sys.stderr):
+            entered.set()
+            done.wait(30)
+
+    done = threading.Event()
+    work = side_by_side(iter([first, second]), 2)
+    next(work)
+    done.set()
+    list(work)
+    assert sys.stdout is before
+
+
+def test_no_more_pieces_are_made_than_are_under_way():
+    made = []
+
+    def pieces():
+        for number in range(6):
+            made.append(number)
+            yield lambda number=number: number
+
+    work = side_by_side(pieces(), 2)
+    next(work)
+    assert len(made) <= 3
+    assert len(list(work)) == 5
+
+
+def test_the_error_of_a_piece_reaches_the_caller():
+    def broken():
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        list(side_by_side(iter([broken]), 2))

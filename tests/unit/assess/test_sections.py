@@ -1,0 +1,30 @@
+"""Which section a seq belongs to."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.assess.sections import Sections
+from holdfast.errors import HoldfastError
+
+
+@given(st.integers(0, 1 << 60), st.integers(0, 10_000), st.integers(1, 6000))
+def test_every_seq_lies_in_one_of_as_many_sections_as_the_trace_needs_wherever_it_begins(first, more, length):
+    cut = Sections.over(first, first + more, length=length)
+    found = cut.of(first + np.arange(more + 1))
+    assert found[0] == 0 and found[-1] == cut.count - 1
+    assert set(np.diff(found)) <= {0, 1}
+    assert cut.of(first + more) == found[-1]
+
+
+def test_sections_begin_at_multiples_of_their_length():
+    assert Sections.over(7, 42, length=10) == Sections(10, 0, 5)
+    assert Sections.over(27, 42, length=10) == Sections(10, 20, 3)
+
+
+def test_more_sections_than_memory_has_room_for_are_refused_with_a_length_that_fits():
+    with pytest.raises(
+        HoldfastError, match="into 170,000,000,001, and there may be at most 10,000,000; give longer ones with --section"
+    ):
+        Sections.over(0, 1_700_000_000_000, length=10)

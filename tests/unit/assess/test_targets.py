@@ -1,0 +1,113 @@
+"""Placement of injections by the shape of the graph."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.app import App, last_rows
+from holdfast.app.load import load_app
+from holdfast.assess.fused_targets import fused_targets
+from holdfast.assess.targets import choose_targets, group_target, group_targets, position
+from holdfast.errors import HoldfastError
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+
+
+def chosen(graph):
+    return [choice.name for choice in choose_targets(graph) if choice.chosen]
+
+
+@pytest.fixture(scope="module")
+def bargains():
+    return load_app(EXAMPLES / "bargain_discovery.py").graph()
+
+
+def test_bargain_discovery_has_the_five_targets_of_the_paper(bargains):
+    assert sorted(chosen(bargains)) == sorted(["market", "trade_filter", "quote_filter", "vwap", "bargain_index"])
+
+
+def test_an_operator_that_is_no_target_says_whose_behaviour_it_shares(bargains):
+    like = {choice.name: choice.like for choice in choose_targets(bargains) if not choice.chosen}
+    assert like == {"trade_quote": "market", "aggregator": "trade_filter"}
+
+
+def test_where_outputs_are_lost_an_operator_that_remembers_is_a_target_and_its_reader_is_like_it(bargains):
+    choices = {choice.name: choice for choice in choose_targets(bargains, side="output")}
+    targets = [name for name, choice in choices.items() if choice.chosen]
+    assert sorted(targets) == ["aggregator", "bargain_index", "market", "quote_filter", "trade_filter"]
+    assert choices["aggregator"].why == ("it is stateful, and goes on to remember while its output is struck",)
+    assert str(choices["vwap"]) == "vwap: behaves like aggregator, which feeds it alone, while it keeps nothing itself"
+
+
+def test_values_that_diverge_before_an_operator_are_another_fault_than_after_it(bargains):
+    choices = {choice.name: choice for choice in choose_targets(bargains, kind="divergence")}
+    assert [name for name, choice in choices.items() if not choice.chosen] == ["trade_quote"]  # it reads what the source puts out
+    assert choices["aggregator"].why == ("values that differ before trade_filter may differ otherwise here",)
+    assert all(choice.chosen for choice in choose_targets(bargains, kind="divergence", side="output"))
+
+
+def test_every_target_says_why(bargains):
+    said = {choice.name: str(choice) for choice in choose_targets(bargains)}
+    assert "trade_quote also feeds quote_filter" in said["trade_filter"]
+    assert "aggregator, which feeds it, is stateful" in said["vwap"]
+    assert "reads 2 streams" in said["bargain_index"]
+    assert "is a source" in said["market"]
+    assert said["aggregator"] == "aggregator: behaves like trade_filter, which feeds it alone and keeps nothing"
+
+
+def chain(*, stateful):
+    app = App("chain")
+    stream = app.source("s", "seq long, k string")
+    for name in "abc":
+        keep = last_rows(1, by="k") if name in stateful else None
+        stream = app.operator(inputs=stream, keep=keep, name=name)(lambda rows: rows)
+    app.sink("out", stream)
+    return app.graph()
+
+
+@pytest.mark.parametrize(("stateful", "targets"), [("", ["s"]), ("a", ["s", "b"]), ("b", ["s", "c"]), ("c", ["s"])])
+def test_in_a_chain_only_what_follows_state_is_a_target(stateful, targets):
+    assert chosen(chain(stateful=stateful)) == targets
+
+
+def test_a_pe_is_a_group_of_its_operators():
+    app = App("fused")
+    source = app.source("s", "seq long")
+    first = app.operator(inputs=source, pe="both", name="a")(lambda rows: rows)
+    second = app.operator(inputs=first, pe="both", name="b")(lambda rows: rows)
+    app.sink("out", second)
+    assert group_target(app.graph(), ["both"]) == ("a", "b")
+
+
+def test_a_pe_whose_failure_no_target_shows_is_a_target_too():
+    app = App("fused")
+    source = app.source("s", "seq long, k string")
+    front = app.operator(inputs=source, pe="front", name="a")(lambda rows: rows)
+    kept = app.operator(inputs=front, keep=last_rows(1, by="k"), pe="front", name="b")(lambda rows: rows)
+    left = app.operator(inputs=kept, pe="back", name="c")(lambda rows: rows)
+    right = app.operator(inputs=kept, pe="back", name="d")(lambda rows: rows)
+    app.sink("out", left)
+    app.sink("rest", right)
+    graph = app.graph()
+    alone = [(name,) for name in chosen(graph)]
+    assert alone == [("s",), ("c",), ("d",)]
+    fused = fused_targets(graph, alone)  # what reaches the front is what the source sends
+    assert list(fused) == [("c", "d")]
+    assert str(fused["c", "d"]) == "c+d: a target, because they run in PE 'back' and fail together"
+    assert list(fused_targets(graph, [*alone, ("c", "d")])) == []
+    assert list(fused_targets(graph, alone, side="output")) == [("a", "b"), ("c", "d")]
+
+
+def test_an_unknown_target_is_named_with_those_that_exist(bargains):
+    with pytest.raises(HoldfastError, match=r"target 'agregator' is no source, operator or PE .* they are: market, trade_quote"):
+        group_target(bargains, ["agregator"])
+    with pytest.raises(
+        HoldfastError, match="targets 'agregator', 'vwop' are no source, operator or PE of this application; they are"
+    ):
+        group_targets(bargains, [["vwap", "agregator"], ["vwop"]])
+    with pytest.raises(HoldfastError, match="target 'bargains'"):
+        group_target(bargains, ["bargains"])
+
+
+def test_position_is_the_longest_way_from_a_source(bargains):
+    assert [position(bargains, name) for name in ("market", "quote_filter", "trade_filter", "bargain_index")] == [0, 2, 2, 5]

@@ -1,0 +1,184 @@
+"""An orchestrator in this process, called over its real API, and nodes that are played by the test."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from holdfast.control.api.calls import Tokens
+from holdfast.control.orchestrator import Orchestrator
+from holdfast.control.settings import Settings
+
+TOKENS = Tokens(user="user-secret", node="node-secret")
+
+
+class Control:
+    """A running orchestrator and a caller of it."""
+
+    def __init__(self, orchestrator: Orchestrator) -> None:
+        self.orchestrator = orchestrator
+        self.said: list[str] = []
+        transport = httpx.ASGITransport(orchestrator.api.application(TOKENS), raise_app_exceptions=False)
+        self.http = httpx.AsyncClient(transport=transport, base_url="http://orchestrator")
+
+    async def call(self, method: str, path: str, *, token: str = "user", **what: Any) -> httpx.Response:
+        headers = {"authorization": f"Bearer {token}-secret", **what.pop("headers", {})}
+        return await self.http.request(method, path, headers=headers, **what)
+
+    async def submit(self, name: str = "a", **given: Any) -> int:
+        pes = given.pop("pes", {"x": {}})
+        answer = await self.call("POST", "/v1/jobs", json={"job": name, "host": "light", "pes": pes, **given})
+        assert answer.status_code == 201, answer.text
+        return int(answer.json()["id"])
+
+    async def job(self, number: int) -> dict[str, Any]:
+        answer = await self.call("GET", f"/v1/jobs/{number}")
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    async def until(self, condition: Callable[[], Awaitable[object]], *, limit_s: float = 120.0) -> None:
+        async with asyncio.timeout(limit_s):
+            while not await condition():
+                await asyncio.sleep(0.01)
+
+    async def reaches(self, number: int, state: str) -> dict[str, Any]:
+        story: dict[str, Any] = {}
+
+        async def there() -> bool:
+            nonlocal story
+            story = await self.job(number)
+            return story["state"] == state
+
+        try:
+            await self.until(there)
+        except TimeoutError:
+            raise AssertionError(f"job {number} is {story['state']}, not {state}: {story['reason']}") from None
+        return story
+
+    async def events(self) -> list[str]:
+        return [event["text"] for event in (await self.call("GET", "/v1/events")).json()["events"]]
+
+
+class PlayedNode:
+    """A node that does what it is assigned, as far as the test lets it: `state_of` says what becomes of a replica."""
+
+    def __init__(self, control: Control, name: str, **offer: Any) -> None:
+        self.control, self.name = control, name
+        self.offer = {"cores": 4, "memory_bytes": 1, "host": "light", **offer}
+        self.has: dict[str, dict[str, Any]] = {}
+        self.starts: list[tuple[str, int]] = []
+        self.number = 0
+        self.unacknowledged: list[dict[str, Any]] = []
+        self.term = self.generation = 0
+        self.assigned_term = 0
+        self.state_of: Callable[[str], str] = lambda key: "running"
+
+    async def register(self) -> httpx.Response:
+        replicas = [{"key": key, "incarnation": r["incarnation"], "state": r["state"]} for key, r in self.has.items()]
+        answer = await self.control.call(
+            "POST", "/v1/nodes", token="node", json={"name": self.name, **self.offer, "replicas": replicas}
+        )
+        if answer.status_code == 200:
+            self.term = answer.json()["term"]
+        return answer
+
+    async def beat(self, **more: Any) -> httpx.Response:
+        host = {
+            "pid": 1, "started_s": 0, "beat_s": 0, "term": self.assigned_term, "generation": self.generation,
+            "replicas": [{"key": key, "incarnation": r["incarnation"], "state": r["state"]} for key, r in self.has.items()],
+        }  # fmt: skip
+        body = {
+            "term": self.term,
+            "controller": self.offer.get("controller", ""),
+            "reports": self.unacknowledged,
+            "host": host,
+            **more,
+        }
+        answer = await self.control.call("POST", f"/v1/nodes/{self.name}/beat", token="node", json=body)
+        if answer.status_code == 200:
+            taken = answer.json()["acknowledged"]
+            self.unacknowledged = [report for report in self.unacknowledged if report["number"] > taken]
+        return answer
+
+    def report(self, key: str, state: str, error: str | None = None) -> None:
+        self.number += 1
+        self.has[key]["state"] = state
+        self.unacknowledged.append(
+            {
+                "number": self.number,
+                "at_s": 0,
+                "key": key,
+                "incarnation": self.has[key]["incarnation"],
+                "state": state,
+                "error": error,
+            }
+        )
+
+    async def fetch(self) -> bool:
+        """Carry out the newest assignment, if there is one at once."""
+        asks = f"term={self.assigned_term}&generation={self.generation}&controller={self.offer.get('controller', '')}"
+        path = f"/v1/nodes/{self.name}/assignment?{asks}"
+        node = self.control.orchestrator.resources.nodes[self.name]
+        if (self.assigned_term, self.generation) >= (self.control.orchestrator.term, node.generation):
+            return False
+        found = (await self.control.call("GET", path, token="node")).json()
+        self.assigned_term, self.generation = found["term"], found["generation"]
+        wanted = {f"{r['job']}:{r['pe']}/{r['task']}.{r['replica']}": r for r in found["replicas"]}
+        for key in [key for key in self.has if key not in wanted]:
+            self.report(key, "stopped")
+            del self.has[key]
+        for key, replica in wanted.items():
+            if key not in self.has or self.has[key]["incarnation"] < replica["incarnation"]:
+                self.has[key] = {"incarnation": replica["incarnation"], "state": "starting"}
+                self.starts.append((key, replica["incarnation"]))
+                self.report(key, self.state_of(key))
+        return True
+
+    async def live(self) -> None:
+        """Fetch and beat until canceled, registering again when told to."""
+        while True:
+            if self.name in self.control.orchestrator.resources.nodes and not self.control.orchestrator.recovering:
+                await self.fetch()
+            if (await self.beat()).status_code == 409:
+                await self.register()
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(tmp_path, f"sqlite:///{tmp_path / 'jobs.db'}", capacity_wait_s=0.0, recovery_wait_s=5.0, faults=True)
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Control]:
+    """An orchestrator that runs for as long as the block, and then ends as if it had been killed."""
+    said: list[str] = []
+    orchestrator = Orchestrator(settings, say=said.append)
+    await orchestrator.begin()
+    control = Control(orchestrator)
+    control.said = said
+    task = asyncio.create_task(orchestrator.run())
+    try:
+        yield control
+    finally:
+        orchestrator.stop()
+        await asyncio.gather(task, return_exceptions=True)
+        await control.http.aclose()
+
+
+@asynccontextmanager
+async def alive(*nodes: PlayedNode) -> AsyncIterator[None]:
+    """Nodes that register and live for as long as the block."""
+    for node in nodes:
+        assert (await node.register()).status_code == 200
+    tasks = [asyncio.create_task(node.live()) for node in nodes]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,172 @@
+"""A plan that follows the measured rates, on a real log, without processes."""
+
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.control.observers.adaptation import Adaptor, TaskRates
+from holdfast.control.observers.job_observers import Activate, Note, ReplicaView
+from holdfast.documents.document import check_document
+from holdfast.documents.job import Adapting, Job, Reading, Task
+from holdfast.documents.topology import TaskOperator, Topology
+from holdfast.errors import DocumentError
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.timeline import Timeline
+
+TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0, speed=2.0)
+SIDES = ("east", "west")
+TASKS = (
+    *(Task(pe=side, kind="source", makes=(side,), replicas=2) for side in SIDES),
+    *(Task(pe=f"{s}_sum", reads=(Reading(stream=s),), makes=(f"{s}_sum",), operators=(f"{s}_sum",), replicas=2) for s in SIDES),
+    *(Task(pe=f"{side}_out", kind="sink", reads=(Reading(stream=f"{side}_sum"),), replicas=2) for side in SIDES),
+)
+TOPOLOGY = Topology(
+    topology="sides",
+    operators={
+        **{side: TaskOperator(rate=1.0) for side in SIDES},
+        **{f"{side}_sum": TaskOperator(inputs={side: "one-to-one"}) for side in SIDES},
+    },
+)
+EAST = ("east/0", "east_sum/0")
+WEST = ("west/0", "west_sum/0")
+
+
+def commit(store, epoch, **rows):
+    for side, count in rows.items():
+        for stream in (side, f"{side}_sum"):
+            EpochLog(store).offer(Record(stream, 0, epoch, Quality.EXACT, (), count, None, None, "x", "p"))
+
+
+def replica(task, number, *, active=True, state="running"):
+    return ReplicaView(f"1:{task}.{number}", task, number, f"n{number}", 1, number, active, state, 0.0, None, None, None)
+
+
+def replicas(active=()):
+    """Two replicas of every task; the second is active where the task is named."""
+    return [replica(t.name, n, active=n == 0 or t.name in active) for t in TASKS for n in (0, 1) if t.kind != "sink"]
+
+
+def adaptor(store, *, given=EAST, tasks=TASKS, others=None, **more):
+    adapting = Adapting(budget=2, every_s=10.0, **more)
+    return Adaptor(adapting, TOPOLOGY, given, tasks, TaskRates(EpochLog(store), TIMELINE, tasks, others or {}), store)
+
+
+@pytest.fixture
+def store():
+    return Store(MemoryStore())
+
+
+def test_rates_are_those_of_the_newest_epochs_in_seconds_of_the_wall_clock(store):
+    rates = TaskRates(EpochLog(store), TIMELINE, TASKS)
+    rates.look()
+    assert rates.measured(TOPOLOGY) is None
+    commit(store, 1, east=30, west=10)
+    commit(store, 2, east=10, west=10)
+    rates.look()
+    rates.look()
+    measured = rates.measured(TOPOLOGY)
+    assert measured.operators["east"].rates == (40.0,)
+    assert measured.operators["west_sum"].rates == (20.0,)
+
+
+def test_what_the_plan_names_is_active_twice_and_the_rest_once(store):
+    one = adaptor(store)
+    everything = replicas(active=[task.name for task in TASKS])
+    decided = {decision.task: decision.replicas for decision in one.look(everything, 100.0)}
+    assert decided == {"west/0": (0,), "west_sum/0": (0,)}
+    assert one.look(replicas(active=EAST), 101.0) == []
+
+
+def test_the_plan_moves_to_where_the_rows_are(store):
+    one = adaptor(store)
+    for epoch in range(1, 5):
+        commit(store, epoch, east=1, west=99)
+    assert one.look(replicas(active=EAST), 100.0) == []
+    note, *switched = one.look(replicas(active=EAST), 110.0)
+    assert isinstance(note, Note)
+    assert note.text.startswith("the plan follows the rates: starts west/0, starts west_sum/0, stops east/0, stops east_sum/0")
+    assert {s.task: s.replicas for s in switched} == {
+        **dict.fromkeys(EAST, (0,)),
+        **dict.fromkeys(WEST, (0, 1)),
+    }
+    assert all(isinstance(each, Activate) for each in switched)
+    assert one.look(replicas(active=WEST), 120.5) == []
+
+
+def test_a_gain_that_is_not_worth_the_move_moves_nothing(store):
+    one = adaptor(store, move_worth=1.0)
+    commit(store, 1, east=1, west=99)
+    one.look(replicas(active=EAST), 100.0)
+    assert one.look(replicas(active=EAST), 110.0) == []
+
+
+def test_a_task_whose_only_active_replica_died_gets_the_other(store):
+    one = adaptor(store)
+    seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
+    seen += [replica("west/0", 0, state="lost"), replica("west/0", 1, active=False, state="idle")]
+    assert one.look(seen, 100.0) == [Activate("west/0", (1,), why="the plan of the moment")]
+
+
+def test_a_task_that_has_come_to_its_end_is_left_alone(store):
+    one = adaptor(store)
+    seen = [r for r in replicas(active=EAST) if r.task != "west/0"]
+    seen += [replica("west/0", 0, state="finished"), replica("west/0", 1, active=False, state="idle")]
+    assert one.look(seen, 100.0) == []
+
+
+def moved(store):
+    """An adaptor whose plan has moved from east to west."""
+    one = adaptor(store)
+    for epoch in range(1, 5):
+        commit(store, epoch, east=1, west=99)
+    one.look(replicas(active=EAST), 100.0)
+    one.look(replicas(active=EAST), 110.0)
+    assert one.planned == WEST
+    return one
+
+
+def test_an_orchestrator_that_is_started_again_goes_on_with_the_plan_of_the_moment(store):
+    moved(store)
+    again = adaptor(store)
+    assert again.planned == WEST
+    assert again.look(replicas(active=WEST), 200.0) == []
+
+
+def test_a_plan_that_followed_from_another_one_is_left_aside(store):
+    moved(store)
+    assert adaptor(store, given=("east/0",)).planned == ("east/0",)
+
+
+def test_a_planned_source_that_another_job_feeds_is_not_switched_and_its_rate_is_read_in_that_jobs_log(store):
+    theirs = Store(MemoryStore())
+    for epoch in (1, 2):
+        commit(store, epoch, east=10)
+        EpochLog(store).offer(Record("west_sum", 0, epoch, Quality.EXACT, (), 7, None, None, "x", "p"))
+        EpochLog(theirs).offer(Record("clicks", 0, epoch, Quality.EXACT, (), 30, None, None, "x", "p"))
+    reading = Reading(stream="clicks", name="west", job="other")
+    tasks = [task for task in TASKS if task.name != "west/0"]
+    tasks = [task.model_copy(update={"reads": (reading,)}) if task.pe == "west_sum" else task for task in tasks]
+    one = adaptor(store, given=WEST, tasks=tasks, others={"other": EpochLog(theirs)})
+    seen = [r for r in replicas(active=[task.name for task in TASKS]) if r.task != "west/0"]
+    decided = {decision.task: decision.replicas for decision in one.look(seen, 100.0)}
+    assert decided == {"east/0": (0,), "east_sum/0": (0,)}
+    assert one.rates.measured(TOPOLOGY).operators["west"].rates == (60.0,)
+
+
+@pytest.mark.parametrize("other", ["adapt", "strategy"])
+def test_upstream_backup_and_what_else_switches_replicas_are_refused_together(other):
+    switching = {"adapt": {"plan": "plan.json", "adapt": {"budget": 1}}, "strategy": {"strategy": "strategy.json"}}[other]
+    document = {"job": "j", "application": "a.py", "contract": {"protection": "upstream"}, **switching}
+    with pytest.raises(DocumentError, match=f"contract.protection.*'upstream' wakes and idles replicas, and so does '{other}'"):
+        check_document(document, Job, thing="job")
+    document["contract"], document["contracts"] = {}, {"vwap": {"protection": "upstream"}}
+    with pytest.raises(DocumentError, match=r"contracts\.vwap\.protection"):
+        check_document(document, Job, thing="job")
+
+
+def test_adapting_needs_a_plan_to_begin_with_and_sensible_numbers():
+    document = {"job": "j", "application": "a.py", "adapt": {"budget": -1, "every_s": 0}}
+    with pytest.raises(DocumentError) as raised:
+        check_document(document, Job, thing="job")
+    said = str(raised.value)
+    assert "adapt: wanted a 'plan' to begin with, got none" in said
+    assert "adapt.budget" in said and "adapt.every_s" in said

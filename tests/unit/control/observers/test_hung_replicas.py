@@ -1,0 +1,147 @@
+"""Progress as the second sign of life: who is hung, who is merely slow, busy, behind or without input."""
+
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.control.observers.hung_replicas import LEAST_S, SPARE_EPOCHS, HungReplicas
+from holdfast.control.observers.job_observers import Failed, JobView, ReplicaView
+from holdfast.control.observers.spark_job_observer import SparkSupervisor
+from holdfast.documents.job import Job, Layout, Policy, Reading, Task
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.timeline import Timeline, agree
+from holdfast.protocol.messages import ReplicaStatus
+
+TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
+TASKS = (
+    Task(pe="src", kind="source", makes=("src",)),
+    Task(pe="a", reads=(Reading(stream="src"),), makes=("a",)),
+)
+HUNG_S = 30.0
+
+
+def at(live, *, task="a/0", state="running", active=True, clean=None, error=None, incarnation=1):
+    said = {"state": "running", "live": live, "clean": live if clean is None else clean, "error": error}
+    status = ReplicaStatus(key=f"1:{task}.0", incarnation=incarnation, **said)
+    return ReplicaView(f"1:{task}.0", task, 0, "n1", incarnation, 0, active, state, 0.0, None, None, status)
+
+
+class Watched:
+    """One job that is looked at four times a second."""
+
+    def __init__(self, *, last=None, **policy):
+        self.log = EpochLog(Store(MemoryStore()))
+        line = Timeline(1, last, 1.0, opened_s=0.0)
+        self.hung = HungReplicas(Policy(**{"hung_after_s": HUNG_S, **policy}), TASKS, self.log, line)
+        self.now_s = 1000.0
+
+    def commit(self, *epochs, quality=Quality.EXACT):
+        for epoch in epochs:
+            self.log.offer(Record("src", 0, epoch, quality, (), 0, None, None, quality.value, "p"))
+
+    def watch(self, replica, for_s):
+        """What is found while a replica looks like this for so long, and after how long."""
+        began_s = self.now_s
+        while self.now_s < began_s + for_s:
+            self.now_s += 0.25
+            found = self.hung.look([replica], self.now_s)
+            if found:
+                return found[0], self.now_s - began_s
+        return None
+
+
+def limit_s(behind, times=1):
+    return LEAST_S + HUNG_S * times + SPARE_EPOCHS + behind
+
+
+def test_a_replica_that_has_input_and_gets_no_further_is_hung_after_the_policys_time_and_some_epochs():
+    job = Watched()
+    job.commit(1, 2, 3)
+    found, after_s = job.watch(at(2), 600)
+    assert found == Failed("1:a/0.0", 1, why="it has had work for 39 s and got no further than epoch 2: it is taken for hung")
+    assert after_s == pytest.approx(limit_s(behind=1), abs=0.5)
+
+
+@pytest.mark.parametrize(
+    "replica",
+    [at(3), at(2, active=False), at(2, state="idle"), at(2, state="starting"), at(2, error="waits for the log: it is full")],
+)
+def test_what_has_no_input_or_does_not_run_or_waits_for_the_log_is_not_hung(replica):
+    job = Watched()
+    job.commit(1, 2, 3)
+    assert job.watch(replica, 600) is None
+
+
+def test_a_slow_replica_that_gets_on_is_not_hung():
+    job = Watched()
+    job.commit(*range(1, 40))
+    assert [job.watch(at(epoch), HUNG_S) for epoch in range(1, 10)] == [None] * 9
+
+
+def test_input_that_comes_after_a_long_silence_begins_the_wait():
+    job = Watched()
+    job.commit(1)
+    assert job.watch(at(1), 500) is None
+    job.commit(2)
+    _, after_s = job.watch(at(1), 600)
+    assert after_s > HUNG_S
+
+
+def test_a_long_replay_is_given_as_long_as_what_is_replayed_took_to_come():
+    job = Watched()
+    job.commit(*range(1, 201))
+    _, after_s = job.watch(at(0), 600)
+    assert after_s == pytest.approx(limit_s(behind=200), abs=0.5)
+
+
+def test_what_hangs_again_at_the_same_epoch_is_given_twice_as_long_and_not_when_it_got_further():
+    job = Watched()
+    job.commit(*range(1, 10))
+    times = []
+    for incarnation, epoch in ((1, 5), (2, 4), (3, 4), (4, 8)):
+        _, after_s = job.watch(at(epoch, incarnation=incarnation), 600)
+        times.append(round((after_s - limit_s(9 - epoch, 0)) / HUNG_S))
+    assert times == [1, 2, 4, 1]
+
+
+def test_a_supervisor_that_slept_blames_nobody():
+    job = Watched()
+    job.commit(1, 2)
+    assert job.watch(at(1), 10) is None
+    job.now_s += 3600
+    assert job.watch(at(1), 10) is None
+    assert job.watch(at(1), 600) is not None
+
+
+def test_a_correction_that_hangs_after_the_last_epoch_is_seen():
+    job = Watched(last=3)
+    job.commit(1, 2, 3)
+    assert job.watch(at(3), 600) is None
+    assert job.watch(at(3, clean=1), 600) is not None
+
+
+def test_a_source_is_hung_when_epochs_are_over_that_it_does_not_commit():
+    job = Watched()
+    assert job.watch(at(5000, task="src/0"), 600) is None
+    assert job.watch(at(2, task="src/0"), 5000) is not None
+    ended = Watched(last=5)
+    assert ended.watch(at(5, task="src/0"), 600) is None
+
+
+@pytest.mark.parametrize("policy", [{"hung_after_s": None}, {"restart": "never"}])
+def test_a_policy_may_wait_for_ever(policy):
+    job = Watched(**policy)
+    job.commit(1, 2)
+    assert job.watch(at(1), 600) is None
+
+
+def test_the_supervisor_of_a_job_gives_up_its_hung_replicas(tmp_path):
+    agree(Store(tmp_path), TIMELINE)
+    for epoch in (1, 2):
+        EpochLog(Store(tmp_path)).offer(Record("src", 0, epoch, Quality.EXACT, (), 0, None, None, "x", "p"))
+    job = Job(job="j", application="app.py", log=str(tmp_path), policy=Policy(hung_after_s=1.0))
+    layout, supervisor = Layout(application="j", tasks=TASKS), SparkSupervisor()
+    found = []
+    for tick in range(60):
+        view = JobView(1, job, layout, "running", {}, (at(1),), frozenset(), 1000.0 + tick / 4)
+        found += supervisor._look(view)
+    assert [(each.key, each.incarnation) for each in found if isinstance(each, Failed)][:1] == [("1:a/0.0", 1)]

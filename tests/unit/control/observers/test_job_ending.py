@@ -1,0 +1,106 @@
+"""The end of a job of which a task was given up, on a real log, without processes."""
+
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.control.observers.job_ending import Ending, end_before_it_began
+from holdfast.control.observers.job_observers import End, ReplicaView
+from holdfast.documents.job import Contract, Job, Reading, Task
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.stream_progress import Heads
+from holdfast.log.timeline import Timeline
+from holdfast.protocol.messages import ReplicaStatus
+
+LAST = 3
+TASKS = (
+    Task(pe="src", kind="source", makes=("src",)),
+    Task(pe="bad", reads=(Reading(stream="src"),), makes=("bad",)),
+    Task(pe="good", reads=(Reading(stream="src"),), makes=("good",)),
+    Task(pe="both", reads=(Reading(stream="bad"), Reading(stream="good")), makes=("both",)),
+    Task(pe="out", kind="sink", reads=(Reading(stream="both"),)),
+    Task(pe="aside", kind="sink", reads=(Reading(stream="good"),)),
+)
+BOOM = "operator 'bad' (app.py:7) raised ValueError: boom (epoch 2, input rows with seq 4 to 6, tried 3 times)"
+OVER = [End(f"bad/0 given up, last: {BOOM}; all that does not need it has finished")]
+
+
+def replica(task, state, *, at=None, error=None, number=0):
+    status = None if at is None else ReplicaStatus(key=task, incarnation=1, state="running", live=at[0], clean=at[1])
+    return ReplicaView(f"1:{task}.{number}", task, number, "n1", 1, number, True, state, 0.0, None, error, status)
+
+
+def commit(store, stream, *epochs, quality=Quality.EXACT):
+    for epoch in epochs:
+        EpochLog(store).offer(Record(stream, 0, epoch, quality, (), 0, None, None, "x", "p"))
+
+
+def replicas(**states):
+    """All finished, but for those told otherwise: a state, or the heads of one that runs."""
+    given = {"bad": replica("bad/0", "abandoned", error=BOOM)}
+    for pe, state in states.items():
+        given[pe] = replica(f"{pe}/0", state) if isinstance(state, str) else replica(f"{pe}/0", "running", at=state)
+    return [given.get(task.pe) or replica(task.name, "finished", at=(LAST, LAST)) for task in TASKS]
+
+
+@pytest.fixture
+def store():
+    made = Store(MemoryStore())
+    for stream in ("src", "good"):
+        commit(made, stream, 1, 2, 3)
+    commit(made, "bad", 1)
+    commit(made, "both", 1)
+    return made
+
+
+def look(store, seen, *, after_s=None, last=LAST):
+    job = Job(job="j", application="app.py", log="x", contract=Contract(tentative_after_s=after_s))
+    heads = Heads(EpochLog(store), Timeline(first=1, last=last, epoch_s=1.0, opened_s=0.0))
+    return Ending(job, TASKS, heads).look(seen, 100.0)
+
+
+def test_the_job_is_over_when_what_needs_the_task_has_done_all_it_can_and_all_else_has_finished(store):
+    assert look(store, replicas(both=(1, 1), out=(1, 1))) == OVER
+
+
+@pytest.mark.parametrize(
+    "states",
+    [
+        {"aside": (2, 2), "both": (1, 1), "out": (1, 1)},
+        {"src": (3, 3), "both": (1, 1), "out": (1, 1)},
+        {"both": (0, 0), "out": (0, 0)},
+        {"both": (1, 1), "out": (0, 0)},
+        {"both": "lost", "out": (1, 1)},
+        {"both": (1, 1), "out": "starting"},
+    ],
+)
+def test_what_can_still_be_done_is_done(store, states):
+    assert look(store, replicas(**states)) == []
+
+
+def test_nothing_is_over_while_the_task_lives_or_may_come_back(store):
+    for state in ("running", "failed", "lost", "starting"):
+        assert look(store, replicas(bad=state, both=(1, 1), out=(1, 1))) == []
+    seen = [*replicas(both=(1, 1), out=(1, 1)), replica("bad/0", "running", number=1, at=(1, 1))]
+    assert look(store, seen) == []
+
+
+def test_a_job_without_an_end_goes_on_without_the_task(store):
+    assert look(store, replicas(both=(1, 1), out=(1, 1)), last=None) == []
+
+
+def test_where_consumers_go_on_without_the_task_they_do_so_to_the_last_epoch(store):
+    assert look(store, replicas(both=(1, 1), out=(1, 1)), after_s=1.0) == []
+    commit(store, "bad", 2, 3, quality=Quality.ABSENT)
+    assert look(store, replicas(both=(1, 1), out=(1, 1)), after_s=1.0) == []
+    commit(store, "both", 2, 3, quality=Quality.TENTATIVE)
+    assert look(store, replicas(both=(3, 1), out=(2, 1)), after_s=1.0) == []
+    assert look(store, replicas(both=(3, 1), out=(3, 1)), after_s=1.0) == OVER
+
+
+def test_a_job_whose_sources_were_all_given_up_before_it_began_is_over():
+    torn = replica("src/0", "abandoned", error="trace 'x.parquet' cannot be read: torn")
+    waiting = [replica(task.name, "starting") for task in TASKS[1:]]
+    said = [End("src/0 given up, last: trace 'x.parquet' cannot be read: torn; nothing could begin")]
+    assert end_before_it_began(TASKS, [torn, *waiting]) == said
+    assert end_before_it_began(TASKS, [replica("src/0", "failed"), *waiting]) == []
+    assert end_before_it_began(TASKS[1:], waiting) == []

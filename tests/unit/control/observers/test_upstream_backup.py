@@ -1,0 +1,155 @@
+"""Upstream backup on a real log: who is woken, when, and when it may sleep again."""
+
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast.control.observers.job_observers import Activate, Failed, JobView, Note, ReplicaView
+from holdfast.control.observers.spark_job_observer import SparkSupervisor
+from holdfast.control.observers.upstream_backup import UpstreamBackup
+from holdfast.control.recovery.restart_decision import STEADY_S
+from holdfast.documents.job import Contract, Job, Layout, Policy, Reading, Task
+from holdfast.errors import HoldfastError
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.shared_streams import remembered
+from holdfast.log.timeline import Timeline, agree
+from holdfast.protocol.messages import ReplicaStatus
+
+TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0)
+TASKS = (Task(pe="src", kind="source", makes=("src",)), Task(pe="a", reads=(Reading(stream="src"),), makes=("a",), replicas=2))
+
+
+def replica(number, *, active, live=None, state="running", incarnation=1, since_s=0.0):
+    status = ReplicaStatus(key="a/0", incarnation=incarnation, state="running", live=live) if live is not None else None
+    key, node = f"1:a/0.{number}", f"n{number + 1}"
+    return ReplicaView(key, "a/0", number, node, incarnation, number, active, state, since_s, None, None, status)
+
+
+@pytest.fixture
+def store():
+    return Store(MemoryStore())
+
+
+def commit(store, stream, epoch, *, at_s, quality=Quality.EXACT):
+    EpochLog(store).offer(Record(stream, 0, epoch, quality, (), 0, None, None, "x", "p", committed_s=at_s))
+
+
+def backup(store, after_s=3.0):
+    contract = Contract(protection="upstream", reroute_after_s=after_s)
+    return UpstreamBackup(Job(job="j", application="app.py", log="x", contract=contract), TASKS, store, TIMELINE)
+
+
+def activated(decisions):
+    return [decision.replicas for decision in decisions if isinstance(decision, Activate)]
+
+
+def test_the_secondary_sleeps_while_the_primary_is_in_time(store):
+    one = backup(store)
+    commit(store, "src", 1, at_s=101.0)
+    assert activated(one.look([replica(0, active=True), replica(1, active=True)], 101.5)) == [(0,)]
+    assert one.look([replica(0, active=True), replica(1, active=False, state="idle")], 103.9) == []
+
+
+def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_and_sleeps_when_the_primary_is_back(store):
+    one = backup(store)
+    for epoch in (1, 2, 3):
+        commit(store, "src", epoch, at_s=100.0 + epoch)
+    commit(store, "a", 1, at_s=101.5)
+    asleep = [replica(0, active=True, live=1), replica(1, active=False, state="idle")]
+    assert one.look(asleep, 105.0) == []
+    note, activate = one.look(asleep, 105.1)
+    assert note.text == "a/0 is late by 3.1 s; its input is re-routed to n2"
+    assert activate == Activate("a/0", (0, 1), why="upstream backup")
+    commit(store, "a", 2, at_s=106.0)
+    commit(store, "a", 3, at_s=106.0)
+    awake = [replica(0, active=True, live=1), replica(1, active=True, live=3)]
+    assert one.look(awake, 106.5) == []
+    back = [replica(0, active=True, live=3), replica(1, active=True, live=3)]
+    note, activate = one.look(back, 107.0)
+    assert note.text == "a/0 is back on n1"
+    assert activate.replicas == (0,)
+
+
+def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_path):
+    own, theirs = Store(tmp_path / "own"), Store(tmp_path / "theirs")
+    agree(own, TIMELINE)
+    remembered(own, {"feed": str(tmp_path / "theirs")})
+    commit(theirs, "src", 1, at_s=101.0)
+    task = TASKS[1].model_copy(update={"reads": (Reading(stream="src", job="feed", name="src"),)})
+    contract = Contract(protection="upstream", reroute_after_s=3.0)
+    job = Job(job="j", application="app.py", log=str(tmp_path / "own"), contract=contract)
+    replicas = (replica(0, active=True, live=0), replica(1, active=False, state="idle"))
+    seen = JobView(1, job, Layout(application="j", tasks=(task,)), "running", {}, replicas, frozenset(), 105.0)
+    assert activated(SparkSupervisor()._look(seen)) == [(0, 1)]
+
+
+def test_a_task_without_another_replica_is_waited_for(store):
+    one = backup(store)
+    commit(store, "src", 1, at_s=101.0)
+    assert one.look([replica(0, active=True)], 200.0) == []
+
+
+def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, now_s=200.0, replica_state="running", **more):
+    contract = Contract(protection="prediction", deadline_s=1.0, tentative_after_s=tentative_after_s)
+    job = Job(job="j", application="app.py", log=str(tmp_path), contract=contract, policy=Policy(restart=policy))
+    replicas = (replica(0, active=True, live=1, state=replica_state, **more),)
+    layout = Layout(application="j", tasks=TASKS)
+    return JobView(1, job, layout, "running", {}, replicas, frozenset(), now_s, {"a/0": {"state": state}})
+
+
+@pytest.mark.parametrize("policy", ["here", "elsewhere", "missing"])
+def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_policy_starts_it_anew(tmp_path, policy):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    supervisor = SparkSupervisor()
+    assert supervisor._look(view(store, tmp_path, state="predicting", policy=policy)) == []
+    (failed,) = supervisor._look(view(store, tmp_path, state="handed over", policy=policy))
+    assert isinstance(failed, Failed) and (failed.key, failed.incarnation) == ("1:a/0.0", 1)
+    handed = {"state": "handed over", "policy": policy, "replica_state": "failed"}
+    assert supervisor._look(view(store, tmp_path, **handed)) == []  # it waits for its restart
+
+
+def test_what_policy_never_restarts_is_covered_for_no_longer_but_left_alone(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    assert SparkSupervisor()._look(view(store, tmp_path, state="handed over", policy="never")) == []
+
+
+def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_forgotten_and_is_then_started_again(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    supervisor = SparkSupervisor()
+    assert len(supervisor._look(view(store, tmp_path, state="handed over"))) == 1
+    again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
+    assert supervisor._look(view(store, tmp_path, now_s=206.0, **again)) == []
+    assert supervisor._look(view(store, tmp_path, now_s=205.0 + STEADY_S, **again)) == []
+    (failed,) = supervisor._look(view(store, tmp_path, now_s=241.0, **again))
+    assert failed.incarnation == 2
+
+
+def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_without_a_dead_pe(tmp_path):
+    store = Store(tmp_path)
+    agree(store, TIMELINE)
+    for epoch in (1, 2):
+        commit(store, "src", epoch, at_s=101.0)
+    commit(store, "a", 1, at_s=101.5, quality=Quality.PREDICTED)
+    supervisor = SparkSupervisor()
+    handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
+    supervisor._look(view(store, tmp_path, now_s=103.0, **handed))
+    said = supervisor._look(view(store, tmp_path, now_s=104.5, **handed))
+    assert [note.text for note in said if isinstance(note, Note)] == ["stood in for a/0: 1 epochs absent"]
+    assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
+
+
+def test_a_change_of_an_agent_is_held_against_its_contract_before_it_is_passed_on(tmp_path):
+    store = Store(tmp_path)
+    seen = view(store, tmp_path, state="watching")
+    with pytest.raises(HoldfastError, match="job 1 has not begun; its agents can be changed when its first epoch has"):
+        SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 2.0})
+    agree(store, TIMELINE)
+    SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 2.0, "algorithms": {"stride": {}}})
+    with pytest.raises(HoldfastError, match="predictor 'oracle' is not installed"):
+        SparkSupervisor().check_orders(seen, "a/0", {"algorithms": {"oracle": {}}})
+    with pytest.raises(HoldfastError, match=r"the deadline of 0\.2 s is below the epoch length of 1 s"):
+        SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 0.2})
+    with pytest.raises(HoldfastError, match="colour"):
+        SparkSupervisor().check_orders(seen, "a/0", {"colour": "red"})

@@ -1,0 +1,373 @@
+"""Callers that mean harm, or do not know better: what they send is refused in words, and no job or node suffers."""
+
+import asyncio
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+from rich.console import Console
+
+from holdfast.cli.nodes import table
+from holdfast.control.api.calls import MAX_BODY_BYTES
+from holdfast.control.jobs.job_paths import Bounds
+from holdfast.node.controller import REPORTS_A_BEAT
+from holdfast.protocol.messages import Beat, Registration, Report
+
+from .conditions import nodes, told
+from .conftest import PlayedNode, alive, running
+
+LIGHT = {"host": "light", "pes": {"x": {}}}
+
+
+def refusals(settings, calls):
+    """The status and text of each call, of an orchestrator that must be well after all of them."""
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            found = []
+            for method, path, token, content in calls:
+                answer = await control.call(method, path, token=token, content=content)
+                found.append((answer.status_code, answer.json().get("error", "")))
+            assert (await control.call("GET", "/v1/health")).json()["state"] == "serving"
+            return found
+
+    return asyncio.run(play())
+
+
+def test_who_has_no_token_learns_that_it_serves_and_nothing_of_what_runs(settings):
+    async def play():
+        async with running(settings) as control, alive(PlayedNode(control, "n1")):
+            await control.reaches(await control.submit(), "running")
+            assert (await control.http.get("/v1/health")).json() == {"state": "serving"}
+            assert (await control.http.get("/v1/status")).status_code == 401
+            assert (await control.call("GET", "/v1/status", token="node")).status_code == 403
+            told = (await control.call("GET", "/v1/status")).json()
+            assert (told["term"], told["jobs"], told["nodes"], told["replica_states"]) == (1, 1, 1, {"running": 1})
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("application", "words"),
+    [
+        ("../outside.py", "is not under"),
+        ("{apps}/../outside.py", "is not under"),
+        ("{apps}/link.py", "is not under"),
+        ("/etc/passwd", "is not under"),
+        ("a\0b", "is no path: it has a zero byte"),
+        ("{apps}", "is no file that the orchestrator can read"),
+        ("{apps}/" + "a" * 5000, "is no file that the orchestrator can read"),
+        ("{apps}/" + "a/" * 4000, "is no file that the orchestrator can read"),
+    ],
+)
+def test_no_application_from_elsewhere_is_taken(settings, tmp_path, application, words):
+    apps = tmp_path / "apps"
+    apps.mkdir()
+    (tmp_path / "outside.py").write_text("")
+    (apps / "link.py").symlink_to(tmp_path / "outside.py")
+    content = json.dumps({"job": "x", "application": application.replace("{apps}", str(apps))})
+    ((status, text),) = refusals(replace(settings, bounds=Bounds(apps)), [("POST", "/v1/jobs", "user", content)])
+    assert status == 422
+    assert words in text
+
+
+def test_plans_and_traces_from_elsewhere_and_logs_to_elsewhere_are_refused_all_at_once(settings, tmp_path):
+    apps, data = tmp_path / "apps", tmp_path / "data"
+    for folder in (apps, data):
+        folder.mkdir()
+    (apps / "app.py").write_text("")
+    (data / "away").symlink_to(tmp_path)
+    (apps / "circle").symlink_to(apps / "circle")
+    bounded = replace(settings, bounds=Bounds(apps, (str(data), "s3://bucket/jobs")))
+    named = {
+        "application": str(apps / "app.py"),
+        "plan": "/etc/passwd",
+        "feed": {"trace": f"{data}/../outside", "columns": str(tmp_path / "columns.yaml"), "checkpoints": "/etc"},
+        "log": f"{data}/away/log",
+        "out": "s3://bucket/jobs-of-others",
+    }
+    strange = {"strategy": "a\0b", "feed": {"trace": f"{data}/{{a,/etc}}"}, "log": "log", "out": "file:///etc"}
+    jobs = (named, {**named, **strange, "plan": None}, {"application": str(apps / "circle" / "app.py")})
+    (_, first), (_, second), (status, third) = refusals(
+        bounded, [("POST", "/v1/jobs", "user", json.dumps({"job": "x", **job})) for job in jobs]
+    )
+    assert status == 422 and "is no file that the orchestrator can read" in third
+    for words in (
+        "plan: '/etc/passwd' is not under",
+        f"feed.trace: '{tmp_path}/outside' is not under '{data}' or 's3://bucket/jobs'",
+        f"feed.columns: '{tmp_path}/columns.yaml' is not under '{apps}'",
+        "feed.checkpoints: '/etc' is not under",
+        f"log: '{data}/away/log' is not under",
+        "out: 's3://bucket/jobs-of-others' is not under",
+    ):
+        assert words in first
+    for words in (
+        "strategy: 'a\\x00b' is no path",
+        "is not plain: where data is bounded, a path has no pattern",
+        f"log: '{Path.cwd()}/log' is not under",
+        "out: 'file:///etc' is not under",
+    ):
+        assert words in second
+
+
+def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators(settings, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "app.py").write_text("")
+    bounded = replace(settings, bounds=Bounds(tmp_path, (str(tmp_path / "data"), "s3://bucket/jobs")))
+    job = {
+        "job": "x",
+        "application": "app.py",
+        "feed": {"trace": "data/../data/rows"},
+        "log": "s3://bucket/jobs/x/log",
+        "out": "data",
+    }
+
+    async def play():
+        async with running(bounded) as control:
+            answer = await control.call("POST", "/v1/jobs", json=job)
+            assert answer.status_code == 201, answer.text
+            return (await control.job(answer.json()["id"]))["document"]
+
+    document = asyncio.run(play())
+    assert document["application"] == str(tmp_path / "app.py")
+    assert document["feed"]["trace"] == str(tmp_path / "data" / "rows")
+    assert (document["log"], document["out"]) == ("s3://bucket/jobs/x/log", str(tmp_path / "data"))
+
+
+def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_are_not_allowed(settings, tmp_path):
+    bounded = replace(settings, bounds=Bounds(tmp_path, (str(tmp_path / "data"),)))
+    job = {
+        "job": 5,
+        "type": "forever",
+        "application": "/etc/passwd",
+        "plan": ["p"],
+        "feed": {"trace": "/elsewhere", "columns": 7},
+        "policy": {"restart": "often", "backoff_s": -1},
+    }
+    ((status, text), (_, none)) = refusals(bounded, [("POST", "/v1/jobs", "user", json.dumps(each)) for each in (job, [job])])
+    assert status == 422
+    assert [line.removeprefix("  - ").split(",")[0].split(";")[0] for line in text.splitlines()] == [
+        "job has 9 problems:",
+        "job: wanted text",
+        "feed.columns: wanted text",
+        "plan: wanted text",
+        "policy.restart: wanted one of 'here'",
+        "log: is missing",
+        "policy.backoff_s: wanted a number of at least 0",
+        "type: there is no type 'forever'",
+        f"application: '/etc/passwd' is not under '{tmp_path}'",
+        f"feed.trace: '/elsewhere' is not under '{tmp_path}/data'",
+    ]
+    assert none.startswith("job: wanted a mapping")
+
+
+def test_messages_of_nodes_that_are_nonsense_cost_little(settings):
+    for model, name, rest in (
+        (Beat, "reports", {"term": 1}),
+        (Registration, "replicas", {"name": "a", "cores": 1, "memory_bytes": 1}),
+    ):
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate_json(json.dumps({**rest, name: [{}] * 1000}))
+        assert {error["loc"][:2] for error in caught.value.errors()} == {(name, 0)}
+    beat = json.dumps({"term": 1, **{f"k{n}": n for n in range(1000)}})
+    assert refusals(settings, [("POST", "/v1/nodes/n1/beat", "node", beat)]) == [
+        (422, "wanted a Beat, got something with 1000 problems")
+    ]
+
+
+def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(settings):
+    def job(**more):
+        return "POST", "/v1/jobs", "user", json.dumps({"job": "x", **LIGHT, **more})
+
+    (_, many), (_, odd), (status, values) = refusals(
+        settings,
+        [
+            job(pes={f"x{n}": {} for n in range(10_001)}, policy={"restart": "often"}),
+            job(replicas={f"y{n}": 0 for n in range(5_000)}),
+            job(**{f"k{n}": 1 for n in range(150_001)}),
+        ],
+    )
+    assert "pes: wanted at most 10000 of them" in many and "policy.restart: wanted one of" in many
+    assert odd.startswith("job has 201 problems") and odd.endswith("and more") and len(odd) < 50_000
+    assert (status, values.split(",")[0]) == (413, "the body is too long; wanted at most 150000 values")
+
+
+@pytest.mark.parametrize("depth", [250, 980, 100_000])
+def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, depth):
+    deep = "[" * depth + "]" * depth
+    calls = [
+        ("POST", "/v1/jobs", "user", f'{{"job": "x", "host": "light", "pes": {deep}}}'),
+        ("POST", "/v1/nodes", "node", f'{{"name": {deep}}}'),
+        ("POST", "/v1/nodes/n1/beat", "node", f'{{"term": 1, "reports": {deep}}}'),
+    ]
+    for status, text in refusals(settings, calls):
+        assert status in (400, 422)
+        assert "recursion" in text
+
+
+def test_a_key_that_stands_twice_in_one_mapping_is_refused_and_named(settings):
+    content = '{"job": "a", "job": "b", "host": "light", "pes": {"x": {}}}'
+    assert refusals(settings, [("POST", "/v1/jobs", "user", content)]) == [
+        (422, "the body has 'job' more than once in one mapping; keep one")
+    ]
+
+
+def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
+    offer = {"cores": float("nan"), "memory_bytes": -1, "host": "h" * 2000, "labels": {"replicas": "²"}}
+    huge = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {"replicas": "9" * 5000}}
+    many = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {f"l{n}": "" for n in range(101)}}
+    calls = [("POST", "/v1/nodes", "node", json.dumps(each)) for each in ({"name": "../n", **offer}, huge, many)]
+    (all_of_it, digits, labels) = refusals(settings, calls)
+    for words in (
+        "node '../n': wanted a name of letters",
+        "wanted cores above 0 and up to 1000000, got nan",
+        "wanted memory of 0 to 9007199254740992 bytes, got -1",
+        "wanted a controller, a kind of host and an address of metrics of at most 1000 characters",
+        "label 'replicas': wanted a whole number below ten million, got '²'",
+    ):
+        assert words in all_of_it[1]
+    assert "wanted a whole number below ten million, got '9999" in digits[1]
+    assert labels == (422, "node 'n1': wanted at most 100 labels of at most 1000 characters")
+    assert all_of_it[0] == digits[0] == 422
+
+
+def test_a_node_whose_numbers_or_words_nobody_can_show_is_refused_and_others_are_placed_and_listed(settings):
+    huge = "9" * 400
+    offers = (
+        f'{{"name": "bad", "cores": 1, "memory_bytes": {huge}, "host": "light"}}',
+        '{"name": "bad", "cores": 1, "memory_bytes": 1, "labels": {"rack": "\\u001b[2J"}}',
+    )
+
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1", labels={"rack": "[/r]"})
+            async with alive(n1):
+                answers = [(await control.call("POST", "/v1/nodes", token="node", content=offer)) for offer in offers]
+                assert [answer.status_code for answer in answers] == [422, 422]
+                assert "wanted memory of 0 to" in answers[0].text and "labels of characters that can be printed" in answers[1].text
+                host = f'{{"pid": 1, "started_s": 0, "beat_s": 0, "memory_bytes": {huge}}}'
+                beat = f'{{"term": {n1.term}, "host": {host}}}'
+                answer = await control.call("POST", "/v1/nodes/n1/beat", token="node", content=beat)
+                assert (answer.status_code, "host.memory_bytes" in answer.text) == (422, True)
+                number = await control.submit(needs={"x": {"memory_mib": 0}})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", error="\x1b[2Jcleared")
+                await control.until(lambda: told(control, "failed: \ufffd[2Jcleared"))
+                return (await control.call("GET", "/v1/nodes")).json()["nodes"]
+
+    listed = asyncio.run(play())
+    shown = Console(markup=False, width=200, file=io.StringIO())
+    shown.print(table(listed, now_s=0.0))
+    assert "rack=[/r]" in shown.file.getvalue()
+
+
+def test_as_many_reasons_as_a_beat_carries_fit_into_one_however_long_they_are():
+    reports = tuple(
+        Report(number=number, at_s=0, key=f"1:x/{number}.0", incarnation=1, state="failed", error="\u20ac" * 1_000_000)
+        for number in range(3)
+    )
+    beat = Beat(term=1, reports=reports * (REPORTS_A_BEAT // 3 + 1))
+    assert len(beat.model_dump_json().encode()) < MAX_BODY_BYTES
+
+
+def test_what_a_node_or_user_says_of_an_end_is_kept_within_bounds_and_fit_for_every_database(settings):
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit(policy={"give_up_after": 1, "then": "cancel"})
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0", "failed", error="zero \0 byte " + "x" * 1_000_000)
+                story = await control.reaches(number, "failed")
+                other = await control.submit("b")
+                await control.reaches(other, "running")
+                await control.call("POST", f"/v1/jobs/{other}/cancel", json={"cause": "a\0b"})
+                canceled = await control.reaches(other, "canceled")
+        return story, canceled
+
+    story, canceled = asyncio.run(play())
+    assert len(story["reason"]) < 5000
+    assert "zero \ufffd byte" in story["reason"]
+    assert canceled["reason"] == "a\ufffdb"
+
+
+def test_a_log_that_cannot_be_written_costs_its_lines_and_nothing_else(settings):
+    async def play():
+        async with running(settings) as control:
+
+            def full(text):
+                raise OSError(28, "No space left on device")
+
+            control.orchestrator._say = full
+            control.orchestrator.persistence.database.cut(0.3)
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+
+    asyncio.run(play())
+
+
+def test_an_error_of_ours_is_answered_shortly_and_told_at_length(settings):
+    async def play():
+        async with running(settings) as control:
+
+            async def broken(document):
+                raise ZeroDivisionError("a mistake")
+
+            await control.orchestrator.recovered.wait()
+            control.orchestrator.submit = broken
+            answer = await control.call("POST", "/v1/jobs", json={"job": "x", **LIGHT})
+            assert (answer.status_code, answer.json()) == (500, {"error": "ZeroDivisionError: a mistake"})
+            assert "POST /v1/jobs: Traceback" in control.said[-1]
+            assert "ZeroDivisionError: a mistake" in control.said[-1]
+
+    asyncio.run(play())
+
+
+def test_a_node_whose_numbers_are_none_is_refused_and_what_is_shown_of_all_stays_json(settings):
+    offer = '{"name": "n1", "host": "light", "cores": 1, "memory_bytes": 1}'
+    host = '{"pid": 1, "started_s": 0, "beat_s": 0, "cpu_s": %s, "about": {"accuracy": [NaN]}}'
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            await control.call("POST", "/v1/nodes", token="node", content=offer)
+
+            async def beat(more):
+                return (await control.call("POST", "/v1/nodes/n1/beat", token="node", content=f'{{"term": 1, {more}}}')).status_code
+
+            for nonsense in ('"stalled_s": NaN', '"stalled_s": 1e999', f'"host": {host % "-Infinity"}'):
+                assert await beat(nonsense) == 422
+            assert await beat(f'"host": {host % "1.5"}') == 200
+            shown = (await control.call("GET", "/v1/nodes")).text
+            (node,) = json.loads(shown, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))["nodes"]
+            assert node["host_status"]["about"] == {"accuracy": [None]}
+
+    asyncio.run(play())
+
+
+def test_a_node_that_floods_or_talks_nonsense_hurts_nobody_else(settings):
+    async def play():
+        async with running(settings) as control:
+            good, bad = nodes(control, "good", "bad")
+            async with alive(good):
+                number = await control.submit("a")
+                await control.reaches(number, "running")
+                await bad.register()
+                for nonsense in (b"\xff{]", b"[]", b"null", b'{"term": "x"}', b'{"term": 1, "reports": 7}', b"9" * 1000):
+                    answer = await control.call("POST", "/v1/nodes/bad/beat", token="node", content=nonsense)
+                    assert answer.status_code == (400 if nonsense == b"\xff{]" else 422)
+                lies = [{"number": 1, "at_s": 0, "key": f"{number}:x/0.0", "incarnation": 1, "state": "failed"}]
+                assert (await bad.beat(reports=lies)).status_code == 200
+                flood = [control.call("POST", "/v1/nodes/bad/beat", token="node", content=b"[]") for _ in range(300)]
+                assert {answer.status_code for answer in await asyncio.gather(*flood)} <= {422, 429}
+                story = await control.job(number)
+                assert story["tasks"][0]["replicas"][0]["state"] == "running"
+                assert control.orchestrator.resources.nodes["good"].state == "up"
+
+    asyncio.run(play())

@@ -1,0 +1,70 @@
+"""Bodies that are too long, sent to a real server: who sends one hears what was wrong with it."""
+
+import asyncio
+import http.client
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from holdfast.control.api import calls
+from holdfast.control.api.calls import Answer, Asked, Call, Tokens, endpoint
+from holdfast.control.api.listening import Listening, bind
+from holdfast.documents.job import Job, LightPe
+from holdfast.protocol.client import Client, ClientError
+
+
+@contextmanager
+def served(folder) -> Iterator[str]:
+    """The address of a server with the one call that takes jobs."""
+
+    async def take(asked: Asked) -> Answer:
+        return Answer({"id": 1})
+
+    call = Call("POST", "/v1/jobs", "Submit a job", take, body=Job, strict=True, most_bytes=10_000)
+    app = Starlette(routes=[Route(call.path, endpoint(call, Tokens("user", "node")), methods=["POST"])])
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
+    bound = bind(folder, Listening(port=0))
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[bound])))
+    thread.start()
+    try:
+        yield "http://{}:{}".format(*bound.getsockname()[:2])
+    finally:
+        server.should_exit = True
+        thread.join()
+        bound.close()
+
+
+def test_a_job_that_is_too_long_is_refused_in_words_and_not_by_a_broken_line(tmp_path):
+    job = Job(job="a", host="light", pes={f"{n:05}{'x' * 90}": LightPe() for n in range(1_000)})
+    with served(tmp_path) as url, Client(url, "user") as client:
+        with pytest.raises(ClientError, match="the body is too long; wanted at most 10000 bytes") as caught:
+            client.submit(job)
+        assert caught.value.status == 413
+        assert client.submit(Job(job="a", host="light", pes={"x": LightPe()})) == 1
+
+
+def test_who_sends_all_before_it_listens_hears_why_that_was_too_much(tmp_path):
+    with served(tmp_path) as url:
+        line = http.client.HTTPConnection(url.removeprefix("http://"), timeout=60)
+        line.request("POST", "/v1/jobs", body=b" " * 20_000_000, headers={"authorization": "Bearer user"})
+        answer = line.getresponse()
+        assert (answer.status, "wanted at most 10000 bytes" in answer.read().decode()) == (413, True)
+        line.close()
+
+
+def test_parts_without_end_are_taken_up_to_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(calls, "UNREAD_BYTES", 1_000_000)
+    parts = (b" " * 50_000 for _ in range(15))
+    with served(tmp_path) as url:
+        answer = httpx.post(f"{url}/v1/jobs", content=parts, headers={"authorization": "Bearer user"})
+        assert (answer.status_code, answer.headers["connection"]) == (413, "close")
+        endless = iter(lambda: b" " * 50_000, b"")
+        with suppress(httpx.TransportError):  # a line that is closed under a sender may take the answer along
+            answer = httpx.post(f"{url}/v1/jobs", content=endless, headers={"authorization": "Bearer user"})
+            assert answer.status_code == 413

@@ -1,0 +1,358 @@
+"""The database: one writer at a time, versions, waiting while it is away, and pages that stay small."""
+
+import asyncio
+import os
+import socket
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from dataclasses import asdict
+
+import pytest
+from sqlalchemy import insert, select, text
+
+from holdfast.control.jobs.state_machine import Move
+from holdfast.control.storage import archive, schema
+from holdfast.control.storage.archive import Kept, Placed
+from holdfast.control.storage.database import Change, Database, DatabaseAway, Fenced
+from holdfast.control.storage.schema import VERSIONS, NewerDatabase
+from holdfast.errors import HoldfastError, MachineError
+
+
+def opened(path, told=None) -> Database:
+    database = Database(f"sqlite:///{path}", tell=(told if told is not None else []).append)
+    database.open()
+    return database
+
+
+def kept(number: int, state: str = "submitted", *, ended: bool = False) -> Kept:
+    return Kept(number, f"job-{number}", "streaming", "light", state, ended, "", "{}", None, {}, 1.0, 1.0)
+
+
+def submitted(number: int, **more) -> list[Change]:
+    return archive.job_submitted(kept(number, **more), Move("submitted", 1.0, "submit"))
+
+
+def test_each_orchestrator_takes_the_next_term_and_only_the_last_can_write(tmp_path):
+    first, second = opened(tmp_path / "d.db"), opened(tmp_path / "d.db")
+    assert (first.term, second.term) == (1, 2)
+
+    async def play():
+        await second.write(submitted(1))
+        with pytest.raises(Fenced, match=r"another orchestrator has taken over \(term 2, this one has 1\)"):
+            await first.write(submitted(2))
+        with pytest.raises(Fenced):
+            await first.check_term()
+
+    asyncio.run(play())
+    assert [job.id for job in second.ask(archive.unended_jobs)] == [1]
+    first.close()
+    second.close()
+
+
+def test_orchestrators_that_start_at_once_get_different_terms(tmp_path):
+    opened(tmp_path / "d.db").close()
+    terms = []
+
+    def take():
+        database = opened(tmp_path / "d.db")
+        terms.append(database.term)
+        database.close()
+
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(terms) == [2, 3, 4, 5, 6, 7]
+
+
+def test_of_writes_that_share_a_commit_only_the_impossible_one_fails(tmp_path):
+    database = opened(tmp_path / "d.db")
+
+    async def play():
+        await database.write(submitted(1))
+        return await asyncio.gather(*(database.write(submitted(n)) for n in (2, 1, 3)), return_exceptions=True)
+
+    outcomes = asyncio.run(play())
+    assert [type(outcome).__name__ for outcome in outcomes] == ["NoneType", "IntegrityError", "NoneType"]
+    assert [job.id for job in database.ask(archive.unended_jobs)] == [1, 2, 3]
+    database.close()
+
+
+def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
+    told = []
+    database = opened(tmp_path / "d.db", told)
+
+    async def play():
+        database.cut(0.5)
+        await asyncio.gather(database.write(submitted(1)), database.write(submitted(2)))
+
+    asyncio.run(play())
+    assert len(told) == 2
+    assert told[0].endswith("is away: cut off by fault injection; waiting for it")
+    assert told[1].endswith("is back")
+    assert len(database.ask(archive.unended_jobs)) == 2
+    database.close()
+
+
+def test_a_batch_that_was_committed_and_whose_answer_was_lost_is_not_done_twice(tmp_path):
+    told = []
+    database = opened(tmp_path / "d.db", told)
+    lost = [DatabaseAway("the answer was lost")]
+    once = database._once
+
+    def loses_an_answer(question, writes=False):
+        answer = once(question, writes=writes)
+        if writes and lost:
+            raise lost.pop()
+        return answer
+
+    async def play():
+        await database.write(submitted(1))
+        database._once = loses_an_answer
+        await asyncio.gather(*(database.write(submitted(n)) for n in (2, 3)))
+        await database.write(submitted(4))
+
+    asyncio.run(play())
+    assert [job.id for job in database.ask(archive.unended_jobs)] == [1, 2, 3, 4]
+    assert told[0] == "the answer was lost; waiting for it"
+    database.close()
+    later = opened(tmp_path / "d.db")
+    asyncio.run(later.write(submitted(5)))  # numbers begin anew with each term: the first is not taken for one of the term before
+    assert [job.id for job in later.ask(archive.unended_jobs)] == [1, 2, 3, 4, 5]
+    later.close()
+
+
+def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds(tmp_path):
+    path = tmp_path / "old.db"
+    with sqlite3.connect(path) as old:
+        old.execute("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)")
+        old.execute("INSERT INTO holdfast_schema VALUES (1)")
+        for statement in VERSIONS[0]:
+            old.execute(statement)
+        old.execute("INSERT INTO jobs VALUES (7, 'a', 'streaming', 'light', 'running', 0, '', '{}', NULL, '{}', 1, 2)")
+        old.execute("INSERT INTO placement VALUES (7, 'x/0', 0, 'n1', 2, 1, 3, 1)")
+    old.close()
+    database = opened(path)
+    assert [job.id for job in database.ask(archive.unended_jobs)] == [7]
+    assert database.ask(archive.all_placed) == [Placed(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)]
+    assert database.ask(archive.draining_nodes) == []
+    assert database.ask(lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()) == len(
+        VERSIONS
+    )
+    database.close()
+
+
+def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
+    path = tmp_path / "new.db"
+    opened(path).close()
+    with sqlite3.connect(path) as new:
+        new.execute("UPDATE holdfast_schema SET version = 99")
+    new.close()
+    with pytest.raises(
+        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 4; start the newer"
+    ):
+        opened(path)
+    with sqlite3.connect(path) as new:
+        assert new.execute("SELECT term FROM fence").fetchone() == (1,)
+    new.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "words"),
+    [
+        ("nonsense", HoldfastError, "database 'nonsense': wanted a URL such as sqlite:///jobs.db"),
+        (
+            "postgresql://me:secret@db:high/jobs",
+            HoldfastError,
+            r"database '...@db:high/jobs': wanted a URL such as sqlite:///jobs.db",
+        ),
+        ("mysql://db/jobs", HoldfastError, "database 'mysql': wanted SQLite or PostgreSQL; give one such as sqlite:///jobs.db"),
+        ("sqlite://", HoldfastError, "is in memory, and jobs must outlive this process; give a file, such as sqlite:///jobs.db"),
+        ("sqlite:///:memory:", HoldfastError, "is in memory"),
+        ("sqlite+odd:///jobs.db", MachineError, "needs a driver: .*; leave the driver out of the URL"),
+        ("postgresql+odd://db/jobs", MachineError, r"needs a driver: .*; pip install 'holdfast\[postgresql\]'"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_told_in_words(url, error, words):
+    with pytest.raises(error, match=words):
+        Database(url, tell=print)
+
+
+def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp_path):
+    path, told = tmp_path / "d.db", []
+    database = opened(path, told)
+
+    async def play():
+        await database.write(submitted(1))
+        path.rename(tmp_path / "aside.db")
+        writing = asyncio.create_task(database.write(submitted(2)))
+        while not told:
+            await asyncio.sleep(0.01)
+        with pytest.raises(DatabaseAway, match="its file was removed or replaced; put it back"):
+            await database.read(archive.last_job)
+        assert not writing.done()
+        (tmp_path / "aside.db").rename(path)
+        await writing
+        assert await database.read(archive.last_job) == 2
+
+    asyncio.run(play())
+    database.close()
+    assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("is back")
+
+
+def test_a_folder_that_is_not_there_is_told_and_waited_for(tmp_path):
+    told = []
+    path = tmp_path / "none" / "d.db"
+    database = Database(f"sqlite:///{path}", tell=told.append)
+    opening = threading.Thread(target=database.open)
+    opening.start()
+    while not told:
+        time.sleep(0.01)
+    path.parent.mkdir()
+    opening.join()
+    database.close()
+    assert f"is away: there is no folder '{path.parent}'; waiting for it" in told[0] and database.term == 1
+
+
+def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path):
+    database = opened(tmp_path / "d.db")
+    rows = [{**asdict(kept(n, "completed" if n % 100 else "running", ended=n % 100 != 0)), "refs": "{}"} for n in range(1, 10_001)]
+    asyncio.run(database.write([Change(insert(schema.jobs), rows)]))
+    first = database.ask(lambda c: archive.jobs_page(c, state="running", limit=10, after=None))
+    second = database.ask(lambda c: archive.jobs_page(c, state="running", limit=10, after=first[-1]["id"]))
+    assert [row["id"] for row in first + second] == list(range(10_000, 8_000, -100))
+    assert len(database.ask(archive.unended_jobs)) == 100
+
+    def plan(statement):
+        compiled = statement.compile(compile_kwargs={"literal_binds": True})
+        return database.ask(lambda c: " ".join(row[3] for row in c.execute(text(f"EXPLAIN QUERY PLAN {compiled}"))))
+
+    jobs = schema.jobs
+    for question in (
+        select(jobs.c.id).where(jobs.c.state == "running", jobs.c.id < 500).order_by(jobs.c.id.desc()).limit(10),
+        select(jobs.c.id).where(jobs.c.ended == 0).order_by(jobs.c.id),
+        select(jobs.c.id).where(jobs.c.id == 7),
+    ):
+        assert "SCAN jobs" not in plan(question).replace("SCAN jobs USING INDEX jobs_unended", "").replace(
+            "SCAN jobs USING COVERING INDEX jobs_unended", ""
+        )
+        assert "TEMP B-TREE" not in plan(question)
+    database.close()
+
+
+def test_places_are_replaced_and_removed_by_task(tmp_path):
+    database = opened(tmp_path / "d.db")
+
+    async def play():
+        await database.write(
+            archive.replicas_added([Placed(1, "x/0", 0, "n1"), Placed(1, "x/0", 1, "n2"), Placed(1, "y/0", 0, "n1")])
+        )
+        await database.write(archive.replicas_placed([Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)]))
+        await database.write(archive.replicas_gone(1, ["y/0"]))
+        for number in (0, 1):
+            await database.write(archive.replica_finished(Placed(1, "x/0", number, "n2", incarnation=1)))
+
+    asyncio.run(play())
+    assert database.ask(archive.all_placed) == [
+        Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),  # its first incarnation had finished too late
+        Placed(1, "x/0", 1, "n2", finished=True),
+    ]
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("CREATE TABLE jobs (id)", "the database is not holdfast's: it has the tables jobs and no 'holdfast_schema'; give another"),
+        ("CREATE TABLE songs (id)", "the database is not holdfast's: it has the tables songs"),
+        (None, "cannot be used: file is not a database; mend it, or give another --database"),
+    ],
+)
+def test_a_file_that_is_not_holdfasts_is_told_at_once_and_left_as_it_is(tmp_path, made, words):
+    path = tmp_path / "d.db"
+    if made is None:
+        path.write_bytes(b"Dear diary, " * 100)
+    else:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute(made)
+    told = []
+    with pytest.raises(HoldfastError, match=words):
+        opened(path, told)
+    assert told == []
+    if made is not None:
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("SELECT count(*) FROM sqlite_master").fetchone() == (1,)
+
+
+def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_that_comes_later(tmp_path):
+    opened(tmp_path / "d.db").close()
+    told = []
+    with pytest.raises(HoldfastError, match="cannot be used: attempt to write a readonly database; mend it, or give another"):
+        opened(f"file:{tmp_path / 'd.db'}?mode=ro&uri=true", told)
+    assert told == []
+    database = opened(tmp_path / "d.db", told)
+
+    async def play():
+        with database._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA query_only=ON")
+            connection.commit()
+        writing = asyncio.create_task(database.write(submitted(1)))
+        while not told:
+            await asyncio.sleep(0.01)
+        assert "is away: attempt to write a readonly database; waiting for it" in told[0]
+        with closing(database._engine.raw_connection()) as raw:
+            raw.execute("PRAGMA query_only=OFF")
+        await writing
+
+    asyncio.run(play())
+    database.close()
+
+
+def test_a_database_in_a_folder_that_cannot_be_written_is_told_at_once(tmp_path, monkeypatch):
+    opened(tmp_path / "d.db").close()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and may(path, mode))  # whoever runs this may be root
+    told = []
+    with pytest.raises(HoldfastError, match=rf"cannot be used: folder '{tmp_path}' cannot be written; mend that, or give another"):
+        opened(tmp_path / "d.db", told)
+    assert told == []
+
+
+def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
+    pytest.importorskip("psycopg")
+    monkeypatch.setattr("holdfast.control.storage.database.PATIENCE", {"connect_timeout": 2}, raising=False)
+    told, ended = [], []
+    with closing(socket.create_server(("127.0.0.1", 0))) as silent:
+        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", tell=told.append)
+
+        def waits():
+            with pytest.raises(DatabaseAway):
+                database.open()
+            ended.append(True)
+
+        waiting = threading.Thread(target=waits, daemon=True)
+        waiting.start()
+        ends_s = time.monotonic() + 10
+        while not told and time.monotonic() < ends_s:
+            time.sleep(0.02)
+        database._closing.set()
+    waiting.join(20)
+    assert ended
+    database.close()
+    assert "is away" in told[0] and "timeout" in told[0]
+
+
+def test_a_url_may_say_itself_how_long_a_server_is_waited_for():
+    pytest.importorskip("psycopg")
+    database = Database("postgresql://me@127.0.0.1:1/jobs?connect_timeout=3", tell=lambda text: None)
+    _, given = database._engine.dialect.create_connect_args(database.url)
+    assert given["connect_timeout"] == "3"
+    database.close()
+
+
+def test_a_folder_in_place_of_a_file_is_told_at_once(tmp_path):
+    with pytest.raises(HoldfastError, match=r"is a folder; give a file in it, such as jobs\.db"):
+        opened(tmp_path)

@@ -1,0 +1,66 @@
+"""While the database is away: whoever must write waits and is told so, and nothing ends."""
+
+import asyncio
+from dataclasses import replace
+
+from holdfast.control.observers.job_observers import Activate
+
+from .conditions import are_active, is_drained, is_there, nodes
+from .conftest import alive, running
+
+TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
+
+
+def test_a_node_that_speaks_of_a_later_term_while_the_database_is_away_ends_nothing(settings):
+    async def play():
+        async with running(settings) as control:
+            control.orchestrator.persistence.database.cut(0.3)
+            for name in ("n1", "n2"):
+                answer = await control.call("POST", f"/v1/nodes/{name}/beat", token="node", json={"term": 99})
+                assert answer.status_code == 409
+            await control.submit()  # waits for the database
+            assert not control.orchestrator.stopping
+            assert not any("99" in text for text in control.said)
+
+    asyncio.run(play())
+
+
+def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done_after_all(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.control.api.routes.DONE_S", 0.1)
+
+    async def play():
+        async with running(replace(settings, lost_after_s=60.0, capacity_wait_s=60.0)) as control:
+            (n1,) = nodes(control, "n1")
+            await n1.register()
+            control.orchestrator.persistence.database.cut(1.0)
+            job = {"job": "a", "host": "light", "pes": {"x": {}}}
+            for path, asked in (("/v1/jobs", job), ("/v1/nodes/n1/drain", {})):
+                answer = await control.call("POST", path, json=asked)
+                assert answer.status_code == 503
+                assert answer.json()["error"].startswith("the database does not answer: this waits for it")
+            await control.until(lambda: is_there(control, "a"))
+            await control.until(lambda: is_drained(control, "n1"))
+
+    asyncio.run(play())
+
+
+def test_a_supervisor_that_asks_again_while_the_database_is_away_is_heard_once(settings):
+    class Supervisor:
+        async def observe(self, view):
+            return [Activate("x/0", (1,))]
+
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes=TWICE)
+                await control.reaches(number, "running")
+                job, supervisors = control.orchestrator.jobs[number], control.orchestrator.supervisors
+                control.orchestrator.persistence.database.cut(1.0)
+                for _ in range(20):
+                    await supervisors._show(job, Supervisor())
+                    await asyncio.sleep(0.005)
+                assert sum(event.name == "activate" for event in job.queue) <= 1
+                await control.until(lambda: are_active(control, number, [False, True]))
+
+    asyncio.run(play())

@@ -1,0 +1,73 @@
+"""The graph of streams over jobs, and PEs that live while anybody uses them."""
+
+import pytest
+
+from holdfast.control.jobs.dataflow import Connection, Graph, Unmappable, named_jobs
+from holdfast.control.jobs.parser import light_layout
+from holdfast.documents.job import Job
+
+
+def layout(name: str, **pes: dict):
+    return light_layout(Job(job=name, host="light", pes=pes))
+
+
+MAKER = layout("maker", source={"makes": ["rows"]}, filter={"reads": ["rows"], "makes": ["few"]})
+READER = layout("reader", shared={"shared": "maker:filter"}, sink={"reads": ["maker:few"]})
+
+
+def test_readers_of_other_jobs_are_connected_to_their_makers():
+    graph = Graph()
+    graph.add(1, MAKER, {})
+    graph.add(2, READER, {"maker": 1})
+    assert named_jobs(READER) == ["maker"]
+    assert list(graph.connections(2)) == [Connection("few", (1, "filter/0"), (2, "sink/0"))]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 2), (2, 1)])
+def test_a_shared_pe_lives_while_any_job_uses_it(first, second):
+    graph = Graph()
+    graph.add(1, MAKER, {})
+    graph.add(2, READER, {"maker": 1})
+    own = {1: {1: ["source/0"]}, 2: {2: ["sink/0"]}}
+    assert graph.left_by(first) == own[first]
+    graph.remove(first)
+    left = graph.left_by(second)
+    assert "filter/0" in left[1]
+    graph.remove(second)
+    assert not graph.users
+
+
+def test_streams_and_pes_that_are_not_there_are_all_told():
+    graph = Graph()
+    graph.add(1, MAKER, {})
+    wrong = layout("wrong", a={"reads": ["maker:many"]}, b={"shared": "maker:nobody"})
+    with pytest.raises(Unmappable) as told:
+        graph.add(3, wrong, {"maker": 1})
+    assert told.value.problems == (
+        "task 'a/0' reads stream 'maker:many', which that job does not make; it makes: few, rows",
+        "task 'b/0' shares PE 'maker:nobody', which is not there; its PEs are: filter, source",
+    )
+
+
+def test_light_pes_stand_after_those_they_read():
+    assert [task.name for task in layout("a", z={"makes": ["s"]}, a={"reads": ["s"]}).tasks] == ["z/0", "a/0"]
+
+
+class Counted(tuple):
+    """Tasks that count how often somebody goes through them."""
+
+    times = 0
+
+    def __iter__(self):
+        Counted.times += 1
+        return super().__iter__()
+
+
+def test_a_large_job_is_gone_through_once_to_tell_what_its_tasks_read():
+    pes = {f"p{n:03}": {"makes": [f"s{n}"], "reads": [f"s{n - 1}"] if n else []} for n in range(300)}
+    large = layout("large", **pes)
+    graph = Graph()
+    graph.add(1, large.model_copy(update={"tasks": Counted(large.tasks)}), {})
+    Counted.times = 0
+    assert len(list(graph.connections(1))) == 299
+    assert Counted.times == 1

@@ -1,0 +1,202 @@
+"""Fault injection tests as documents: machines made faulty, originals untouched, tests for every transition."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from holdfast.control.faults.fault_library import LIBRARY, Strike, crash_controller
+from holdfast.control.faults.injection_tests import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject, read_tests
+from holdfast.control.jobs.machine_document import shipped_machines
+from holdfast.control.plugins import shipped_actions
+from holdfast.documents.document import document_text, parse_document
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.node.pe_hosts import living_controller
+from holdfast.trial.injection.injection_trial import DETACHES, TOUCHES_PES, Verdict
+from holdfast.trial.injection.transition_scenarios import NoScript, script_for
+
+from .conftest import PlayedNode, alive, running
+
+MACHINES = shipped_machines(shipped_actions())
+
+
+def test_a_faulty_machine_strikes_at_its_moment_and_the_original_does_not():
+    machine = MACHINES["streaming"]
+    tests = [
+        InjectionTest(state="running", transition="cancel", fault="raise", moment=moment) for moment in ("before", "after", "done")
+    ]
+    faulty = inject(machine, tests).states["running"].transitions["cancel"]
+    assert [action.name for action in faulty.before] == [ACTION]
+    assert [action.name for action in faulty.do] == [ACTION, "dispatch.stop", ACTION]
+    assert faulty.do[0].settings["fault"] == "raise"
+    assert machine.states["running"].transitions["cancel"].before == ()
+    assert inject(MACHINES["finite"], tests) == MACHINES["finite"]
+
+
+def test_tests_are_generated_for_every_transition_moment_and_fault_and_survive_their_document():
+    machine = MACHINES["streaming"]
+    tests = list(generate(machine, {"raise": {}, "delay": {"by_s": 1.0}}))
+    rows = list(machine.transitions())
+    idle = sum(not row.do for _, row in rows)
+    assert len(tests) == len({test.name for test in tests}) == 2 * (3 * len(rows) - idle)
+    document = InjectionTests(seed=3, tests=tuple(tests))
+    assert parse_document(document_text(document), InjectionTests) == document
+
+
+def test_everything_wrong_with_tests_is_told_at_once():
+    tests = [
+        InjectionTest(state="runing", transition="cancel", fault="raise"),
+        InjectionTest(state="running", transition="parsed", fault="rais"),
+        InjectionTest(machine="other", state="running", transition="parsed", fault="raise"),
+    ]
+    with pytest.raises(DocumentError) as told:
+        check_tests(tests, MACHINES, faults=LIBRARY)
+    assert len(told.value.problems) == 4
+    assert "tests[0].state: machine 'streaming' has no state 'runing'; states are: submitted, parsing" in str(told.value)
+    assert "tests[1].fault: there is no fault 'rais'; faults are: crash-controller, crash-host" in str(told.value)
+    assert "tests[1].transition: state 'running' has no transition 'parsed'; transitions are: activate, cancel" in str(told.value)
+    assert "tests[2].machine: there is no machine 'other'; machines are: finite, streaming" in str(told.value)
+    with pytest.raises(DocumentError, match=r"tests\[0\].trigger.max_s \(line 1\): wanted a number of at least 3, got 1"):
+        parse_document("tests: [{state: a, transition: b, fault: c, trigger: {min_s: 3, max_s: 1}}]", InjectionTests)
+
+
+def test_wrong_shapes_and_names_of_what_is_not_there_are_told_together_with_their_lines(tmp_path):
+    path = tmp_path / "tests.yaml"
+    path.write_text(
+        "tests:\n"
+        "- {state: runing, transition: cancel, fault: 5}\n"
+        "- {state: running, transition: parsed, fault: rais, moment: never, trigger: {min_s: 2, max_s: 1, times: many}}\n"
+    )
+    with pytest.raises(DocumentError) as told:
+        read_tests(path, MACHINES, faults=LIBRARY)
+    assert [problem.split(",")[0].split(";")[0] for problem in told.value.problems] == [
+        "tests[0].fault (line 2): wanted text",
+        "tests[1].moment (line 3): wanted one of 'before'",
+        "tests[1].trigger.times (line 3): wanted a whole number",
+        "tests[1].trigger.max_s (line 3): wanted a number of at least 2",
+        "tests[0].state (line 2): machine 'streaming' has no state 'runing'",
+        "tests[1].fault (line 3): there is no fault 'rais'",
+        "tests[1].transition (line 3): state 'running' has no transition 'parsed'",
+    ]
+
+
+def test_a_script_leads_to_every_transition_of_the_shipped_machines_and_to_no_other():
+    for machine in MACHINES.values():
+        for state, row in machine.transitions():
+            script = script_for(machine.name, state.name, row.name, name="t", hold_s=1.0)
+            assert script.ends <= machine.ends() | {"running"}
+            check_tests([*script.helpers, *script.stages], MACHINES, faults=LIBRARY)
+    with pytest.raises(NoScript, match="no script leads to transition 'audit' of state 'running' of machine 'mine'"):
+        script_for("mine", "running", "audit", name="t", hold_s=1.0)
+
+
+def test_a_fault_that_finds_nobody_to_strike_says_so_and_is_no_strike(settings, tmp_path):
+    tests = tmp_path / "tests.yaml"
+    tests.write_text(
+        "tests: [{state: parsing, transition: parsed, fault: crash-pe}, {state: mapping, transition: mapped, fault: database-away}]"
+    )
+
+    async def play():
+        async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+            await control.reaches(await control.submit(), "running")
+            found = (await control.call("GET", "/v1/events")).json()["events"]
+            told = [event["data"] for event in found if event["kind"] == "fault"]
+            assert [(data["fault"], data.get("missed")) for data in told] == [
+                ("crash-pe", None),
+                ("crash-pe", "no replica to strike: wanted PE any on node any"),
+                ("database-away", None),
+            ]
+            assert len({data["test"] for data in told[:2]}) == 1
+
+    asyncio.run(play())
+
+
+def test_tests_that_differ_in_their_trigger_node_or_pe_alone_strike_each_for_itself(settings, tmp_path):
+    at = "state: mapping, transition: mapped, fault: delay, settings: {by_s: 0}"
+    also = ("trigger: {job: 1}", "trigger: {job: 2, times: 2}", "node: n1, trigger: {job: 2}", "pe: x, trigger: {job: 2}")
+    tests = tmp_path / "tests.yaml"
+    tests.write_text("tests:\n" + "".join(f"- {{{at}, {more}}}\n" for more in also))
+
+    async def play():
+        async with running(replace(settings, inject=(tests,))) as control, alive(PlayedNode(control, "n1")):
+            for name in ("a", "b"):
+                await control.reaches(await control.submit(name), "running")
+            found = (await control.call("GET", "/v1/events")).json()["events"]
+            assert [event["job"] for event in found if event["kind"] == "fault"] == [1, 2, 2, 2]
+
+    asyncio.run(play())
+
+
+def test_a_verdict_tells_what_healed_from_what_was_never_hurt():
+    test = InjectionTest(state="parsing", transition="parsed", fault="crash-pe")
+    struck, missed = Verdict(test, True, (), "running", 1.0), Verdict(test, False, (), "running", 1.0, "nobody there")
+    assert (struck.healed, struck.passed) == (True, True)
+    assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "nobody there")
+    assert not replace(missed, problems=("a PE was lost",)).passed
+    assert not replace(missed, missed="").passed
+
+
+def test_every_fault_that_ends_a_controller_or_touches_pes_is_in_the_library_and_crash_node_does_both():
+    assert set(LIBRARY) > DETACHES | TOUCHES_PES
+    assert "crash-node" in DETACHES & TOUCHES_PES
+
+
+CONTROLLER = """
+import fcntl, os, pathlib, sys, time
+lock = pathlib.Path(sys.argv[1], "node.lock").open("ab")
+fcntl.flock(lock, fcntl.LOCK_EX)
+lock.truncate(0)
+lock.write(str(os.getpid()).encode())
+lock.flush()
+print("locked", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_path):
+    class There(Strike):
+        def host_work(self):
+            return tmp_path
+
+    (tmp_path / "node.lock").write_text("1\n")
+    assert living_controller(tmp_path) is None
+    with pytest.raises(HoldfastError, match=f"no controller of the node in '{tmp_path}' lives"):
+        asyncio.run(crash_controller(There(None)))
+    with subprocess.Popen([sys.executable, "-c", CONTROLLER, str(tmp_path)], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"locked\n"
+        assert living_controller(tmp_path) == process.pid
+        asyncio.run(crash_controller(There(None)))
+        assert process.wait(60) == -signal.SIGKILL
+
+
+def test_settings_that_a_fault_does_not_have_and_times_that_are_none_are_told(settings):
+    tests = [
+        InjectionTest(state="running", transition="cancel", fault="delay", settings={"by_s": "much", "for_s": 1}),
+        InjectionTest(state="running", transition="cancel", fault="raise", settings={"by_s": 1}),
+        InjectionTest(state="running", transition="cancel", fault="mine", settings={"whatever": "it takes"}),
+    ]
+
+    async def mine(strike):
+        """A package's own."""
+
+    with pytest.raises(DocumentError) as told:
+        check_tests(tests, MACHINES, faults={**LIBRARY, "mine": mine})
+    assert told.value.problems == (
+        'tests[0].settings.by_s: wanted seconds from 0 to 3600, got "much"',
+        "tests[0].settings.for_s: is no setting of this fault; settings are: by_s",
+        "tests[1].settings.by_s: is no setting of this fault; settings are: none",
+    )
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            wrong = {"fault": "cut-node", "settings": {"for_s": -1, "by_s": 2}}
+            answer = await control.call("POST", "/v1/faults", json=wrong)
+            assert answer.status_code == 422
+            assert "settings.for_s: wanted seconds from 0 to 3600, got -1" in answer.json()["error"]
+            assert "settings.by_s: is no setting of this fault; settings are: for_s" in answer.json()["error"]
+
+    asyncio.run(play())

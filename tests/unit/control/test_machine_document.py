@@ -1,0 +1,185 @@
+"""Machines as documents: everything wrong is told at once, and the step function does what the document says."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.control.jobs.machine_document import parse_machine, shipped_machines
+from holdfast.control.jobs.state_machine import WRITE, Event, IllegalTransition, begin, is_stale, step
+from holdfast.control.plugins import shipped_actions
+from holdfast.errors import DocumentError
+
+ACTIONS = shipped_actions()
+MACHINES = shipped_machines(ACTIONS)
+
+SMALL = """
+machine = "small"
+begins = "new"
+[states.new]
+number = 1
+properties = { updatedb = true }
+transitions.go = { next = "busy", do = ["a.one", "a.two"], before = ["a.zero"] }
+transitions.recover = { next = "busy" }
+[states.busy]
+number = 2
+transitions.poke = { next = "busy", do = ["a.one"] }
+transitions.stop = { next = "over" }
+[states.over]
+number = 3
+end = true
+properties = { updatedb = true }
+"""
+
+
+def small(text: str = SMALL):
+    return parse_machine(text, actions={"a.zero", "a.one", "a.two"}, thing="machine 'small'")
+
+
+def event(name: str, **given: object) -> Event:
+    return Event(7, name, 12.5, **given)
+
+
+def test_a_step_returns_what_comes_before_the_write_then_the_write_then_the_actions():
+    machine = small(
+        SMALL.replace("number = 2", "number = 2\nproperties = { updatedb = true }\ntransitions.recover = { next = 'busy' }")
+    )
+    life, commands = step(machine, begin(machine, 4, at_s=1.0), event("go", cause="asked"))
+    assert [command.name for command in commands] == ["a.zero", WRITE, "a.one", "a.two"]
+    assert [command.before for command in commands] == [True, False, False, False]
+    assert {command.job for command in commands} == {4}
+    assert (life.state, life.moves, life.story[-1].cause) == ("busy", 1, "asked")
+
+
+def test_a_state_is_written_on_its_first_entry_only():
+    machine = MACHINES["streaming"]
+    life = begin(machine, 1, at_s=0.0)
+    written = []
+    for name in ("parse", "parsed", "mapped", "optim", "instantiated", "peStatusUpdate", "started", "peStatusUpdate", "restart"):
+        life, commands = step(machine, life, event(name))
+        written.append((life.state, WRITE in [command.name for command in commands]))
+    assert [state for state, wrote in written if wrote] == ["mapping", "dispatching", "running"]
+
+
+def test_an_event_that_the_state_does_not_take_tells_what_it_takes_and_the_story():
+    machine = small()
+    life, _ = step(machine, begin(machine, 4, at_s=1.0), event("go"))
+    with pytest.raises(
+        IllegalTransition, match=r"job 4 is busy and takes no 'go'; it takes: poke, stop \(its story: new -> busy\)"
+    ):
+        step(machine, life, event("go"))
+    life, _ = step(machine, life, event("stop"))
+    with pytest.raises(IllegalTransition, match="job 4 is over and takes no 'poke'; it has ended"):
+        step(machine, life, event("poke"))
+
+
+def test_word_from_the_work_of_a_state_that_is_over_is_stale():
+    machine = small()
+    life = begin(machine, 4, at_s=1.0)
+    late = event("stop", since=life.moves)
+    assert not is_stale(life, late)
+    life, _ = step(machine, life, event("go"))
+    assert is_stale(life, late)
+    assert not is_stale(life, event("stop"))
+
+
+def test_everything_wrong_with_a_machine_is_told_at_once():
+    text = """
+machine = "odd"
+begins = "new"
+[states.new]
+number = 1
+transitions.go = { next = "nowhere", do = ["a.unknown"] }
+transitions.loop = { next = "trap" }
+[states.trap]
+number = 1
+properties = { updatedb = true }
+transitions.again = { next = "trap" }
+[states.island]
+number = 3
+end = true
+transitions.leave = { next = "new" }
+"""
+    with pytest.raises(DocumentError) as told:
+        parse_machine(text, actions={"a.one"}, thing="machine 'odd'")
+    wanted = [
+        'states.new.transitions.go.next: wanted one of the states island, new, trap, got "nowhere"',
+        "states.trap.number: 1 is the number of 'new' already",
+        "states.new: must be persisted (updatedb = true): a crash would lose the job otherwise",
+        "states.trap: is persisted and has no transition 'recover' for what a crash leaves in it",
+        "states.island: is an end and has transitions: leave",
+        "states.island: cannot be reached from 'new'",
+        "states.trap: is a trap: no end can be reached from it",
+        "states.new.transitions.go.do: there is no action 'a.unknown'; actions are: a.one",
+    ]
+    for problem in wanted:
+        assert problem in told.value.problems
+
+
+def test_a_shape_that_is_wrong_hides_no_other_mistake_of_a_machine_and_makes_none():
+    text = """
+machine = "odd"
+begins = "new"
+[states.new]
+number = "one"
+properties = { updatedb = "yes" }
+transitions.go = { next = "busy", do = [5, { action = "a.unknown" }, { settings = {} }] }
+transitions.away = { next = "nowhere" }
+[states.busy]
+number = 2
+transitions = "none"
+[states.over]
+number = 2
+end = true
+"""
+    with pytest.raises(DocumentError) as told:
+        parse_machine(text, actions={"a.one"}, thing="machine 'odd'")
+    assert told.value.problems == (
+        'states.new.number: wanted a whole number, got "one"',
+        "states.new.transitions.go.do[0]: wanted text or a mapping, got 5",
+        "states.new.transitions.go.do[2].action: is missing",
+        'states.busy.transitions: wanted a mapping, got "none"',
+        'states.new.transitions.away.next: wanted one of the states busy, new, over, got "nowhere"',
+        "states.over.number: 2 is the number of 'busy' already",
+        'states.new.properties.updatedb: wanted true or false, got "yes"',
+        "states.new: must be persisted (updatedb = true): a crash would lose the job otherwise",
+        "states.over: must be persisted (updatedb = true): a crash would lose the job otherwise",
+        "states.new.transitions.go.do: there is no action 'a.unknown'; actions are: a.one",
+    )
+
+
+def test_a_machine_without_states_is_told_as_one():
+    with pytest.raises(DocumentError) as told:
+        parse_machine('machine = "m"\nbegins = "a"\n[states]\n', actions=())
+    assert told.value.problems == ("states: is empty; a machine has a state to begin in and an end",)
+
+
+def test_a_document_that_is_no_machine_is_told_in_words():
+    with pytest.raises(DocumentError, match="machine 'm': not TOML"):
+        parse_machine("states = [", actions=(), thing="machine 'm'")
+    with pytest.raises(DocumentError, match="machine 'm' has 3 problems"):
+        parse_machine("", actions=(), thing="machine 'm'")
+
+
+def test_the_shipped_machines_persist_the_states_of_the_paper_and_the_ends():
+    for machine in MACHINES.values():
+        persisted = {name for name, state in machine.states.items() if state.persisted}
+        assert persisted == {"submitted", "mapping", "dispatching", "canceling", "running", "completed", "canceled", "failed"}
+        assert machine.ends() == {"completed", "canceled", "failed"}
+
+
+@given(st.sampled_from(sorted(MACHINES)), st.lists(st.integers(0, 99), max_size=60))
+def test_whatever_happens_a_life_never_writes_a_state_twice_and_ends_for_good(name, choices):
+    machine = MACHINES[name]
+    life = begin(machine, 1, at_s=0.0)
+    written = [machine.begins]
+    for choice in choices:
+        rows = sorted(machine.states[life.state].transitions)
+        if not rows:
+            break
+        before = life
+        life, commands = step(machine, life, event(rows[choice % len(rows)]))
+        if WRITE in [command.name for command in commands]:
+            written.append(life.state)
+        assert (life.moves == before.moves + 1) == (life.state != before.state)
+    assert len(written) == len(set(written))
+    assert set(written) == life.written

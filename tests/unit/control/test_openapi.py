@@ -1,0 +1,122 @@
+"""The OpenAPI document: complete, and whatever fits it or does not, no call makes the server fail."""
+
+import asyncio
+import threading
+from contextlib import contextmanager
+
+import httpx
+import schemathesis
+import uvicorn
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as examples
+from hypothesis.strategies import floats, lists, sampled_from
+
+from holdfast.control.api.listening import Listening, bind
+from holdfast.control.api.openapi import openapi
+from holdfast.control.faults.fault_library import LIBRARY
+from holdfast.control.orchestrator import Orchestrator
+
+from .conftest import TOKENS
+
+
+@contextmanager
+def served(settings):
+    """A real server in a thread."""
+    bound = bind(settings.work, Listening())
+    ready, done = threading.Event(), threading.Event()
+
+    async def serve():
+        orchestrator = Orchestrator(settings, say=lambda text: None)
+        await orchestrator.begin()
+        server = uvicorn.Server(
+            uvicorn.Config(orchestrator.api.application(TOKENS), lifespan="off", log_level="critical", timeout_graceful_shutdown=1)
+        )
+        server.capture_signals = no_signals
+        tasks = [asyncio.create_task(orchestrator.run()), asyncio.create_task(server.serve(sockets=[bound]))]
+        ready.set()
+        while not done.is_set():
+            await asyncio.sleep(0.05)
+        orchestrator.stop()
+        server.should_exit = True
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    ready.wait()
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        done.set()
+        thread.join()
+        bound.close()
+
+
+@contextmanager
+def no_signals():
+    yield
+
+
+NODE = {"name": "n1", "cores": 1, "memory_bytes": 1, "host": "light"}
+NOBODY = {"pid": -1, "started_s": 0, "beat_s": 0}
+"""A PE host that is no process at all."""
+
+
+def test_no_call_makes_the_server_fail_and_every_answer_is_one_that_the_document_names(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.control.api.routes.POLL_S", 0.05)  # how long an assignment is waited for
+    with served(settings) as url:
+        headers = {"authorization": "Bearer node-secret"}
+        assert httpx.post(f"{url}/v1/nodes", json=NODE, headers=headers).status_code == 200
+        assert httpx.post(f"{url}/v1/nodes/n1/beat", json={"term": 1, "host": NOBODY}, headers=headers).status_code == 200
+        schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+        tried = sum(tried_out(found.ok()) for found in schema.get_all_operations())
+        assert tried >= 86
+
+
+def tried_out(operation) -> int:
+    """Call one operation with what fits its description and what does not; how often."""
+    token = "node" if operation.definition.raw["security"] == [{"node": []}] else "user"
+    fitting = operation.as_strategy(generation_mode=schemathesis.GenerationMode.POSITIVE)
+    other = operation.as_strategy(generation_mode=schemathesis.GenerationMode.NEGATIVE) if _can_be_wrong(operation) else fitting
+    tried = 0
+
+    @examples(max_examples=8, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @given(case=fitting | other, fault=sampled_from([None, *FAULTS]), times=lists(floats(0, 0.01), max_size=2))
+    def check(case, fault, times):
+        nonlocal tried
+        tried += 1
+        if case.query and "wait_s" in case.query:
+            case.query["wait_s"] = 0
+        if operation.path == "/v1/faults" and isinstance(case.body, dict) and fault is not None:
+            case.body |= {"fault": fault, "node": "n1", "settings": dict(zip(("for_s", "by_s"), times, strict=False))}
+        if operation.path.endswith("/assignment") and times:
+            case.path_parameters["name"] = "n1"
+        answer = case.call(headers={"authorization": f"Bearer {token}-secret"})
+        assert answer.status_code < 500 or answer.status_code == 503, (operation.label, answer.text)
+        if "{" not in operation.path:  # a '/' in a name makes another path of the others
+            assert str(answer.status_code) in operation.definition.raw["responses"], (operation.label, answer.status_code)
+
+    check()
+    return tried
+
+
+FAULTS = sorted(set(LIBRARY) - {"crash-orchestrator"})
+"""All but the one that would end this process: it is struck with where the orchestrator has one of its own."""
+
+
+def _can_be_wrong(operation) -> bool:
+    return bool(operation.definition.raw["parameters"]) or "requestBody" in operation.definition.raw
+
+
+def test_the_document_names_every_call_with_its_token(settings):
+    async def calls():
+        orchestrator = Orchestrator(settings, say=lambda text: None)
+        made = orchestrator.api.calls()
+        orchestrator.persistence.database.close()
+        return made
+
+    made = asyncio.run(calls())
+    document = openapi(made, version="1")
+    assert {(call.path, call.method.lower()) for call in made} == {
+        (path, method) for path, row in document["paths"].items() for method in row
+    }
+    assert [call.path for call in made if call.token == "none"] == ["/v1/health"]

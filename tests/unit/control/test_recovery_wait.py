@@ -1,0 +1,49 @@
+"""How long a started orchestrator waits for its nodes, by a clock that is played."""
+
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.control.recovery.recovery import Recovery
+
+
+class Coming:
+    """Nodes that come back at moments of their own; the clock goes on while somebody waits."""
+
+    def __init__(self, *, come):
+        self.nodes, self.lost, self.now_s, self._come = {}, {}, 0.0, sorted((at_s, name) for name, at_s in come.items())
+
+    def monotonic_s(self):
+        return self.now_s
+
+    async def changed(self, *, for_s):
+        if self._come and self._come[0][0] <= self.now_s + for_s:
+            self.now_s, name = self._come.pop(0)
+            self.nodes[name] = object()
+        else:
+            self.now_s += for_s
+
+    def lose_replicas(self, name, why):
+        self.lost[name] = self.now_s
+
+
+def lost(names, *, wait_s, come):
+    coming = Coming(come=come)
+    events = SimpleNamespace(tell=lambda *told, **about: None)
+    settings = SimpleNamespace(recovery_wait_s=wait_s)
+    orchestrator = SimpleNamespace(time=coming, resources=coming, events=events, settings=settings, say=lambda text: None)
+    asyncio.run(Recovery(orchestrator)._await_nodes(set(names)))
+    return coming.lost
+
+
+def test_each_node_that_comes_back_gives_the_others_their_time_again():
+    assert lost(["n1", "n2", "n3"], wait_s=10.0, come={"n1": 8.0, "n2": 17.0, "n3": 26.0}) == {}
+
+
+def test_one_that_stays_away_is_lost_when_nobody_has_come_for_as_long():
+    assert lost(["n1", "n2"], wait_s=10.0, come={"n1": 8.0}) == {"n2": pytest.approx(18.0, abs=1.0)}
+
+
+def test_a_stranger_gives_nobody_more_time():
+    assert lost(["n1"], wait_s=10.0, come={"n9": 8.0}) == {"n1": pytest.approx(10.0, abs=1.0)}

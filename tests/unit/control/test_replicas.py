@@ -1,0 +1,79 @@
+"""Replicas: what nodes say may come twice, late or out of turn, and the last word stands."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.control.nodes.replicas import OVER, Replica, Replicas
+
+
+def replica(number: int = 0, node: str = "n1") -> Replica:
+    return Replica(1, "x", 0, number, node, rank=number)
+
+
+def test_word_of_an_incarnation_that_is_over_is_old():
+    one = replica()
+    assert one.observe("running", incarnation=1, error=None, at_s=1.0)
+    assert one.observe("failed", incarnation=1, error="boom", at_s=2.0)
+    assert not one.observe("running", incarnation=1, error=None, at_s=3.0)
+    assert (one.state, one.error, one.since_s) == ("failed", "boom", 2.0)
+
+
+def test_word_of_another_incarnation_is_passed_over():
+    one = replica()
+    one.incarnation = 2
+    assert not one.observe("failed", incarnation=1, error=None, at_s=1.0)
+    assert one.state == "placed"
+
+
+def test_a_replica_that_its_node_stopped_unasked_has_failed_and_one_that_was_asked_for_has_stopped():
+    unasked, asked = replica(), replica(1)
+    asked.stopping = 3
+    unasked.observe("stopped", incarnation=1, error=None, at_s=1.0)
+    asked.observe("stopped", incarnation=1, error=None, at_s=1.0)
+    assert (unasked.state, unasked.error, asked.state) == ("failed", "its node stopped it", "stopped")
+
+
+def test_a_replica_that_fails_or_finishes_while_it_is_to_stop_has_stopped():
+    for word in ("failed", "finished", "lost"):
+        one = replica()
+        one.stopping = 3
+        assert one.observe(word, incarnation=1, error="the log is full", at_s=1.0)
+        assert one.state == "stopped", word
+
+
+def test_a_lost_replica_comes_back_with_its_node():
+    one = replica()
+    one.state = "lost"
+    assert one.observe("running", incarnation=1, error=None, at_s=1.0)
+    assert one.state == "running"
+
+
+@given(st.lists(st.sampled_from(["starting", "running", "idle", "finished", "failed"]), max_size=12))
+def test_hearing_everything_twice_changes_nothing(words):
+    once, twice = replica(), replica()
+    for number, word in enumerate(words):
+        once.observe(word, incarnation=1, error=None, at_s=number)
+    for number, word in enumerate([*words, *words] if set(words) & OVER else words):
+        twice.observe(word, incarnation=1, error=None, at_s=number)
+    assert once.state == twice.state
+
+
+def test_a_failed_primary_goes_last_and_keeps_the_order_of_the_others():
+    table = Replicas()
+    all_three = [replica(number, f"n{number}") for number in range(3)]
+    for each in all_three:
+        table.add(each)
+    changed = table.demote(all_three[0])
+    assert [each.rank for each in all_three] == [2, 0, 1]
+    assert changed == all_three[1:]
+    assert table.demote(all_three[0]) == []
+
+
+def test_replicas_are_found_by_node_wherever_they_move():
+    table = Replicas()
+    one = replica()
+    table.add(one)
+    table.move(one, "n2")
+    assert (table.at("n1"), table.at("n2"), table.nodes()) == ([], [one], ["n2"])
+    table.remove(one)
+    assert (len(table), table.of(1), table.at("n2")) == (0, [], [])

@@ -1,0 +1,247 @@
+"""When nodes are missed: several beats, and never for the orchestrator's own sleep."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.control.nodes.resource_manager import FORGOTTEN_S, MAX_NODES, TURNS, WakingTime, beat_every_s
+
+from .conditions import has, is_drained, is_empty, nodes
+from .conftest import PlayedNode, alive, running
+
+
+@given(st.lists(st.floats(0.0, 100.0), max_size=20))
+def test_waking_time_passes_at_most_twice_as_fast_as_ticks_were_meant_to(late):
+    time = WakingTime(last_s=0.0)
+    now_s = 0.0
+    for each in late:
+        before = time.at(now_s)
+        now_s += 0.25 + each
+        assert time.tick(now_s, meant_s=0.25) - before <= 0.5 + 1e-9
+
+
+def test_so_many_nodes_beat_at_most_a_hundred_times_a_second_together():
+    for count in (1, 50, 90, 1000, 5000):
+        assert count / beat_every_s(count, least_s=0.5) <= 100
+
+
+def test_a_node_that_listens_to_later_orchestrators_only_is_not_counted_on_and_that_is_told_once(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            ahead = PlayedNode(control, "n1", heard=4)
+            for _ in range(2):
+                answer = await ahead.register()
+                assert answer.status_code == 409
+            text = answer.json()["error"]
+            assert text == (
+                "node 'n1' has heard from an orchestrator of term 4, and this one is of term 1: use that one; "
+                "or, if the database was made anew, give the node a new --work"
+            )
+            assert (await control.call("GET", "/v1/nodes")).json()["nodes"] == []
+            assert (await control.events()).count(text) == control.said.count(text) == 1
+            async with alive(PlayedNode(control, "n1", heard=1)):
+                await control.reaches(await control.submit(), "running")
+
+    asyncio.run(play())
+
+
+def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_first_is_lost(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            first, second = (PlayedNode(control, "n1", controller=controller) for controller in ("a", "b"))
+            async with alive(first):
+                answer = await second.register()
+                assert (answer.status_code, answer.json()["error"]) == (
+                    409,
+                    "node 'n1' is up already, run by another controller; give this one another --name, "
+                    "or wait until that one is lost",
+                )
+                second.term = first.term
+                assert (await second.beat()).status_code == 409
+                assert (await control.call("GET", "/v1/nodes/n1/assignment?controller=b", token="node")).status_code == 409
+                assert (await first.register()).status_code == 200, "its own restart"
+            node = control.orchestrator.resources.nodes["n1"]
+            control.orchestrator.resources.lose(node, "it is gone")
+            assert (await second.register()).status_code == 200
+            assert (await first.beat()).status_code == 409
+
+    asyncio.run(play())
+
+
+def test_the_pe_host_of_a_node_is_known_as_soon_as_the_node_is(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            await PlayedNode(control, "n1", process={"pid": 7, "started_s": 1.0, "beat_s": 2.0, "ready": True}).register()
+            (node,) = (await control.call("GET", "/v1/nodes")).json()["nodes"]
+            assert (node["host_status"]["pid"], node["host_status"]["ready"]) == (7, True)
+
+    asyncio.run(play())
+
+
+def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            resources = control.orchestrator.resources
+            for number in range(300):
+                await PlayedNode(control, f"gone{number}", labels={"replicas": "0"}).register()
+            assert resources.every_s == 3.0
+            keeper = PlayedNode(control, "keeper")
+            async with alive(keeper):
+                number = await control.submit("a")
+                await control.reaches(number, "running")
+            for node in list(resources.nodes.values()):
+                resources.lose(node, "it is gone")
+                node.seen_s -= 2 * FORGOTTEN_S
+            assert resources.every_s == settings.beat_s
+            await control.until(lambda: _left(resources, control))
+
+    async def _left(resources, control):
+        return set(resources.nodes) == {replica.node for replica in control.orchestrator.replicas}
+
+    asyncio.run(play())
+
+
+def test_nodes_that_beat_as_often_as_they_were_told_are_not_missed_when_most_others_are_lost(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            resources = control.orchestrator.resources
+            for number in range(200):
+                await PlayedNode(control, f"n{number:03}").register()
+            slow, quick, *others = reversed(resources.nodes.values())
+            assert resources.every_s == 2.0
+            for node in others:
+                node.seen_s -= 30.0
+            slow.seen_s -= 5.0
+            await control.until(lambda: _are_lost(others))
+            assert resources.every_s == settings.beat_s
+            (await PlayedNode(control, quick.name).beat(term=1)).raise_for_status()
+            quick.seen_s -= 5.0
+            await control.until(lambda: _are_lost([quick]))
+            assert slow.state == "up"
+
+    async def _are_lost(lost):
+        return all(node.state == "lost" for node in lost)
+
+    asyncio.run(play())
+
+
+def test_a_node_that_was_forgotten_and_returns_is_given_work_again(settings):
+    async def play():
+        async with running(settings) as control:
+            (n1,) = nodes(control, "n1")
+            resources = control.orchestrator.resources
+            async with alive(n1):
+                for name in ("a", "b"):
+                    number = await control.submit(name)
+                    await control.reaches(number, "running")
+                    await control.call("POST", f"/v1/jobs/{number}/cancel")
+                    await control.reaches(number, "canceled")
+            resources.lose(resources.nodes["n1"], "it is gone")
+            resources.nodes["n1"].seen_s -= 2 * FORGOTTEN_S
+            await control.until(lambda: _is_forgotten(resources, "n1"))
+            async with alive(n1):
+                await control.reaches(await control.submit("c"), "running")
+
+    async def _is_forgotten(resources, name):
+        return name not in resources.nodes
+
+    asyncio.run(play())
+
+
+def test_a_node_that_registers_all_the_time_is_sent_away_and_there_are_never_too_many(settings, monkeypatch):
+    monkeypatch.setattr("holdfast.control.api.routes.TURNS_S", 0.0)
+
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            n1, n2 = PlayedNode(control, "n1"), PlayedNode(control, "n2")
+            answers = [(await n1.register()).status_code for _ in range(int(TURNS) + 10)]
+            assert answers[:10] == [200] * 10
+            assert answers[-1] == 429
+            assert (await n2.register()).status_code == 200
+            nodes = control.orchestrator.resources.nodes
+            nodes.update({f"more{n}": nodes["n2"] for n in range(MAX_NODES)})
+            answer = await PlayedNode(control, "n3").register()
+            assert (answer.status_code, "there are 10000 nodes already" in answer.text) == (422, True)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("host", [None, {"pid": 1, "started_s": 0, "beat_s": 0}], ids=["dead", "not ready"])
+def test_a_job_is_canceled_also_where_its_node_came_back_with_a_new_folder_and_no_pe_host_starts(settings, host):
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+            await control.call("POST", f"/v1/jobs/{number}/cancel")
+            await control.reaches(number, "canceling")
+        async with running(settings) as control:
+            new = PlayedNode(control, "n1", controller="another")
+            await new.register()
+            await control.orchestrator.recovered.wait()
+            await new.fetch()
+            await new.beat(host=host, unhosted=new.generation - 1)
+            assert (await control.job(number))["state"] == "canceling", "an assignment from before says nothing"
+            assert (await new.beat(host=host, unhosted=new.generation)).status_code == 200
+            await control.reaches(number, "canceled")
+            assert control.orchestrator.resources.nodes["n1"].state == "up", "it was not by its being lost"
+
+    asyncio.run(play())
+
+
+def test_a_drained_node_is_emptied_and_stays_so_after_a_restart(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(pes={"x": {}, "y": {}})
+                await control.reaches(number, "running")
+                assert (await control.call("POST", "/v1/nodes/n1/drain", json={})).status_code == 202
+                await control.until(lambda: is_empty(n1))
+                await control.until(lambda: has(n2, 2))
+        async with running(settings) as control:
+            n1.control = n2.control = control
+            async with alive(n1, n2):
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "drained", "n2": "up"}
+                wrong = await control.call("POST", "/v1/nodes/n9/drain", json={})
+                assert (wrong.status_code, wrong.json()["error"]) == (404, "node 'n9' does not exist; nodes are: n1, n2")
+        async with running(settings) as control:
+            n2.control = control
+            async with alive(n2):
+                await control.orchestrator.recovered.wait()
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "lost", "n2": "up"}
+                assert (await control.call("POST", "/v1/nodes/n1/drain", json={"drain": False})).status_code == 202
+                n1.control = control
+                assert (await n1.register()).status_code == 200
+                states = {node["name"]: node["state"] for node in (await control.call("GET", "/v1/nodes")).json()["nodes"]}
+                assert states == {"n1": "up", "n2": "up"}
+
+    asyncio.run(play())
+
+
+def test_a_node_is_drained_when_only_dead_and_finished_replicas_have_their_place_there(settings):
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = nodes(control, "n1", "n2")
+            async with alive(n1, n2):
+                number = await control.submit(
+                    pes={"x": {"replicas": 2}, "y": {"replicas": 2}, "z": {}}, policy={"restart": "never", "give_up_after": 1}
+                )
+                await control.reaches(number, "running")
+                n1.report(f"{number}:x/0.0" if f"{number}:x/0.0" in n1.has else f"{number}:x/0.1", "failed", "boom")
+                n1.report(f"{number}:y/0.0" if f"{number}:y/0.0" in n1.has else f"{number}:y/0.1", "finished")
+                await control.call("POST", "/v1/nodes/n1/drain", json={})
+                await control.until(lambda: is_drained(control, "n1"))
+
+    asyncio.run(play())

@@ -1,0 +1,153 @@
+"""Room on nodes as jobs come and go: what is known of their needs counts, and who has finished holds none."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from holdfast.control.placement.waiting import Placing
+
+from .conditions import incarnation_is, told
+from .conftest import PlayedNode, alive, running
+
+WAITING = {"capacity_wait_s": 30.0}
+
+
+def test_what_a_job_needs_is_held_for_it_also_by_the_next_orchestrator(settings):
+    async def play():
+        needs = {"x": {"cores": 3, "memory_mib": 700}}
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1", memory_bytes=2**30)
+            async with alive(n1):
+                first = await control.submit("a", needs=needs)
+                await control.reaches(first, "running")
+                assert (
+                    "needs 3 cores and 700 MiB on a node, and none have that free (n1 96 of 128 and 700 of 1024 MiB)"
+                    in (await control.reaches(await control.submit("b", needs=needs), "failed"))["reason"]
+                )
+        async with running(settings) as control:
+            n1.control = control
+            async with alive(n1):
+                await control.orchestrator.recovered.wait()
+                fitting = await control.submit("c", needs={"x": {"cores": 1, "memory_mib": 324}})
+                await control.reaches(fitting, "running")
+                reason = (await control.reaches(await control.submit("d", needs={"x": {"memory_mib": 1}}), "failed"))["reason"]
+                assert "needs 1 MiB" in reason and "n1 128 of 128 and 1024 of 1024 MiB" in reason
+
+    asyncio.run(play())
+
+
+def test_needs_that_cannot_be_and_needs_of_something_that_is_not_there_are_refused_together(settings):
+    async def play():
+        async with running(settings) as control:
+            await control.orchestrator.recovered.wait()
+            needs = {"x": {"cores": -1, "memory_mib": -2}, "x/0": {"cores": 1}, "y": {"cores": 1}}
+            wrong = {"job": "b", "host": "light", "pes": {"x": {}}, "needs": needs, "replicas": {"z": 2}}
+            answer = await control.call("POST", "/v1/jobs", json=wrong)
+            assert answer.status_code == 422
+            assert answer.json()["error"].splitlines()[1:] == [
+                "  - needs.x.cores: wanted a number of at least 0, got -1.0",
+                "  - needs.x.memory_mib: wanted a number of at least 0, got -2.0",
+                "  - replicas.z: names PE 'z', which this job does not have; its PEs are: x",
+                "  - needs.y: names PE 'y', which this job does not have; its PEs are: x",
+            ]
+
+    asyncio.run(play())
+
+
+def test_a_replica_that_has_finished_makes_room_for_a_job_that_waits(settings):
+    async def play():
+        async with running(replace(settings, **WAITING)) as control:
+            n1 = PlayedNode(control, "n1", labels={"replicas": "2"})
+            async with alive(n1):
+                first = await control.submit("a", type="finite", pes={"x": {}, "y": {}})
+                await control.reaches(first, "running")
+                second = await control.submit("b")
+                await control.reaches(second, "optimizing")
+                n1.report(f"{first}:x/0.0", "finished")
+                await control.reaches(second, "running")
+                assert (await control.job(first))["state"] == "running"
+
+    asyncio.run(play())
+
+
+def test_a_replica_that_was_given_up_makes_room(settings):
+    async def play():
+        async with running(replace(settings, **WAITING)) as control:
+            n1 = PlayedNode(control, "n1", labels={"replicas": "2"})
+            async with alive(n1):
+                first = await control.submit("a", pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
+                await control.reaches(first, "running")
+                second = await control.submit("b")
+                await control.reaches(second, "optimizing")
+                n1.report(f"{first}:x/0.0", "failed", "broken")
+                await control.reaches(second, "running")
+
+    asyncio.run(play())
+
+
+def test_a_replica_that_cannot_leave_a_drained_node_is_told_of_once_however_often_room_is_made(settings):
+    async def play():
+        async with running(settings) as control:
+            n1 = PlayedNode(control, "n1")
+            async with alive(n1):
+                number = await control.submit()
+                await control.reaches(number, "running")
+                await control.call("POST", "/v1/nodes/n1/drain", json={"drain": True})
+                await control.until(lambda: told(control, "cannot leave n1"))
+                for _ in range(5):
+                    control.orchestrator.resources._tell_room()
+                    await control.until(lambda: _idle(control, number))
+                assert sum("cannot leave n1" in text for text in await control.events()) == 1
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("leave", ["drained", "lost"])
+def test_replicas_of_many_jobs_that_leave_one_node_together_fill_no_other_beyond_its_room(settings, leave):
+    async def play():
+        async with running(replace(settings, lost_after_s=60.0)) as control:
+            n1, *others = (PlayedNode(control, f"n{n}", labels={"replicas": "4" if n == 1 else "1"}) for n in range(1, 6))
+            async with alive(n1):
+                numbers = [await control.submit(f"job{n}", policy={"backoff_s": 0.0}) for n in range(4)]
+                for number in numbers:
+                    await control.reaches(number, "running")
+            async with alive(*others):
+                if leave == "drained":
+                    await control.call("POST", "/v1/nodes/n1/drain", json={})
+                else:
+                    control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is gone")
+                for number in numbers:
+                    await control.until(lambda number=number: incarnation_is(control, number, 2))
+                assert [len(node.has) for node in others] == [1, 1, 1, 1]
+                assert not any(control.orchestrator.placement._held.values())
+
+    asyncio.run(play())
+
+
+def test_nodes_are_looked_at_once_for_all_the_replicas_of_one_that_is_lost(settings, monkeypatch):
+    looked = []
+    rooms = Placing.rooms
+    monkeypatch.setattr(Placing, "rooms", lambda placing: looked.append(1) or rooms(placing))
+
+    async def play():
+        async with running(settings) as control:
+            n1, n2 = PlayedNode(control, "n1"), PlayedNode(control, "n2")
+            async with alive(n1):
+                number = await control.submit(pes={f"x{n}": {} for n in range(30)}, policy={"backoff_s": 30.0})
+                await control.reaches(number, "running")
+            await n2.register()
+            looked.clear()
+            control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is gone")
+            await control.until(lambda: _all_due(control, number))
+
+    asyncio.run(play())
+    assert len(looked) < 5
+
+
+async def _all_due(control, number):
+    return all(replica.due_s is not None for replica in control.orchestrator.replicas.of(number))
+
+
+async def _idle(control, number):
+    return not control.orchestrator.jobs[number].queue and control.orchestrator.jobs[number].worker.done()

@@ -1,0 +1,157 @@
+"""An orchestrator that starts: what it loads, who waits for it, and what the nodes it comes back to are told."""
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from holdfast.cli.serve import serve
+from holdfast.control import server
+from holdfast.control.api.listening import Listening, bind, write_whole
+from holdfast.errors import HoldfastError
+
+NOT_NEEDED = {"pyspark", "scipy", "numba", "matplotlib", "numpy", "pandas", "rustworkx", "psutil", "httpx", "rich", "ruamel"}
+LOADED = """
+import json, sys
+from holdfast.cli import main
+from holdfast.cli import serve
+from holdfast.control.revival import preload
+preload({})
+print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules} | {n for n in sys.modules if n.startswith('holdfast')})))
+"""
+
+
+def test_an_orchestrator_that_starts_loads_nothing_that_it_does_not_need():
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, timeout=120, check=True)
+    loaded = set(json.loads(done.stdout))
+    assert not loaded & NOT_NEEDED
+    assert not {
+        name for name in loaded if name.startswith(("holdfast.runtime", "holdfast.planning", "holdfast.engine", "holdfast.ui.l"))
+    }
+    assert {"holdfast.control.orchestrator", "holdfast.ui.plugin", "sqlalchemy"} <= loaded
+
+
+def test_what_applications_are_written_with_is_there_when_asked_for():
+    asked = "import holdfast; from holdfast import App, console, last_rows; print(holdfast.App is App, sorted(holdfast.__all__))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "True ['App', 'console', 'last_epochs', 'last_rows', 'state_table']"
+    missing = subprocess.run(
+        [sys.executable, "-c", "import holdfast; holdfast.Ap"], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert "module 'holdfast' has no attribute 'Ap'" in missing.stderr
+
+
+def test_who_calls_before_the_orchestrator_is_loaded_is_connected_and_need_not_call_again(tmp_path):
+    bound = bind(tmp_path, Listening())
+    try:
+        with socket.create_connection(bound.getsockname()[:2], timeout=10) as caller:
+            caller.sendall(b"GET /v1/health HTTP/1.1\r\n\r\n")
+            accepted, _ = bound.accept()
+            with accepted:
+                assert accepted.recv(100).startswith(b"GET /v1/health")
+    finally:
+        bound.close()
+
+
+LIMITED = """
+import resource
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(256, most), most))
+from holdfast.control.api.listening import allow_connections
+allow_connections()
+print(resource.getrlimit(resource.RLIMIT_NOFILE)[0] == most)
+"""
+
+
+def test_an_orchestrator_takes_as_many_connections_as_the_system_allows_and_not_the_thousand_that_is_usual():
+    done = subprocess.run([sys.executable, "-c", LIMITED], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "True\n"
+
+
+def test_on_a_full_disk_an_orchestrator_is_back_where_it_was_and_elsewhere_is_told_so(tmp_path, monkeypatch):
+    def full(path, text):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    server._note_address(tmp_path, "http://127.0.0.1:8470")
+    monkeypatch.setattr(server, "write_whole", full)
+    server._note_address(tmp_path, "http://127.0.0.1:8470")
+    with pytest.raises(HoldfastError, match=r"/address' cannot be written: No space left on device; make room, or give another"):
+        server._note_address(tmp_path, "http://127.0.0.1:8471")
+
+
+@pytest.mark.parametrize("left", [b"", b"\0\0\0\0", b"\xff\xfe"])
+def test_a_token_that_nobody_could_send_is_told_and_an_address_that_is_none_is_written_anew(tmp_path, left):
+    for name in ("user.token", "address"):
+        (tmp_path / name).write_bytes(left)
+    with pytest.raises(HoldfastError, match=r"user.token' holds no token, which is a line of ASCII; remove it to have a new one"):
+        server.prepare_work(tmp_path)
+    server._note_address(tmp_path, "http://127.0.0.1:8470")
+    assert (tmp_path / "address").read_text() == "http://127.0.0.1:8470\n"
+
+
+def test_a_small_file_that_cannot_be_written_leaves_nothing_beside_it(tmp_path):
+    (tmp_path / "token").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_whole(tmp_path / "token", "secret")
+    assert [path.name for path in tmp_path.iterdir()] == ["token"]
+
+
+def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_touched(tmp_path):
+    for name in ("key.pem", "certificate.pem"):
+        (tmp_path / name).write_text("no certificate")
+    given = ["--certificate", str(tmp_path / "certificate.pem"), "--key", str(tmp_path / "key.pem")]
+    for more in ([], ["--revive"]):
+        done = CliRunner().invoke(serve, ["--work", str(tmp_path / "work"), "--port", "0", *given, *more])
+        assert isinstance(done.exception, HoldfastError)
+        assert f"certificate '{given[1]}' and key '{given[3]}' cannot be used" in str(done.exception)
+        assert "give PEM files that belong together, the key without a password" in str(done.exception)
+        assert not (tmp_path / "work").exists()
+
+
+def test_the_port_of_an_orchestrator_that_is_just_dying_is_waited_for(tmp_path, monkeypatch):
+    taken = bind(tmp_path, Listening())
+    port = taken.getsockname()[1]
+    monkeypatch.setattr("holdfast.control.api.listening.time.sleep", lambda s: taken.close())
+    with bind(tmp_path, Listening(port=port)) as bound:
+        assert bound.getsockname()[1] == port
+
+
+def test_an_address_that_cannot_be_listened_at_is_told_with_what_helps(tmp_path, monkeypatch):
+    monkeypatch.setattr("holdfast.control.api.listening.FREED_S", 0.0)
+    with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process has it: stop that one"):
+        bind(tmp_path, Listening(port=taken.getsockname()[1]))
+    with pytest.raises(HoldfastError, match="give another --host: an address of this machine"):
+        bind(tmp_path, Listening(host="192.0.2.1"))
+
+    def forbidden(self, address):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(socket.socket, "bind", forbidden)
+    with pytest.raises(HoldfastError, match=r"cannot listen at 127.0.0.1:80: Permission denied; give another --port: those below"):
+        bind(tmp_path, Listening(port=80))
+
+
+REVIVED = """
+import os, signal, sys
+from holdfast.control.revival import revived
+def run():
+    print("began", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+sys.exit(revived(run, say=lambda text: print(text, flush=True)))
+"""
+
+
+def test_an_order_to_stop_that_comes_while_a_killed_orchestrator_waits_to_be_started_again_is_obeyed():
+    with subprocess.Popen([sys.executable, "-c", REVIVED], stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            if line.endswith("starting it again in 3.2 s\n"):
+                os.kill(process.pid, signal.SIGTERM)
+                break
+        assert process.stdout.read() == ""
+        assert process.wait(60) == 0

@@ -1,0 +1,68 @@
+"""Cycles: all of them are told, and a document with more than could be listed is still told at once."""
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.documents.cycles import MOST_TOLD, cycles_in
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.document import parse_document
+from holdfast.documents.topological_order import in_order
+from holdfast.documents.topology import Topology
+from holdfast.errors import DocumentError
+
+CYCLES = ("a -> a", "b -> c -> b", "c -> d -> c")
+
+
+def test_every_cycle_of_a_topology_is_told_at_once():
+    text = """
+topology: t
+operators:
+  s: {rate: 1}
+  a: {inputs: {a: full, s: full}}
+  b: {inputs: {c: full}}
+  c: {inputs: {b: full, d: full}}
+  d: {inputs: {c: full, s: full}}
+"""
+    with pytest.raises(DocumentError) as error:
+        parse_document(text, Topology)
+    told = [f"form a cycle: {cycle}; a topology has none" in problem for cycle in CYCLES for problem in error.value.problems]
+    assert told.count(True) == len(CYCLES) == len(error.value.problems)
+
+
+def test_every_cycle_of_a_descriptor_is_told_at_once():
+    edge = "{selectivity: 1, cost: 1}"
+    text = f"""
+application: t
+sources: {{s: {{rates: [{{name: r, rate: 1, probability: 1}}]}}}}
+pes:
+  a: {{inputs: {{a: {edge}, s: {edge}}}}}
+  b: {{inputs: {{c: {edge}}}}}
+  c: {{inputs: {{b: {edge}, d: {edge}}}}}
+  d: {{inputs: {{c: {edge}, s: {edge}}}}}
+sinks: {{out: {{inputs: [d]}}}}
+"""
+    with pytest.raises(DocumentError) as error:
+        parse_document(text, Descriptor)
+    told = [f"form a cycle: {cycle}; an application graph" in problem for cycle in CYCLES for problem in error.value.problems]
+    assert told.count(True) == len(CYCLES) == len(error.value.problems)
+
+
+def test_of_more_cycles_than_can_be_listed_some_are_told_and_that_there_are_more():
+    names = [f"n{i}" for i in range(40)]
+    told, more = cycles_in({name: [other for other in names if other != name] for name in names})
+    assert len(told) == MOST_TOLD and more
+    operators = "".join(f"  {name}: {{inputs: {{{', '.join(f'{o}: full' for o in names)}}}}}\n" for name in names)
+    with pytest.raises(DocumentError, match="form more cycles besides these 40; a topology has none"):
+        parse_document(f"topology: t\noperators:\n{operators}", Topology)
+
+
+@given(st.dictionaries(st.sampled_from("abcd"), st.frozensets(st.sampled_from("abcdx"))))
+def test_cycles_are_those_that_walking_every_way_finds(waits):
+    ways = [way for n in range(1, 5) for way in permutations(sorted(waits), n) if way[0] == min(way)]
+    walked = [[*way, way[0]] for way in ways if all(up in waits[name] for up, name in zip(way, (*way[1:], way[0]), strict=True))]
+    told, more = cycles_in(waits)
+    assert told == sorted(walked, key=lambda path: (len(path), path)) or (more and all(path in walked for path in told))
+    assert bool(told) == bool(in_order(waits)[1])

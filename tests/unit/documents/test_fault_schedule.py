@@ -1,0 +1,61 @@
+"""Fault schedules: what is drawn by a seed, and everything that can be wrong with what is to be drawn."""
+
+import pytest
+
+from holdfast.documents.document import check_document
+from holdfast.documents.fault_schedule import LASTING, VICTIMS, Schedule
+from holdfast.errors import DocumentError
+
+NODES, TASKS = ["n1", "n2"], ["a/0", "b/0", "c/0"]
+
+
+def drawn(seed=1, **more):
+    schedule = check_document({"seed": seed, "random": {"count": 40, "from_s": 5, "to_s": 30, **more}}, Schedule, thing="schedule")
+    return schedule.drawn(tasks=TASKS, nodes=NODES)
+
+
+def test_only_crashes_are_drawn_unless_something_else_is_said():
+    faults = drawn()
+    assert {fault.kind for fault in faults} == {"crash"}
+    assert {fault.what for fault in faults} == {"pe", "host", "node", "orchestrator"}
+    assert all((fault.for_s, fault.by_s, fault.back_after_s) == (None, None, 1.0) for fault in faults)
+
+
+def test_a_mix_has_every_kind_at_those_whom_it_can_strike():
+    faults = drawn(kinds=["crash", "stall", "slow", "cut"], for_s=3, by_s=0.2)
+    assert {fault.kind for fault in faults} == {"crash", "stall", "slow", "cut"}
+    for fault in faults:
+        assert fault.what in VICTIMS[fault.kind] and 5 <= fault.at_s <= 30
+        assert set(fault.target) <= set(TASKS if fault.what == "pe" else NODES)
+        assert len(fault.target) == (0 if fault.what == "orchestrator" else 1)
+        assert fault.for_s == (3 if fault.kind in LASTING else None)
+        assert fault.by_s == (0.2 if fault.kind == "slow" else None)
+    check_document({"faults": [fault.model_dump() for fault in faults]}, Schedule, thing="schedule")
+
+
+def test_the_same_seed_draws_the_same_mix_and_another_another():
+    mix = {"kinds": ["crash", "stall", "hog"]}
+    assert drawn(**mix) == drawn(**mix)
+    assert drawn(**mix) != drawn(seed=2, **mix)
+
+
+def test_the_disk_is_filled_where_it_may_be():
+    assert {(fault.kind, fault.target) for fault in drawn(kinds=["fill"], what=["disk"])} == {("fill", ())}
+
+
+@pytest.mark.parametrize(
+    ("random", "said"),
+    [
+        ({"what": ["disk"]}, 'random.what[0]: wanted one of pe, host, node, controller, orchestrator, got "disk"'),
+        ({"kinds": ["slow", "cut"], "what": ["pe"]}, "random.kinds[1]: a cut strikes node, and 'what' has none of them"),
+        ({"kinds": ["fill"]}, "random.kinds[0]: a fill strikes disk, and 'what' has none of them"),
+        ({"kinds": ["slow"], "what": ["pe", "node"]}, 'random.what[1]: wanted one of pe, got "node"'),
+        ({"kinds": []}, "random.kinds: is empty; say what may happen, such as crash"),
+        ({"what": []}, "random.what: is empty; say whom the faults may strike"),
+        ({"for_s": -1}, "random.for_s: wanted a number of at least 0"),
+    ],
+)
+def test_what_can_not_be_drawn_is_told(random, said):
+    with pytest.raises(DocumentError) as caught:
+        drawn(**random)
+    assert said in str(caught.value)

@@ -1,0 +1,15 @@
+"""Histories in files that stay bounded."""
+
+from holdfast.documents.history import History, read_history
+
+
+def test_a_file_that_grew_too_large_begins_anew_and_the_one_before_is_kept(tmp_path):
+    history = History(tmp_path / "history-1.jsonl", "n1", most_bytes=400)
+    for number in range(30):
+        history.tell("commit", {"epoch": number})
+    history.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history-1-before.jsonl", "history-1.jsonl"]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 1000
+    told = [event.about["epoch"] for event in read_history(tmp_path)]
+    assert told == list(range(told[0], 30))
+    assert len(told) >= 5

@@ -1,0 +1,45 @@
+"""The metrics of a node."""
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from holdfast.errors import HoldfastError
+from holdfast.node.metrics import serve_metrics
+from holdfast.protocol.messages import Assigned
+
+A = Assigned(job=1, pe="vwap", task=0, replica=1)
+
+
+def test_metrics_tell_how_replicas_and_host_are_doing(bench):
+    found = {}
+
+    async def story(bench):
+        bench.orchestrator.assign(A)
+        await bench.until(lambda: (A.key, 1, "running") in bench.told())
+        address = serve_metrics(bench.controller, 0)
+        async with httpx.AsyncClient() as http:
+            text = (await http.get(address)).text
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found[(sample.name, tuple(sorted(sample.labels.items())))] = sample.value
+
+    bench.play(story)
+    replica = (("job", "1"), ("pe", "vwap"), ("replica", "1"), ("task", "0"))
+    assert found[("holdfast_host_alive", ())] == 1
+    assert found[("holdfast_host_ready", ())] == 1
+    assert found[("holdfast_reports_waiting", ())] == 0
+    assert found[("holdfast_assignment_generation", ())] == 1
+    assert found[("holdfast_replica_live_epoch", replica)] == 0
+    assert found[("holdfast_replica_state", (*replica[:3], ("state", "running"), replica[3]))] == 1
+    assert found[("holdfast_replica_state", (*replica[:3], ("state", "failed"), replica[3]))] == 0
+    assert not any(name == "holdfast_replica_rows_per_second" for name, _ in found)
+
+
+def test_a_port_that_is_taken_is_told(bench):
+    async def story(bench):
+        port = int(serve_metrics(bench.controller, 0).rsplit(":", 1)[1].split("/")[0])
+        with pytest.raises(HoldfastError, match=rf"metrics cannot be served on port {port}: .*; give another --metrics-port"):
+            serve_metrics(bench.controller, port)
+
+    bench.play(story)

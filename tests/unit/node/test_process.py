@@ -1,0 +1,61 @@
+"""A node as a process: what is left of it when its controller ends by a mistake of its own."""
+
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast.node.controller import Controller, Node
+from holdfast.node.pe_hosts import living_host
+from holdfast.node.process import _locked, serve_node
+
+BROKEN = """
+import asyncio, sys
+from pathlib import Path
+from holdfast.node.controller import Controller, Node
+from holdfast.node.pe_hosts import living_host
+from holdfast.node.process import serve_node
+
+async def broken(controller):
+    while controller.host.status() is None:
+        await asyncio.sleep(0.02)
+    raise KeyError("odd")
+
+Controller._talk = broken
+serve_node(Node("n1", cores=1, memory_bytes=1, host="light"), Path(sys.argv[1]), orchestrator=sys.argv[1])
+"""
+
+
+def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_one_takes_it_up(tmp_path, monkeypatch):
+    done = subprocess.run([sys.executable, "-c", BROKEN, str(tmp_path)], capture_output=True, text=True, timeout=60, check=False)
+    left = living_host(tmp_path)
+    found = []
+
+    async def look(controller: Controller) -> None:
+        found.append(living_host(tmp_path) if controller.host.alive() else None)  # its end is that of the node, in good order
+
+    monkeypatch.setattr(Controller, "_talk", look)
+    serve_node(Node("n1", cores=1, memory_bytes=1, host="light"), tmp_path, orchestrator=str(tmp_path))
+    assert left is not None and found == [left], done.stderr
+    assert living_host(tmp_path) is None
+    assert done.returncode == 1
+    assert (
+        "the controller of node n1 ends by a mistake of its own (KeyError: 'odd'), told below; "
+        f"its PE host (process {left}) goes on: start the node again with --work {tmp_path} to take it up, "
+        f"or end it with 'kill {left}'"
+    ) in done.stderr
+
+
+def test_a_folder_that_another_controller_has_and_a_disk_that_is_full_are_told(tmp_path):
+    offered = Node("n1", cores=1, memory_bytes=1, host="light")
+    with _locked(tmp_path), pytest.raises(HoldfastError, match=r"another node controller runs in '.*'; give this node another"):
+        serve_node(offered, tmp_path, orchestrator=str(tmp_path))
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))  # every write fails, as it does where there is no room
+    try:
+        with pytest.raises(HoldfastError, match=r"' cannot be written: File too large; make room, or give a --work folder"):
+            serve_node(offered, tmp_path / "full", orchestrator=str(tmp_path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)

@@ -1,0 +1,96 @@
+"""What changed on a node, as a pure function."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.node.replica_changes import bereaved, runnable, seen
+from holdfast.node.reports import Change, Known
+from holdfast.protocol.messages import Assigned, Assignment, HostStatus, ReplicaStatus
+
+A = Assigned(job=1, pe="a", task=0, replica=0)
+B = Assigned(job=1, pe="b", task=0, replica=0)
+
+
+def asked(*replicas: Assigned, generation: int = 1) -> Assignment:
+    return Assignment(term=1, generation=generation, replicas=replicas)
+
+
+def says(*replicas: tuple[Assigned, str], generation: int = 1) -> HostStatus:
+    return HostStatus(
+        pid=1,
+        started_s=0,
+        beat_s=0,
+        term=1,
+        generation=generation,
+        replicas=tuple(ReplicaStatus(key=r.key, incarnation=r.incarnation, state=state) for r, state in replicas),
+    )
+
+
+def test_only_news_are_changes():
+    known = {A.key: Known(1, "assigned"), B.key: Known(1, "running")}
+    status = says((A, "starting"), (B, "running"))
+    assert list(seen(known, asked(A, B), status)) == [Change(A.key, 1, "starting")]
+
+
+def test_what_has_ended_stays_ended_in_its_incarnation():
+    known = {A.key: Known(1, "failed")}
+    assert list(seen(known, asked(A), says((A, "running")))) == []
+
+
+def test_what_an_earlier_incarnation_says_does_not_count():
+    known = {A.key: Known(2, "assigned")}
+    assert list(seen(known, asked(A), says((A, "failed")))) == []
+
+
+def test_a_replica_counts_as_stopped_once_the_host_has_carried_out_the_assignment_without_it():
+    known = {A.key: Known(1, "running")}
+    assert list(seen(known, asked(generation=2), says(generation=1))) == []
+    assert list(seen(known, asked(generation=2), says((A, "running"), generation=2))) == []
+    assert list(seen(known, asked(generation=2), says(generation=2))) == [Change(A.key, 1, "stopped")]
+
+
+def test_a_replica_that_its_host_no_longer_has_has_failed():
+    known = {A.key: Known(1, "running"), B.key: Known(1, "assigned")}
+    assert list(seen(known, asked(A, B), says())) == [Change(A.key, 1, "failed", "its PE host no longer has it")]
+
+
+def test_a_dead_host_takes_with_it_what_it_had_and_what_was_never_seen_waits_for_the_next():
+    known = {A.key: Known(1, "running"), B.key: Known(1, "assigned")}
+    assert list(bereaved(known, asked(A, B), cause="killed")) == [Change(A.key, 1, "failed", "killed")]
+    assert list(bereaved(known, asked(B), cause="killed")) == [Change(A.key, 1, "stopped")]
+
+
+def test_where_no_host_can_start_all_that_waits_fails():
+    known = {A.key: Known(1, "assigned"), B.key: Known(1, "finished")}
+    assert list(bereaved(known, asked(A, B), cause="no Java", unready=True)) == [Change(A.key, 1, "failed", "no Java")]
+
+
+def test_a_host_is_not_shown_what_has_ended():
+    known = {A.key: Known(1, "failed"), B.key: Known(1, "running")}
+    assert runnable(asked(A, B), known).replicas == (B,)
+    anew = A.model_copy(update={"incarnation": 2})
+    assert runnable(asked(anew, B), known).replicas == (anew, B)
+
+
+STATES = ("starting", "running", "idle", "finished", "failed")
+
+
+@given(st.lists(st.tuples(st.sampled_from(STATES), st.booleans()), max_size=12))
+def test_a_replica_is_reported_to_end_at_most_once_per_incarnation_and_never_shown_to_a_host_after(steps):
+    known = {A.key: Known(1, "assigned")}
+    reported = []
+    for state, dies in steps:
+        shown = {r.key for r in runnable(asked(A), known).replicas}
+        status = says((A, state)) if A.key in shown else says()
+        found = [*seen(known, asked(A), status)]
+        for change in found:
+            known[change.key] = Known(change.incarnation, change.state)
+        if dies:
+            more = [*bereaved(known, asked(A), cause="killed")]
+            for change in more:
+                known[change.key] = Known(change.incarnation, change.state)
+            found += more
+        reported += [change.state for change in found]
+    ends = [state for state in reported if state in ("finished", "failed")]
+    assert len(ends) <= 1
+    assert not ends or reported[-1] == ends[0]

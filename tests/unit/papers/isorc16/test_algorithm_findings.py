@@ -1,0 +1,163 @@
+"""The paper's comparison of algorithms: what is measured, what is read from it, and that files by path are understood."""
+
+import json
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from holdfast.errors import HoldfastError, TraceError
+from holdfast.prediction import default_predictors, make
+from holdfast_papers.isorc16.algorithm_findings import Timing, findings
+from holdfast_papers.isorc16.algorithm_study import HOT_SWAP, Study, study
+from holdfast_papers.isorc16.command import isorc16
+from holdfast_papers.isorc16.recordings import generated_servers, generated_weather, read_servers, read_weather
+
+ALGORITHMS = [predictor.name for predictor in default_predictors()]
+WEATHER = ("pressure", "rainfall", "wind_direction", "temperature", "humidity", "battery")
+
+
+def outcome(attributes, *, swap=0.9, **better):
+    """A study in which all algorithms do equally well, except where said otherwise."""
+    shares = {name: dict.fromkeys(attributes, 0.9) for name in ALGORITHMS} | {HOT_SWAP: dict.fromkeys(attributes, swap)}
+    for key, share in better.items():
+        name, attribute = key.replace("_at_", " ").split(" ")
+        shares[name.replace("_", "-")][attribute] = share
+    return Study("made up", shares, {}, {}, 1000)
+
+
+def found(weather=None, racks=None, times=(0.001, 0.5), ks=(1.0, 2.0, 3.0)):
+    weather = weather or outcome(WEATHER, simple_markov_at_pressure=0.95, last_outcome_at_humidity=0.99)
+    for shares in weather.accuracy.values():
+        shares["wind_direction"] = 0.2
+    timings = [Timing("last-outcome", 0.0, times[0]), Timing("simple-markov", 0.0, times[1])]
+    by_k = [Timing(f"k = {n}", 0.0, s) for n, s in enumerate(ks)]
+    return {f.name.split(" (")[0]: f.holds for f in findings(weather, [], racks or outcome(("cpu",)), timings, by_k)}
+
+
+def test_findings_hold_where_the_numbers_are_as_in_the_paper():
+    weather = outcome(WEATHER, simple_markov_at_pressure=0.91, last_outcome_at_humidity=0.99)
+    assert all(found(weather).values())
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"weather": outcome(WEATHER, simple_markov_at_pressure=1.0)}, "last outcome is the most accurate on average"),
+        ({"weather": outcome(WEATHER, stride_at_battery=0.1)}, "rainfall and battery are predicted well by all"),
+        ({"times": (0.1, 0.2)}, "algorithms differ widely in time"),
+        ({"ks": (1.0, 0.5, 3.0)}, "nearest neighbours take longer with k"),
+        (
+            {"racks": outcome(("cpu", "memory", "network"), hot_swap_at_network=0.74)},
+            "hot-swap is more accurate than the paper's system on every metric of racks, the datacenter monitor's outputs",
+        ),
+        (
+            {"racks": outcome(("cpu",), swap=0.87)},
+            "hot-swap is at most 2 points behind the best single algorithm on every attribute",
+        ),
+    ],
+)
+def test_a_finding_fails_where_the_numbers_say_otherwise(changes, name):
+    assert found(**changes)[name] is False
+
+
+def test_the_finding_about_racks_tells_what_single_servers_report_beside_it_without_counting_it():
+    weather, racks, servers = outcome(WEATHER), outcome(("cpu",)), outcome(("requests",), hot_swap_at_requests=0.355)
+    timings = [Timing("last-outcome", 0.0, 0.1)]
+    (found,) = (f for f in findings(weather, [servers], racks, timings, timings) if "outputs" in f.name)
+    assert found.holds
+    assert found.ours.endswith("; not counted: made up: requests 35.5%")
+
+
+def test_hot_swap_keeps_up_with_the_best_single_algorithm_on_a_datacenter():
+    _, racks = generated_servers(5, epochs=130, servers=80)
+    result = study(racks, default_predictors())
+    for attribute, share in result.accuracy[HOT_SWAP].items():
+        name, best = result.best_alone(attribute)
+        assert share >= best - 0.02, (attribute, name)
+    assert np.mean(list(result.accuracy[HOT_SWAP].values())) > 0.75
+
+
+def test_a_study_counts_what_it_says():
+    recording = generated_weather(2, epochs=70, stations=3)
+    result = study(recording, [make("last-outcome")], ahead=2, warm=50)
+    truth = np.array([table["pressure"].to_numpy() for table in recording.epochs])
+    wanted = np.abs(truth[50:-2] - truth[52:]) <= 0.05 * truth[52:]
+    assert result.accuracy["last-outcome"]["pressure"] == pytest.approx(wanted.mean())
+    assert result.predictions == 18 * 3 * 6
+
+
+def test_a_recording_that_is_too_short_is_told():
+    with pytest.raises(TraceError, match=r"has 40 epochs; to learn from 50 and predict 1 ahead, at least 52 are needed"):
+        study(generated_weather(2, epochs=40, stations=3), [make("last-outcome")])
+
+
+def test_generated_servers_are_cut_into_epochs_as_the_application_cuts_them():
+    servers, racks = generated_servers(3, epochs=30, servers=40)
+    wanted = [f"server-{number:04d}" for number in range(40)]
+    assert all(sorted(table["server"].to_pylist()) == wanted for table in servers.epochs)  # each reports once in 5 s
+    assert all(sorted(table["rack"].to_pylist()) == ["rack-000", "rack-001"] for table in racks.epochs)
+
+
+def test_recorded_weather_is_read_by_the_names_its_columns_have(tmp_path):
+    path = tmp_path / "w.csv"
+    path.write_text("origin,time_hour,temp,humid\nEWR,2,10,\nJFK,1,20,60\nEWR,1,11,50\n")
+    first, second = read_weather(path, epochs=10).epochs
+    assert first["station"].to_pylist() == ["EWR", "JFK"]
+    assert first["temperature"].to_pylist() == [11, 20]
+    assert second["humidity"].to_pylist() == [None]
+
+
+def test_recorded_servers_are_grouped_by_metric(tmp_path):
+    for name in ("ec2_cpu_1", "ec2_cpu_2", "elb_request_count"):
+        (tmp_path / f"{name}.csv").write_text("timestamp,value\n1,5\n2,6\n")
+    cpu, requests = read_servers(tmp_path, epochs=10)
+    assert cpu.epochs[1]["cpu"].to_pylist() == [6.0, 6.0]
+    assert requests.epochs[0]["series"].to_pylist() == ["elb_request_count"]
+
+
+def test_files_that_are_not_understood_are_told(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(TraceError, match=r"is no weather that is understood: wanted a column of stations .* got: a, b"):
+        read_weather(tmp_path / "x.csv", epochs=5)
+    with pytest.raises(TraceError, match="is no series: wanted a column 'value', got: a, b"):
+        read_servers(tmp_path, epochs=5)
+    with pytest.raises(TraceError, match="holds no servers"):
+        read_servers(tmp_path / "none", epochs=5)
+    with pytest.raises(TraceError, match="cannot be read as CSV"):
+        read_weather(tmp_path / "none.csv", epochs=5)
+
+
+def test_what_is_no_number_in_a_recorded_file_is_missing_and_a_column_without_any_is_told(tmp_path):
+    path = tmp_path / "w.csv"
+    path.write_text("station,time,temp\nA,1,10\nA,,11\nA,2,calm\n")
+    first, second = read_weather(path, epochs=10).epochs
+    assert (first["temperature"].to_pylist(), second["temperature"].to_pylist()) == ([10.0], [None])
+    (tmp_path / "cpu.csv").write_text("timestamp,value\n1,high\n")
+    with pytest.raises(TraceError, match=r"cpu\.csv': column 'value' has no number in it; its first value is 'high'"):
+        read_servers(tmp_path, epochs=5)
+
+
+def test_the_command_writes_a_report_and_one_json_document(tmp_path):
+    ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--part", "algorithms", "--epochs", "100", "--json"])
+    assert ran.exit_code == 0, ran.output
+    document = json.loads(ran.stdout)
+    assert [one["recording"] for one in document["studies"]] == [
+        "weather, generated",
+        "servers, generated",
+        "racks of the datacenter monitor, generated",
+    ]
+    assert {one["name"] for one in document["figure_3"]} == set(ALGORITHMS)
+    page = (tmp_path / "out" / "isorc16.html").read_text()
+    assert "Table 2: weather" in page
+    assert "54 %" in page
+    assert page.count("<svg") == 5
+    assert "The paper: 0.02 to 0.8 s by algorithm" in page
+    assert "(paper: none)" in page
+    assert "points (not in the paper)" in page
+
+
+def test_numbers_out_of_range_are_refused(tmp_path):
+    ran = CliRunner().invoke(isorc16, ["--out", str(tmp_path), "--part", "algorithms", "--epochs", "10"])
+    assert isinstance(ran.exception, HoldfastError)
+    assert "--epochs wants a whole number of at least 100, got 10" in str(ran.exception)

@@ -1,0 +1,297 @@
+"""ISORC'16's real runs, without running them: the application they run, what is kept of them, and what is found."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import psutil
+import pytest
+from click.testing import CliRunner
+
+from holdfast.app.load import load_app
+from holdfast.documents.document import check_document
+from holdfast.documents.job import Job
+from holdfast.errors import HoldfastError
+from holdfast.log.timeline import Timeline
+from holdfast.node.agent_processes import FOLDER
+from holdfast.prediction.contract_terms import check_contract
+from holdfast_papers.isorc16 import late_runs as late_runs_module
+from holdfast_papers.isorc16.command import isorc16
+from holdfast_papers.isorc16.late_run_findings import late_findings
+from holdfast_papers.isorc16.late_run_report import late_parts, scaled
+from holdfast_papers.isorc16.late_runs import Cell, LateRun, Usage, fused_application
+from holdfast_papers.isorc16.runs_command import check_lengths, chosen_cells, late_runs
+
+EXAMPLE = Path(__file__).parents[4] / "examples" / "datacenter_monitor.py"
+
+
+def run(setting, latencies, *, pes=5, fault="large", data="medium", memory=1 << 30, **more):
+    return LateRun(
+        Cell(pes, fault, data),
+        setting,
+        1.0,
+        "completed",
+        tuple(latencies),
+        tuple(15.0 + second for second in range(len(latencies))),
+        (20.0,) * 40,
+        ((15.0, ("cpu/0",)),),
+        {"exact": len(latencies)},
+        corrected=True,
+        accuracy=0.9 if setting == "prediction" else None,
+        usage=Usage(cpu_s=100.0, memory_bytes=memory, written_bytes=1 << 20),
+        **more,
+    )
+
+
+def runs(**more):
+    return [run("baseline", [1, 8, 5]), run("upstream", [1, 8, 5]), run("prediction", [1, 2, 1], **more)]
+
+
+def verdicts(found):
+    return {finding.name: finding.holds for finding in late_findings(found)}
+
+
+@pytest.mark.parametrize("pes", [5, 9])
+def test_the_monitor_runs_as_so_many_pes(tmp_path, pes):
+    graph = load_app(fused_application(EXAMPLE, pes, tmp_path / "monitor.py")).graph()
+    assert len(graph.pes) == pes
+    assert graph.pes["readings"] == ("readings",)
+    assert sum(map(len, graph.pes.values())) == len(graph.operators)
+
+
+def test_other_numbers_of_pes_and_other_applications_are_refused(tmp_path):
+    with pytest.raises(HoldfastError, match="the study runs 5 or 9 PEs, got 7"):
+        fused_application(EXAMPLE, 7, tmp_path / "monitor.py")
+    other = tmp_path / "other.py"
+    other.write_text("app = None")
+    with pytest.raises(HoldfastError, match="is not the datacenter monitor that this study knows; it has 0 operators"):
+        fused_application(other, 5, tmp_path / "monitor.py")
+
+
+def test_what_agents_use_and_write_counts_also_when_they_have_ended(tmp_path):
+    for number, written in enumerate((1000, 500)):
+        folder = tmp_path / f"n{number}" / FOLDER / "1-a"
+        folder.mkdir(parents=True)
+        said = {"pid": 1, "cpu_s": 2.0, "memory_bytes": 10, "about": {"written_bytes": written}}
+        (folder / "host.json").write_text(json.dumps(said))
+    cluster = SimpleNamespace(names=(), work=tmp_path)
+    assert late_runs_module._usage(cluster) == Usage(cpu_s=4.0, memory_bytes=20, written_bytes=1500, agents_cpu_s=4.0)
+
+
+def test_a_process_that_ends_while_it_is_looked_at_does_not_count(tmp_path, monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        gone = psutil.Process(child.pid)
+    monkeypatch.setattr(late_runs_module, "living_host", lambda work: os.getpid())
+    monkeypatch.setattr(psutil.Process, "children", lambda process, recursive: [gone])
+    used = late_runs_module._usage(SimpleNamespace(names=("n1",), work=tmp_path, node_work=lambda name: tmp_path))
+    assert used.cpu_s > 0
+    monkeypatch.setattr(late_runs_module, "living_host", lambda work: child.pid)
+    assert late_runs_module._usage(SimpleNamespace(names=("n1",), work=tmp_path, node_work=lambda name: tmp_path)) == Usage()
+
+
+def test_a_run_is_kept_as_json_and_read_again():
+    made = run("prediction", [1.0, 2.5])
+    assert LateRun.of(json.loads(json.dumps(made.document()))) == made
+
+
+class Runs:
+    """Stands for real runs: notes which settings were asked for, and is killed at one of them."""
+
+    def __init__(self):
+        self.asked, self.killed_at = [], None
+
+    def run_cell(self, cell, settings, *, done, epoch_s, seconds, seed, **_):
+        for setting in settings:
+            if setting == self.killed_at:
+                raise KeyboardInterrupt
+            self.asked.append(setting)
+            done(replace(run(setting, [1.0], fault=cell.fault), epoch_s=epoch_s, seconds=seconds, seed=seed))
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    made = Runs()
+    monkeypatch.setattr(late_runs_module, "run_cell", made.run_cell)
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    return made
+
+
+def test_kept_runs_are_not_run_again_unless_they_were_of_another_length_epoch_or_seed(tmp_path, ran):
+    cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
+    for seconds, seed in ((75.0, 1), (75.0, 1), (60.0, 1), (60.0, 2)):
+        found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=seconds, seed=seed)
+        assert [(each.setting, each.seconds, each.seed) for each in found] == [(name, seconds, seed) for name in names]
+    assert ran.asked == names * 3
+
+
+def test_a_cell_that_was_interrupted_runs_again_so_that_what_is_compared_ran_on_one_cluster(tmp_path, ran):
+    cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
+    ran.killed_at = "prediction"
+    with pytest.raises(KeyboardInterrupt):
+        late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    with (tmp_path / "runs.jsonl").open("a") as file:
+        file.write('{"cell": {"pes"')
+    ran.killed_at = None
+    found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    assert ran.asked == ["upstream", "upstream", "prediction"]
+    assert [each.setting for each in found] == names
+
+
+def test_what_ran_on_another_cluster_is_not_compared_with(tmp_path, ran):
+    cell, names = Cell(5, "large", "medium"), ["upstream", "prediction"]
+    with (tmp_path / "runs.jsonl").open("w") as file:
+        for setting, cluster in (("upstream", "one"), ("prediction", "one"), ("upstream", "two"), ("baseline", "two")):
+            made = replace(run(setting, [1.0]), seconds=75.0, seed=1, cluster=cluster)
+            file.write(json.dumps(made.document()) + "\n")
+    found = late_runs(tmp_path, [cell], names, epoch_s=1.0, seconds=75.0, seed=1)
+    assert ([(each.setting, each.cluster) for each in found], ran.asked) == ([("upstream", "one"), ("prediction", "one")], [])
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b'\n{"cell": {}}\n', r"runs\.jsonl', line 2, is no run that this version keeps \(TypeError: .*; move the file away"),
+        (b"3\n", r"runs\.jsonl', line 1, is no run that this version keeps"),
+        (b"\xff\xfe\n", r"runs\.jsonl' cannot be read: .*; move it away, or give another --out"),
+    ],
+)
+def test_a_file_of_something_else_is_told(tmp_path, ran, content, said):
+    (tmp_path / "runs.jsonl").write_bytes(content)
+    with pytest.raises(HoldfastError, match=said):
+        late_runs(tmp_path, [Cell(5, "large", "medium")], ["prediction"], epoch_s=1.0, seconds=75.0, seed=1)
+
+
+@pytest.mark.parametrize(
+    ("epoch_s", "seconds", "said"),
+    [
+        (float("nan"), 75.0, r"--epoch wants 0\.2 to 5 seconds, got nan"),
+        (1.0, 30.0, "--seconds wants at least 31: one stall after warming up, got 30"),
+        (1.0, float("nan"), "--seconds wants at least 31: one stall after warming up, got nan"),
+        (1.0, float("inf"), "--seconds wants at least 31: one stall after warming up, got inf"),
+    ],
+)
+def test_lengths_that_cannot_be_run_are_told_before_anything_is(tmp_path, epoch_s, seconds, said):
+    with pytest.raises(HoldfastError, match=said):
+        check_lengths(epoch_s, seconds)
+    told = CliRunner().invoke(isorc16, ["--out", str(tmp_path / "out"), "--epoch", str(epoch_s), "--seconds", str(seconds)])
+    assert re.search(said, str(told.exception))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("epoch_s", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("setting", late_runs_module.SETTINGS)
+def test_every_setting_is_a_contract_that_can_be_kept_with_the_shortest_and_the_longest_epochs(setting, epoch_s):
+    job = {"job": "j", "application": "a.py", "log": "x", "contract": late_runs_module.contract_for(setting, epoch_s=epoch_s)}
+    contract = check_document(job, Job, thing="job").contract
+    assert check_contract(contract, epoch_s) == []
+    assert contract.reroute_after_s == (30.0 if setting == "upstream" else epoch_s)
+
+
+def test_a_cell_that_is_named_twice_runs_once_with_spaces_too():
+    assert chosen_cells("5/large/medium, 5/large/medium", full=False) == [Cell(5, "large", "medium")]
+
+
+def test_findings_are_true_where_prediction_is_in_time():
+    found = verdicts(runs())
+    assert found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
+    assert found["prediction's longest end-to-end time is below upstream backup's in every cell"]
+    assert found["with large faults upstream backup differs little from the baseline"]
+    assert "by cell: 5/large/medium 29%" in late_findings(runs())[0].ours
+    assert found["every predicted or tentative result was corrected in the end"]
+
+
+def test_findings_are_false_where_it_is_not():
+    late = [*runs()[:2], replace(runs()[2], latencies_s=(3.0, 9.0, 3.0), corrected=False)]
+    found = verdicts(late)
+    assert not found["prediction's average end-to-end time is at most 39 % of upstream backup's (timeout 30 s, as in the paper)"]
+    assert not found["prediction's longest end-to-end time is below upstream backup's in every cell"]
+    assert not found["every predicted or tentative result was corrected in the end"]
+
+
+def cell(averages, **more):
+    return [
+        run(setting, [average], **more) for setting, average in zip(("baseline", "upstream", "prediction"), averages, strict=True)
+    ]
+
+
+def test_the_paper_s_clock_starts_with_a_tuple_s_input_and_ours_half_an_epoch_later():
+    (found,) = (finding for finding in late_findings(cell((2.0, 2.0, 0.6))) if "from a tuple's arrival" in finding.name)
+    assert (found.ours, found.holds) == ("1.10 s of 2.50 s: 44%", False)
+    assert verdicts(cell((9.0, 9.0, 1.0)))[found.name]
+
+
+ALIKE = "with large faults upstream backup differs little from the baseline"
+LARGER = "large faults make the average longer than small ones for every setting"
+SENSITIVE = "prediction is more sensitive to large faults than the others"
+MORE = "more input makes prediction's average longer"
+BEATEN = "with large faults and large input upstream backup is faster than all"
+FASTER = "upstream backup is faster on a larger system"
+MEMORY = "memory is much the same in every setting"
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (cell((2, 2, 1)), {MEMORY: True}),
+        ([*cell((2, 2, 1))[:2], run("prediction", [1], memory=2 << 30)], {MEMORY: False}),
+        (cell((2, 2, 1), fault="small") + cell((3, 3, 2)), {LARGER: True, SENSITIVE: True, MEMORY: True}),
+        (cell((2, 2, 1), fault="small") + cell((4, 4, 1)), {LARGER: False, SENSITIVE: False, MEMORY: True}),
+        (cell((2, 2, 1), data="small") + cell((2, 2, 0.9)), {MORE: False, MEMORY: True}),
+        (cell((2, 2, 1.1)) + cell((2, 2, 1), data="small"), {MORE: True, MEMORY: True}),
+        (cell((2, 2, 1), data="large"), {BEATEN: False, MEMORY: True}),
+        (cell((2, 1, 2), data="large"), {BEATEN: True, MEMORY: True}),
+        (cell((2, 2, 1)) + cell((2, 1.5, 1), pes=9), {FASTER: True, MEMORY: True}),
+        (cell((2, 2, 1)) + cell((2, 2.5, 1), pes=9), {FASTER: False, MEMORY: True}),
+    ],
+)
+def test_what_the_paper_finds_between_cells_is_checked_where_there_are_such_cells(cells, expected):
+    found = verdicts(cells)
+    assert {name: found.get(name) for name in (LARGER, SENSITIVE, MORE, BEATEN, FASTER, MEMORY) if name in found} == expected
+
+
+def test_what_was_not_run_is_neither_found_nor_missed():
+    assert ALIKE not in verdicts(cell((2, 2, 1), fault="small"))
+    assert ALIKE in verdicts(cell((2, 2, 1)))
+
+
+def test_without_prediction_and_its_rival_nothing_is_found_and_without_the_baseline_what_compares_the_two():
+    assert late_findings(runs()[:2]) == []
+    two, three = verdicts(runs()[1:]), verdicts(runs())
+    assert [name for name in three if name in two] == list(two)
+    assert len(two) == 5 and two == {name: three[name] for name in two}
+
+
+def test_the_page_has_the_paper_s_figures_beside_ours():
+    page = "".join(late_parts(runs(), about=scaled(runs())))
+    assert "524.27, 6667.13" in page
+    assert "epochs of 1 s" in page
+    assert "prediction uses 12 % more CPU than the others" in page
+    assert page.count("<svg") == 5  # end-to-end time, throughput, CPU, memory, bytes written
+    assert "+0%" in page
+
+
+def test_how_far_a_cell_is_is_told_in_seconds_of_its_runs(monkeypatch):
+    told, now = [], SimpleNamespace(time=lambda: 130.0)
+    monkeypatch.setattr(late_runs_module, "time", now)
+    show = late_runs_module._counted(told.append, 60.0, 75.0)
+    show({}, [], None)  # nothing has begun
+    for opened_s in (131.0, 100.0, 10.0):
+        show({}, [], Timeline(first=1, last=75, epoch_s=1.0, opened_s=opened_s))
+    assert told == [60.0, 90.0, 135.0]
+    assert late_runs_module.cell_s(["upstream", "prediction"], seconds=75.0) == 60.0 + 2 * 75.0
+
+
+def test_what_is_kept_and_which_cell_it_is_at_is_told(tmp_path, ran, capsys):
+    cells = [Cell(5, fault, "medium") for fault in ("small", "large")]
+    late_runs(tmp_path, cells[:1], ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
+    capsys.readouterr()
+    late_runs(tmp_path, cells, ["upstream"], epoch_s=1.0, seconds=75.0, seed=1)
+    said = capsys.readouterr().err
+    assert f"1 of 2 cells are kept in {tmp_path / 'runs.jsonl'}" in said
+    assert "5 PEs, large faults, medium input (1 of 1): a minute to warm up, then upstream, 75 s each" in said

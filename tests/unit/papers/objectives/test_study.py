@@ -1,0 +1,166 @@
+"""Sets that fail together, and how the objectives are held against them."""
+
+import json
+from dataclasses import asdict
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast import App
+from holdfast.advise.losses import Loss
+from holdfast.documents.topology import TaskOperator, Topology
+from holdfast.report.plot import on_its_own
+from holdfast_papers.objectives.command import _document
+from holdfast_papers.objectives.report import foretold_picture, objectives_page, objectives_tables
+from holdfast_papers.objectives.study import (
+    Damage,
+    Foretold,
+    Planned,
+    Studied,
+    agreement,
+    chosen,
+    damage,
+    failure_sets,
+    felt,
+    findings,
+    foretell,
+    shortfall,
+    studied_from,
+    worse,
+)
+
+LINE = Topology(
+    topology="line",
+    operators={
+        "read": TaskOperator(rate=10.0),
+        "count": TaskOperator(inputs={"read": "one-to-one"}),
+        "sum": TaskOperator(inputs={"count": "one-to-one"}),
+    },
+)
+SINGLE = {name: Loss(name, (impact,)) for name, impact in {"read": 1.0, "count": 9.0, "sum": 2.0}.items()}
+
+
+def joined():
+    """Two sources, each through an operator of its own, into a join, and what follows it."""
+    app = App("joined")
+    left = app.source("left", "seq long")
+    right = app.source("right", "seq long")
+    one = app.operator(inputs=left, name="one")(lambda rows: rows)
+    two = app.operator(inputs=right, name="two")(lambda rows: rows)
+    both = app.operator(inputs=[one, two], name="both")(lambda rows, others: rows)
+    last = app.operator(inputs=both, name="last")(lambda rows: rows)
+    app.sink("out", last)
+    return app.graph()
+
+
+EVERYTHING = ("left", "right", "one", "two", "both", "last")
+
+
+@pytest.mark.parametrize(
+    ("failed", "left"),
+    [
+        ({"left", "one"}, {"left"}),
+        ({"left", "both"}, {"left", "both"}),
+        ({"left", "last"}, {"left", "last"}),
+        ({"left", "two", "both", "last"}, {"left", "two"}),
+        ({"both", "last"}, {"both"}),
+        (set(EVERYTHING), {"left", "right"}),
+    ],
+)
+def test_what_gets_nothing_anyway_may_fail_as_well(failed, left):
+    assert set(felt(joined(), failed)) == left
+
+
+@given(st.sets(st.sampled_from(EVERYTHING), min_size=1))
+def test_what_is_felt_of_what_is_felt_is_all_of_it(failed):
+    once = felt(joined(), failed)
+    assert once and set(once) <= failed
+    assert felt(joined(), once) == once
+
+
+def test_sets_are_all_felt_differ_and_follow_from_the_seed():
+    graph = joined()
+    sets = failure_sets(graph, EVERYTHING, count=100, seed=1)
+    assert len(set(sets)) == len(sets) > 10
+    assert all(felt(graph, failed) == failed for failed in sets)
+    assert failure_sets(graph, EVERYTHING, count=5, seed=1) == failure_sets(graph, EVERYTHING, count=5, seed=1)
+    assert failure_sets(graph, EVERYTHING, count=5, seed=1) != failure_sets(graph, EVERYTHING, count=5, seed=2)
+
+
+def test_a_lost_source_loses_everything_whatever_else_survives():
+    seen = foretell(LINE, SINGLE, ("read", "sum"), measured=Damage(3.0, 1.0))
+    assert seen.foretold["of"] == pytest.approx(1.0)
+    assert seen.foretold["alone"] == 2.0
+    assert seen.measured == Damage(3.0, 1.0)
+
+
+def test_damage_is_the_impact_and_the_outages_worth_that_differs():
+    golden = np.array([10.0, 10.0, 10.0, 10.0])
+    offsets = [
+        SimpleNamespace(impact=4.0, local_golden=golden, local_faulty=np.array([0.0, 0.0, 10.0, 10.0])),
+        SimpleNamespace(impact=2.0, local_golden=golden, local_faulty=np.array([0.0, 0.0, 20.0, 10.0])),
+        SimpleNamespace(impact=0.0, local_golden=golden * 0, local_faulty=golden * 0),
+    ]
+    assert damage(SimpleNamespace(offsets=offsets, outage_sections=2)) == Damage(2.0, pytest.approx(2.5 / 3))
+
+
+def test_agreement_is_that_of_the_orders_and_rounding_orders_nothing():
+    def seen(n: int) -> Foretold:
+        said = {"of": -n, "ic": 1.0, "criticality": n * n, "alone": n}
+        return Foretold((str(n),), said, Damage(float(n), 7.0 + n * 1e-12))
+
+    sets = [seen(n) for n in range(5)]
+    assert agreement(sets) == pytest.approx({"criticality": 1.0, "ic": 0.0, "of": -1.0, "alone": 1.0})
+    assert agreement(sets, "wrong") == dict.fromkeys(("criticality", "ic", "of", "alone"), 0.0)
+
+
+def plans(budget: int, **lost: float) -> tuple[Planned, ...]:
+    return tuple(Planned(budget, objective, ("read",), Damage(value, value / 10)) for objective, value in lost.items())
+
+
+def test_worse_names_the_budgets_at_which_measured_plans_lose_more():
+    same = plans(1, measured=9.0, criticality=5.0 + 1e-12, of=5.0, ic=7.0)
+    behind = plans(2, measured=5.0, criticality=6.0, of=5.0, ic=7.0)
+    assert worse(same + behind, "criticality") == ["with 2 protected the plan by criticality loses 6, the better of the others 5"]
+    assert worse(same + behind, "measured", "wrong") == [
+        "with 1 protected the plan by measured loses 0.9, the better of the others 0.5"
+    ]
+
+
+def test_the_objective_whose_plans_fall_least_short_of_the_best_is_chosen():
+    alike = Studied((), plans(1, measured=5.0, criticality=5.0, of=5.0 + 1e-12, ic=5.0))
+    told = Studied((), plans(1, measured=1.0, criticality=4.0, of=5.0, ic=3.0))
+    assert shortfall([alike]) == {"advised": 0.0, "criticality": 0.0, "measured": 0.0, "of": 0.0, "ic": 0.0}
+    assert chosen([alike]) == "criticality"
+    assert shortfall([told, alike]) == {"advised": 0.0, "criticality": 0.375, "measured": 0.0, "of": 0.5, "ic": 0.25}
+    assert chosen([told, alike]) == "measured"
+
+
+def test_a_finding_that_does_not_hold_names_application_and_budget():
+    study = Studied((), plans(2, measured=9.0, criticality=6.0, of=5.0, ic=7.0))
+    first, second = findings({"shop": study})
+    assert not first.holds
+    assert first.ours == "shop: with 2 protected the plan by advised loses 6, the better of the others 5"
+    assert not second.holds
+
+
+def test_what_was_seen_is_the_same_when_it_is_read_back():
+    study = Studied(
+        (foretell(LINE, SINGLE, ("sum",), measured=Damage(2.0, 1.0)),), plans(1, measured=5.0, criticality=4.0, of=6.0, ic=5.0)
+    )
+    assert studied_from(json.loads(json.dumps(asdict(study)))) == study
+
+
+def test_page_tables_and_picture_have_every_application_and_name_the_default():
+    sets = tuple(foretell(LINE, SINGLE, failed, measured=Damage(2.0, 1.0)) for failed in (("read",), ("count",), ("sum",)))
+    study = Studied(sets, plans(1, measured=5.0, criticality=4.0, of=5.0, ic=6.0))
+    document = {"command": "holdfast reproduce objectives", "seed": 1, **_document({"shop": study})}
+    assert document["default"] == "criticality"
+    page, tables = objectives_page(document, {"shop": study}), objectives_tables(document, {"shop": study})
+    assert "plan by &#x27;measured, weighed along the graph&#x27;: such plans fall least short" in page
+    assert "| shop | 1 | 4, 0.40 | 5, 0.50 | 5, 0.50 | 6, 0.60 |" in tables
+    assert tables.startswith("`holdfast reproduce objectives`\n")
+    assert "var(" not in on_its_own(foretold_picture(document))

@@ -1,0 +1,43 @@
+"""What the paper says of tentative output, checked on rows made up to keep or break it."""
+
+import pytest
+
+from holdfast_papers.ppa.tentative_findings import findings
+
+PLANNERS = ("DP", "structure-aware", "greedy", "ours")
+
+
+def rows(*, of_off: float = 0.0, ic_off: float = 0.0, joined_off: float = 0.4, greedy: float = 0.2, ours: float = 0.5):
+    worth = {"DP": 0.5, "structure-aware": 0.48, "greedy": greedy, "ours": ours}
+    made = []
+    for query in ("Q1", "Q2"):
+        for planner in PLANNERS:
+            fidelity = worth[planner]
+            figures = {"fidelity": fidelity, "completeness": fidelity, "accuracy": fidelity + of_off}
+            made.append({"query": query, "planner": planner, "objective": "OF", "ratio": 0.5, **figures})
+        off = ic_off if query == "Q1" else joined_off
+        figures = {"fidelity": 0.0, "completeness": 0.6, "accuracy": 0.6 - off}
+        made.append({"query": query, "planner": "structure-aware", "objective": "IC", "ratio": 0.5, **figures})
+    return made
+
+
+def held(**how: float) -> list[bool]:
+    return [finding.holds for finding in findings(rows(**how))]
+
+
+def test_all_findings_hold_where_everything_is_as_the_paper_has_it():
+    assert held() == [True] * 6
+
+
+@pytest.mark.parametrize(
+    ("how", "broken"),
+    [
+        ({"ic_off": 0.3}, [0]),
+        ({"of_off": 0.3}, [0, 1]),
+        ({"joined_off": 0.05}, [2]),
+        ({"greedy": 0.49}, [4]),
+        ({"ours": 0.49}, [5]),
+    ],
+)
+def test_each_finding_can_fail(how, broken):
+    assert [number for number, holds in enumerate(held(**how)) if not holds] == broken

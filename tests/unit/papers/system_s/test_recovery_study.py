@@ -1,0 +1,54 @@
+"""What is made of System-S's experiments: each claim holds or fails by the runs alone."""
+
+from dataclasses import asdict, replace
+
+import pytest
+
+from holdfast_papers.system_s.recovery_study import BEYOND, FIGURE_8, DispatchRun, Run, findings
+
+ROWS = (*FIGURE_8, *BEYOND)
+BASE = Run("5", 90, 30, 930, False, start_s=6.0, again_s=6.0, recover_s=1.0, boot_s=0.8, revive_s=0.5, restarted=0, lost=0)
+LARGE = replace(BASE, row="1,000 nodes", nodes=1000, jobs=323, pes=10_013, recover_s=9.0, revive_s=5.0)
+
+
+def verdicts(*runs, dispatch=None):
+    return {finding.name: finding.holds for finding in findings(ROWS, runs, dispatch)}
+
+
+def test_claims_are_told_for_the_rows_that_were_run_and_all_of_these_hold():
+    assert verdicts(BASE, LARGE, dispatch=DispatchRun(73, 1.0, 0, 0)) == {
+        "no PE is restarted and none is lost when the orchestrator is killed": True,
+        "a crash half-way through a dispatch is recovered: the dispatch is finished, and no PE started twice": True,
+        "930 PEs on 90 nodes are recovered in less than a third of the time to start them": True,
+        "and so they are where a parent starts the orchestrator again (serve --revive), from the kill on": True,
+        "recovery grows at most linearly from 930 PEs on 90 nodes to 10,013 on 1,000": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "fails"),
+    [
+        ({"restarted": 1}, "no PE is restarted"),
+        ({"lost": 1}, "no PE is restarted"),
+        ({"recover_s": 11.0}, "recovery grows at most linearly"),
+        ({"revive_s": 5.5}, "recovery grows at most linearly"),
+    ],
+)
+def test_a_run_that_shows_otherwise_fails_its_claim_and_no_other(changed, fails):
+    told = verdicts(BASE, replace(LARGE, **changed))
+    assert [name for name, holds in told.items() if not holds] == [name for name in told if name.startswith(fails)]
+
+
+def test_a_recovery_of_more_than_a_third_fails():
+    slow = replace(BASE, recover_s=2.1)
+    assert not verdicts(slow)["930 PEs on 90 nodes are recovered in less than a third of the time to start them"]
+
+
+def test_findings_are_told_in_the_words_of_the_report_on_all_papers():
+    first = findings(ROWS, [BASE], None)[0]
+    assert asdict(first) == {
+        "name": "no PE is restarted and none is lost when the orchestrator is killed",
+        "paper": "none",
+        "ours": "2 crashes, 0 PEs restarted, 0 lost",
+        "holds": True,
+    }

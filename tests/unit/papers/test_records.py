@@ -1,0 +1,100 @@
+"""Records of a study: kept as they are made, by one writer, and processes that end with who started them."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from holdfast.errors import HoldfastError
+from holdfast_papers.records import Records, in_processes
+
+WAITING = """
+import time
+from holdfast_papers.records import in_processes
+if __name__ == "__main__":
+    list(in_processes(time.sleep, [600, 600], workers=2))
+"""
+
+
+def doubled(number: int) -> dict[str, object]:
+    return {"key": str(number), "twice": 2 * number}
+
+
+def test_what_is_missing_is_made_and_a_line_cut_short_is_made_again(tmp_path):
+    tasks = {str(n): n for n in range(4)}
+    records = Records(tmp_path, {"seed": 1})
+    records.fill(doubled, {"0": 0, "1": 1})
+    records.close()
+    with (tmp_path / "records.jsonl").open("a") as file:
+        file.write('{"key": "2", "tw')
+    seen = []
+    again = Records(tmp_path, {"seed": 1})
+    found = again.fill(lambda n: (seen.append(n), doubled(n))[1], tasks)
+    assert seen == [2, 3]
+    assert [record["twice"] for record in found] == [0, 2, 4, 6]
+    lines = (tmp_path / "records.jsonl").read_text().splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ["0", "1", "2", "3"]
+
+
+def test_records_that_are_made_elsewhere_are_kept_as_they_come(tmp_path):
+    asked = []
+
+    def spread(function, tasks):
+        for task in tasks:
+            yield function(task)
+            asked.append((tmp_path / "records.jsonl").read_text().count("\n"))
+
+    records = Records(tmp_path, {"seed": 1})
+    tasks = {str(n): n for n in range(3)}
+    assert [record["twice"] for record in records.fill(doubled, tasks, spread=spread)] == [0, 2, 4]
+    assert asked == [1, 2, 3]
+    records.fill(doubled, tasks, spread=lambda function, missing: pytest.fail("nothing is missing"))
+
+
+@pytest.mark.parametrize("text", ["garbage}\n", "[1]\n", '{"no": "key"}\n'])
+def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
+    (tmp_path / "records.jsonl").write_text(text)
+    with pytest.raises(HoldfastError, match=r"records\.jsonl' holds something else than records of this command; give another --o"):
+        Records(tmp_path, {"seed": 1})
+    assert (tmp_path / "records.jsonl").read_text() == text
+
+
+def test_settings_that_are_none_are_refused(tmp_path):
+    (tmp_path / "settings.json").write_text("garbage")
+    with pytest.raises(HoldfastError, match=r"settings\.json' was not written by this command; give another --out, or remove it"):
+        Records(tmp_path, {"seed": 1})
+
+
+def test_a_folder_has_one_writer(tmp_path):
+    first = Records(tmp_path, {"seed": 1})
+    with pytest.raises(HoldfastError, match=r"another command is working in .*; wait for its end, or give another --out"):
+        Records(tmp_path, {"seed": 1})
+    first.close()
+    Records(tmp_path, {"seed": 1})
+
+
+def test_processes_end_with_the_one_that_started_them_however_it_ends(tmp_path):
+    script = tmp_path / "waiting.py"
+    script.write_text(WAITING)
+    parent = subprocess.Popen([sys.executable, str(script)])
+    try:
+        deadline = time.monotonic() + 60
+        started: list[psutil.Process] = []
+        while len(started) < 3 and time.monotonic() < deadline:  # two that work, and Python's tracker of resources
+            started = psutil.Process(parent.pid).children(recursive=True)
+            time.sleep(0.05)
+        assert len(started) == 3
+    finally:
+        parent.kill()
+        parent.wait()
+    _, alive = psutil.wait_procs(started, timeout=60)
+    assert not alive
+
+
+def test_a_worker_that_is_killed_is_told_in_words():
+    with pytest.raises(HoldfastError, match="a worker process was killed, perhaps for want of memory; what was done is kept"):
+        list(in_processes(os._exit, [1, 1], workers=2))

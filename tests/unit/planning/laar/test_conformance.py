@@ -1,0 +1,264 @@
+"""What every solver of LAAR's problem must do, and the laws of completeness, on applications small enough to try everything."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from holdfast.documents.descriptor import Contract, Descriptor, Host, Pricing, Rate, Source
+from holdfast.planning.laar import (
+    Best,
+    Exhaustive,
+    FTSearch,
+    HostCrash,
+    Independent,
+    Instance,
+    Milp,
+    Outcome,
+    Pessimistic,
+    account,
+    best_case,
+    cost,
+    failure_case,
+    generate,
+    greedy,
+    host_load,
+    internal_completeness,
+    most_complete,
+    negotiate,
+    place,
+    violations,
+)
+from holdfast.planning.laar.examples import figure_1
+from holdfast.planning.laar.generator import Ranges
+from holdfast.planning.laar.solver import base_cost, spread
+
+SOLVERS = [
+    pytest.param(FTSearch(workers=1), id="ft-search, one worker"),
+    pytest.param(FTSearch(workers=3), id="ft-search, three workers"),
+    pytest.param(FTSearch(workers=1, bounds="paper"), id="ft-search as in the paper"),
+    pytest.param(Milp(), id="milp"),
+    pytest.param(Best(workers=1), id="best"),
+]
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, pytest.param(Exhaustive(), id="exhaustive")])
+def test_where_no_tuple_is_ever_expected_every_strategy_is_complete(solver):
+    descriptor = figure_1(sla=1.0)
+    idle = descriptor.model_copy(
+        update={"sources": {name: Source(rates=(Rate(name="only", rate=0.0, probability=1.0),)) for name in descriptor.sources}}
+    )
+    solution = solver.solve(Instance.of(idle))
+    assert (solution.outcome, solution.ic, solution.cost) == (Outcome.BST, 1.0, 0.0)
+
+
+TINY = Ranges(hosts=(1, 2), pes_per_host=(2, 2))
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+
+
+@st.composite
+def descriptors(draw, *, most_strategies=3000):
+    """Applications of up to 3 replicas, 2 sources, 4 PEs, and hosts of different sizes."""
+    replicas = draw(st.integers(1, 3))
+    counts = [draw(st.integers(1, 2)) for _ in range(draw(st.integers(1, 2)))]
+    most = 1
+    while most < 4 and (2**replicas - 1) ** (int(np.prod(counts)) * (most + 1)) <= most_strategies:
+        most += 1
+    pes = draw(st.integers(1, most))
+    names = [f"s{i}" for i in range(len(counts))] + [f"p{i}" for i in range(pes)]
+
+    def inputs(i):
+        chosen = draw(st.sets(st.sampled_from(names[: len(counts) + i]), min_size=1, max_size=3))
+        return {n: {"selectivity": draw(st.floats(0.0, 2.0)), "cost": draw(st.floats(0.01, 0.2))} for n in sorted(chosen)}
+
+    return Descriptor.model_validate(
+        {
+            "application": "small",
+            "sources": {f"s{i}": {"rates": draw(rates(count))} for i, count in enumerate(counts)},
+            "pes": {f"p{i}": {"inputs": inputs(i)} for i in range(pes)},
+            "sinks": {"o": {"inputs": [f"p{pes - 1}"]}},
+            "hosts": {f"h{i}": {"cores": draw(st.floats(0.5, 3.0))} for i in range(draw(st.integers(1, 3)))},
+            "replicas": replicas,
+            "contract": {"sla": {"internal_completeness": draw(st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.9, 1.0]))}},
+        }
+    )
+
+
+@st.composite
+def rates(draw, count):
+    if count == 1:
+        return [{"name": "only", "rate": draw(st.floats(0.5, 10.0)), "probability": 1.0}]
+    share, low = draw(st.floats(0.1, 0.9)), draw(st.floats(0.5, 5.0))
+    return [
+        {"name": "low", "rate": low, "probability": share},
+        {"name": "high", "rate": low * draw(st.floats(1.1, 4.0)), "probability": 1.0 - share},
+    ]
+
+
+@st.composite
+def strategies(draw, instance):
+    """Any strategy with an active replica everywhere."""
+    bits = draw(st.integers(0, 2 ** int(np.prod(instance.shape)) - 1))
+    flat = np.array([bits >> n & 1 for n in range(int(np.prod(instance.shape)))], dtype=np.bool_)
+    active = flat.reshape(instance.shape)
+    active[:, :, 0] |= ~active.any(axis=2)
+    return active
+
+
+def agrees(solver, instance):
+    reference, solution = Exhaustive().solve(instance), solver.solve(instance, seconds=60)
+    assert solution.outcome is reference.outcome
+    if reference.outcome is Outcome.NUL:
+        assert solution.active is None and solution.bound == np.inf
+        return
+    assert not list(violations(instance, solution.active))
+    assert solution.cost == pytest.approx(cost(instance, solution.active))
+    assert solution.ic == pytest.approx(internal_completeness(instance, solution.active))
+    assert abs(solution.cost - reference.cost) <= 1e-7 * base_cost(instance)
+    assert solution.bound <= reference.cost * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@given(descriptors())
+@unhurried
+@example(figure_1(sla=0.6))
+@example(figure_1(sla=0.7))
+@example(figure_1(sla=1.0))
+@example(figure_1(sla=2 / 3))
+def test_brute_force_agrees_with_every_solver(solver, descriptor):
+    agrees(solver, Instance.of(descriptor))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 0.6, 0.7, 0.8, 0.9]))
+@settings(deadline=None, max_examples=15)
+def test_brute_force_agrees_on_generated_applications(solver, seed, sla):
+    agrees(solver, Instance.of(generate(np.random.default_rng(seed), ranges=TINY), sla=sla))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_host_that_is_exactly_full_is_overloaded(solver):
+    """Eq. 11 wants less than K: two PEs of 0.5 fill the host."""
+    exact = figure_1(sla=0.0).model_copy(update={"hosts": {"host1": Host(cores=0.8), "host2": Host(cores=0.8)}})
+    agrees(solver, Instance.of(exact))
+    whole = Instance.of(exact, sla=0.6)
+    agrees(solver, whole)
+    assert solver.solve(whole).outcome is Outcome.NUL
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_solver_that_is_out_of_time_gives_only_what_is_feasible(solver):
+    for seed in range(5):
+        instance = Instance.of(generate(np.random.default_rng(seed)))
+        solution = solver.solve(instance, seconds=0.01)
+        if solution.active is None:
+            assert solution.outcome in (Outcome.NUL, Outcome.TMO)
+        else:
+            assert not list(violations(instance, solution.active))
+            assert solution.bound <= solution.cost
+            assert 0 <= solution.gap < 1
+
+
+@pytest.mark.parametrize("solver", [FTSearch(workers=1), Milp()])
+def test_the_same_instance_gives_the_same_strategy(solver):
+    instance = Instance.of(generate(np.random.default_rng(8), ranges=Ranges(hosts=(3, 3), pes_per_host=(4, 4))), sla=0.6)
+    first, again = (solver.solve(instance) for _ in range(2))
+    assert first.outcome is Outcome.BST
+    assert (first.active == again.active).all()
+
+
+@given(st.data(), descriptors(), st.sampled_from([Pessimistic(), Independent(0.1), Independent(0.6), HostCrash(), HostCrash("h0")]))
+@unhurried
+def test_completeness_is_a_share_and_grows_with_the_set_of_active_replicas(data, descriptor, failure):
+    instance = Instance.of(descriptor)
+    active = data.draw(strategies(instance))
+    more = active | data.draw(strategies(instance))
+    below, above = (internal_completeness(instance, s, failure=failure) for s in (active, more))
+    assert -1e-12 <= below <= above + 1e-12 <= 1 + 1e-9
+
+
+@given(st.data(), descriptors(), st.sampled_from([Independent(0.0), HostCrash()]))
+@unhurried
+def test_the_pessimistic_model_is_a_lower_bound(data, descriptor, failure):
+    instance = Instance.of(descriptor)
+    apart = all(len(set(hosts)) > 1 for hosts in instance.host_of.tolist())
+    if isinstance(failure, HostCrash) and not apart:
+        return
+    active = data.draw(strategies(instance))
+    pessimistic = internal_completeness(instance, active)
+    assert pessimistic <= internal_completeness(instance, active, failure=failure) + 1e-12
+
+
+@given(st.data(), descriptors())
+@unhurried
+def test_spreading_lone_replicas_changes_neither_cost_nor_completeness_nor_feasibility(data, descriptor):
+    instance = Instance.of(descriptor)
+    active = data.draw(strategies(instance))
+    full = active.all(axis=2)
+    active[~full] = active[~full].cumsum(axis=1).cumsum(axis=1) == 1  # the first active replica alone
+    made = spread(instance, active)
+    assert (made.all(axis=2) == full).all() and (made.sum(axis=2) == active.sum(axis=2)).all()
+    assert cost(instance, made) == pytest.approx(cost(instance, active))
+    fitted = (host_load(instance, active) <= instance.limit).all(axis=1)
+    assert (host_load(instance, made)[fitted] <= instance.limit).all()
+
+
+@given(descriptors())
+@unhurried
+def test_replicas_are_placed_apart_as_far_as_hosts_allow(descriptor):
+    for hosts in place(descriptor).values():
+        assert len(hosts) == descriptor.replicas
+        assert len(set(hosts)) == min(descriptor.replicas, len(descriptor.hosts))
+
+
+@given(descriptors())
+@unhurried
+def test_the_greedy_rule_leaves_an_active_replica_everywhere(descriptor):
+    assert greedy(Instance.of(descriptor)).any(axis=2).all()
+
+
+@given(descriptors())
+@unhurried
+def test_the_most_complete_strategy_is_the_highest_feasible_sla(descriptor):
+    instance = Instance.of(descriptor)
+    best, proven = most_complete(instance)
+    if best is None:
+        assert Exhaustive().solve(instance.at(0.0)).outcome is Outcome.NUL
+        return
+    assert not list(violations(instance, best, sla=False))
+    reached = internal_completeness(instance, best)
+    assert reached <= proven + 1e-6
+    assert Exhaustive().solve(instance.at(min(1.0, reached))).outcome is Outcome.BST
+    if reached < 0.999:
+        assert Exhaustive().solve(instance.at(reached + 1e-3)).outcome is Outcome.NUL
+
+
+@given(descriptors(most_strategies=300), st.sampled_from(["breach", "shortfall"]), st.floats(0.0, 1e6), st.floats(0.0, 1.0))
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
+def test_no_strategy_costs_less_in_money_than_the_negotiated_one(descriptor, basis, penalty, p):
+    pricing = Pricing(fare=1.0, cpu_second=0.01, penalty=penalty, penalty_basis=basis, failure_probability=p)
+    instance = Instance.of(descriptor.model_copy(update={"contract": Contract(sla=descriptor.contract.sla, pricing=pricing)}))
+    everything = list(all_feasible(instance))
+    if not everything:
+        return
+    deal = negotiate(instance, pricing, solver=Milp())
+    least = min(account(instance, active, pricing).spending for active in everything)
+    assert deal.account.spending <= least * (1 + 1e-6) + 1e-6
+    assert not list(violations(instance, deal.active, sla=False))
+
+
+def all_feasible(instance):
+    """Every strategy that fits the hosts, SLA or not."""
+    sets = [np.array(bits, dtype=bool) for bits in product((False, True), repeat=instance.shape[2]) if any(bits)]
+    for choice in product(sets, repeat=instance.shape[0] * instance.shape[1]):
+        active = np.array(choice).reshape(instance.shape)
+        if (host_load(instance, active) <= instance.limit).all():
+            yield active
+
+
+def test_best_case_counts_every_edge_into_a_pe():
+    instance = Instance.of(figure_1())
+    assert best_case(instance) == pytest.approx(2592000 * 2 * (0.8 * 4 + 0.2 * 8))
+    assert failure_case(instance, np.ones(instance.shape, dtype=bool)) == pytest.approx(best_case(instance))

@@ -1,0 +1,138 @@
+"""Plans in words, as documents and as pictures."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.documents.document import check_document, document_text, parse_document
+from holdfast.documents.topology import TaskOperator, Topology
+from holdfast.errors import DocumentError, HoldfastError
+from holdfast.planning.ppa import Dynamic, Frontier, Greedy, output_fidelity
+from holdfast.planning.ppa.budget_plot import budgets, curves, draw
+from holdfast.planning.ppa.explanation import next_unit, reasons
+from holdfast.planning.ppa.generator import Ranges, generate
+from holdfast.planning.ppa.plan_document import PlanDocument, plan_document
+
+LANES = Topology(
+    topology="lanes",
+    operators={
+        "a": TaskOperator(parallelism=3, rates=(5.0, 3.0, 2.0)),
+        "b": TaskOperator(parallelism=3, inputs={"a": "one-to-one"}),
+    },
+)
+OF = output_fidelity(LANES)
+
+
+def test_each_replica_says_what_its_loss_would_cost_and_whom_it_works_with():
+    found = reasons(OF, Frontier().plan(OF, 4))
+    assert [reason.why for reason in found] == [
+        "without a/0 output fidelity would fall from 0.800 to 0.300; it feeds b/0",
+        "without a/1 output fidelity would fall from 0.800 to 0.500; it feeds b/1",
+        "without b/0 output fidelity would fall from 0.800 to 0.300; it reads a/0",
+        "without b/1 output fidelity would fall from 0.800 to 0.500; it reads a/1",
+    ]
+    assert [reason.quality_without for reason in found] == pytest.approx([0.3, 0.5, 0.3, 0.5])
+
+
+def test_a_replica_that_adds_nothing_says_so():
+    plan = Greedy().plan(OF, 3)
+    assert plan.tasks == ("a/0", "a/1", "b/0")
+    assert reasons(OF, plan)[1].why == ("a/1 adds nothing to output fidelity: no complete tree of replicas runs through it")
+
+
+def test_the_next_unit_of_budget_that_buys_something_is_named():
+    step = next_unit(OF, Frontier().plan(OF, 2), Frontier())
+    assert step is not None
+    assert (step.replicas, step.start, step.stop) == (2, ("a/1", "b/1"), ())
+    assert step.why == ("one more replica buys nothing by itself; 2 more buy output fidelity +0.300 (to 0.800): replicate a/1, b/1")
+    single = next_unit(OF, Frontier().plan(OF, 3), Frontier())  # whose third replica would buy nothing, so it is left out
+    assert single is not None and single.why.startswith("a budget of 4 in place of 3 buys output fidelity +0.300")
+
+
+def test_one_more_replica_is_asked_for_beside_a_plan_that_its_planner_would_not_extend_so():
+    """Greedy's plan of four has a/0, a/1, a/2 and b/0: b/1 would complete a second lane, whatever greedy itself takes next."""
+    wide = Topology(
+        topology="wide",
+        operators={
+            "a": TaskOperator(parallelism=3, rates=(5.0, 3.0, 2.0)),
+            "b": TaskOperator(parallelism=3, inputs={"a": "one-to-one"}),
+            "c": TaskOperator(inputs={"b": "full"}),
+        },
+    )
+    m = output_fidelity(wide)
+    plan = Greedy().plan(m, 4)
+    assert plan.tasks == ("a/0", "a/1", "b/0", "c/0")
+    step = next_unit(m, plan, Greedy())
+    assert step is not None
+    assert (step.replicas, step.start, step.stop) == (1, ("b/1",), ())
+    assert step.why == "one more replica buys output fidelity +0.300 (to 0.800): replicate b/1"
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), share=st.floats(0, 0.9), planner=st.sampled_from([Greedy(), Frontier(evaluations=500)]))
+def test_what_is_said_of_the_next_unit_is_true(seed, share, planner):
+    t = generate(np.random.default_rng(seed), ranges=Ranges(operators=(2, 4), parallelism=(1, 3), zipf=0.5))
+    m = output_fidelity(t)
+    plan = planner.plan(m, int(share * len(t.tasks)))
+    step = next_unit(m, plan, planner)
+    if step is None:
+        assert plan.quality == pytest.approx(1.0)
+        return
+    then = (set(plan.tasks) - set(step.stop)) | set(step.start)
+    assert len(then) <= plan.budget + step.replicas
+    assert m.of(t.number[task] for task in then) == pytest.approx(step.quality)
+    assert step.quality > plan.quality
+    if step.replicas > 1 and len(plan.tasks) == plan.budget:
+        one_more = [m.of({t.number[x] for x in plan.tasks} | {n}) for n in range(len(t.tasks))]
+        assert max(one_more) == pytest.approx(plan.quality)
+
+
+def test_budget_that_a_plan_leaves_unused_is_not_counted_as_replicas():
+    step = next_unit(OF, Frontier().plan(OF, 1), Frontier())
+    assert step is not None and step.replicas == 1
+    assert step.why == "a budget of 2 in place of 1 buys output fidelity +0.500 (to 0.500): replicate a/0, b/0"
+
+
+def test_where_everything_is_replicated_there_is_no_next_unit():
+    assert next_unit(OF, Frontier().plan(OF, 6), Frontier()) is None
+
+
+def test_a_plan_survives_as_a_document():
+    plan = Frontier().plan(OF, 4)
+    document = plan_document(plan, OF.topology, reasons=reasons(OF, plan), next_unit=next_unit(OF, plan, Frontier()))
+    again = parse_document(document_text(document, json_text=True), PlanDocument, json_text=True)
+    assert again == document
+    assert again.tasks == plan.tasks
+    assert again.proven and again.bound == pytest.approx(0.8)
+
+
+def test_a_plan_document_with_too_many_or_repeated_tasks_is_refused():
+    with pytest.raises(DocumentError) as caught:
+        check_document(
+            {"topology": "t", "budget": 1, "quality": 2, "replicated": [{"task": "a"}, {"task": "b"}, {"task": "a"}]},
+            PlanDocument,
+        )
+    assert list(caught.value.problems) == [
+        "quality: wanted a number from 0 to 1, got 2.0",
+        "replicated[2]: task 'a' stands twice; keep one",
+        "replicated: has 2 tasks, more than the budget of 1",
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_quality_against_budget_is_drawn_for_several_planners(tmp_path, suffix):
+    path = tmp_path / "new" / f"quality.{suffix}"
+    draw(path, OF, curves(OF, [Frontier(), Greedy()]))
+    head = path.read_bytes()[:400]
+    assert head.startswith(b"\x89PNG") if suffix == "png" else b"<svg" in head or b"<?xml" in head
+
+
+def test_a_line_ends_where_its_planner_gives_up():
+    lines = curves(OF, [Dynamic(most_plans=3), Greedy()])
+    assert 0 < len(lines["dynamic"]) < len(lines["greedy"]) == len(budgets(6))
+
+
+def test_a_picture_in_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(HoldfastError, match=r"wants a suffix of .svg, .png, .pdf; got '.bmp'"):
+        draw(tmp_path / "x.bmp", OF, {})

@@ -1,0 +1,138 @@
+"""What every predictor must do, ours and anyone's: one suite, run on all that are installed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from holdfast.errors import HoldfastError
+from holdfast.prediction import installed, make
+from holdfast.prediction.predictors.predictor import LARGEST
+
+DEPTH = 30
+every_predictor = pytest.mark.parametrize("predictor", [make(name) for name in installed()], ids=lambda p: p.name)
+
+
+def padded(*series):
+    """Series of different lengths, against the right edge."""
+    rows = np.full((len(series), DEPTH), np.nan)
+    for row, values in zip(rows, series, strict=True):
+        if len(values):
+            row[-len(values) :] = values
+    return rows
+
+
+def predicted(predictor, history, steps=3):
+    return predictor.forecast(history, predictor.train(history), steps=steps)
+
+
+values = st.floats(-1e6, 1e6, allow_nan=False, width=32)
+extremes = st.one_of(values, st.floats(-LARGEST, LARGEST), st.sampled_from([0.0, LARGEST, -LARGEST, 5e-324, 1e-300, 2.0**63]))
+histories = st.lists(hnp.arrays(np.float64, st.integers(0, DEPTH), elements=values), min_size=1, max_size=4)
+
+
+@every_predictor
+@settings(max_examples=30)
+@given(series=histories, steps=st.integers(1, 12))
+def test_it_answers_for_exactly_the_series_with_enough_values(predictor, series, steps):
+    history = padded(*series)
+    answer = predicted(predictor, history, steps)
+    assert answer.shape == (len(series), steps)
+    enough = np.array([len(values) >= predictor.least for values in series])
+    assert np.isfinite(answer[enough]).all()
+    assert np.isnan(answer[~enough]).all()
+
+
+@every_predictor
+@settings(max_examples=60)
+@given(series=st.lists(hnp.arrays(np.float64, st.integers(1, DEPTH), elements=extremes), min_size=1, max_size=4))
+def test_it_has_an_answer_to_numbers_as_large_and_as_small_as_it_may_be_given(predictor, series):
+    answer = predicted(predictor, padded(*series))
+    enough = np.array([len(values) >= predictor.least for values in series])
+    assert np.isfinite(answer[enough]).all()
+
+
+@every_predictor
+@settings(max_examples=20)
+@given(series=histories)
+def test_a_series_is_predicted_from_itself_alone(predictor, series):
+    together = predicted(predictor, padded(*series))
+    alone = np.concatenate([predicted(predictor, padded(values)) for values in series])
+    np.testing.assert_array_equal(together, alone)
+
+
+@every_predictor
+@settings(max_examples=20)
+@given(series=histories)
+def test_it_leaves_its_arguments_alone_and_repeats_itself(predictor, series):
+    history = padded(*series)
+    before = history.copy()
+    learned = predictor.train(history)
+    kept = learned.copy()
+    first, second = (predictor.forecast(history, learned, steps=4) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    np.testing.assert_array_equal(history, before)
+    np.testing.assert_array_equal(learned, kept)
+
+
+@every_predictor
+@settings(max_examples=20)
+@given(series=histories, steps=st.integers(2, 8))
+def test_looking_further_changes_nothing_nearer(predictor, series, steps):
+    history = padded(*series)
+    np.testing.assert_array_equal(predicted(predictor, history, steps)[:, :1], predicted(predictor, history, 1))
+
+
+@every_predictor
+@pytest.mark.parametrize("value", [0.0, 7.25, -3.0, 1e12])
+def test_what_never_changed_does_not_change(predictor, value):
+    np.testing.assert_allclose(predicted(predictor, padded([value] * 20)), value, rtol=1e-9)
+
+
+@every_predictor
+def test_no_series_are_no_trouble(predictor):
+    history = np.empty((0, DEPTH))
+    assert predicted(predictor, history).shape == (0, 3)
+
+
+@every_predictor
+def test_what_was_learned_may_be_older_than_the_history(predictor):
+    rng = np.random.default_rng(5)
+    walk = 50 + np.cumsum(rng.normal(size=(3, DEPTH + 8)), axis=1)
+    learned = predictor.train(np.ascontiguousarray(walk[:, :DEPTH]))
+    answer = predictor.forecast(np.ascontiguousarray(walk[:, 8:]), learned, steps=2)
+    assert np.isfinite(answer).all()
+    assert np.abs(answer[:, 0] - walk[:, -1]).max() < 15
+
+
+@every_predictor
+def test_nothing_learned_is_nothing_said(predictor):
+    history = padded(np.arange(20.0))
+    learned = np.full_like(predictor.train(history), np.nan)
+    answer = predictor.forecast(history, learned, steps=1)
+    assert np.isnan(answer).all() or learned.shape[1] == 0
+
+
+@every_predictor
+def test_it_is_called_as_it_is_made(predictor):
+    assert make(predictor.name).name == predictor.name
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "said"),
+    [
+        ("stride", {"span": 0}, "predictor 'stride'|predictor 'long-stride': span is a whole number of at least 1, got 0"),
+        ("nearest-neighbours", {"k": 0}, "predictor 'nearest-neighbours': k is a whole number of at least 1, got 0"),
+        ("nearest-neighbours", {"window": 1.5}, "window is a whole number of at least 1, got 1.5"),
+        ("simple-markov", {"states": 1}, "predictor 'simple-markov': states is a whole number from 2 to 1,000, got 1"),
+        ("simple-markov", {"states": 10**6}, "predictor 'simple-markov': states is a whole number from 2 to 1,000, got 1000000"),
+        ("autoregressive", {"order": True}, "order is a whole number of at least 1, got True"),
+        ("recent-mode", {"keep": 1.0}, "predictor 'recent-mode': keep lies between 0 and 1, got 1.0"),
+        ("recent-mode", {"speed": 3}, "predictor 'recent-mode' cannot be made: TypeError: .*'speed'"),
+        ("crystal-ball", {}, "predictor 'crystal-ball' is not installed; installed are: last-outcome, stride, long-stride"),
+    ],
+)
+def test_wrong_parameters_are_told(name, parameters, said):
+    with pytest.raises(HoldfastError, match=said):
+        make(name, **parameters)

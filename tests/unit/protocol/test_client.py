@@ -1,0 +1,210 @@
+"""The user's client, against a server that answers as told."""
+
+import json
+
+import httpx
+import pytest
+
+from holdfast.cli.orchestrators import follow
+from holdfast.documents.job import Job, LightPe
+from holdfast.errors import HoldfastError
+from holdfast.protocol.client import Client, ClientError, NotReached, OrchestratorAway, find_client
+from holdfast.protocol.node_link import Away, place_at
+
+JOB = Job(job="a", host="light", pes={"x": LightPe()})
+
+
+def client(answer) -> Client:
+    made = Client("http://orchestrator", "secret")
+    made._http.close()
+    made._http = httpx.Client(transport=httpx.MockTransport(answer), headers={"authorization": "Bearer secret"})
+    return made
+
+
+def test_a_job_is_handed_in_as_its_document():
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert (request.method, request.url.path, request.headers["authorization"]) == ("POST", "/v1/jobs", "Bearer secret")
+        assert json.loads(request.content) == {"job": "a", "host": "light", "pes": {"x": {}}}
+        return httpx.Response(201, json={"id": 7})
+
+    with client(answer) as made:
+        assert made.submit(JOB) == 7
+
+
+def test_a_refusal_is_told_in_the_orchestrators_words_and_a_wrong_token_with_where_to_find_it():
+    with client(lambda request: httpx.Response(404, json={"error": "job 9 does not exist"})) as made:
+        with pytest.raises(ClientError, match=r"^job 9 does not exist$") as caught:
+            made.job(9)
+        assert caught.value.status == 404
+    with (
+        client(lambda request: httpx.Response(401, json={"error": "wrong token"})) as made,
+        pytest.raises(ClientError, match=r"wrong token; the user token is in user.token of the orchestrator's --work folder"),
+    ):
+        made.nodes()
+
+
+def test_an_orchestrator_that_is_away_is_told_with_what_to_do():
+    with Client("http://127.0.0.1:1", "secret") as made, pytest.raises(OrchestratorAway, match=r"start one with 'holdfast serve'"):
+        made.health()
+
+
+def test_all_jobs_are_listed_page_by_page():
+    pages = {None: [5, 4], "4": [3], "3": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"jobs": [{"id": n} for n in pages[request.url.params.get("after")]]})
+
+    with client(answer) as made:
+        assert [job["id"] for job in made.all_jobs()] == [5, 4, 3]
+
+
+def waiting(states: list[str]) -> Client:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/events":
+            return httpx.Response(200, json={"events": [], "last": 3, "newest": 3})
+        state = states.pop(0) if len(states) > 1 else states[0]
+        if state == "away":
+            raise httpx.ConnectError("refused")
+        return httpx.Response(200, json={"state": state, "ended": state == "failed", "reason": "no room"})
+
+    return client(answer)
+
+
+def test_waiting_for_a_state_outlives_an_orchestrator_that_is_away():
+    with waiting(["mapping", "away", "away", "running"]) as made:
+        assert made.wait_for(1, ["running"], limit_s=10)["state"] == "running"
+
+
+def test_waiting_ends_when_the_job_has_ended_otherwise_or_time_is_up():
+    with waiting(["mapping", "failed"]) as made, pytest.raises(NotReached, match=r"job 1 is failed, not running: no room"):
+        made.wait_for(1, ["running"], limit_s=10)
+    with waiting(["mapping"]) as made, pytest.raises(NotReached, match=r"job 1 is mapping after 0 s, not running or completed"):
+        made.wait_for(1, ["running", "completed"], limit_s=0)
+
+
+def test_a_client_is_found_by_folder_by_environment_or_not_at_all(tmp_path, monkeypatch):
+    with pytest.raises(OrchestratorAway, match=r"no orchestrator has run in '.*'; start one with 'holdfast serve --work"):
+        find_client(str(tmp_path))
+    (tmp_path / "address").write_text("http://127.0.0.1:5\n")
+    (tmp_path / "user.token").write_text("secret\n")
+    with find_client(str(tmp_path)) as made:
+        assert made.url == "http://127.0.0.1:5"
+    monkeypatch.setenv("HOLDFAST_URL", "http://127.0.0.1:6/")
+    with pytest.raises(HoldfastError, match=r"needs a token: give --token-file with its user.token, or set HOLDFAST_TOKEN"):
+        find_client(None)
+    monkeypatch.setenv("HOLDFAST_TOKEN", "secret")
+    with find_client(None) as made:
+        assert made.url == "http://127.0.0.1:6"
+
+
+def test_an_answer_that_is_late_and_one_that_is_no_orchestrators_are_told_apart_from_none():
+    def late(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("timed out")
+
+    with client(late) as made, pytest.raises(OrchestratorAway, match=r"was reached and did not answer within 30 s; what was asked"):
+        made.submit(JOB)
+    for text in ("<html>hello</html>", "[]"):
+        with (
+            client(lambda request, text=text: httpx.Response(200, text=text)) as made,
+            pytest.raises(HoldfastError, match=r"what answers at http://orchestrator is no orchestrator: wanted a JSON object"),
+        ):
+            made.nodes()
+
+
+def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits_or_watches(monkeypatch):
+    monkeypatch.setattr("holdfast.cli.orchestrators.AWAY_S", 0.0)
+    calls = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        calls.append(request.url.path)
+        if len(calls) % 3 == 0:
+            raise httpx.ConnectError("refused")
+        node = {"name": "n1", "state": "drained" if len(calls) > 4 else "draining", "replicas": 1}
+        return httpx.Response(200, json={"nodes": [node], "events": [], "last": 1, "newest": 1, "ended": len(calls) > 12})
+
+    with client(answer) as made:
+        assert made.wait_for_drained("n1", limit_s=60)["state"] == "drained"
+        calls.clear()
+        follow(made, after=1, seen=print, over=lambda: bool(made.job(1)["ended"]))
+    assert len(calls) > 12
+
+
+def test_whoever_watches_is_shown_also_how_it_ended():
+    """What is watched for is over when it is first asked for: all that led to it is still to come, in two answers."""
+    told = [{"number": 1, "text": "running -> canceling"}, {"number": 2, "text": "canceling -> failed: out of memory"}]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        after = int(request.url.params["after"])
+        events = [event for event in told if event["number"] > after][:1]
+        return httpx.Response(200, json={"events": events, "last": after + len(events), "newest": 2})
+
+    seen: list[object] = []
+    with client(answer) as made:
+        follow(made, after=0, seen=seen.append, over=lambda: True)
+    assert seen == told
+
+
+def test_why_replicas_stay_on_a_drained_node_is_told_only_of_those_that_still_do():
+    def event(number, key, kind, text, **data):
+        return {"number": number, "node": "n1", "replica": key, "kind": kind, "text": text, "data": data}
+
+    events = [
+        event(1, "1:x/0.0", "decision", "cannot leave n1"),
+        event(2, "1:x/0.0", "replica", "stopped", state="stopped"),
+        event(3, "2:x/0.0", "decision", "cannot leave n1"),
+        event(4, "2:x/0.0", "replica", "idled"),
+    ]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/v1/events":
+            return httpx.Response(200, json={"events": events, "last": 4, "newest": 4})
+        left = {"name": "n1", "state": "draining", "replicas": 1}
+        return httpx.Response(200, json={"nodes": [left]})
+
+    with client(answer) as made, pytest.raises(NotReached) as caught:
+        made.wait_for_drained("n1", limit_s=0)
+    assert str(caught.value) == "node 'n1' is draining and has 1 replica after 0 s; 2:x/0.0 cannot leave n1"
+
+
+def test_a_node_that_is_lost_has_nothing_left_to_be_moved_off_it():
+    lost = {"name": "n1", "state": "lost", "replicas": 0}
+    with client(lambda request: httpx.Response(200, json={"nodes": [lost], "events": [], "last": 1, "newest": 1})) as made:
+        assert made.wait_for_drained("n1", limit_s=0) == lost
+
+
+@pytest.mark.parametrize(("content", "got"), [(b"", "nothing"), (b"\xb8\xff", "something else"), (b"one\ntwo", "something else")])
+def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got):
+    (tmp_path / "address").write_text("http://127.0.0.1:5\n")
+    (tmp_path / "user.token").write_bytes(content)
+    with pytest.raises(HoldfastError, match=rf"user.token': wanted a token, which is one line of ASCII, got {got}; copy it"):
+        find_client(str(tmp_path))
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"\xff\xfe", b"nonsense"])
+def test_a_file_that_holds_no_address_is_told_and_a_node_waits_for_another(tmp_path, content):
+    (tmp_path / "address").write_bytes(content)
+    (tmp_path / "user.token").write_text("secret")
+    for kind, found in ((HoldfastError, lambda: find_client(str(tmp_path))), (Away, place_at(str(tmp_path), None))):
+        with pytest.raises(kind, match=r"address': wanted the orchestrator's address, got '.*'; start the orchestrator again"):
+            found()
+
+
+def test_a_token_of_the_environment_that_is_none_is_told(monkeypatch):
+    monkeypatch.setenv("HOLDFAST_TOKEN", "ä€")
+    with pytest.raises(HoldfastError, match=r"HOLDFAST_TOKEN: wanted a token, .* got something else"):
+        find_client("http://127.0.0.1:6")
+
+
+def test_a_certificate_that_is_not_trusted_is_told_apart_from_nobody_there():
+    def untrusted(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate")
+
+    with client(untrusted) as made, pytest.raises(HoldfastError, match=r"is not trusted .*; give --certificate with the PEM file"):
+        made.health()
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://:80", "http://a:0", "http://a:99999", "https://a/?b", "://"])
+def test_what_is_no_address_is_told_and_not_tried(url, tmp_path):
+    for found in (lambda: Client(url, "secret"), lambda: place_at(url, tmp_path / "token")):
+        with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT or its --work folder"):
+            found()

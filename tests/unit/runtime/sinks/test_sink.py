@@ -1,0 +1,220 @@
+"""Sinks on a real log: every epoch and every correction leaves once, whoever dies, be it as Parquet or through a writer."""
+
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from obstore.store import MemoryStore
+
+from holdfast import App
+from holdfast.documents.history import Event
+from holdfast.documents.job import Contract, Reading, Task
+from holdfast.errors import HoldfastError
+from holdfast.log import EpochLog, Quality, Record, Store
+from holdfast.log.checkpoints import Checkpoints
+from holdfast.log.position import Head
+from holdfast.log.timeline import Timeline
+from holdfast.log.trimming import Trimmer
+from holdfast.runtime.input_reader import Inbox
+from holdfast.runtime.output_writer import Outbox
+from holdfast.runtime.replica_loop import Killed
+from holdfast.runtime.running_job import RunningJob
+from holdfast.runtime.sinks.output_files import read_output
+from holdfast.runtime.sinks.sink import Sink
+from holdfast.runtime.sinks.write_claims import GIVEN_S
+from holdfast.trial.checkers import check_run, rows_left
+
+SCHEMA = pa.schema({"seq": pa.int64()})
+TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
+TASK = Task(pe="out", kind="sink", reads=(Reading(stream="a"),))
+
+
+class Stage:
+    """A log with a stream, what left the sink by its writer, and what was told."""
+
+    def __init__(self):
+        self.log, self.out = Store(MemoryStore()), Store(MemoryStore())
+        self.written, self.told = [], []
+        self.now_s = 100.0
+        self.stream = Outbox(self.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
+
+    def publish(self, *epochs):
+        for epoch in epochs:
+            self.stream.publish("a", epoch, rows=pa.table({"seq": [epoch]}, SCHEMA), quality=Quality.EXACT)
+
+    def absent(self, epoch):
+        EpochLog(self.log).offer(Record("a", 0, epoch, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
+
+    def write(self, rows, epoch, quality):
+        self.written.append((epoch, quality, rows.num_rows))
+
+    def tell(self, kind, about):
+        self.told.append(Event(self.now_s, "n1", kind, about))
+
+    def sink(self, *, writer=None, tell=None, **contract):
+        return Sink(
+            TASK,
+            Contract(**{"checkpoint_epochs": 100, **contract}),
+            inbox=Inbox(TASK.reads, [self.log], {"a": SCHEMA}),
+            out=self.out,
+            checkpoints=Checkpoints(self.log),
+            timeline=TIMELINE,
+            tell=tell or self.tell,
+            writer=writer,
+            clock=lambda: self.now_s,
+        )
+
+    def holds(self):
+        return {verdict.name: verdict.holds for verdict in check_run(self.told, TIMELINE, sinks=["out"])}
+
+
+@pytest.fixture
+def stage():
+    return Stage()
+
+
+def settle(*sinks):
+    while sum(sink.step() for sink in sinks):
+        pass
+
+
+def test_two_replicas_with_a_writer_write_every_epoch_and_correction_once(stage):
+    one, other = stage.sink(writer=stage.write), stage.sink(writer=stage.write)
+    stage.publish(1)
+    stage.absent(2)
+    settle(one, other)
+    stage.publish(2, 3)
+    settle(other, one)
+    assert sorted(stage.written) == [(1, "exact", 1), (2, "absent", 0), (2, "exact", 1), (3, "exact", 1)]
+    assert one.finished and other.finished
+    assert all(stage.holds().values())
+
+
+def test_a_sink_that_was_restarted_does_not_write_again_what_it_had_written(stage):
+    stage.publish(1, 2)
+    settle(stage.sink(writer=stage.write))
+    stage.publish(3)
+    settle(stage.sink(writer=stage.write))
+    assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+    assert all(stage.holds().values())
+
+
+def test_what_a_replica_was_writing_when_it_died_another_writes_when_it_has_been_given_its_time(stage):
+    def dies(rows, epoch, quality):
+        raise Killed
+
+    stage.publish(1, 2, 3)
+    with pytest.raises(Killed):
+        stage.sink(writer=dies).step()
+    other = stage.sink(writer=stage.write)
+    assert not other.step()
+    stage.now_s += GIVEN_S
+    assert not other.step()
+    stage.now_s += 0.1
+    settle(other)
+    assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+    assert all(stage.holds().values())
+
+
+def test_a_correction_whose_writer_died_is_written_while_epochs_go_on_leaving(stage):
+    def dies_over_corrections(rows, epoch, quality):
+        if (epoch, quality) == (1, "exact"):
+            raise Killed
+
+    one, other = stage.sink(writer=dies_over_corrections), stage.sink(writer=stage.write)
+    stage.absent(1)
+    settle(one)
+    stage.publish(1)
+    with pytest.raises(Killed):
+        one.step()
+    for epoch in (2, 3):
+        settle(other)
+        stage.now_s += 0.6 * GIVEN_S
+        stage.publish(epoch)
+    settle(other)
+    assert (1, "exact", 1) in stage.written
+    assert other.finished
+
+
+def test_a_writer_that_raised_is_tried_again_at_once(stage):
+    def raises(rows, epoch, quality):
+        raise HoldfastError("the table is locked")
+
+    stage.publish(1, 2, 3)
+    with pytest.raises(HoldfastError, match="the table is locked"):
+        stage.sink(writer=raises).step()
+    settle(stage.sink(writer=stage.write))
+    assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("error", "said"), [(ValueError("no table"), "ValueError"), (SystemExit("no table"), "SystemExit")])
+def test_a_writer_that_raised_is_named_with_its_epoch_also_where_it_meant_to_end_its_program(monkeypatch, error, said):
+    def raises(rows, epoch, quality):
+        raise error
+
+    app = App("shop")
+    app.sink("out", app.source("orders", "seq long"), writer=raises)
+    monkeypatch.setattr("holdfast.runtime.running_job.to_frame", lambda spark, rows: rows)
+    write = RunningJob._writer(SimpleNamespace(_spark=None), app.graph().nodes["out"])
+    with pytest.raises(HoldfastError, match=rf"^the writer of sink 'out' \(.*\) raised {said} in epoch 7: no table$"):
+        write(SCHEMA.empty_table(), 7, "exact")
+
+
+def test_notes_of_what_was_written_go_with_the_checkpoint_and_one_that_lags_still_writes_nothing_twice(stage):
+    lags, leads = stage.sink(writer=stage.write), stage.sink(writer=stage.write, checkpoint_epochs=1)
+    stage.publish(1, 2, 3)
+    settle(leads)
+    assert list(stage.out.names("")) == []
+    settle(lags)
+    assert [epoch for epoch, *_ in stage.written] == [1, 2, 3]
+    assert list(stage.out.names("")) == []
+    assert all(stage.holds().values())
+
+
+def test_a_replica_left_behind_a_trimmed_log_goes_on_behind_the_checkpoint_of_the_other(stage):
+    lags, leads = stage.sink(), stage.sink()
+    stage.absent(1)
+    lags.step()
+    stage.publish(1, 2)
+    settle(leads)
+    leads.save()
+    checkpoints = Checkpoints(stage.log)
+    checkpoints.save("a/0", Head(2))
+    Trimmer(stage.log, [Task(pe="a", makes=("a",)), TASK], checkpoints).trim("a", 0)
+    assert EpochLog(stage.log).oldest("a", 0) is None
+    stage.now_s += 2.0
+    settle(lags)
+    assert lags.clean.epoch == lags.live.epoch == 2
+    stage.publish(3)
+    settle(lags)
+    assert lags.finished
+    assert read_output(stage.out, "out")["seq"].to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("through", ["parquet", "writer"])
+def test_what_left_before_its_sink_died_without_telling_is_not_lost(stage, through):
+    def dies(kind, about):
+        if about["epoch"] == 2:
+            raise Killed
+        stage.tell(kind, about)
+
+    writer = stage.write if through == "writer" else None
+    stage.publish(1)
+    stage.absent(2)
+    with pytest.raises(Killed):
+        settle(stage.sink(writer=writer, tell=dies))
+    stage.publish(2, 3)
+    settle(stage.sink(writer=writer))
+    assert all(stage.holds().values())
+    assert [(e.kind, e.about["as"]) for e in stage.told if e.about["epoch"] == 2] == [("found", "first"), ("output", "final")]
+    if through == "parquet":
+        assert read_output(stage.out, "out")["seq"].to_pylist() == [1, 2, 3]
+
+
+def test_rows_of_a_corrected_epoch_count_as_the_correction_has_them(stage):
+    stage.absent(1)
+    sinks = [stage.sink(), stage.sink()]
+    settle(*sinks)
+    stage.publish(1, 2, 3)
+    settle(*sinks)
+    assert rows_left(stage.told, sink="out") == 3

@@ -1,0 +1,69 @@
+"""What an orchestrator knows, as a scene: one job's trouble is not another's."""
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from holdfast.documents.job import Job, Layout, Task
+from holdfast.errors import HoldfastError
+from holdfast.log.timeline import Timeline
+from holdfast.ui.live_scene import LiveScene
+
+TASKS = (Task(pe="in", kind="source", makes=("in",)),)
+FOUND = Timeline(first=100, last=None, epoch_s=2.0, opened_s=0.0, speed=4.0)
+
+
+def job(number):
+    document = Job(job=f"j{number}", application="a.py", log=f"log-{number}")
+    life = SimpleNamespace(state="running", story=[])
+    return SimpleNamespace(
+        id=number, name=document.job, document=document, layout=Layout(application="a", tasks=TASKS), life=life, ended=False,
+        reason="", submitted_s=0.0,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def scene():
+    """Three jobs, each with a log of its own and no replica yet."""
+    jobs = {number: job(number) for number in (1, 2, 3)}
+    graph = SimpleNamespace(layouts=jobs, uses=lambda number: [(number, task) for task in TASKS])
+    return LiveScene(
+        SimpleNamespace(
+            jobs=jobs,
+            dataflow=SimpleNamespace(graph=graph),
+            replicas=SimpleNamespace(of=lambda owner, names: []),
+            resources=SimpleNamespace(nodes={}),
+            time=SimpleNamespace(now_s=lambda: 1000.0),
+        )
+    )
+
+
+def test_a_log_that_is_away_or_hangs_costs_no_job_its_samples_and_is_told(scene, monkeypatch):
+    released = threading.Event()
+
+    def timeline_of(store):
+        match str(store.root).rpartition("-")[2]:
+            case "3":
+                raise HoldfastError("no credentials for log-3")
+            case "2":
+                released.wait(30)
+        return FOUND
+
+    monkeypatch.setattr("holdfast.log.timeline.timeline_of", timeline_of)
+    monkeypatch.setattr("holdfast.log.Store", lambda root: SimpleNamespace(root=root))
+
+    async def sampled():
+        await scene.sample()
+        while scene.mark(1)[2] is None:
+            await asyncio.sleep(0.01)
+        with pytest.raises(HoldfastError, match="no credentials for log-3"):
+            await scene.sample()
+        known = [scene.mark(number)[2] for number in (1, 2, 3)]
+        released.set()
+        return known
+
+    assert asyncio.run(asyncio.wait_for(sampled(), timeout=20)) == [99, None, None]
+    assert [len(scene.samples(number, 0.0)) for number in (1, 2, 3)] == [2, 2, 2]
+    assert {line["id"]: line["quality"] for line in scene.jobs()} == {3: None, 2: None, 1: None}

@@ -1,0 +1,48 @@
+"""The files of the page: nothing from elsewhere, nothing inline, nothing missing."""
+
+import asyncio
+import re
+
+import httpx
+from starlette.applications import Starlette
+
+from holdfast.ui.page_files import page_files, page_routes
+
+
+def get(path, **headers):
+    async def asked():
+        transport = httpx.ASGITransport(Starlette(routes=page_routes()))
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as http:
+            return await http.get(path, headers=headers)
+
+    return asyncio.run(asked())
+
+
+def test_the_page_may_load_nothing_from_anywhere_else_and_runs_nothing_inline():
+    answer = get("/ui/")
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert not re.search(r"<script(?![^>]*src=)|\son\w+=|\sstyle=|<style", answer.text)
+    for name, (content, _, _) in page_files().items():
+        addresses = set(re.findall(rb"https?://[^\s\"')]+", content)) - {b"http://www.w3.org/2000/svg"}
+        assert not addresses, f"{name} names {addresses}"
+
+
+def test_every_file_that_is_named_is_there():
+    known = page_files()
+    for name, (content, _, _) in known.items():
+        for other in re.findall(r'(?:from|src=|href=)\s*"(?:\./)?([\w.]+\.(?:js|css|svg))"', content.decode()):
+            assert other in known, f"{name} wants {other}"
+    ids = set(re.findall(r'id="([\w-]+)"', known["index.html"][0].decode()))
+    for name, (content, _, _) in known.items():
+        for wanted in re.findall(r'(?:getElementById|get|say)\("([\w-]+)"[,)]', content.decode()) if name.endswith(".js") else ():
+            assert wanted in ids, f"{name} wants an element '{wanted}'"
+
+
+def test_a_file_that_the_browser_has_is_not_sent_again_and_an_unknown_one_is_told():
+    first = get("/ui/main.js")
+    assert first.headers["content-type"].startswith("text/javascript")
+    assert get("/ui/main.js", **{"if-none-match": first.headers["etag"]}).status_code == 304
+    assert get("/").headers["location"] == "/ui/"
+    assert get("/ui/..%2fplugin.py").status_code == 404
+    assert get("/ui/plugin.py").status_code == 404
