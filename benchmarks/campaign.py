@@ -21,7 +21,7 @@ from holdfast.app.load import load_app
 from holdfast.assess.assessment import assess
 from holdfast.assess.batched_check import same
 from holdfast.assess.campaign import OUTAGES_S, Campaign
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
 from holdfast.assess.golden_runs import run_golden
@@ -74,7 +74,9 @@ def parsed() -> argparse.Namespace:
 def prepared(spark, trace, *, repetitions):
     """Bargain Discovery on the trace, and the paper's campaign for it."""
     app = load_app(APPLICATION)
-    setting = Setting(spark, app, open_trace(spark, app.graph(), str(trace)), scores=own_scores(app)[:1], jitter=8, section=5000)
+    setting = CampaignContext(
+        spark, app, open_trace(spark, app.graph(), str(trace)), scores=own_scores(app)[:1], jitter=8, section=5000
+    )
     rows = len(setting.rows.seq)
     campaign = Campaign(
         subject={"application": app.name},

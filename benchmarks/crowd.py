@@ -16,7 +16,7 @@ from statistics import median
 from holdfast.documents.job import Feed, Job
 from holdfast.job_layout import layout_of
 from holdfast.trace import write_market
-from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 
 BOUND = 1.5
@@ -96,7 +96,7 @@ def main() -> None:
     print(f"slowest to fastest {document['ratio']:.2f} (bound {BOUND:g}): {'holds' if document['holds'] else 'does not hold'}")
 
 
-def run(app: Path, trace: Path, work: Path) -> Ran:
+def run(app: Path, trace: Path, work: Path) -> JobRun:
     """The application over two nodes of one core, to its end."""
     job = Job(
         job="crowd",
@@ -114,7 +114,7 @@ def run(app: Path, trace: Path, work: Path) -> Ran:
     return ran
 
 
-def delays(ran: Ran, stream: str) -> list[float]:
+def delays(ran: JobRun, stream: str) -> list[float]:
     """How long after each epoch of a stream closed it was committed, the first third left out."""
     assert ran.timeline is not None
     line = ran.timeline

@@ -25,7 +25,7 @@ import numpy as np
 
 from holdfast.planning.laar import FTSearch, Instance, Outcome, Solution, generate
 from holdfast.planning.laar.milp import Milp
-from holdfast.planning.laar.milp_search import INFEASIBLE, LIMIT, OPTIMAL, Question, Way, search
+from holdfast.planning.laar.milp_search import INFEASIBLE, LIMIT, OPTIMAL, SearchQuestion, Way, search
 from holdfast_papers.laar.search_study import CONSTRAINTS
 
 CORPUS = 600
@@ -113,7 +113,7 @@ def _ft_search(instance: Instance) -> str | None:
 
 
 def _proof(instance: Instance, way: Way) -> str | None:
-    answer = search(Question(instance, "cost", 1e-7), way, time.monotonic() + FOREVER)
+    answer = search(SearchQuestion(instance, "cost", 1e-7), way, time.monotonic() + FOREVER)
     return {OPTIMAL: "BST", INFEASIBLE: "NUL", LIMIT: None}[answer.status]
 
 

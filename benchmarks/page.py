@@ -46,7 +46,7 @@ from starlette.routing import Route
 
 from holdfast.documents.job import Job, Layout, LightPe, Reading, Task
 from holdfast.protocol.client import Client
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 from holdfast.ui.job_picture import edges_of, picture_of
 from holdfast.ui.page_files import page_routes
 from holdfast.ui.replica_reasons import plan_of
@@ -355,7 +355,7 @@ def measure(*, pes: int, rate: float, seconds: float, layers: int, shot: str | N
 
 def follow(*, pes: int, seconds: float) -> dict[str, Any]:
     """What following costs a real orchestrator of so many light PEs: its CPU without a page and with one that asks often."""
-    with tempfile.TemporaryDirectory() as work, Cluster(Path(work)) as cluster:
+    with tempfile.TemporaryDirectory() as work, ProcessCluster(Path(work)) as cluster:
         cluster.start_orchestrator()
         cluster.start_fleet(10)
         cluster.wait_for_nodes(10)

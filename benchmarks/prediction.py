@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.prediction import StandIn, columns_of
+from holdfast.prediction import EpochPredictor, columns_of
 from holdfast.trace import write_servers
 
 SHARE, PREDICT_S, EXPONENT = 0.05, 0.050, 1.1
@@ -87,7 +87,7 @@ def run_pe(tables: list[pa.Table]) -> tuple[list[pa.Table], float]:
 
 def stand_in_for(read: list[pa.Table], made: list[pa.Table]) -> dict[str, float]:
     """Mean CPU seconds of an epoch to observe and learn, and to predict; the median prediction by the clock, and the longest."""
-    stand_in = StandIn(columns_of(made[0].schema, ["server"], stream="smooth_cpu"), inputs=["readings"])
+    stand_in = EpochPredictor(columns_of(made[0].schema, ["server"], stream="smooth_cpu"), inputs=["readings"])
     learned, predicted, clock = [], [], []
     for epoch, table in enumerate(made[:-1]):
         began = time.process_time()

@@ -27,7 +27,7 @@ from holdfast.documents.job import Contract, Feed, Job
 from holdfast.job_layout import layout_of
 from holdfast.trace import write_market
 from holdfast.trial.checkers import output_gap_s, recoveries
-from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 
 BOUND, GAP_BOUND = 3.0, 10.0
@@ -97,7 +97,7 @@ def plain(trace: Path, work: Path, *, backlog: int, epochs: int) -> dict[str, fl
 
 def run(
     trace: Path, app: Path, work: Path, *, contract: Contract, lost_after_s: float, replicas: dict[str, int]
-) -> tuple[Ran, float]:
+) -> tuple[JobRun, float]:
     """Run the trace with the primary's node killed on the way; the moment of the kill beside."""
     job = Job(
         job="recovery",

@@ -24,7 +24,7 @@ import numpy as np
 from holdfast.documents.descriptor import Descriptor, Host
 from holdfast.planning.laar import Instance, generate, greedy, place, static_replication
 from holdfast.planning.laar.generator import Ranges
-from holdfast.simulate import Deployment, RateTrace, Settings, drawn_rates, simulate
+from holdfast.simulate import Deployment, RateTrace, SimulationSettings, drawn_rates, simulate
 from holdfast_papers.internet.data_center import Scale, generated_profile
 from holdfast_papers.internet.day import Plan, Task, evaluate, planned
 from holdfast_papers.laar.variants_study import LAAR, play
@@ -49,7 +49,7 @@ def application(seed: int, number: int) -> Descriptor:
 
 def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[str, float]:
     """The same run event by event: whole tuples in bounded queues, a host serving its waiting replicas by turns, one tuple each."""
-    plant = deployment.plant(Settings(queue_s=queue_s))
+    plant = deployment.plant(SimulationSettings(queue_s=queue_s))
     k, sources = plant.replicas, plant.sources
     readers: list[list[tuple[int, int]]] = [[] for _ in range(sources + plant.pes)]
     for i in range(plant.pes):
@@ -60,7 +60,7 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
     waiting = [deque[tuple[int, int]]() for _ in plant.capacity]
     busy = [False] * len(plant.capacity)
     credit = np.zeros((k, len(plant.tail)))
-    speed = plant.capacity / Settings().step_s
+    speed = plant.capacity / SimulationSettings().step_s
     events: list[tuple[float, int, int, int]] = []
     order = 0
     for second, row in enumerate(trace.rates):
@@ -113,7 +113,7 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
 
 
 def ours(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[str, float]:
-    outcome = simulate(deployment, trace, settings=Settings(queue_s=queue_s, drain_s=10))
+    outcome = simulate(deployment, trace, settings=SimulationSettings(queue_s=queue_s, drain_s=10))
     return {
         "processed": float(outcome.ledger.processed.sum()),
         "dropped": outcome.dropped,

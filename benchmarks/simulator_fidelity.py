@@ -41,15 +41,15 @@ from holdfast.control.observers.activation import STEADY_EPOCHS
 from holdfast.documents.descriptor import Descriptor, Host
 from holdfast.documents.document import read_document, write_document
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.documents.history import Event, read_history
+from holdfast.documents.history import HistoryEvent, read_history
 from holdfast.documents.job import Contract, Feed, Job
 from holdfast.job_layout import layout_of
 from holdfast.planning.laar import Instance, Strategy, static_replication
-from holdfast.simulate import Care, Control, Deployment, Outcome, RateTrace, Settings, simulate
+from holdfast.simulate import Control, Deployment, FailureHandling, RateTrace, SimulationOutcome, SimulationSettings, simulate
 from holdfast.trace import write_market
 from holdfast.trial.checkers import recoveries
 from holdfast.trial.completeness import internal_completeness, never_processed
-from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.laar.pipeline_study import Load, described, strategies, write_load
 
@@ -105,7 +105,7 @@ class Watch:
         return float(np.interp(until_s, at, total) - np.interp(since_s, at, total))
 
 
-def rehearsals(events: Sequence[Event]) -> list[Event]:
+def rehearsals(events: Sequence[HistoryEvent]) -> list[HistoryEvent]:
     """What nodes without work did so that they are ready for some: no part of any job, nor of a simulation."""
     return [event for event in events if event.kind == "rehearsed"]
 
@@ -195,8 +195,8 @@ class Others:
 class Real:
     """A real run and what it showed."""
 
-    ran: Ran
-    events: Sequence[Event]
+    ran: JobRun
+    events: Sequence[HistoryEvent]
     watch: Watch
     others_cores: float
 
@@ -224,7 +224,7 @@ class Real:
         found = [e for e in self.events if e.kind == "output" and e.about["as"] == "first"]
         return sorted((event.at_s - self.opened_s, float(event.about["rows"])) for event in found)
 
-    def commits(self) -> list[Event]:
+    def commits(self) -> list[HistoryEvent]:
         """What the PEs and sources have committed themselves."""
         return [event for event in self.events if event.kind == "commit" and event.about["quality"] != "absent"]
 
@@ -299,17 +299,17 @@ def calibrated(calm: Real, descriptor: Descriptor, stage: Stage, streams: Mappin
 
 def simulated(
     deployment: Deployment, rates: Sequence[float], cost: Cost, *, drain_s: float, faults: Schedule | None = None
-) -> Outcome:
+) -> SimulationOutcome:
     """The same through the simulator. What a PE works while it comes back is part of the time that it takes for that."""
     restart_cost_s = cost.restart_cpu_s / cost.busy_cores
-    settings = Settings(
+    settings = SimulationSettings(
         queue_s=float("inf"),
         interval_s=0.1,
         drain_s=drain_s,
         epoch_s=EPOCH_S,
         jobs=cost.job_s,
         control=Control(every_s=EPOCH_S, tolerance=0.0, steady=STEADY_EPOCHS, switch_s=0.5, resync_s=0.5),
-        care=Care(
+        care=FailureHandling(
             scheme="checkpoint",
             checkpoint_s=CHECKPOINT_EPOCHS * EPOCH_S,
             detect_s=LOST_AFTER_S,
@@ -337,7 +337,7 @@ def pace_of(leaving: Sequence[tuple[float, float]], due: Sequence[float], peak: 
 def compared(
     name: str,
     real: Real,
-    outcome: Outcome,
+    outcome: SimulationOutcome,
     cost: Cost,
     *,
     seconds: int,

@@ -21,7 +21,7 @@ from holdfast.control import plugins
 from holdfast.control.faults.fault_library import Strike, all_faults
 from holdfast.control.faults.injection_tests import InjectionTests, check_tests
 from holdfast.control.jobs.machine_document import shipped_machines
-from holdfast.control.observers.job_observers import Supervisors
+from holdfast.control.observers.job_observers import JobObservers
 from holdfast.control.placement.rules import Room
 from holdfast.control.placement.waiting import Placing
 from holdfast.documents.document import read_document
@@ -136,12 +136,12 @@ def test_the_plug_in_takes_the_place_of_ours_and_leaves_spot_nodes_out(package, 
     assert [room.name for room in made.rooms()] == ["n2"]
 
 
-def test_the_supervisor_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(package):
-    supervisor = Supervisors(None)._of("light")
+def test_the_observer_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(package):
+    observer = JobObservers(None)._of("light")
     replicas = [SimpleNamespace(task=task, state=state) for task, state in (("a/0", "failed"), ("a/0", "running"), ("b/0", "lost"))]
-    notes = asyncio.run(supervisor.observe(SimpleNamespace(replicas=replicas)))
+    notes = asyncio.run(observer.observe(SimpleNamespace(replicas=replicas)))
     assert [note.text for note in notes] == ["nobody runs b/0"]
-    assert asyncio.run(supervisor.observe(SimpleNamespace(replicas=replicas))) == []
+    assert asyncio.run(observer.observe(SimpleNamespace(replicas=replicas))) == []
 
 
 def test_the_job_of_the_cluster_guide_is_one(tmp_path):

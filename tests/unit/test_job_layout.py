@@ -12,7 +12,7 @@ from holdfast.documents.job import Adapting, Contract, Feed, Job, Need, Task
 from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.planning.laar.strategy import Activation, Strategy
-from holdfast.planning.ppa.plan_document import PlanDocument, Replica
+from holdfast.planning.ppa.plan_document import PlanDocument, PlannedReplica
 from holdfast.runtime.sources.reader_query import checkpoint_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bargain_discovery.py"
@@ -36,7 +36,7 @@ def job(**changes):
 
 def plan(tmp_path, *tasks, topology="bargain-discovery", objective="of"):
     path = tmp_path / "plan.json"
-    replicated = tuple(Replica(task=task) for task in tasks)
+    replicated = tuple(PlannedReplica(task=task) for task in tasks)
     write_document(path, PlanDocument(topology=topology, budget=9, objective=objective, replicated=replicated))
     return str(path)
 

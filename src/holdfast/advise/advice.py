@@ -15,7 +15,7 @@ from holdfast.assess.targets import Choice
 
 
 @dataclass(frozen=True)
-class Weighed:
+class WeighedUnit:
     """A candidate with what was measured with it in place: single failures, and everything unprotected failing at once; and the
     internal completeness that it keeps then."""
 
@@ -57,7 +57,7 @@ class Advice:
     outage_s: float
     failover_s: float
     single: Mapping[str, Loss]
-    weighed: tuple[Weighed, ...]
+    weighed: tuple[WeighedUnit, ...]
     because: Mapping[str, str]
     prices: Prices
     units: Units
@@ -67,7 +67,7 @@ class Advice:
     asked_loss: float | None = None
 
     @property
-    def chosen(self) -> Weighed:
+    def chosen(self) -> WeighedUnit:
         """Of the plans that keep what was asked for, and lose no more than any other when all that they leave open fails at once,
         the one that loses least under single failures; then the cheapest, then the first. One that protects nothing is none to
         recommend while another does."""
@@ -199,11 +199,11 @@ def weigh(
     units: Units,
     failover_s: float,
     completeness: float,
-) -> Weighed:
+) -> WeighedUnit:
     """A candidate with the losses that were measured for it, and the internal completeness that it keeps."""
     together = found(together_case(units, candidate.protected, failover_s=failover_s).name, measured)
     expected = single_failures(single, measured, candidate.protected, units=units, failover_s=failover_s)
-    return Weighed(candidate, expected, together, completeness)
+    return WeighedUnit(candidate, expected, together, completeness)
 
 
 def reasons(assessment: Assessment, choices: Sequence[Choice]) -> dict[str, str]:

@@ -4,7 +4,7 @@ what is next."""
 from holdfast.advise.advice import Advice
 from holdfast.advise.reasons import counted
 from holdfast.documents.topology import Topology
-from holdfast.planning.ppa.plan_document import ADVISE, Left, NextUnit, PlanDocument, Replica
+from holdfast.planning.ppa.plan_document import ADVISE, Left, NextUnit, PlanDocument, PlannedReplica
 
 
 def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
@@ -13,7 +13,7 @@ def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
     It names tasks of operators, as the topology has them: those that are fused are all named, though a replica is of their PE.
     """
     replicated = [
-        Replica(task=task, quality_without=spared(advice, without=name), why=advice.why(name))
+        PlannedReplica(task=task, quality_without=spared(advice, without=name), why=advice.why(name))
         for name in advice.chosen.candidate.protected
         for task in _tasks(advice, name)
     ]

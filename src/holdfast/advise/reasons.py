@@ -8,7 +8,7 @@ from holdfast.advise.candidates import NAMES
 from holdfast.advise.losses import exceeds
 
 if TYPE_CHECKING:
-    from holdfast.advise.advice import Advice, Weighed
+    from holdfast.advise.advice import Advice, WeighedUnit
 
 
 def reason_of(advice: Advice, name: str) -> str:
@@ -72,7 +72,7 @@ def _room(advice: Advice) -> str:
     return f"of the budget of {counted(whole)} {left_over} beside the others"
 
 
-def _rival(advice: Advice, rival: Weighed) -> str:
+def _rival(advice: Advice, rival: WeighedUnit) -> str:
     """Why a plan that was weighed is not the one chosen."""
     chosen, plan = advice.chosen, f"the plan by {NAMES[rival.candidate.objective]}, which has it,"
     if exceeds(rival.together.mean, chosen.together.mean):

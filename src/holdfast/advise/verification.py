@@ -17,7 +17,7 @@ from holdfast.app import Graph
 from holdfast.app.load import load_app
 from holdfast.assess.targets import target_name
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Contract, Feed, Job
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
@@ -253,7 +253,7 @@ def verify(
 
 
 def kills_of(
-    events: Sequence[Event],
+    events: Sequence[HistoryEvent],
     victims: Mapping[str, tuple[str, ...]],
     stated: Mapping[str, Stated],
     *,

@@ -24,7 +24,7 @@ Verdict = Literal["protect", "candidate", "candidate with care", "nothing to pro
 
 
 @dataclass(frozen=True)
-class Advice:
+class OperatorAdvice:
     case: str
     verdict: Verdict
     reasons: tuple[str, ...]
@@ -47,12 +47,12 @@ class Advice:
         return f"{self.said}: {self.because}."
 
 
-def advise(assessment: Assessment, view: CaseView) -> Advice:
+def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     """A verdict on one case, beside the others of the assessment."""
     most = max(other.impact for other in assessment.cases)
     longest = max(other.recovery for other in assessment.cases)
     if view.impact == 0:
-        return Advice(
+        return OperatorAdvice(
             view.case, "nothing to protect", ("no section of the output left the threshold at any offset", *_too_long(view))
         )
     share = view.impact / most
@@ -79,8 +79,8 @@ def advise(assessment: Assessment, view: CaseView) -> Advice:
     reasons.append(_about_outages(view))
     no_worse_than_silence = at_once and view.impact <= view.outage_sections  # an output that is missing is off by 1 a section
     if share >= CRITICAL and not no_worse_than_silence:
-        return Advice(view.case, "protect", tuple(reasons))
-    return Advice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
+        return OperatorAdvice(view.case, "protect", tuple(reasons))
+    return OperatorAdvice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
 
 
 def _share(share: float, equals: Sequence[str]) -> str:

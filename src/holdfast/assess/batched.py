@@ -19,14 +19,14 @@ from pyspark.sql.types import DataType
 
 from holdfast.app import Graph, Operator
 from holdfast.assess.arrival_jitter import jittered, order_sensitive
-from holdfast.assess.campaign_context import Keying, Setting, part_of
-from holdfast.assess.fault_reach import Course, Ground, Reach, reach_of
+from holdfast.assess.campaign_context import CampaignContext, Keying, part_of
+from holdfast.assess.fault_reach import FaultPath, GoldenIndex, Reach, reach_of
 from holdfast.assess.golden_runs import Golden, require_numbers
 from holdfast.assess.injection import Strike, injected
 from holdfast.assess.keyed_seqs import Floats, Ints
 from holdfast.assess.lanes import AFTER, BEFORE, COUNTED, Lanes
 from holdfast.assess.operator_shape import window_epochs
-from holdfast.assess.outcome import NOISE, Outcome
+from holdfast.assess.outcome import NOISE, TrialOutcome
 from holdfast.assess.output_score import parts_of
 from holdfast.engine.operator_call import running
 from holdfast.engine.schema import to_frame
@@ -53,18 +53,18 @@ class Lane:
 class FastWay:
     """Runs trials of a course together, on golden streams that the setting holds."""
 
-    def __init__(self, setting: Setting, ground: Ground) -> None:
+    def __init__(self, setting: CampaignContext, ground: GoldenIndex) -> None:
         assert isinstance(setting.keying, Keying)
         self._setting, self._ground, self._keying = setting, ground, setting.keying
         self._lanes = Lanes.over(int(setting.rows.seq[0]), int(setting.rows.seq[-1]) + 4 * setting.jitter)
 
-    def lane(self, course: Course, strike: Strike, seed: int) -> Lane:
+    def lane(self, course: FaultPath, strike: Strike, seed: int) -> Lane:
         """A trial with its reach."""
         reach = reach_of(self._ground, course, strike.first, strike.last, sink=self._setting.sink)
         counts = [self._ground.seqs[stream].counts(reach.keys, *need).sum() for stream, need in reach.needs.items()]
         return Lane(strike, reach, seed, int(sum(counts)))
 
-    def run(self, course: Course, lanes: Sequence[Lane], golden: Mapping[int, Golden]) -> list[Outcome]:
+    def run(self, course: FaultPath, lanes: Sequence[Lane], golden: Mapping[int, Golden]) -> list[TrialOutcome]:
         """The outcomes of several trials on one course, by one Spark job."""
         parts = parts_of(self._setting.scores)
         sections, values = self._faulty(course, lanes, parts)
@@ -82,7 +82,7 @@ class FastWay:
             )
         return outcomes
 
-    def _faulty(self, course: Course, lanes: Sequence[Lane], parts: Sequence[str]) -> tuple[dict[str, Ints], dict[str, Floats]]:
+    def _faulty(self, course: FaultPath, lanes: Sequence[Lane], parts: Sequence[str]) -> tuple[dict[str, Ints], dict[str, Floats]]:
         code, setting = self._lanes, self._setting
         plan = part_of(setting.graph, course.operators, course.cut, setting.sink)
         plan = _lane_epochs(plan, setting.epochs, self._epoch_span)
@@ -177,7 +177,7 @@ class FastWay:
         return (F.col(name) + lane.cast("long") * F.lit(stride)).cast(kind)
 
 
-def obstacle(setting: Setting, course: Course) -> str | None:
+def obstacle(setting: CampaignContext, course: FaultPath) -> str | None:
     """Why trials of this course cannot share a job, or None where they can."""
     keying = setting.keying
     if isinstance(keying, str):
@@ -195,7 +195,7 @@ def obstacle(setting: Setting, course: Course) -> str | None:
     return None if setting.deterministic else _order_obstacle(setting.graph, course)
 
 
-def _order_obstacle(graph: Graph, course: Course) -> str | None:
+def _order_obstacle(graph: Graph, course: FaultPath) -> str | None:
     """That trials would take up a golden stream which differs from run to run; the last obstacle, so that it is the only one."""
     unstable = [operator.name for operator in graph.operators if _order_feeds(graph, operator, course)]
     if not unstable:
@@ -206,14 +206,14 @@ def _order_obstacle(graph: Graph, course: Course) -> str | None:
     )
 
 
-def _order_feeds(graph: Graph, operator: Operator, course: Course) -> bool:
+def _order_feeds(graph: Graph, operator: Operator, course: FaultPath) -> bool:
     """Whether what an operator makes of the arrival order reaches a stream that trials read from golden."""
     return order_sensitive(operator) and any(
         stream == operator.name or operator.name in graph.upstream(stream) for stream in course.cut
     )
 
 
-def _stream_obstacle(setting: Setting, keying: Keying, stream: str) -> str | None:
+def _stream_obstacle(setting: CampaignContext, keying: Keying, stream: str) -> str | None:
     fields = {field.name: field.dataType.simpleString() for field in setting.schemas[stream]}
     if keying.column not in fields:
         return f"stream '{stream}' does not carry the column '{keying.column}'"
@@ -233,7 +233,7 @@ def _stream_obstacle(setting: Setting, keying: Keying, stream: str) -> str | Non
     return None
 
 
-def _difference(there: Ints, faulty: Mapping[str, Floats], golden_there: Ints, golden: Mapping[str, Floats]) -> Outcome:
+def _difference(there: Ints, faulty: Mapping[str, Floats], golden_there: Ints, golden: Mapping[str, Floats]) -> TrialOutcome:
     sections = np.union1d(there, golden_there)
     differences = {}
     differs = np.zeros(len(sections), bool)
@@ -244,7 +244,7 @@ def _difference(there: Ints, faulty: Mapping[str, Floats], golden_there: Ints, g
         apart = np.where(np.abs(now - then) <= NOISE * (np.abs(now) + np.abs(then)), 0.0, now - then)
         differences[part] = apart
         differs |= apart != 0.0
-    return Outcome(sections[differs], {part: values[differs] for part, values in differences.items()})
+    return TrialOutcome(sections[differs], {part: values[differs] for part, values in differences.items()})
 
 
 def _lane_epochs(graph: Graph, epochs: tuple[int, int], span: int) -> Graph:

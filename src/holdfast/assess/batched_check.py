@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 
 from holdfast.assess.batched import FastWay
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import Keying, Setting
+from holdfast.assess.campaign_context import CampaignContext, Keying
 from holdfast.assess.case import Case
-from holdfast.assess.fault_reach import Course
+from holdfast.assess.fault_reach import FaultPath
 from holdfast.assess.golden_runs import run_golden
 from holdfast.assess.injection import Strike
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.assess.whole_trace_trial import run_slow
 
 SAMPLE = 20_000
@@ -20,7 +20,7 @@ SAMPLE = 20_000
 CLOSE = 1e-6
 
 
-def one_of_each(cases: Iterable[Case], courses: Mapping[str, Course]) -> list[Case]:
+def one_of_each(cases: Iterable[Case], courses: Mapping[str, FaultPath]) -> list[Case]:
     """A case of every course that faults take: the others would show the same."""
     found: dict[tuple[tuple[str, tuple[str, ...]], ...], Case] = {}
     for case in cases:
@@ -29,9 +29,9 @@ def one_of_each(cases: Iterable[Case], courses: Mapping[str, Course]) -> list[Ca
 
 
 def disagreement(
-    setting: Setting,
+    setting: CampaignContext,
     campaign: Campaign,
-    courses: Mapping[str, Course],
+    courses: Mapping[str, FaultPath],
     *,
     cases: Sequence[Case],
     step: Callable[[], None] = lambda: None,
@@ -72,12 +72,12 @@ def disagreement(
     return None
 
 
-def same(one: Outcome, other: Outcome) -> bool:
+def same(one: TrialOutcome, other: TrialOutcome) -> bool:
     """Whether two outcomes are one, up to the last digits that the order of summation moves."""
     return _first_apart(one, other) is None
 
 
-def _first_apart(one: Outcome, other: Outcome) -> int | None:
+def _first_apart(one: TrialOutcome, other: TrialOutcome) -> int | None:
     sections = np.union1d(one.sections, other.sections)
     for part in one.differences:
         mine, theirs = np.zeros(len(sections)), np.zeros(len(sections))
@@ -90,10 +90,10 @@ def _first_apart(one: Outcome, other: Outcome) -> int | None:
     return None
 
 
-def _beginning(setting: Setting) -> Setting:
+def _beginning(setting: CampaignContext) -> CampaignContext:
     first, until = int(setting.rows.seq[0]), int(setting.rows.seq[min(SAMPLE, len(setting.rows.seq)) - 1])
     trace = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in setting.sources.items()}
-    return Setting(
+    return CampaignContext(
         setting.spark,
         setting.app,
         trace,

@@ -15,7 +15,7 @@ from pyspark.sql.types import MapType
 from holdfast.app import App, Graph, LastRows, Operator, Sink, Source
 from holdfast.assess.arrival_jitter import jittered, order_sensitive
 from holdfast.assess.case import Case, Places
-from holdfast.assess.fault_reach import EpochSeqs, Ground
+from holdfast.assess.fault_reach import EpochSeqs, GoldenIndex
 from holdfast.assess.injection import struck_edges
 from holdfast.assess.keyed_seqs import Ints, KeyedSeqs
 from holdfast.assess.operator_shape import Shape, shapes_of
@@ -53,7 +53,7 @@ def analysed(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Sc
     return schemas
 
 
-class Setting:
+class CampaignContext:
     """An application, its trace and its scores, with what the runners need to know of them."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Setting:
             hashes.append(str(row[0] if row else None))
         return hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
 
-    def sectioned(self, section: int) -> "Setting":
+    def sectioned(self, section: int) -> "CampaignContext":
         """The same with sections of another length."""
         other = copy(self)
         other.section = section
@@ -238,7 +238,7 @@ class Setting:
         codes = combined([self.rows.codes[name] for name in group])
         return len(np.unique(combined([codes, self.rows.codes[column]]))) == len(np.unique(codes))
 
-    def ground(self, seqs: Mapping[str, Ints]) -> Ground:
+    def ground(self, seqs: Mapping[str, Ints]) -> GoldenIndex:
         """The map on which reaches are measured; the keying must be known."""
         keying = self.keying
         assert isinstance(keying, Keying)
@@ -251,7 +251,7 @@ class Setting:
             by_value = KeyedSeqs.of(full[self.at(seqs[stream])], seqs[stream], span=span, base=base)
             kept[stream, rule.by] = (by_value, keying.keys[firsts])
         ends = np.flatnonzero(np.diff(rows.epoch, append=rows.epoch[-1:] + 1))
-        return Ground(
+        return GoldenIndex(
             graph=self.graph,
             shapes=self.shapes,
             rows=KeyedSeqs.of(keying.keys, rows.seq, span=span, base=base),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.injection import fractions
 from holdfast.errors import HoldfastError, ProblemsError
@@ -12,7 +12,7 @@ Rates = Mapping[frozenset[str], Tempo]
 """The rates of what operators, by all their names, or a source take in together."""
 
 
-def require_places(setting: Setting, campaign: Campaign, rates: Rates) -> None:
+def require_places(setting: CampaignContext, campaign: Campaign, rates: Rates) -> None:
     """Raise ProblemsError with every place where the trace has no room for some trial, before any is run."""
     places = setting.places(
         campaign.cases, setting.stream_seqs({stream for case in campaign.cases for stream in setting.struck(case)})
@@ -30,12 +30,12 @@ def require_places(setting: Setting, campaign: Campaign, rates: Rates) -> None:
         raise ProblemsError("the campaign", list(problems))
 
 
-def has_fractions(setting: Setting, case: Case) -> bool:
+def has_fractions(setting: CampaignContext, case: Case) -> bool:
     """Whether values of a case's streams can diverge."""
     return any(fractions(setting.schemas[stream]) for stream in setting.struck(case))
 
 
-def unchangeable(setting: Setting, cases: Iterable[Case]) -> list[str]:
+def unchangeable(setting: CampaignContext, cases: Iterable[Case]) -> list[str]:
     """What is wrong with the cases in whose streams no value can diverge: nothing there would seem to matter."""
     return [
         f"a divergence changes fractional numbers, and what it would change at {case.name} ({', '.join(setting.struck(case))}) has "
@@ -45,7 +45,7 @@ def unchangeable(setting: Setting, cases: Iterable[Case]) -> list[str]:
     ]
 
 
-def tempo_of(setting: Setting, places: Places, case: Case, rates: Rates) -> Tempo:
+def tempo_of(setting: CampaignContext, places: Places, case: Case, rates: Rates) -> Tempo:
     """The rate at which a case loses tuples: as given for just these operators, else the sources' own, given or measured, scaled
     by how many of their tuples come to flow there; that of the sources where they count its outage."""
     if case.side == "input" and not case.at_once and frozenset(case.target) in rates:

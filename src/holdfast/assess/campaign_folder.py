@@ -18,7 +18,7 @@ from typing import IO, Any
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_facts import require_shape
 from holdfast.assess.case import Trial
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.documents.whole_files import read_json, write_whole, writing
 from holdfast.errors import HoldfastError
 
@@ -60,7 +60,7 @@ class Results:
         """The trials that have an outcome."""
         return {place.trial for place in self._places()}
 
-    def outcomes(self) -> Iterator[tuple[Trial, Outcome]]:
+    def outcomes(self) -> Iterator[tuple[Trial, TrialOutcome]]:
         """Every trial with its outcome, in the order of trials: what is made of them does not depend on which of them was ready
         first. They are read one after the other, and need not fit into memory together."""
         for path, places in groupby(self._places(), key=lambda place: place.path):
@@ -69,7 +69,7 @@ class Results:
                     file.seek(place.begin)
                     yield _parsed(file.readline(), path, place.line)
 
-    def add(self, outcomes: Iterable[tuple[Trial, Outcome]]) -> None:
+    def add(self, outcomes: Iterable[tuple[Trial, TrialOutcome]]) -> None:
         """Keep a batch of outcomes: all of them, or, if the process dies, none."""
         lines = [json.dumps({"trial": _plain(trial), **outcome.document()}) for trial, outcome in outcomes]
         write_whole(self._outcomes / f"{next(self._numbers):06d}.jsonl", "\n".join(lines) + "\n")
@@ -159,11 +159,11 @@ def _places_in(path: Path) -> Iterator[_Place]:
             begin += len(line)
 
 
-def _parsed(line: bytes, path: Path, number: int) -> tuple[Trial, Outcome]:
+def _parsed(line: bytes, path: Path, number: int) -> tuple[Trial, TrialOutcome]:
     try:
         document = json.loads(line)
         case, offset, outage_s, pace, repetition = document["trial"]
-        return Trial(case, offset, outage_s, pace, repetition), Outcome.of(document)
+        return Trial(case, offset, outage_s, pace, repetition), TrialOutcome.of(document)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise HoldfastError(
             f"results file '{path}' is damaged in line {number}; remove it, and its trials are run again"

@@ -46,7 +46,7 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Course:
+class FaultPath:
     """The way of a fault through the graph: the edges where it strikes, the operators that it can change, and the streams that
     these read from outside."""
 
@@ -55,7 +55,7 @@ class Course:
     cut: tuple[str, ...]
 
 
-def course_of(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sink: str) -> Course:
+def course_of(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sink: str) -> FaultPath:
     """The way of a fault to a sink.
 
     Losing tuples before an operator that looks at single tuples is losing them after it, so a loss is followed past such
@@ -84,11 +84,11 @@ def course_of(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sin
     struck = {stream for stream, reader in edges}
     by_stream = {s: tuple(sorted(reader for stream, reader in edges if stream == s)) for s in sorted(struck)}
     cut = dict.fromkeys([*graph.streams_into(operators), *(s for s in sorted(struck) if s not in operators)])
-    return Course(by_stream, operators, tuple(cut))
+    return FaultPath(by_stream, operators, tuple(cut))
 
 
 @dataclass(frozen=True)
-class Ground:
+class GoldenIndex:
     """What is known of an application over one golden trace: its graph and shapes, who keeps what, and where rows lie.
 
     `kept` has, for each kept stream and the columns it is kept by, its rows by those columns' values, and the key of each such
@@ -105,7 +105,7 @@ class Ground:
     jitter: int
 
 
-def reach_of(ground: Ground, course: Course, first: int, last: int, *, sink: str) -> Reach:
+def reach_of(ground: GoldenIndex, course: FaultPath, first: int, last: int, *, sink: str) -> Reach:
     """The reach of a fault that strikes seqs `first` to `last` on its course to a sink."""
     low, high = _Forward(ground, course, first, last).at(sink)
     keys = np.flatnonzero(low <= high)
@@ -116,7 +116,7 @@ def reach_of(ground: Ground, course: Course, first: int, last: int, *, sink: str
 class _Forward:
     """First and last seq at which each stream can differ, per key; first above last where it cannot."""
 
-    def __init__(self, ground: Ground, course: Course, first: int, last: int) -> None:
+    def __init__(self, ground: GoldenIndex, course: FaultPath, first: int, last: int) -> None:
         self._ground, self._course = ground, course
         self._first, self._last = first, last
         self._known: dict[str, tuple[Ints, Ints]] = {}
@@ -178,7 +178,7 @@ class _Forward:
         return _worst(rows.nth_after(np.arange(len(owner)), last[owner], rule.n), owner, len(last))
 
 
-def _needed(ground: Ground, course: Course, sink: str, keys: Ints, first: Ints, last: Ints) -> dict[str, tuple[Ints, Ints]]:
+def _needed(ground: GoldenIndex, course: FaultPath, sink: str, keys: Ints, first: Ints, last: Ints) -> dict[str, tuple[Ints, Ints]]:
     """From which row to which each key's rows of each cut stream are needed, so that the sink is right from first to last."""
     wanted: dict[str, tuple[Ints, Ints]] = {ground.graph.predecessors(sink)[0]: (first, last)}
     for name in reversed(ground.graph.order):
@@ -197,7 +197,7 @@ def _needed(ground: Ground, course: Course, sink: str, keys: Ints, first: Ints, 
     return {stream: wanted[stream] for stream in course.cut if stream in wanted}
 
 
-def _since(ground: Ground, operator: Operator, stream: str, keys: Ints, first: Ints) -> Ints:
+def _since(ground: GoldenIndex, operator: Operator, stream: str, keys: Ints, first: Ints) -> Ints:
     """From which row of an input on an operator must be fed, so that its output is right from `first` on."""
     rule = operator.keep.get(stream)
     if not isinstance(rule, LastRows):

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from holdfast.assess.campaign_context import Keying, Setting
+from holdfast.assess.campaign_context import CampaignContext, Keying
 from holdfast.assess.fault_reach import Reach
 from holdfast.assess.keyed_seqs import Floats, Ints, KeyedSeqs
 from holdfast.assess.output_score import part_value, parts_of
@@ -52,7 +52,7 @@ class Golden:
     outputs: Outputs | None = None
 
 
-def run_golden(setting: Setting, seed: int, *, outputs: bool) -> Golden:
+def run_golden(setting: CampaignContext, seed: int, *, outputs: bool) -> Golden:
     """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
     frame = setting.golden_output(seed)
     scored = " and ".join(score.expression for score in setting.scores)
@@ -88,7 +88,7 @@ def load_golden(path: Path) -> Golden:
         raise HoldfastError(f"results file '{path}' is damaged; remove it, and the golden run is made again") from error
 
 
-def section_parts(setting: Setting, output: DataFrame) -> dict[str, Floats]:
+def section_parts(setting: CampaignContext, output: DataFrame) -> dict[str, Floats]:
     """The parts of every section of an output; where a section has no rows, 0, or nan for a score that does not add up."""
     parts = parts_of(setting.scores)
     section = setting.cut.column(F.col("seq")).alias("section")
@@ -101,7 +101,7 @@ def section_parts(setting: Setting, output: DataFrame) -> dict[str, Floats]:
     }
 
 
-def part_numbers(setting: Setting, part: str, places: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
+def part_numbers(setting: CampaignContext, part: str, places: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
     """A part in every section, from its values in some; `missing` where it has none. HoldfastError where one is no number."""
     require_numbers(setting, part, places, pc.fill_null(column, 0.0).to_numpy())
     values = np.full(setting.cut.count, missing)
@@ -109,7 +109,7 @@ def part_numbers(setting: Setting, part: str, places: Ints, column: pa.ChunkedAr
     return values
 
 
-def require_numbers(setting: Setting, part: str, places: Ints, values: Floats) -> None:
+def require_numbers(setting: CampaignContext, part: str, places: Ints, values: Floats) -> None:
     """Raise HoldfastError unless a part is a finite number in all these sections."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if not len(wrong):
@@ -124,7 +124,7 @@ def require_numbers(setting: Setting, part: str, places: Ints, values: Floats) -
     )
 
 
-def _with_outputs(setting: Setting, seed: int, table: pa.Table) -> Golden:
+def _with_outputs(setting: CampaignContext, seed: int, table: pa.Table) -> Golden:
     keying = setting.keying
     assert isinstance(keying, Keying)
     parts = parts_of(setting.scores)

@@ -5,7 +5,7 @@ from itertools import count
 import numpy as np
 from pyspark.sql import functions as F
 
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.progress import Progress, silent
 from holdfast.engine.epochs import ByBounds, join_spans, spans_of, with_epochs
 from holdfast.engine.first_law import broken_operators
@@ -16,7 +16,7 @@ SAMPLE, EPOCHS, CUTS = 2000, 8, 4
 """Source tuples of the sample, into how many epochs it is cut, and in how many pieces these are run."""
 
 
-def require_law(setting: Setting, *, progress: Progress = silent) -> None:
+def require_law(setting: CampaignContext, *, progress: Progress = silent) -> None:
     """Raise ApplicationError if an operator's output on the beginning of the trace depends on how it is cut into epochs.
 
     The cut is by seq: however fast a trace is, its beginning has several epochs.

@@ -13,7 +13,7 @@ NOISE = 1e-9
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """The sections in which a trial's output differs from golden, and by how much each part of the score does."""
 
     sections: Ints
@@ -39,7 +39,7 @@ class Outcome:
         }
 
     @classmethod
-    def of(cls, document: Mapping[str, Any]) -> "Outcome":
+    def of(cls, document: Mapping[str, Any]) -> "TrialOutcome":
         """The outcome that a document describes: the inverse of `document()`; ValueError, KeyError or TypeError for others."""
         sections = np.array(document["sections"], np.int64)
         differences = {part: np.array(values, np.float64) for part, values in document["differences"].items()}
@@ -48,7 +48,7 @@ class Outcome:
         return cls(sections, differences)
 
 
-def difference(faulty: Mapping[str, Floats], golden: Mapping[str, Floats]) -> Outcome:
+def difference(faulty: Mapping[str, Floats], golden: Mapping[str, Floats]) -> TrialOutcome:
     """The outcome of a trial from all sections of its output and of golden's.
 
     >>> difference({"n": np.array([1.0, 2.0])}, {"n": np.array([1.0, 5.0])}).differences["n"].tolist()
@@ -66,4 +66,4 @@ def difference(faulty: Mapping[str, Floats], golden: Mapping[str, Floats]) -> Ou
             changed[part] = np.where(appeared, np.nan_to_num(faulty[part]) - np.nan_to_num(golden[part]), changed[part])
         differs |= changed[part] != 0.0
     sections = np.flatnonzero(differs)
-    return Outcome(sections, {part: values[sections] for part, values in changed.items()})
+    return TrialOutcome(sections, {part: values[sections] for part, values in changed.items()})

@@ -9,14 +9,14 @@ from typing import Any, Literal
 from holdfast.assess.batched import LANES, ROWS, FastWay, Lane, obstacle
 from holdfast.assess.batched_check import disagreement, one_of_each
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_fit import Rates, require_places, tempo_of, unchangeable
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case, Places, Tempo, Trial, astray, outage_name
-from holdfast.assess.fault_reach import Course, Ground, Reach, course_of, reach_of
+from holdfast.assess.fault_reach import FaultPath, GoldenIndex, Reach, course_of, reach_of
 from holdfast.assess.golden_runs import Golden, load_golden, run_golden, save_golden
 from holdfast.assess.injection import Strike
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.assess.parallel_work import side_by_side
 from holdfast.assess.progress import Progress, Steps, silent
 from holdfast.assess.whole_trace_trial import run_slow
@@ -38,7 +38,7 @@ class Job:
     trials: tuple[Trial, ...]
 
 
-Work = Callable[[], list[tuple[Job, Outcome]]]
+Work = Callable[[], list[tuple[Job, TrialOutcome]]]
 
 
 class Runner:
@@ -46,7 +46,7 @@ class Runner:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: CampaignContext,
         campaign: Campaign,
         *,
         way: Way = "auto",
@@ -61,7 +61,7 @@ class Runner:
         self._batch_rows = rows
         graph = setting.graph
         fault = campaign.fault_for(campaign.cases[0], offset=0, tuples=1)
-        self.courses: Mapping[str, Course] = {
+        self.courses: Mapping[str, FaultPath] = {
             case.name: course_of(graph, setting.shapes, campaign.fault_for(case, offset=0, tuples=1), setting.sink)
             for case in campaign.cases
         }
@@ -123,7 +123,7 @@ class Runner:
             progress("trials", count, len(trials))
         self.setting.release()
 
-    def _measured(self) -> tuple[Places, Ground | None]:
+    def _measured(self) -> tuple[Places, GoldenIndex | None]:
         setting, campaign = self.setting, self.campaign
         streams = {stream for case in campaign.cases for stream in setting.struck(case)}
         keyed = not isinstance(setting.keying, str)
@@ -250,7 +250,7 @@ class Runner:
         for course, jobs in groupby(self._jobs(trials), key=lambda job: self.courses[job.case.name]):
             for batch in _batched(jobs, way, course, seed_of=self.campaign.seed_of, rows=self._batch_rows):
 
-                def work(batch: list[tuple[Job, Lane]] = batch, course: Course = course) -> list[tuple[Job, Outcome]]:
+                def work(batch: list[tuple[Job, Lane]] = batch, course: FaultPath = course) -> list[tuple[Job, TrialOutcome]]:
                     runs = {lane.seed: golden(job.run) for job, lane in batch}
                     outcomes = way.run(course, [lane for _, lane in batch], runs)
                     return [(job, outcome) for (job, _), outcome in zip(batch, outcomes, strict=True)]
@@ -261,12 +261,12 @@ class Runner:
         for job in self._jobs(trials):
             yield partial(self._run_alone, job, golden)
 
-    def _run_alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, Outcome]]:
+    def _run_alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, TrialOutcome]]:
         return [(job, run_slow(self.setting, job.strike, golden(job.run)))]
 
 
 def _batched(
-    jobs: Iterator[Job], way: FastWay, course: Course, *, seed_of: Callable[[int], int], rows: int
+    jobs: Iterator[Job], way: FastWay, course: FaultPath, *, seed_of: Callable[[int], int], rows: int
 ) -> Iterator[list[tuple[Job, Lane]]]:
     """Jobs with their lanes, together as long as the bounds on rows and lanes allow. Repetitions share a reach."""
     batch: list[tuple[Job, Lane]] = []

@@ -8,13 +8,13 @@ import numpy as np
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Pace, Trial, outage_name
 from holdfast.assess.keyed_seqs import Floats
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.assess.output_score import OutputScore
 from holdfast.assess.sections import Sections
 from holdfast.errors import HoldfastError
 
 Parts = Mapping[str, Floats]
-Outcomes = Callable[[], Iterable[tuple[Trial, Outcome]]]
+Outcomes = Callable[[], Iterable[tuple[Trial, TrialOutcome]]]
 """Gives every trial with its outcome, as often as it is called."""
 
 
@@ -61,7 +61,7 @@ class Tally:
         self._faulty = np.zeros(grid.shape)
         self._local: dict[tuple[str, int], Floats] = {}
 
-    def add(self, trial: Trial, outcome: Outcome) -> None:
+    def add(self, trial: Trial, outcome: TrialOutcome) -> None:
         run = self._run(trial.repetition)
         known = self._known(trial.case, trial.offset)
         whole = outcome.applied(self._golden[run]) if not known or self._grid.is_longest(trial) else None
@@ -76,7 +76,7 @@ class Tally:
             place = (trial.case, trial.offset)
             self._local[place] = self._local[place] + local if place in self._local else local
 
-    def faulty_local(self, trial: Trial, outcome: Outcome) -> Floats:
+    def faulty_local(self, trial: Trial, outcome: TrialOutcome) -> Floats:
         """LO_{i,k,t}: the local score of every section of one trial."""
         return self._score.local(outcome.applied(self._golden[self._run(trial.repetition)]))
 

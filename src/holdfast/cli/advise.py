@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from holdfast.app import Graph
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.cli.advise_profile import Profile
 
 
@@ -86,7 +86,7 @@ def advise(**options: Any) -> None:
 
 def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_json: bool, **options: Any) -> None:
     from holdfast.app.load import load_app
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.engine.trace_reader import require_there
 
     _check(options)
@@ -99,7 +99,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
     with spark_session(options["master"], options["memory"], name="holdfast advise") as spark:
         say(f"reading {trace} ...")
         with trace_rows(spark, graph, trace, columns=mapping) as frames:
-            setting = Setting(spark, app, frames, scores=scores, jitter=8, section=SECTION)
+            setting = CampaignContext(spark, app, frames, scores=scores, jitter=8, section=SECTION)
             _require_length(setting, outage_s=options["outage_s"], verify=options["verify"])
             _require_output(setting)
             subject = subject_of(setting, app_file, trace, mapping)
@@ -152,7 +152,7 @@ def _quick_check(graph: "Graph", budget: str | None) -> None:
         given.check(Prices(tasks_of(graph), {}))
 
 
-def _require_length(setting: "Setting", *, outage_s: float | None, verify: bool) -> None:
+def _require_length(setting: "CampaignContext", *, outage_s: float | None, verify: bool) -> None:
     """Raise HoldfastError for a trace that is too short for what is asked, before anything is measured on it."""
     from holdfast.advise.verification import seconds_for
 
@@ -172,7 +172,7 @@ def _require_length(setting: "Setting", *, outage_s: float | None, verify: bool)
         )
 
 
-def _require_output(setting: "Setting") -> None:
+def _require_output(setting: "CampaignContext") -> None:
     """Raise HoldfastError for a trace on which nothing leaves the scored sink: without output there is nothing to judge by."""
     graph, sink = setting.graph, setting.sink
     seqs = setting.stream_seqs(sorted(graph.upstream(sink)))  # all at once: the campaigns ask for the others

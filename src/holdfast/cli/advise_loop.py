@@ -11,13 +11,13 @@ from holdfast.cli.shared import say
 from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.advise.advice import Advice, Weighed
+    from holdfast.advise.advice import Advice, WeighedUnit
     from holdfast.advise.budget import Budget, Prices
     from holdfast.advise.candidates import Candidate
     from holdfast.advise.losses import Loss
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.case import Case
     from holdfast.documents.topology import Topology
 
@@ -33,7 +33,7 @@ class Loop:
     """Assess, plan, assess again. What fails and is protected is a source, or a PE with all its operators."""
 
     def __init__(
-        self, setting: "Setting", subject: dict[str, Any], topology: "Topology", options: dict[str, Any], out: Path
+        self, setting: "CampaignContext", subject: dict[str, Any], topology: "Topology", options: dict[str, Any], out: Path
     ) -> None:
         from holdfast.advise.protection_units import choices_of, tasks_of, units_of, whole_units
 
@@ -131,14 +131,14 @@ class Loop:
             budget.check_worth(impact, prices)
             yield budget
 
-    def _weighed(self, plan: "Candidate", single: "Mapping[str, Loss]", measured: "Mapping[str, Loss]") -> "Weighed":
+    def _weighed(self, plan: "Candidate", single: "Mapping[str, Loss]", measured: "Mapping[str, Loss]") -> "WeighedUnit":
         from holdfast.advise.advice import weigh
         from holdfast.advise.candidates import completeness
 
         kept = completeness(self.topology, plan.protected)
         return weigh(plan, single, measured, units=self.units, failover_s=self.failover_s, completeness=kept)
 
-    def _kept(self, weighed: "Sequence[Weighed]", single: "Mapping[str, Loss]") -> frozenset[str]:
+    def _kept(self, weighed: "Sequence[WeighedUnit]", single: "Mapping[str, Loss]") -> frozenset[str]:
         """The objectives whose plans keep what was asked for: a completeness, a share of the loss; without either, all."""
         from holdfast.advise.losses import Expected
 

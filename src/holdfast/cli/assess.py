@@ -152,7 +152,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
     if options["explain"]:
         _explain(request, as_json=as_json)
         return
-    from holdfast.assess.campaign_context import Setting, analysed
+    from holdfast.assess.campaign_context import CampaignContext, analysed
     from holdfast.assess.progress import Steps
 
     trace, out, rates = options["trace"], options["out"], request.rates
@@ -163,7 +163,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
         with trace_rows(spark, request.graph, trace, columns=request.mapping) as frames:
             reading.done()
             given = {"jitter": options["jitter"], "section": options["section"] or SECTION}
-            setting = Setting(spark, request.app, frames, scores=request.scores, schemas=schemas, **given)
+            setting = CampaignContext(spark, request.app, frames, scores=request.scores, schemas=schemas, **given)
             subject = subject_of(setting, app_file, trace, request.mapping)
             reading.done()
             if rates:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from holdfast.app import App, Graph
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.campaign_fit import Rates
     from holdfast.assess.campaign_folder import Results
     from holdfast.assess.case import Case, Tempo
@@ -134,7 +134,7 @@ def trace_rows(
             frame.unpersist()
 
 
-def subject_of(setting: "Setting", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
+def subject_of(setting: "CampaignContext", app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
     """Which application and trace a campaign is about."""
     seq = setting.rows.seq
     return {
@@ -179,7 +179,7 @@ def figures_of(options: Mapping[str, Any], *, fault: Mapping[str, Any] | None = 
 
 
 def campaign_of(
-    setting: "Setting",
+    setting: "CampaignContext",
     cases: "Sequence[Case]",
     subject: dict[str, Any],
     options: Mapping[str, Any],
@@ -214,7 +214,7 @@ def campaign_of(
 
 
 def carry_out(
-    setting: "Setting",
+    setting: "CampaignContext",
     campaign: "Campaign",
     out: Path,
     *,

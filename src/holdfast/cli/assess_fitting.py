@@ -9,7 +9,7 @@ from holdfast.errors import ProblemsError
 
 if TYPE_CHECKING:
     from holdfast.app import Graph
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.campaign_fit import Rates
     from holdfast.assess.case import Case, Pace, Places
 
@@ -40,7 +40,7 @@ def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "l
     return [case for case in cases if places.count(graph, case)]
 
 
-def with_fractions(setting: "Setting", cases: "Sequence[Case]") -> "list[Case]":
+def with_fractions(setting: "CampaignContext", cases: "Sequence[Case]") -> "list[Case]":
     """The cases in whose streams values can diverge; all of them where none can, which the campaign refuses."""
     from holdfast.assess.campaign_fit import has_fractions
 
@@ -52,7 +52,7 @@ def with_fractions(setting: "Setting", cases: "Sequence[Case]") -> "list[Case]":
 
 
 def longest_loss(
-    setting: "Setting",
+    setting: "CampaignContext",
     places: "Places",
     case: "Case",
     longest_s: float,
@@ -67,7 +67,7 @@ def longest_loss(
     return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)
 
 
-def fitting_outages(setting: "Setting") -> tuple[float, ...]:
+def fitting_outages(setting: "CampaignContext") -> tuple[float, ...]:
     """The paper's outages, without those that at the peak rate take more than half of the trace; the shortest in any case."""
     from holdfast.assess.campaign import OUTAGES_S
 
@@ -79,7 +79,7 @@ def fitting_outages(setting: "Setting") -> tuple[float, ...]:
     return fitting
 
 
-def fitting_section(setting: "Setting", longest_s: float) -> int:
+def fitting_section(setting: "CampaignContext", longest_s: float) -> int:
     """The paper's section, or the largest round one that the longest outage fills several of at the peak rate."""
     seq = setting.rows.seq
     apart = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)

@@ -107,7 +107,7 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
     """What each source and operator of the example costs when it fails alone, and why, by fault injection on a recorded trace."""
     from holdfast.advise.advice import reasons
     from holdfast.app.task_topology import topology_of
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
 
     app = load_app(example_path(APPLICATION))
     graph = app.graph()
@@ -116,7 +116,7 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
         spark_session("local[*]", "2g", name="holdfast demo") as spark,
         trace_rows(spark, graph, str(past), columns=None) as frames,
     ):
-        setting = Setting(spark, app, frames, scores=scores_of(app, ()), jitter=8, section=SECTION)
+        setting = CampaignContext(spark, app, frames, scores=scores_of(app, ()), jitter=8, section=SECTION)
         subject = subject_of(setting, example_path(APPLICATION), str(past), None)
         loop = Loop(setting, subject, topology_of(graph, name=app.name), options, out)
         _, assessment, single = loop.singles()
@@ -127,7 +127,7 @@ def _planned(path: Path, budget: int, *, single: dict[str, float], because: dict
     """A plan for the example: a replica for what costs most when it fails."""
     from holdfast.advise.reasons import decided
     from holdfast.documents.document import write_document
-    from holdfast.planning.ppa.plan_document import PlanDocument, Replica
+    from holdfast.planning.ppa.plan_document import PlanDocument, PlannedReplica
 
     costliest = ranked(single, single)[:budget]
     document = PlanDocument(
@@ -135,7 +135,7 @@ def _planned(path: Path, budget: int, *, single: dict[str, float], because: dict
         planner="demo",
         objective="measured",
         budget=budget,
-        replicated=tuple(Replica(task=f"{name}/0", why=decided(because[name], protected=True)) for name in costliest),
+        replicated=tuple(PlannedReplica(task=f"{name}/0", why=decided(because[name], protected=True)) for name in costliest),
     )
     write_document(path, document)
     return document

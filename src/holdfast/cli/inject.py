@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.control.faults.injection_tests import InjectionTest
-    from holdfast.trial.bystander_app import Beside
+    from holdfast.trial.bystander_app import BystanderApp
     from holdfast.trial.injection.injection_trial import Verdict
 
 TEST_S, ROUND_S = 6, 240
@@ -165,7 +165,7 @@ def _refuse_unknown(kind: str, asked: Collection[str], there: Collection[str], *
         raise HoldfastError(f"{where or f'--{kind}'}: there is no {kind} {names}; {kind}s are: {', '.join(sorted(there))}")
 
 
-def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "Beside | None"]:
+def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool) -> tuple[list["Verdict"], "BystanderApp | None"]:
     from holdfast.trial.injection.campaign import Campaign
 
     verdicts: list[Verdict] = []
@@ -184,18 +184,18 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
     return verdicts, beside
 
 
-def _beside(folder: Path, tests: int) -> "Beside":
+def _beside(folder: Path, tests: int) -> "BystanderApp":
     """Bargain Discovery with a trace that is run through once or, where the tests take longer, again and again."""
     from holdfast.app.examples import example_path
     from holdfast.cli.demo import APPLICATION
     from holdfast.trace import write_market
-    from holdfast.trial.bystander_app import SPEED, Beside
+    from holdfast.trial.bystander_app import SPEED, BystanderApp
 
     folder.mkdir(parents=True, exist_ok=True)
     trace, seconds = folder / "beside.parquet", min(ROUND_S, 60 + TEST_S * tests)
     write_market(trace, events=int(100 * SPEED * seconds), seed=1, tickers=50, rate=100.0, peak=200.0)
     say(f"Bargain Discovery runs on two Spark nodes meanwhile, in rounds of {seconds} s")
-    return Beside(example_path(APPLICATION), trace)
+    return BystanderApp(example_path(APPLICATION), trace)
 
 
 def _coverage(verdicts: list["Verdict"]) -> dict[str, dict[str, Any]]:

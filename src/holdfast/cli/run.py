@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from holdfast.documents.job import Job
     from holdfast.engine.row_comparison import Difference
     from holdfast.trial.checkers import Verdict
-    from holdfast.trial.job_run import Ran
+    from holdfast.trial.job_run import JobRun
 
 
 @click.command()
@@ -151,7 +151,7 @@ def run_in(work: Path, application: str, **options: Any) -> dict[str, Any]:
     return {**document, "report": str(_reported(work, document, ran))}
 
 
-def _reported(work: Path, document: dict[str, Any], ran: "Ran") -> Path:
+def _reported(work: Path, document: dict[str, Any], ran: "JobRun") -> Path:
     """Write the run's page into its folder; its path."""
     from holdfast.documents.whole_files import write_whole
     from holdfast.report.run import run_page
@@ -225,7 +225,7 @@ def _absolute(path: str) -> str:
     return path if "://" in path else str(Path(path).resolve())
 
 
-def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]:
+def _document(job: "Job", ran: "JobRun", options: dict[str, Any]) -> dict[str, Any]:
     from holdfast.control.observers.activation import EXCEEDED
     from holdfast.planning.laar.strategy import read_strategy
     from holdfast.trial.checkers import check_run, output_gap_s, recoveries, rows_left
@@ -262,7 +262,7 @@ def _document(job: "Job", ran: "Ran", options: dict[str, Any]) -> dict[str, Any]
     }
 
 
-def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
+def _proven(job: "Job", ran: "JobRun") -> "list[Verdict]":
     """The second law, checked against the whole trace run as one plan; unknown where that cannot be run."""
     from holdfast.trial.checkers import uncorrected
     from holdfast.trial.second_law import not_compared, second_law
@@ -276,7 +276,7 @@ def _proven(job: "Job", ran: "Ran") -> "list[Verdict]":
     return [second_law(sink, difference, left_inexact=left[sink]) for sink, difference in apart.items()]
 
 
-def _compared(job: "Job", ran: "Ran") -> "dict[str, Difference | None]":
+def _compared(job: "Job", ran: "JobRun") -> "dict[str, Difference | None]":
     """For each sink the first row in which its output and the whole trace run as one plan differ."""
     from holdfast.app.load import load_app
     from holdfast.engine.session import open_session

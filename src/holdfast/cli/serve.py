@@ -83,9 +83,9 @@ def serve(
 
         from holdfast.control.jobs.job_paths import Bounds
         from holdfast.control.server import serve
-        from holdfast.control.settings import Settings
+        from holdfast.control.settings import OrchestratorSettings
 
-        settings = Settings(
+        settings = OrchestratorSettings(
             work=work,
             database=database or f"sqlite:///{work / 'jobs.db'}",
             beat_s=beat_s,

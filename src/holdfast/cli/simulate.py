@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.documents.descriptor import Descriptor
-    from holdfast.simulate import Deployment, Outcome, RateTrace
+    from holdfast.simulate import Deployment, RateTrace, SimulationOutcome
 
 BASELINES = ("nr", "sr", "grd")
 TIME, LENGTH = FiniteRange(min=0), FiniteRange(min=0, min_open=True)
@@ -112,21 +112,21 @@ def simulate(
     from holdfast.documents.document import read_document
     from holdfast.documents.fault_schedule import Schedule
     from holdfast.planning.document_kinds import DESCRIPTOR, read_kind
-    from holdfast.simulate import Care, Control, Settings
+    from holdfast.simulate import Control, FailureHandling, SimulationSettings
     from holdfast.simulate import simulate as run
 
     scheme = scheme or ("checkpoint" if epoch_s > 0 else "none")
     _tell_what_is_left_out(scheme=scheme, by_epoch=epoch_s > 0, from_file=trace is not None and Path(trace).exists())
     described = read_kind(descriptor, Descriptor, wanted=[DESCRIPTOR])
     faults = read_document(schedule, Schedule) if schedule else Schedule()
-    settings = Settings(
+    settings = SimulationSettings(
         step_s=step_s,
         queue_s=queue_s,
         drain_s=5.0,
         epoch_s=epoch_s,
         job_s=job_s,
         control=Control(replace_dead=replace_dead),
-        care=Care(
+        care=FailureHandling(
             detect_s=detect_s,
             restart_s=restart_s,
             spares=not no_spares,
@@ -203,16 +203,16 @@ def _rates(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: i
     return read_rates(trace, descriptor)
 
 
-def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool | None, str]]:
+def _verdicts(outcome: SimulationOutcome, promised: float | None) -> list[tuple[str, bool | None, str]]:
     """Checks of the outcome; whether faults struck is judged by the runtime's own checker."""
-    from holdfast.documents.history import Event
+    from holdfast.documents.history import HistoryEvent
     from holdfast.trial.checkers import every_fault_struck
 
     crashed = {event.about["pe"] for event in outcome.history() if event.kind == "fault"}
     works = crashed & outcome.working()
     out_by = float(outcome.imbalance.max())
     ic = outcome.internal_completeness
-    faults = [Event(event.at_s, "simulation", event.kind, event.about) for event in outcome.struck()]
+    faults = [HistoryEvent(event.at_s, "simulation", event.kind, event.about) for event in outcome.struck()]
     struck = every_fault_struck(faults, scheduled=len(outcome.faults))
     return [
         ("the books balance", out_by < 1e-6, f"tuples in differ from tuples out, dropped and queued by {out_by:.1e} at most"),
@@ -231,7 +231,7 @@ def _verdicts(outcome: Outcome, promised: float | None) -> list[tuple[str, bool 
     ]
 
 
-def _lost(outcome: Outcome) -> tuple[bool | None, str]:
+def _lost(outcome: SimulationOutcome) -> tuple[bool | None, str]:
     """Whether every tuple was processed: open, where none was missed and some still wait."""
     waits = float(outcome.ledger.queued[-1].sum())
     said = f"{outcome.missed:,.0f} tuples were missed by a PE" + (f", {waits:,.0f} wait at the end" if waits >= 0.5 else "")

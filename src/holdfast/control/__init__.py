@@ -1,1 +1,1 @@
-"""The control plane: jobs, nodes, placement, supervision, and recovery of the orchestrator itself."""
+"""The control plane: jobs, nodes, placement, restarts, and recovery of the orchestrator itself."""

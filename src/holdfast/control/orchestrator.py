@@ -22,7 +22,7 @@ from holdfast.control.jobs.machine_document import Machine, read_machine, shippe
 from holdfast.control.jobs.state_machine import WRITE, Command, Event, IllegalTransition, Life, begin, is_stale, step
 from holdfast.control.nodes.replicas import Replicas
 from holdfast.control.plugins import ActionMethod, plugin_class, plugin_names
-from holdfast.control.settings import Settings
+from holdfast.control.settings import OrchestratorSettings
 from holdfast.control.storage.database import Fenced
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from holdfast.control.nodes.agent_manager import Agents
     from holdfast.control.nodes.dispatch import Dispatch
     from holdfast.control.nodes.resource_manager import Resources
-    from holdfast.control.observers.job_observers import Supervisors
+    from holdfast.control.observers.job_observers import JobObservers
     from holdfast.control.placement.waiting import Placing
     from holdfast.control.recovery.recovery import Recovery
-    from holdfast.control.recovery.restart_policy import Supervision
+    from holdfast.control.recovery.restart_policy import RestartPolicy
 
 STATUS = "peStatusUpdate"
 
@@ -54,14 +54,14 @@ class Orchestrator:
     dataflow: Dataflow
     placement: Placing
     dispatch: Dispatch
-    supervision: Supervision
-    supervisors: Supervisors
+    restart_policy: RestartPolicy
+    observers: JobObservers
     agents: Agents
     recovery: Recovery
     faults: Faults
     api: Api
 
-    def __init__(self, settings: Settings, *, say: Callable[[str], None]) -> None:
+    def __init__(self, settings: OrchestratorSettings, *, say: Callable[[str], None]) -> None:
         self.settings, self._say = settings, say
         self.jobs: dict[int, LiveJob] = {}
         self.names: dict[str, int] = {}
@@ -109,7 +109,7 @@ class Orchestrator:
     async def run(self) -> None:
         """Finish the recovery and work until stopped. Raises Fenced when another orchestrator has taken over."""
         self.spawn(self.recovery.finish())
-        self.spawn(self.supervisors.run())
+        self.spawn(self.observers.run())
         self.spawn(self.agents.run())
         self.spawn(self.resources.watch())
         self.spawn(self._watch_term())
@@ -333,15 +333,15 @@ class Orchestrator:
         if self.names.get(job.name) == job.id:
             del self.names[job.name]
         self.placement.forget(job.id)
-        self.supervisors.forget(job.id)
+        self.observers.forget(job.id)
         self.dataflow.job_is_gone(job)  # those that waited for it look for its name
         if self.replicas.of(job.id):
-            self.supervision.ended[job.id] = job  # its PEs that others share live on
-        for owner in [owner for owner in self.supervision.ended if not self.replicas.of(owner)]:
-            del self.supervision.ended[owner]
-            self.supervisors.forget(owner)
+            self.restart_policy.ended[job.id] = job  # its PEs that others share live on
+        for owner in [owner for owner in self.restart_policy.ended if not self.replicas.of(owner)]:
+            del self.restart_policy.ended[owner]
+            self.observers.forget(owner)
             self.dispatch.forget(owner)
-        for owner in {job.id, *job.refs.values()} & set(self.supervision.ended):
+        for owner in {job.id, *job.refs.values()} & set(self.restart_policy.ended):
             self.dispatch.tell_left(owner)
 
     def _check_name(self, name: str) -> None:
@@ -354,7 +354,7 @@ class Orchestrator:
         """One job at a time makes a log: two would fight over where its readers are."""
         if log is None:
             return
-        for job in (*self.jobs.values(), *self.supervision.ended.values()):
+        for job in (*self.jobs.values(), *self.restart_policy.ended.values()):
             if (job.document.log or "").rstrip("/") == log.rstrip("/"):
                 state = f"{job.life.state}, and others share PEs of it" if job.ended else job.life.state
                 text = f"log '{log}' is being written by job {job.id} ('{job.name}', {state})"

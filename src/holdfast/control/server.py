@@ -16,12 +16,17 @@ import uvicorn
 from holdfast.control.api.calls import Tokens
 from holdfast.control.api.listening import ADDRESS, Listening, allow_connections, write_whole
 from holdfast.control.orchestrator import Orchestrator
-from holdfast.control.settings import Settings
+from holdfast.control.settings import OrchestratorSettings
 from holdfast.errors import HoldfastError
 
 
 async def serve(
-    settings: Settings, listening: Listening, *, bound: socket.socket, say: Callable[[str], None], stop: asyncio.Event | None = None
+    settings: OrchestratorSettings,
+    listening: Listening,
+    *,
+    bound: socket.socket,
+    say: Callable[[str], None],
+    stop: asyncio.Event | None = None,
 ) -> None:
     """Serve on a socket that listens already, until stopped (SIGTERM, SIGINT or `stop`), and close it.
 

@@ -12,7 +12,7 @@ from holdfast.control.jobs.job_paths import Bounds
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class OrchestratorSettings:
     """What an orchestrator is started with. Times that matter to others are told to them: a node learns how often to beat."""
 
     work: Path

@@ -37,7 +37,7 @@ class Rate(Part):
     probability: Share
 
 
-class Source(Part):
+class DescriptorSource(Part):
     """A source: the distribution of its rate."""
 
     rates: tuple[Rate, ...]
@@ -67,7 +67,7 @@ class Pe(Part):
     rate: MeasuredRate | None = None
 
 
-class Sink(Part):
+class DescriptorSink(Part):
     """A sink and the streams it writes."""
 
     inputs: tuple[str, ...]
@@ -101,7 +101,7 @@ class Pricing(Part):
     failure_probability: Share = 1.0
 
 
-class Contract(Part):
+class PricingContract(Part):
     """SLA, billing period T and pricing plan."""
 
     sla: Sla = Sla()
@@ -129,14 +129,14 @@ class Descriptor(Document):
     """An application as the planners see it."""
 
     application: str
-    sources: dict[str, Source]
+    sources: dict[str, DescriptorSource]
     configurations: tuple[JointRate, ...] | None = None
     pes: dict[str, Pe]
-    sinks: dict[str, Sink]
+    sinks: dict[str, DescriptorSink]
     hosts: dict[str, Host] = Field(default_factory=dict)
     replicas: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_REPLICAS})] = 2
     placement: dict[str, tuple[str, ...]] | None = None
-    contract: Contract = Contract()
+    contract: PricingContract = PricingContract()
 
     def problems(self) -> Iterable[Problem]:
         """Everything wrong with the descriptor: ranges, probabilities, names, cycles, placement."""

@@ -12,7 +12,7 @@ from holdfast.errors import HoldfastError
 
 
 @dataclass(frozen=True)
-class Event:
+class HistoryEvent:
     """Something that happened: when, who says so, what kind of thing, and what there is to say about it."""
 
     at_s: float
@@ -50,21 +50,21 @@ class History:
             self._file.close()
 
 
-def read_history(*folders: Path) -> list[Event]:
+def read_history(*folders: Path) -> list[HistoryEvent]:
     """All events of a run in the order of time, from every file below the folders. A last line cut short by a kill is left out."""
-    events: list[Event] = []
+    events: list[HistoryEvent] = []
     for folder in folders:
         for path in sorted(folder.rglob("history*.jsonl")):
             events += _lines(path)
     return sorted(events, key=lambda event: event.at_s)
 
 
-def _lines(path: Path) -> Iterator[Event]:
+def _lines(path: Path) -> Iterator[HistoryEvent]:
     text = path.read_text(encoding="utf-8")
     for number, line in enumerate(text.splitlines(), 1):
         try:
             data = json.loads(line)
-            yield Event(data.pop("at_s"), data.pop("by"), data.pop("kind"), data)
+            yield HistoryEvent(data.pop("at_s"), data.pop("by"), data.pop("kind"), data)
         except (ValueError, KeyError, AttributeError) as error:
             if number == text.count("\n") + 1:
                 return

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 
 FORMAT = b"1"
 
@@ -25,7 +25,7 @@ class Checkpoints:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def save(self, task: str, head: Head) -> None:
+    def save(self, task: str, head: Position) -> None:
         """Store a state, unless that epoch's is there already, and forget those before the last one, and who asked for it."""
         self._store.create(_name(task, head.epoch), _encoded(head))
         self._store.remove([_name(task, epoch) for epoch in self._epochs(task)[: -self.KEPT]])
@@ -39,7 +39,7 @@ class Checkpoints:
     def is_asked(self, task: str) -> bool:
         return self._store.read(_asked(task)) is not None
 
-    def latest(self, task: str) -> Head | None:
+    def latest(self, task: str) -> Position | None:
         """The newest state that a task can start from, or None where it has to start from nothing."""
         for epoch in reversed(self._epochs(task)):
             content = self._store.read(_name(task, epoch))
@@ -70,7 +70,7 @@ def _asked(task: str) -> str:
     return f"asked/{quote(task, safe='')}"
 
 
-def _encoded(head: Head) -> bytes:
+def _encoded(head: Position) -> bytes:
     """Tables as Arrow streams inside one Arrow table: nothing in it is executed when it is read."""
     about = json.dumps({"epoch": head.epoch, "after": head.after, "tainted": head.tainted}).encode()
     streams = [_stream(table) for table in head.kept.values()]
@@ -78,7 +78,7 @@ def _encoded(head: Head) -> bytes:
     return _stream(whole.replace_schema_metadata({b"format": FORMAT, b"about": about}))
 
 
-def _decoded(content: bytes, what: str) -> Head:
+def _decoded(content: bytes, what: str) -> Position:
     try:
         whole = pa.ipc.open_stream(content).read_all()
         metadata = whole.schema.metadata or {}
@@ -91,7 +91,7 @@ def _decoded(content: bytes, what: str) -> Head:
         }
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise HoldfastError(f"{what} cannot be read: {error}; remove it to start from the one before") from error
-    return Head(about["epoch"], kept, about["after"], about["tainted"])
+    return Position(about["epoch"], kept, about["after"], about["tainted"])
 
 
 def _stream(table: pa.Table) -> bytes:

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 
 @dataclass(frozen=True)
-class Head:
+class Position:
     """The state of a task after an epoch.
 
     `after` is the highest seq that it has read; of a source with a reader, the last batch. `tainted` is the last epoch whose

@@ -9,7 +9,7 @@ from holdfast.log.timeline import Timeline
 
 
 @dataclass
-class Heads:
+class StreamProgress:
     """The last epochs of streams. A look-up starts at what was seen last, or at what was trimmed where that is further on: whoever
     looks may have slept for as long as it takes to trim. `others` are the logs of the jobs that are read, by name."""
 
@@ -57,15 +57,15 @@ class Heads:
         return self.log if reading.job is None else self.others.get(reading.job)
 
 
-Streams = dict[tuple[str, int], tuple[Heads, str]]
+Streams = dict[tuple[str, int], tuple[StreamProgress, str]]
 """Where streams are found, by the name that the job has for each and the number of the task: in which log, under which name."""
 
 
-def streams_of(tasks: Iterable[Task], own: Heads) -> Streams:
+def streams_of(tasks: Iterable[Task], own: StreamProgress) -> Streams:
     """Every stream that a job makes or another job feeds it with, in the log that has it."""
     listed = list(tasks)
     found: Streams = {(stream, task.task): (own, stream) for task in listed for stream in task.makes}
-    theirs = {name: Heads(log, own.timeline) for name, log in own.others.items()}
+    theirs = {name: StreamProgress(log, own.timeline) for name, log in own.others.items()}
     for reading in (reading for task in listed for reading in task.reads if reading.job in theirs):
         found |= {(reading.name or "", number): (theirs[reading.job or ""], reading.stream) for number in reading.tasks}
     return found

@@ -50,7 +50,7 @@ class Node:
     metrics: str | None = None
 
 
-class Controller:
+class NodeController:
     """A node's controller. `run` serves until it is stopped; all it must remember is in `reports` and in its host's files."""
 
     def __init__(

@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from holdfast.errors import HoldfastError
-from holdfast.node.controller import Controller
+from holdfast.node.controller import NodeController
 from holdfast.protocol.messages import HostStatus, ReplicaStatus
 
 ADDRESS = "127.0.0.1"
@@ -35,7 +35,7 @@ HOST: tuple[tuple[str, str, Callable[[HostStatus], float]], ...] = (
 class NodeCollector(Collector):
     """Turns what the controller knows into metrics at every scrape."""
 
-    def __init__(self, controller: Controller) -> None:
+    def __init__(self, controller: NodeController) -> None:
         self._controller = controller
 
     def collect(self) -> Iterator[Metric]:
@@ -92,7 +92,7 @@ def _labels(key: str) -> tuple[str, str, str, str]:
     return job, pe, task, replica
 
 
-def serve_metrics(controller: Controller, port: int) -> str:
+def serve_metrics(controller: NodeController, port: int) -> str:
     """Serve the metrics of a node on a port (0: a free one), for as long as the process lives; the address to scrape."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(controller))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.node.agent_processes import AgentProcesses
-from holdfast.node.controller import HUNG_S, Controller, Node
+from holdfast.node.controller import HUNG_S, Node, NodeController
 from holdfast.node.pe_hosts import AGENTS, HostProcess, host_command, living_host
 from holdfast.node.reports import Reports
 from holdfast.protocol.node_files import CONTROLLER_LOCK
@@ -112,7 +112,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     link = Link(node.name, find, Wire(_trust(certificate)))
-    controller = Controller(
+    controller = NodeController(
         node,
         link,
         host,

@@ -2,23 +2,23 @@
 
 from holdfast.prediction.column_roles import Columns, columns_of
 from holdfast.prediction.cover import Cover
-from holdfast.prediction.epoch_predictor import StandIn
+from holdfast.prediction.epoch_predictor import EpochPredictor
 from holdfast.prediction.lateness_monitor import Monitor, Overdue
 from holdfast.prediction.prediction import Prediction
 from holdfast.prediction.predictor_view import view
 from holdfast.prediction.predictors.predictor import Predictor
 from holdfast.prediction.predictors.registry import default_predictors, installed, make
-from holdfast.prediction.settings import Settings
+from holdfast.prediction.settings import PredictorSettings
 
 __all__ = [
     "Columns",
     "Cover",
+    "EpochPredictor",
     "Monitor",
     "Overdue",
     "Prediction",
     "Predictor",
-    "Settings",
-    "StandIn",
+    "PredictorSettings",
     "columns_of",
     "default_predictors",
     "installed",

@@ -9,7 +9,7 @@ from holdfast.app import Graph
 from holdfast.documents.document import Part, check_document
 from holdfast.documents.job import Contract, Job, Task
 from holdfast.errors import DocumentError, HoldfastError, ProblemsError
-from holdfast.prediction import Cover, Predictor, Settings, default_predictors, make
+from holdfast.prediction import Cover, Predictor, PredictorSettings, default_predictors, make
 
 
 class Orders(Part):
@@ -42,10 +42,10 @@ def cover_of(contract: Contract, epoch_s: float) -> Cover:
     return Cover(contract.deadline_s, epoch_s, lead_s=terms.lead_s, most_epochs=terms.most_epochs, late=late)  # type: ignore[arg-type]  # one of its two words
 
 
-def settings_of(contract: Contract) -> Settings:
+def settings_of(contract: Contract) -> PredictorSettings:
     """How the stand-in learns. Raises ProblemsError."""
     terms = contract.predicting
-    return Settings(
+    return PredictorSettings(
         depth=terms.depth,
         train_every=terms.train_every,
         measure=terms.measure,

@@ -21,17 +21,17 @@ from holdfast.prediction.predictors.registry import default_predictors
 from holdfast.prediction.predictors.value_range import plausible
 from holdfast.prediction.ranking.hot_swap import NONE, Cost, assign
 from holdfast.prediction.ranking.model_builder import Clock, Done, Standing, Work
-from holdfast.prediction.ranking.pending_predictions import Trial
+from holdfast.prediction.ranking.pending_predictions import PendingPrediction
 from holdfast.prediction.ranking.rank import PRIOR, Rank
 from holdfast.prediction.series_rows import keys_of, numbers_of, ordered, spread, written
-from holdfast.prediction.settings import Settings
+from holdfast.prediction.settings import PredictorSettings
 from holdfast.prediction.value_cache import Cache
 
 LAST = "last-outcome"
 UNTRIED = -1e300  # the accuracy of an algorithm that was never judged: behind all that were
 
 
-class StandIn:
+class EpochPredictor:
     """The prediction agent's core (ISORC'16, section IV-B) without its process: cache, model builder, rank and hot-swap.
 
     `observe` takes each exact epoch and judges what was predicted of it; `learn` trains and tries all algorithms; `predict` answers
@@ -45,18 +45,18 @@ class StandIn:
         columns: Columns,
         predictors: Sequence[Predictor] | None = None,
         *,
-        settings: Settings | None = None,
+        settings: PredictorSettings | None = None,
         inputs: Sequence[str] = (),
         clock: Clock = time.perf_counter,
     ) -> None:
-        self.columns, self.settings, self._clock = columns, settings or Settings(), clock
+        self.columns, self.settings, self._clock = columns, settings or PredictorSettings(), clock
         self._census = Census(columns, most_keys=self.settings.most_keys, forget_after=self.settings.forget_after)
         self._cache = Cache(len(columns.numbers), depth=self.settings.depth)
         self._standings: tuple[Standing, ...] = ()
         self._near = self._new_rank()
         self._far = self._new_rank(prior=PRIOR * (self.settings.reach - 1))  # of one path, all outcomes say much the same
-        self._near_trial: Trial | None = None
-        self._far_trial: Trial | None = None
+        self._near_trial: PendingPrediction | None = None
+        self._far_trial: PendingPrediction | None = None
         self._from_input = FromInput(columns, inputs, self._new_rank)
         self._generation = 0
         self._assembly_s = 0.0
@@ -106,7 +106,7 @@ class StandIn:
         )
         self._start_over()
 
-    def change(self, settings: Settings) -> None:
+    def change(self, settings: PredictorSettings) -> None:
         """Go on with these settings; how deep the cache is, what counts as accurate and whom it forgets stay as they were."""
         self.settings = settings
         self._near.measure = self._far.measure = settings.measure
@@ -174,9 +174,9 @@ class StandIn:
         self.learn_s = done.took_s
         seen = self._census.rows[: len(done.work.rows)] - done.work.rows
         late = self._census.turns - done.work.turn
-        self._near_trial = Trial(done.near, seen.copy(), late, reach=1)
+        self._near_trial = PendingPrediction(done.near, seen.copy(), late, reach=1)
         if done.far is not None:
-            self._far_trial = Trial(done.far, seen.copy(), late, reach=self.settings.reach)
+            self._far_trial = PendingPrediction(done.far, seen.copy(), late, reach=self.settings.reach)
 
     def predict(self, epoch: int, time_left_s: float, *, seqs: tuple[int, int] | None = None) -> Prediction:
         """The epoch as it will probably be, within the time left before its deadline.

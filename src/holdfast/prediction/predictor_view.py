@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdfast.prediction.epoch_predictor import StandIn
+from holdfast.prediction.epoch_predictor import EpochPredictor
 from holdfast.prediction.ranking.model_builder import Standing
 from holdfast.prediction.ranking.rank import Accuracy, Rank
 
 
-def view(stand_in: StandIn) -> dict[str, Any]:
+def view(stand_in: EpochPredictor) -> dict[str, Any]:
     """The stand-in as one JSON document. Reads only; its cost grows with the keys, not with the epochs that were observed."""
     near, far = stand_in.ranks
     return {
@@ -28,7 +28,7 @@ def view(stand_in: StandIn) -> dict[str, Any]:
     }
 
 
-def _algorithm(stand_in: StandIn, standing: Standing, *, near: Rank, far: Rank, number: int) -> dict[str, Any]:
+def _algorithm(stand_in: EpochPredictor, standing: Standing, *, near: Rank, far: Rank, number: int) -> dict[str, Any]:
     out = standing.out_until > stand_in.turns
     numbers = stand_in.columns.numbers
     return {
@@ -45,7 +45,7 @@ def _algorithm(stand_in: StandIn, standing: Standing, *, near: Rank, far: Rank, 
     }
 
 
-def _from_input(stand_in: StandIn) -> dict[str, Any]:
+def _from_input(stand_in: EpochPredictor) -> dict[str, Any]:
     """What each number was found to be of the input, and how accurate that is."""
     found, numbers = stand_in.from_input, stand_in.columns.numbers
     return {

@@ -13,7 +13,7 @@ LEAST = {"depth": 2, "train_every": 1, "reach": 2, "least_outputs": 1, "most_key
 
 
 @dataclass(frozen=True)
-class Settings:
+class PredictorSettings:
     """What may be set of a stand-in; the same for every stream unless the contract says otherwise.
 
     `depth`: values cached per key and number (n = 50 in ISORC'16, section V). `train_every`: epochs until a series is trained

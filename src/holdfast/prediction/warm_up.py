@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from holdfast import compiled
 from holdfast.prediction.column_roles import columns_of
-from holdfast.prediction.epoch_predictor import StandIn
-from holdfast.prediction.settings import Settings
+from holdfast.prediction.epoch_predictor import EpochPredictor
+from holdfast.prediction.settings import PredictorSettings
 
 EPOCHS, KEYS = 60, 3
 """Enough for every algorithm to train, to forecast near and far, and to be judged."""
@@ -34,11 +34,11 @@ def rehearse() -> None:
     turns until one of them has compiled; then all load what it kept, none waiting for another.
     """
     with _in_turn():
-        stand_in: StandIn | None = None
+        stand_in: EpochPredictor | None = None
         for epoch in range(EPOCHS):
             rows = _rows(epoch)
             if stand_in is None:
-                stand_in = StandIn(columns_of(rows.schema, ["key"]), settings=Settings())
+                stand_in = EpochPredictor(columns_of(rows.schema, ["key"]), settings=PredictorSettings())
             stand_in.from_input.echo.tell(epoch, [rows])
             stand_in.observe(epoch, rows)
             stand_in.learn()

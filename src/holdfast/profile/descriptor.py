@@ -5,8 +5,18 @@ from collections.abc import Mapping
 import numpy as np
 
 from holdfast.app import App, Graph
-from holdfast.documents.descriptor import Descriptor, Host, Input, JointRate, MeasuredRate, Pe, Rate, Sink, Source
-from holdfast.profile.measurement import Measured, Measurement
+from holdfast.documents.descriptor import (
+    Descriptor,
+    DescriptorSink,
+    DescriptorSource,
+    Host,
+    Input,
+    JointRate,
+    MeasuredRate,
+    Pe,
+    Rate,
+)
+from holdfast.profile.measurement import MeasuredPe, Measurement
 from holdfast.profile.rates import joint, levels
 
 
@@ -21,7 +31,7 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, hosts:
     for source, counts in measurement.source_counts.items():
         found, belongs[source] = levels(counts / measurement.step_s, count=level_count)
         probabilities = np.array([level.probability for level in found])
-        rates[source] = Source(
+        rates[source] = DescriptorSource(
             rates=tuple(
                 Rate(name=level.name, rate=level.rate, probability=float(p))
                 for level, p in zip(found, probabilities / probabilities.sum(), strict=True)
@@ -44,12 +54,12 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, hosts:
             )
             for name, pe in measurement.pes.items()
         },
-        sinks={sink.name: Sink(inputs=(producer[sink.input],)) for sink in graph.sinks},
+        sinks={sink.name: DescriptorSink(inputs=(producer[sink.input],)) for sink in graph.sinks},
         hosts={f"host{number}": Host(cores=1.0) for number in range(1, hosts + 1)},
     )
 
 
-def _inputs(graph: Graph, measurement: Measurement, pe: Measured, producer: Mapping[str, str]) -> dict[str, Input]:
+def _inputs(graph: Graph, measurement: Measurement, pe: MeasuredPe, producer: Mapping[str, str]) -> dict[str, Input]:
     """A PE's inputs, each from a source or another PE, per tuple that leaves it.
 
     Where a PE makes several streams, what it emits is all of them: an edge that reads some of them does correspondingly less per

@@ -27,7 +27,7 @@ REPEATS = 3
 
 
 @dataclass(frozen=True)
-class Edge:
+class MeasuredInput:
     """What a PE does with one input: tuples out and CPU seconds per tuple in."""
 
     selectivity: float
@@ -35,10 +35,10 @@ class Edge:
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredPe:
     """A PE as measured: its edges by input stream, and the flow of tuples into it."""
 
-    edges: Mapping[str, Edge]
+    edges: Mapping[str, MeasuredInput]
     rate: Flow
 
 
@@ -47,7 +47,7 @@ class Measurement:
     """An application as measured: its PEs, each source's tuples per step of time, the tuples per second that leave each source and
     operator, how the rows of those that are divided by key fall on their tasks, and the CPU seconds to read a tuple of a source."""
 
-    pes: Mapping[str, Measured]
+    pes: Mapping[str, MeasuredPe]
     source_counts: Mapping[str, NDArray[np.int64]]
     step_s: float
     leaving: Mapping[str, float]
@@ -85,7 +85,7 @@ def measure(
             reads = graph.streams_into(part)
             edges = _edges(spark, graph, part, {name: streams[name] for name in reads}, streams, schemas, epochs)
             arriving: NDArray[np.int64] = np.sum([counts[name] for name in reads], axis=0)
-            pes[pe] = Measured(edges, flow(arriving, step_s=step_s))
+            pes[pe] = MeasuredPe(edges, flow(arriving, step_s=step_s))
         shares = task_shares(graph, streams)
         progress("done", total, total)
     sources_only = {source.name: counts[source.name] for source in graph.sources}
@@ -149,7 +149,7 @@ def _edges(
     streams: Mapping[str, DataFrame],
     schemas: Schemas,
     epochs: tuple[int, int],
-) -> dict[str, Edge]:
+) -> dict[str, MeasuredInput]:
     rows = {name: frame.count() for name, frame in inputs.items()}
     outputs = [streams[name] for name in graph.streams_out_of(part)]
     made = _attributed(outputs, inputs, rows)
@@ -161,7 +161,7 @@ def _edges(
             alone[name] = _cost(spark, graph, part, only, epochs)
     scale = together / sum(alone.values()) if sum(alone.values()) else 0.0
     return {
-        name: Edge(made[name] / rows[name] if rows[name] else 0.0, scale * alone[name] / rows[name] if rows[name] else 0.0)
+        name: MeasuredInput(made[name] / rows[name] if rows[name] else 0.0, scale * alone[name] / rows[name] if rows[name] else 0.0)
         for name in inputs
     }
 

@@ -48,7 +48,7 @@ Many = Annotated[tuple[T, ...], FailFast()]
 """A list whose first mistake is enough: one of millions of empty parts would cost gigabytes to find all of them."""
 
 
-class Said(Part):
+class Message(Part):
     """What one side says to the other. Its numbers are numbers of JSON: one that is not spoils what is shown of all nodes."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -117,7 +117,7 @@ class Assignment(Part):
     jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
 
 
-class ReplicaStatus(Said):
+class ReplicaStatus(Message):
     """How a replica is doing. `live` and `clean` are its heads: the last epoch done from first and from final records.
 
     `error` says why it failed; `lag_s` is how far it is behind the close of the newest epoch, `rows_s` its input rate, `latency_s`
@@ -137,7 +137,7 @@ class ReplicaStatus(Said):
     caught_up: bool = False
 
 
-class HostStatus(Said):
+class HostStatus(Message):
     """What a PE host or a prediction agent writes about itself, several times a second: its beat is apart from any progress.
 
     `about` is what else there is to say of it, passed on unread.
@@ -158,7 +158,7 @@ class HostStatus(Said):
     about: Unread = Field(default_factory=dict)
 
 
-class AgentStatus(Said):
+class AgentStatus(Message):
     """A prediction agent of a node: whether it lives, how often it was started, what it was told and what it said last."""
 
     key: str
@@ -169,7 +169,7 @@ class AgentStatus(Said):
     status: HostStatus | None = None
 
 
-class Report(Said):
+class Report(Message):
     """A change of a replica's state, kept by the node until the orchestrator has acknowledged it, in order of `number`."""
 
     number: Whole
@@ -210,7 +210,7 @@ class Registered(Part):
     acknowledged: int
 
 
-class Beat(Said):
+class Beat(Message):
     """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing.
 
     `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0. `unhosted`:
@@ -226,7 +226,7 @@ class Beat(Said):
     agents: Many[AgentStatus] = ()
 
 
-class Beaten(Part):
+class BeatAnswer(Part):
     """The answer to a beat: the last report taken, and the newest generation of the node's assignment."""
 
     term: int

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import NODE_HEADER, Assignment, Beat, Beaten, Registered, Registration
-from holdfast.protocol.wire import Answer, Caller, WireError
+from holdfast.protocol.messages import NODE_HEADER, Assignment, Beat, BeatAnswer, Registered, Registration
+from holdfast.protocol.wire import Caller, WireAnswer, WireError
 
 POLL_S = 20.0
 """How long the orchestrator may hold a call for an assignment open."""
@@ -141,8 +141,8 @@ class Link:
             raise Taken(str(error)) from error
         return _read(answer, Registered)
 
-    async def beat(self, beat: Beat) -> Beaten:
-        return _read(await self._call("POST", f"/v1/nodes/{self.name}/beat", beat), Beaten)
+    async def beat(self, beat: Beat) -> BeatAnswer:
+        return _read(await self._call("POST", f"/v1/nodes/{self.name}/beat", beat), BeatAnswer)
 
     async def assignment(self, term: int, generation: int, *, controller: str) -> Assignment | None:
         """The newest assignment once it is newer than this, or None after a while of nothing newer."""
@@ -153,7 +153,7 @@ class Link:
     async def close(self) -> None:
         await self._wire.close()
 
-    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> Answer:
+    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> WireAnswer:
         place = self._place = self._place or self._find()
         try:
             answer = await self._wire.call(
@@ -183,7 +183,7 @@ def error_text(content: bytes) -> str:
         return content[:200].decode(errors="replace") or "nothing more"
 
 
-def _read(answer: Answer, model: type[M]) -> M:
+def _read(answer: WireAnswer, model: type[M]) -> M:
     try:
         return model.model_validate_json(answer.content)
     except ValidationError as error:

@@ -27,7 +27,7 @@ class WireError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WireAnswer:
     """What came back."""
 
     status: int
@@ -39,7 +39,7 @@ class Caller(Protocol):
 
     async def call(
         self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float
-    ) -> Answer: ...
+    ) -> WireAnswer: ...
 
     async def close(self) -> None: ...
 
@@ -51,7 +51,9 @@ class Wire:
         self._trust = trust
         self._idle: dict[tuple[str, int], list[_Connection]] = {}
 
-    async def call(self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float) -> Answer:
+    async def call(
+        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None = None, limit_s: float
+    ) -> WireAnswer:
         """Make one call. A kept connection that turns out dead is replaced once: an idle line may have been closed."""
         try:
             split = urlsplit(url)
@@ -88,7 +90,7 @@ class Wire:
         trust = (self._trust or ssl.create_default_context()) if secure else None
         return _Connection(*await asyncio.open_connection(*place, ssl=trust))
 
-    async def _made(self, connection: _Connection, head: h11.Request, body: bytes | None, idle: list[_Connection]) -> Answer:
+    async def _made(self, connection: _Connection, head: h11.Request, body: bytes | None, idle: list[_Connection]) -> WireAnswer:
         try:
             answer = await connection.call(head, body)
         except BaseException:
@@ -112,7 +114,7 @@ class _Connection:
         self._reader, self._writer = reader, writer
         self._talk = h11.Connection(h11.CLIENT)
 
-    async def call(self, head: h11.Request, body: bytes | None) -> Answer:
+    async def call(self, head: h11.Request, body: bytes | None) -> WireAnswer:
         try:
             parts = [self._talk.send(head), self._talk.send(h11.Data(body)) if body else b"", self._talk.send(h11.EndOfMessage())]
             self._writer.write(b"".join(part or b"" for part in parts))
@@ -129,7 +131,7 @@ class _Connection:
             content += part.data
             if len(content) > MAX_BODY_BYTES:
                 raise WireError(f"an answer of more than {MAX_BODY_BYTES} bytes")
-        return Answer(answer.status_code, bytes(content))
+        return WireAnswer(answer.status_code, bytes(content))
 
     async def _next(self) -> h11.Event:
         while (event := self._talk.next_event()) is h11.NEED_DATA:

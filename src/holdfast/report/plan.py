@@ -6,10 +6,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from holdfast.planning.ppa import internal_completeness, output_fidelity
-from holdfast.planning.ppa.budget_curve import Worth
+from holdfast.planning.ppa.budget_curve import BudgetCurve
 from holdfast.planning.ppa.explanation import OBJECTIVES
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.plan_document import Changes, PlanDocument, Replica
+from holdfast.planning.ppa.plan_document import Changes, PlanDocument, PlannedReplica
 from holdfast.report.page import cards, heading, long_table, page, paragraph, table
 from holdfast.report.plot import FAINT, INK, SERIES, drawn
 
@@ -19,7 +19,7 @@ SHOWN = 120
 SHAPES = "osv^DP"
 
 
-def plan_page(plan: PlanDocument, measure: Measure, *, worth: Worth, others: Sequence[PlanDocument] = ()) -> str:
+def plan_page(plan: PlanDocument, measure: Measure, *, worth: BudgetCurve, others: Sequence[PlanDocument] = ()) -> str:
     """The page of a plan that was made by a measure; `worth` is what other budgets buy, `others` the plans of other planners."""
     parts = [
         paragraph(_protected(plan, measure)),
@@ -98,7 +98,7 @@ def _changes(changes: Changes | None) -> list[str]:
     ]
 
 
-def _curve(plan: PlanDocument, worth: Worth, others: Sequence[PlanDocument]) -> str:
+def _curve(plan: PlanDocument, worth: BudgetCurve, others: Sequence[PlanDocument]) -> str:
     quality = OBJECTIVES[plan.objective]
 
     def draw(axes: Axes) -> None:
@@ -121,13 +121,13 @@ def _curve(plan: PlanDocument, worth: Worth, others: Sequence[PlanDocument]) -> 
     return drawn(draw, label=f"{quality} against the number of replicas", height=3.6)
 
 
-def _reasons(plan: PlanDocument, worth: Worth) -> list[str]:
+def _reasons(plan: PlanDocument, worth: BudgetCurve) -> list[str]:
     """Each replica in the order of choice, else by what its loss would cost."""
     if not plan.replicated:
         return [paragraph("No replica is worth its price within this budget, or there is none.")]
     known = worth.since if {*plan.tasks} <= worth.since.keys() else {}
 
-    def order(replica: Replica) -> tuple[float, float, str]:
+    def order(replica: PlannedReplica) -> tuple[float, float, str]:
         without = replica.quality_without
         return known.get(replica.task, 0), 1.0 if without is None else without, replica.task
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
 from holdfast.report.page import cards, heading, long_table, page, paragraph, table, verdicts
@@ -35,7 +35,7 @@ SHOWN, HISTORY = 80, "in the history"
 def run_page(
     document: Mapping[str, Any],
     *,
-    events: Sequence[Event],
+    events: Sequence[HistoryEvent],
     tasks: Sequence[Task],
     timeline: Timeline | None,
     history: Path | None = None,
@@ -91,7 +91,7 @@ def _verdicts(found: Sequence[Mapping[str, Any]]) -> list[str]:
     return [paragraph(" ".join(said) or "All of them hold."), verdicts(rows)]
 
 
-def _over_time(events: Sequence[Event], tasks: Sequence[Task], timeline: Timeline) -> list[str]:
+def _over_time(events: Sequence[HistoryEvent], tasks: Sequence[Task], timeline: Timeline) -> list[str]:
     faults = [event.at_s for event in events if event.kind == "fault"]
     plots = RunPlots(events, tasks, timeline, faults=faults, recovered=recoveries(events))
     sinks = [task.pe for task in tasks if task.kind == "sink"]
@@ -110,7 +110,7 @@ def _over_time(events: Sequence[Event], tasks: Sequence[Task], timeline: Timelin
     ]
 
 
-def _faults(events: Sequence[Event], tasks: Sequence[Task], found: Sequence[Stay], *, zero_s: float) -> list[str]:
+def _faults(events: Sequence[HistoryEvent], tasks: Sequence[Task], found: Sequence[Stay], *, zero_s: float) -> list[str]:
     struck = [event for event in events if event.kind == "fault"]
     back = recoveries(events)
     if not struck and not back:
@@ -149,7 +149,7 @@ def _recovery(each: Recovery, zero_s: float) -> tuple[str, ...]:
 
 
 def _others(
-    events: Sequence[Event], recovered: Set[str], tasks: Sequence[Task], found: Sequence[Stay], *, zero_s: float
+    events: Sequence[HistoryEvent], recovered: Set[str], tasks: Sequence[Task], found: Sequence[Stay], *, zero_s: float
 ) -> list[tuple[float, str, tuple[str, ...]]]:
     """What became of struck tasks that no recovery speaks of: started anew, or gone on without that."""
     replicas = {task.name: task.replicas for task in tasks}

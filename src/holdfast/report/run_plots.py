@@ -6,7 +6,7 @@ from math import ceil, nan
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
 from holdfast.report.plot import FAINT, INK, LINES, QUALITY, SERIES, drawn
@@ -29,7 +29,7 @@ class RunPlots:
 
     def __init__(
         self,
-        events: Sequence[Event],
+        events: Sequence[HistoryEvent],
         tasks: Sequence[Task],
         timeline: Timeline,
         *,

@@ -12,14 +12,14 @@ from matplotlib.axes import Axes
 from holdfast.documents.whole_files import write_whole
 from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
 from holdfast.report.plot import FAINT, SERIES, drawn
-from holdfast.simulate import Outcome
+from holdfast.simulate import SimulationOutcome
 from holdfast.simulate.state import Floats
 
 SHOWN = 40
 """Rows of a table of PEs or hosts; the files have all."""
 
 
-def write_simulation(out: Path, outcome: Outcome, document: dict[str, Any]) -> None:
+def write_simulation(out: Path, outcome: SimulationOutcome, document: dict[str, Any]) -> None:
     """Write simulation.html, simulation.json, and intervals.csv and hosts.csv with what every interval brought."""
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "simulation.json", json.dumps(document, indent=2))
@@ -33,7 +33,9 @@ def write_simulation(out: Path, outcome: Outcome, document: dict[str, Any]) -> N
     _write_table(out / "hosts.csv", ("host", "cpu_s"), outcome, tuple(outcome.deployment.descriptor.hosts), (ledger.cpu,))
 
 
-def _write_table(path: Path, head: Sequence[str], outcome: Outcome, names: Sequence[str], columns: Sequence[Floats]) -> None:
+def _write_table(
+    path: Path, head: Sequence[str], outcome: SimulationOutcome, names: Sequence[str], columns: Sequence[Floats]
+) -> None:
     """A line for every interval and name, with the time at which the interval begins."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
@@ -43,7 +45,7 @@ def _write_table(path: Path, head: Sequence[str], outcome: Outcome, names: Seque
                 writer.writerow((f"{n * outcome.interval_s:.12g}", name, *(f"{column[n, i]:.6g}" for column in columns)))
 
 
-def _page(outcome: Outcome, document: dict[str, Any]) -> str:
+def _page(outcome: SimulationOutcome, document: dict[str, Any]) -> str:
     columns = ("PE", "in", "processed", "out", "missed", "dropped by replicas", "queued at the end")
     keys = ("in", "processed", "out", "missed", "dropped", "queued")
     parts = [
@@ -81,7 +83,7 @@ def _page(outcome: Outcome, document: dict[str, Any]) -> str:
     return page(f"{document['application']}, simulated", parts)
 
 
-def _output_plot(outcome: Outcome) -> str:
+def _output_plot(outcome: SimulationOutcome) -> str:
     def draw(axes: Axes) -> None:
         every_s = outcome.interval_s
         at = np.arange(len(outcome.ledger.output)) * every_s
@@ -96,7 +98,7 @@ def _output_plot(outcome: Outcome) -> str:
     return drawn(draw, label="output rate of each sink over time")
 
 
-def _cpu_plot(outcome: Outcome) -> str:
+def _cpu_plot(outcome: SimulationOutcome) -> str:
     def draw(axes: Axes) -> None:
         used = outcome.ledger.cpu / (outcome.plant.capacity / outcome.settings.step_s * outcome.interval_s)
         at = np.arange(len(used)) * outcome.interval_s

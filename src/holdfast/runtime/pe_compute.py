@@ -11,7 +11,7 @@ from holdfast.engine.epochs import Span
 from holdfast.engine.operator_call import require_caused
 from holdfast.engine.pe import Pe
 from holdfast.engine.schema import arrow_schema
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 
 WARM_RUNS = 6
 
@@ -34,7 +34,7 @@ class PeCompute:
         for _ in range(WARM_RUNS):
             self._pe.run(nothing, Span(0, 0, 0, 0))
 
-    def run(self, new: dict[str, pa.Table], head: Head, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
+    def run(self, new: dict[str, pa.Table], head: Position, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]:
         if not self._restless and not any(table.num_rows for table in new.values()):
             return dict(self._empty), head.kept
         what = f"epoch {span.first}" if span.first == span.last else f"epochs {span.first} to {span.last}"

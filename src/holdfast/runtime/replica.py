@@ -18,7 +18,7 @@ from holdfast.engine.first_law import rows_of
 from holdfast.errors import HoldfastError, OperatorError, TrimmedError
 from holdfast.log import Quality
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.input_reader import Inbox, Records
 from holdfast.runtime.output_writer import Outbox
@@ -37,10 +37,10 @@ WAIT_S = 0.05
 class Compute(Protocol):
     """What a task does to its inputs: a span of epochs from a head's kept rows, to the rows made and the rows kept."""
 
-    def run(self, new: dict[str, pa.Table], head: Head, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]: ...
+    def run(self, new: dict[str, pa.Table], head: Position, span: Span) -> tuple[dict[str, pa.Table], dict[str, pa.Table]]: ...
 
 
-class Replica:
+class PeReplica:
     """The loop's body: `step` does the next thing that can be done, if there is one.
 
     `fades` is after how many epochs an incomplete input no longer shows in the kept rows; None: never.
@@ -77,7 +77,7 @@ class Replica:
     def restore(self) -> None:
         """Start from the newest checkpoint, or from nothing. Without correction what was missed meanwhile is skipped."""
         saved = self._checkpoints.latest(self.task.name)
-        self.clean = self.live = saved or Head(self._timeline.first - 1)
+        self.clean = self.live = saved or Position(self._timeline.first - 1)
         self._saved = self.clean.epoch
         before = max(self.outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
         self.outbox.tell("restored", {"task": self.task.name, "from": self.clean.epoch, "to": before})
@@ -233,7 +233,9 @@ class Replica:
             found.append(records)
         return found
 
-    def _run(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None = None) -> Head:
+    def _run(
+        self, head: Position, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None = None
+    ) -> Position:
         """What `_job` makes of it, and the time that takes; waiting for another replica is no work."""
         begun, waited_s = self._clock(), self.outbox.waited_s
         try:
@@ -241,7 +243,7 @@ class Replica:
         finally:
             self._worked_s += self._clock() - begun - (self.outbox.waited_s - waited_s)
 
-    def _job(self, head: Head, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None) -> Head:
+    def _job(self, head: Position, epochs: Sequence[Records], qualities: Sequence[Quality], *, tainted: int | None) -> Position:
         """One job over a run of epochs, and its commits in order: the head after them, or the same one where it came to nothing.
 
         `tainted` is what the head after them is to say of its kept rows."""
@@ -273,7 +275,7 @@ class Replica:
                 mine = rows if len(epochs) == 1 else rows_of(rows, each)
                 self.outbox.publish(stream, number, rows=mine, quality=quality, lineage=lineage)
             before = end
-        return Head(span.last, kept, after, tainted)
+        return Position(span.last, kept, after, tainted)
 
     def _failed(self, error: OperatorError, span: Span) -> None:
         """Try again with half as many epochs, until the one at fault is found, and give up on that after the contract's retries."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from holdfast.engine.operator_call import first_line
 from holdfast.errors import HoldfastError, LogError
 from holdfast.log import Quality
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import Assigned, ReplicaStatus, State
 
@@ -33,8 +33,8 @@ class Killed(BaseException):
 class Worker(Protocol):
     """What a loop runs: a source, a PE's task or a sink."""
 
-    clean: Head
-    live: Head
+    clean: Position
+    live: Position
     rows_read: int
 
     @property

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.app import Sink as SinkNode
-from holdfast.app import Source
+from holdfast.app import Sink, Source
 from holdfast.app.load import load_app
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.document import check_document
@@ -31,9 +30,9 @@ from holdfast.protocol.messages import Assigned
 from holdfast.runtime.input_reader import Inbox
 from holdfast.runtime.output_writer import Outbox, Tell
 from holdfast.runtime.pe_compute import PeCompute, fades_after
-from holdfast.runtime.replica import Replica
+from holdfast.runtime.replica import PeReplica
 from holdfast.runtime.replica_loop import Worker
-from holdfast.runtime.sinks.sink import Sink, Writer
+from holdfast.runtime.sinks.sink import SinkReplica, Writer
 from holdfast.runtime.sources.reader_query import checkpoint_of, start_query
 from holdfast.runtime.sources.reader_source import StreamSource, stream_timeline
 from holdfast.runtime.sources.staged_batches import Staged
@@ -98,24 +97,24 @@ class RunningJob:
 
     def ranked(self, worker: Worker, rank: int) -> None:
         """Apply a replica's rank: the primary writes and saves at once, a quiet secondary when the primary is late."""
-        if isinstance(worker, Replica):
+        if isinstance(worker, PeReplica):
             quiet = rank > 0 and worker.contract.secondary == "quiet"
             worker.outbox.patience_s = worker.contract.patience_s if quiet else 0.0
-        if isinstance(worker, Replica | TraceSource | StreamSource | Sink):
+        if isinstance(worker, PeReplica | TraceSource | StreamSource | SinkReplica):
             every = self.job.contract_of(worker.task.pe).checkpoint_epochs
             worker.saves_every = every if rank == 0 else 2 * every
 
     @staticmethod
     def woken(worker: Worker) -> None:
         """Let a replica that was idle take over what an active one keeps, unless it is woken because that one is late."""
-        if isinstance(worker, Replica) and worker.contract.protection != "upstream":
+        if isinstance(worker, PeReplica) and worker.contract.protection != "upstream":
             worker.take_over()
 
     def _compute(self, task: Task) -> PeCompute:
         return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=f"{self.job.job}: {task.name}")
 
-    def _pe(self, task: Task, timeline: Timeline, assigned: Assigned, compute: PeCompute) -> Replica:
-        return Replica(
+    def _pe(self, task: Task, timeline: Timeline, assigned: Assigned, compute: PeCompute) -> PeReplica:
+        return PeReplica(
             task,
             self.job.contract_of(task.pe),
             inbox=self._inbox(task),
@@ -183,10 +182,10 @@ class RunningJob:
         sources = [t.name for t in self.tasks if t.kind == "source"]
         return sources.index(task.name), len(sources)
 
-    def _sink(self, task: Task, timeline: Timeline) -> Sink:
+    def _sink(self, task: Task, timeline: Timeline) -> SinkReplica:
         node = self.graph.nodes[task.pe]
-        assert isinstance(node, SinkNode)
-        return Sink(
+        assert isinstance(node, Sink)
+        return SinkReplica(
             task,
             self.job.contract_of(task.pe),
             inbox=self._inbox(task),
@@ -199,7 +198,7 @@ class RunningJob:
             clock=time.time,
         )
 
-    def _writer(self, sink: SinkNode) -> Writer | None:
+    def _writer(self, sink: Sink) -> Writer | None:
         write = sink.writer
         if write is None:
             return None

@@ -13,12 +13,12 @@ from holdfast.simulate.state import (
     PENDING,
     SOURCE,
     UP,
-    Care,
+    ClusterArrays,
+    FailureArrays,
     Flags,
     Floats,
     Ints,
     Orders,
-    Plant,
     State,
     inlined,
 )
@@ -56,7 +56,7 @@ def choose(orders: Orders, state: State, measured: Floats, t: int) -> None:
 
 
 @compiled_step
-def command(plant: Plant, orders: Orders, state: State, t: int) -> None:
+def command(plant: ClusterArrays, orders: Orders, state: State, t: int) -> None:
     """Send activations and deactivations for the configuration.
 
     Where the dead are replaced, one that stands in for all that the configuration wants stays.
@@ -79,7 +79,7 @@ def command(plant: Plant, orders: Orders, state: State, t: int) -> None:
 
 
 @compiled_step
-def stand_in(plant: Plant, orders: Orders, state: State, t: int) -> None:
+def stand_in(plant: ClusterArrays, orders: Orders, state: State, t: int) -> None:
     """Activate a living replica of each PE whose active ones are all known to be dead; let it go when the strategy's work again."""
     k, c = plant.replicas, state.counters[CONFIGURATION]
     for i in range(plant.pes):
@@ -106,7 +106,7 @@ def stand_in(plant: Plant, orders: Orders, state: State, t: int) -> None:
 
 
 @compiled_step
-def turn_on(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> None:
+def turn_on(plant: ClusterArrays, care: FailureArrays, orders: Orders, state: State, t: int) -> None:
     """Activate the replicas whose commands have arrived."""
     sends = False
     for r in range(plant.pes * plant.replicas):
@@ -122,7 +122,7 @@ def turn_on(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> N
 
 
 @compiled_step
-def synchronise(plant: Plant, state: State, t: int) -> None:
+def synchronise(plant: ClusterArrays, state: State, t: int) -> None:
     """Replicas that have the primary's state from this step on get what waits there too, before anybody is let go."""
     k = plant.replicas
     for r in range(plant.pes * k):
@@ -134,7 +134,7 @@ def synchronise(plant: Plant, state: State, t: int) -> None:
 
 
 @compiled_step
-def turn_off(plant: Plant, state: State, t: int) -> None:
+def turn_off(plant: ClusterArrays, state: State, t: int) -> None:
     """Let the replicas go whose commands have arrived, each when those of its PE that come have their state."""
     left = 0
     for r in range(plant.pes * plant.replicas):
@@ -159,7 +159,7 @@ def awaits(replicas: int, active: Flags, ready: Ints, r: int, t: int) -> bool:
 
 
 @compiled_step
-def inherit(plant: Plant, care: Care, state: State, r: int, t: int) -> None:
+def inherit(plant: ClusterArrays, care: FailureArrays, state: State, r: int, t: int) -> None:
     """A replica that is activated where no other works gets what is kept upstream for the dead primary, and rebuilds its state."""
     i, j = r // plant.replicas, r % plant.replicas
     p = state.primary[i]

@@ -14,8 +14,8 @@ from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.rates import expected_rates
 from holdfast.planning.laar.strategy import Strategy
 from holdfast.simulate.faults import Places
-from holdfast.simulate.settings import SCHEMES, Care, Settings
-from holdfast.simulate.state import Flags, Floats, Ints, Orders, Plant
+from holdfast.simulate.settings import SCHEMES, FailureHandling, SimulationSettings
+from holdfast.simulate.state import ClusterArrays, Flags, Floats, Ints, Orders
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,13 +77,13 @@ class Deployment:
         others = frozenset((*self.descriptor.sources, *self.descriptor.sinks))
         return Places(self.pes, self.replicas, tuple(hosts), racks, cores, self.host_of, others)
 
-    def plant(self, settings: Settings) -> Plant:
+    def plant(self, settings: SimulationSettings) -> ClusterArrays:
         """The arrays that do not change."""
         edges = _edges(self.descriptor)
         flat = self.host_of.ravel()
         on_host = np.argsort(flat, kind="stable")
         first = np.searchsorted(flat[on_host], np.arange(len(self.descriptor.hosts) + 1))
-        return Plant(
+        return ClusterArrays(
             sources=len(self.descriptor.sources),
             pes=len(self.pes),
             replicas=self.replicas,
@@ -101,7 +101,7 @@ class Deployment:
             job_cost=_job_costs(self.pes, settings),
         )
 
-    def orders(self, settings: Settings) -> Orders:
+    def orders(self, settings: SimulationSettings) -> Orders:
         """What the activation controller goes by."""
         control = settings.control
         return Orders(
@@ -166,14 +166,14 @@ def _edges(descriptor: Descriptor) -> _Edges:
     )
 
 
-def _schemes(pes: Sequence[str], care: Care) -> Ints:
+def _schemes(pes: Sequence[str], care: FailureHandling) -> Ints:
     unknown = sorted(set(care.schemes) - set(pes))
     if unknown:
         raise HoldfastError(f"a scheme is given for PE '{unknown[0]}', which the descriptor does not have")
     return np.array([SCHEMES.index(care.scheme_of(pe)) for pe in pes], dtype=np.int64)
 
 
-def _job_costs(pes: Sequence[str], settings: Settings) -> Floats:
+def _job_costs(pes: Sequence[str], settings: SimulationSettings) -> Floats:
     unknown = sorted(set(settings.jobs) - set(pes))
     if unknown:
         raise HoldfastError(f"what a job costs is given for PE '{unknown[0]}', which the descriptor does not have")

@@ -24,14 +24,14 @@ from holdfast.simulate.state import (
     STALLED,
     STEADY,
     UP,
-    Plant,
+    ClusterArrays,
+    FaultTimeline,
     State,
-    Troubles,
 )
 
 
 @compiled_step
-def strike(plant: Plant, state: State, troubles: Troubles, at: int, t: int) -> None:
+def strike(plant: ClusterArrays, state: State, troubles: FaultTimeline, at: int, t: int) -> None:
     """One fault."""
     kind, r = troubles.kind[at], troubles.replica[at]
     if kind == CONTROL_DOWN:

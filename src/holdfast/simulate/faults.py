@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.errors import DocumentError
-from holdfast.simulate.settings import Settings
+from holdfast.simulate.settings import SimulationSettings
 from holdfast.simulate.state import (
     AWAY,
     CONTROL_DOWN,
@@ -24,7 +24,7 @@ from holdfast.simulate.state import (
     SLOW,
     STALL,
     STEADY,
-    Troubles,
+    FaultTimeline,
 )
 
 EPOCH_S = 1.0
@@ -96,12 +96,12 @@ def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ..
     return faults
 
 
-def troubles(faults: Sequence[ScheduledFault], places: Places, settings: Settings) -> Troubles:
+def troubles(faults: Sequence[ScheduledFault], places: Places, settings: SimulationSettings) -> FaultTimeline:
     """The faults by step."""
     rows = sorted(row for n, fault in enumerate(faults) for row in _rows(fault, islice(faults, n + 1, None), places, settings))
     columns = list(zip(*rows, strict=True)) if rows else [()] * 5
     step, kind, replica, back = (np.array(column, dtype=np.int64) for column in columns[:4])
-    return Troubles(step, kind, replica, back, np.array(columns[4], dtype=np.float64))
+    return FaultTimeline(step, kind, replica, back, np.array(columns[4], dtype=np.float64))
 
 
 def _problems(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
@@ -129,7 +129,7 @@ def victims(fault: ScheduledFault, target: str, places: Places) -> list[int] | N
 
 
 def _rows(
-    fault: ScheduledFault, later: Iterable[ScheduledFault], places: Places, settings: Settings
+    fault: ScheduledFault, later: Iterable[ScheduledFault], places: Places, settings: SimulationSettings
 ) -> Iterable[tuple[int, int, int, int, float]]:
     at = settings.steps(fault.at_s)
     if fault.what == "controller":

@@ -21,13 +21,13 @@ from holdfast.simulate.state import (
     PENDING,
     REPLAYING,
     UP,
-    Care,
+    ClusterArrays,
+    FailureArrays,
+    FaultTimeline,
     Floats,
     Ledger,
     Orders,
-    Plant,
     State,
-    Troubles,
 )
 from holdfast.simulate.takeover import elect
 
@@ -35,7 +35,7 @@ SMOOTHING_STEPS = 100
 
 
 @compiled_step
-def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
+def accept(plant: ClusterArrays, state: State, t: int, ledger: Ledger, at: int) -> None:
     """What was put out in the last step joins the queues; a full queue drops it (LAAR section 5.2)."""
     k = plant.replicas
     for i in range(plant.pes):
@@ -75,7 +75,7 @@ def accept(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
 
 
 @compiled_step
-def resend(plant: Plant, state: State) -> None:
+def resend(plant: ClusterArrays, state: State) -> None:
     """What was made again reaches those who wait for it."""
     for i in range(plant.pes):
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
@@ -90,7 +90,7 @@ def resend(plant: Plant, state: State) -> None:
 
 
 @compiled_step
-def begin(plant: Plant, state: State, t: int) -> None:
+def begin(plant: ClusterArrays, state: State, t: int) -> None:
     """Replicas that have no job take one: all epochs that every input has brought, and what there is to replay."""
     k = plant.replicas
     for i in range(plant.pes):
@@ -112,7 +112,7 @@ def begin(plant: Plant, state: State, t: int) -> None:
 
 
 @compiled_step
-def share(plant: Plant, state: State, t: int) -> None:
+def share(plant: ClusterArrays, state: State, t: int) -> None:
     """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
     due = state.batch if plant.by_epoch else state.queue
     for h in range(len(plant.capacity)):
@@ -151,7 +151,7 @@ def share(plant: Plant, state: State, t: int) -> None:
 
 
 @compiled_step
-def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
+def work(plant: ClusterArrays, state: State, t: int, ledger: Ledger, at: int) -> None:
     """Replicas use what they were granted. The primary's output goes on; that of one which stands in for a primary whose death is
     not yet known is held back until it takes over, and lost where outputs are not kept."""
     k = plant.replicas
@@ -224,7 +224,7 @@ def work(plant: Plant, state: State, t: int, ledger: Ledger, at: int) -> None:
 
 
 @compiled_step
-def grant_free(plant: Plant, state: State, t: int) -> None:
+def grant_free(plant: ClusterArrays, state: State, t: int) -> None:
     """Replicas that have only tuples or epochs which cost nothing work too: they are granted next to nothing."""
     for r in range(plant.pes * plant.replicas):
         if state.granted[r] <= 0 and serves(state.active, state.status, state.ready, r, t):
@@ -237,7 +237,7 @@ def grant_free(plant: Plant, state: State, t: int) -> None:
 
 
 @compiled_step
-def close(plant: Plant, state: State, ledger: Ledger, at: int) -> None:
+def close(plant: ClusterArrays, state: State, ledger: Ledger, at: int) -> None:
     """Write down what an interval leaves: the sums over replicas so far, and what waits."""
     k = plant.replicas
     for i in range(plant.pes):
@@ -253,7 +253,14 @@ def close(plant: Plant, state: State, ledger: Ledger, at: int) -> None:
 
 @compiled
 def play(
-    plant: Plant, orders: Orders, care: Care, troubles: Troubles, state: State, ledger: Ledger, arrivals: Floats, per_interval: int
+    plant: ClusterArrays,
+    orders: Orders,
+    care: FailureArrays,
+    troubles: FaultTimeline,
+    state: State,
+    ledger: Ledger,
+    arrivals: Floats,
+    per_interval: int,
 ) -> None:
     """Run all steps; `arrivals[step, source]` are tuples. The state and the ledger hold the outcome."""
     steps, next_fault = arrivals.shape[0], 0

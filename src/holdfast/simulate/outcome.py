@@ -11,7 +11,7 @@ import numpy as np
 from holdfast.documents.fault_schedule import ScheduledFault
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.faults import victims
-from holdfast.simulate.settings import Settings
+from holdfast.simulate.settings import SimulationSettings
 from holdfast.simulate.state import (
     CONFIGURED,
     DETECTED,
@@ -22,9 +22,9 @@ from holdfast.simulate.state import (
     RESTORED,
     TAKEN_OVER,
     UP,
+    ClusterArrays,
     Floats,
     Ledger,
-    Plant,
     State,
 )
 
@@ -65,7 +65,7 @@ class Return:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SimulationOutcome:
     """A finished simulation. Arrays are indexed [interval, PE] in the deployment's order, or [interval, host].
 
     Of a PE, `arrived`, `processed`, `missed` and `output` count each tuple once, as the application sees it; `taken`, `worked`,
@@ -73,8 +73,8 @@ class Outcome:
     """
 
     deployment: Deployment
-    settings: Settings
-    plant: Plant
+    settings: SimulationSettings
+    plant: ClusterArrays
     state: State
     ledger: Ledger
     source_tuples: Floats
@@ -228,7 +228,7 @@ class Outcome:
         }
 
 
-def _returns(happenings: Iterable[Happening], settings: Settings) -> Iterator[Return]:
+def _returns(happenings: Iterable[Happening], settings: SimulationSettings) -> Iterator[Return]:
     failed: dict[tuple[str, int], float] = {}
     noticed: dict[tuple[str, int], float] = {}
     for happening in happenings:

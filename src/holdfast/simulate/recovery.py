@@ -21,15 +21,15 @@ from holdfast.simulate.state import (
     SOURCE,
     STALLED,
     UP,
-    Care,
+    ClusterArrays,
+    FailureArrays,
     Orders,
-    Plant,
     State,
 )
 
 
 @compiled_step
-def checkpoint(plant: Plant, care: Care, state: State, t: int) -> None:
+def checkpoint(plant: ClusterArrays, care: FailureArrays, state: State, t: int) -> None:
     """Replicas whose turn it is write their state: CPU time due, and nothing left to replay from before."""
     for i in range(plant.pes):
         if plant.scheme[i] != CHECKPOINT or (t + i * 7919) % care.checkpoint_every != 0:
@@ -43,7 +43,7 @@ def checkpoint(plant: Plant, care: Care, state: State, t: int) -> None:
 
 
 @compiled_step
-def recover(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> None:
+def recover(plant: ClusterArrays, care: FailureArrays, orders: Orders, state: State, t: int) -> None:
     """Notice crashes whose heartbeats have been missed long enough, and bring back what can be brought back."""
     sends = False
     for r in range(plant.pes * plant.replicas):
@@ -65,7 +65,7 @@ def recover(plant: Plant, care: Care, orders: Orders, state: State, t: int) -> N
 
 
 @compiled_step
-def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: int) -> None:
+def restore(plant: ClusterArrays, care: FailureArrays, orders: Orders, state: State, r: int, t: int) -> None:
     """A crashed replica is back: from a living one, from its checkpoint, by replay from the sources, or with nothing."""
     k = plant.replicas
     i, j = r // k, r % k
@@ -93,7 +93,7 @@ def restore(plant: Plant, care: Care, orders: Orders, state: State, r: int, t: i
 
 
 @compiled_step
-def rebuild(plant: Plant, care: Care, state: State, r: int) -> None:
+def rebuild(plant: ClusterArrays, care: FailureArrays, state: State, r: int) -> None:
     """Begin to make a replica's state again from what the PE processed since its checkpoint, or from the sources."""
     i, j = r // plant.replicas, r % plant.replicas
     state.recovering[r] = True
@@ -112,7 +112,7 @@ def rebuild(plant: Plant, care: Care, state: State, r: int) -> None:
 
 
 @compiled_step
-def outstanding(plant: Plant, state: State, u: int) -> float:
+def outstanding(plant: ClusterArrays, state: State, u: int) -> float:
     """The tuples that a PE has yet to make again: what it replays, or will replay once it is back."""
     j = state.primary[u]
     if j < 0:
@@ -128,7 +128,7 @@ def outstanding(plant: Plant, state: State, u: int) -> float:
 
 
 @compiled_step
-def replay_sources(plant: Plant, care: Care, state: State) -> None:
+def replay_sources(plant: ClusterArrays, care: FailureArrays, state: State) -> None:
     """The sources send the last window again, through everything upstream of the PEs that lost theirs (Storm, PPA section VI-A)."""
     for i in range(plant.pes - 1, -1, -1):
         if not state.wanted[i]:
@@ -145,7 +145,7 @@ def replay_sources(plant: Plant, care: Care, state: State) -> None:
 
 
 @compiled_step
-def settle(plant: Plant, state: State, t: int) -> None:
+def settle(plant: ClusterArrays, state: State, t: int) -> None:
     """End recoveries that have nothing left to replay, and waits for tuples that nobody makes again."""
     k, busy = plant.replicas, 0
     for i in range(plant.pes):

@@ -1,7 +1,7 @@
 """What the compiled steps ask of single replicas and do to them, whatever the reason."""
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.state import EVENTS, UP, Flags, Ints, Plant, State, inlined
+from holdfast.simulate.state import EVENTS, UP, ClusterArrays, Flags, Ints, State, inlined
 
 
 @compiled_step
@@ -27,7 +27,7 @@ def lives(replicas: int, primary: Ints, status: Ints, i: int) -> bool:
 
 
 @compiled_step
-def clear(plant: Plant, state: State, r: int) -> None:
+def clear(plant: ClusterArrays, state: State, r: int) -> None:
     """Forget what waits in a replica's queues."""
     i, j = r // plant.replicas, r % plant.replicas
     for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
@@ -44,7 +44,7 @@ def clear(plant: Plant, state: State, r: int) -> None:
 
 
 @compiled_step
-def copy(plant: Plant, state: State, r: int, p: int) -> None:
+def copy(plant: ClusterArrays, state: State, r: int, p: int) -> None:
     """A replica whose queues are empty gets what waits at replica p of the same PE, the epochs of a job under way too."""
     i, j = r // plant.replicas, r % plant.replicas
     for e in range(plant.first_edge[i], plant.first_edge[i + 1]):

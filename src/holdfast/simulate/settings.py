@@ -35,7 +35,7 @@ class Control:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Care:
+class FailureHandling:
     """How failures are noticed and made good.
 
     A crash is noticed after `detect_s`. Under scheme "checkpoint" or "source" a crashed replica is back `restart_s` later; where
@@ -69,7 +69,7 @@ class Care:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class SimulationSettings:
     """A simulation's grain and the cluster's behaviour.
 
     `step_s` is the time in which a tuple goes one PE further; `queue_s` how many seconds of the highest rate a queue holds
@@ -90,7 +90,7 @@ class Settings:
     job_s: float = 0.0
     jobs: Mapping[str, float] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
-    care: Care = field(default_factory=Care)
+    care: FailureHandling = field(default_factory=FailureHandling)
 
     def __post_init__(self) -> None:
         problems = [

@@ -9,10 +9,10 @@ from holdfast.errors import HoldfastError
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.faults import drawn_faults, troubles
 from holdfast.simulate.kernel import play
-from holdfast.simulate.outcome import Outcome
+from holdfast.simulate.outcome import SimulationOutcome
 from holdfast.simulate.rates import RateTrace
-from holdfast.simulate.settings import Settings
-from holdfast.simulate.state import AWAY, CONFIGURATION, CONTROL, CRASH, EVENTS, NEVER, Care, Ledger, Plant, State
+from holdfast.simulate.settings import SimulationSettings
+from holdfast.simulate.state import AWAY, CONFIGURATION, CONTROL, CRASH, EVENTS, NEVER, ClusterArrays, FailureArrays, Ledger, State
 
 MAX_EVENTS, MAX_STEPS = 5_000_000, 50_000_000
 
@@ -22,9 +22,9 @@ def simulate(
     trace: RateTrace,
     *,
     schedule: Schedule | None = None,
-    settings: Settings | None = None,
+    settings: SimulationSettings | None = None,
     rng: np.random.Generator | None = None,
-) -> Outcome:
+) -> SimulationOutcome:
     """Run the trace through the deployment while the schedule's faults strike. With an rng tuples arrive at random (Poisson).
 
     The pipeline of LAAR's Figure 1 at its Low rate, with both replicas of both PEs active:
@@ -35,11 +35,11 @@ def simulate(
     >>> descriptor = figure_1()
     >>> instance = Instance.of(descriptor)
     >>> deployment = Deployment.planned(descriptor, instance, static_replication(instance))
-    >>> outcome = simulate(deployment, steady_rates(descriptor, "low", seconds=60), settings=Settings(drain_s=1))
+    >>> outcome = simulate(deployment, steady_rates(descriptor, "low", seconds=60), settings=SimulationSettings(drain_s=1))
     >>> round(outcome.internal_completeness, 6), round(float(outcome.cpu_s.sum()), 6)
     (1.0, 96.0)
     """
-    settings = settings or Settings()
+    settings = settings or SimulationSettings()
     if tuple(trace.sources) != tuple(deployment.descriptor.sources):
         raise HoldfastError(
             f"the rate trace is of sources {', '.join(trace.sources)}; "
@@ -72,12 +72,14 @@ def simulate(
         raise HoldfastError(
             f"the simulation has {state.counters[EVENTS]} events, wanted at most {len(state.events)}; give fewer faults"
         )
-    return Outcome(deployment, settings, plant, state, ledger, source_tuples=arrivals.sum(axis=0), steps=steps, faults=faults)
+    return SimulationOutcome(
+        deployment, settings, plant, state, ledger, source_tuples=arrivals.sum(axis=0), steps=steps, faults=faults
+    )
 
 
-def _care(settings: Settings) -> Care:
+def _care(settings: SimulationSettings) -> FailureArrays:
     care = settings.care
-    return Care(
+    return FailureArrays(
         detect=settings.steps(care.detect_s),
         restart=settings.steps(care.restart_s),
         restart_cost=care.restart_cost_s,
@@ -92,7 +94,9 @@ def _care(settings: Settings) -> Care:
     )
 
 
-def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], settings: Settings, *, events: int) -> State:
+def _fresh(
+    plant: ClusterArrays, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], settings: SimulationSettings, *, events: int
+) -> State:
     n, k, edges, streams = plant.pes, plant.replicas, len(plant.tail), plant.sources + plant.pes
     r = n * k
 
@@ -153,7 +157,7 @@ def _fresh(plant: Plant, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
     )
 
 
-def _blank(plant: Plant, *, intervals: int) -> Ledger:
+def _blank(plant: ClusterArrays, *, intervals: int) -> Ledger:
     names = ("arrived", "processed", "missed", "waited", "output", "taken", "worked", "dropped", "cleared", "queued")
     return Ledger(
         **{name: np.zeros((intervals, plant.pes)) for name in names},

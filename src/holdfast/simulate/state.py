@@ -34,7 +34,7 @@ def inlined(function: F) -> F:
     return cast(F, njit(inline="always", error_model="numpy")(function))
 
 
-class Plant(NamedTuple):
+class ClusterArrays(NamedTuple):
     """The cluster and the application on it. Costs are CPU seconds a tuple, rooms tuples, capacities CPU seconds a step."""
 
     sources: int
@@ -68,7 +68,7 @@ class Orders(NamedTuple):
     replace: int
 
 
-class Care(NamedTuple):
+class FailureArrays(NamedTuple):
     """How failures are noticed and made good. Times in steps, costs in CPU seconds."""
 
     detect: int
@@ -84,7 +84,7 @@ class Care(NamedTuple):
     resend: float  # steps per tuple
 
 
-class Troubles(NamedTuple):
+class FaultTimeline(NamedTuple):
     """Faults in the order of their steps. `replica` is -1 for the orchestrator, and a host's number where its CPU time is taken;
     `back` is the step of a return, or NEVER."""
 

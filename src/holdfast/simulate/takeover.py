@@ -2,11 +2,11 @@
 
 from holdfast.compiled import compiled_step
 from holdfast.simulate.replicas import note, serves
-from holdfast.simulate.state import NEVER, NONE, TAKEN_OVER, UP, Care, Plant, State
+from holdfast.simulate.state import NEVER, NONE, TAKEN_OVER, UP, ClusterArrays, FailureArrays, State
 
 
 @compiled_step
-def elect(plant: Plant, care: Care, state: State, t: int) -> None:
+def elect(plant: ClusterArrays, care: FailureArrays, state: State, t: int) -> None:
     """The primary of each PE: it stays until it is deactivated or known to be dead, then the first that works takes over.
 
     A takeover sends what was put out since the last synchronisation; where the PEs upstream are taken over too it waits for theirs
@@ -52,7 +52,7 @@ def elect(plant: Plant, care: Care, state: State, t: int) -> None:
 
 
 @compiled_step
-def first_active(plant: Plant, state: State, i: int) -> int:
+def first_active(plant: ClusterArrays, state: State, i: int) -> int:
     """The first active replica of a PE, dead or alive; -1 if there is none."""
     for j in range(plant.replicas):
         if state.active[i * plant.replicas + j]:

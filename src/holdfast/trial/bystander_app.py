@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.app.load import load_app
-from holdfast.documents.history import Event, read_history
+from holdfast.documents.history import HistoryEvent, read_history
 from holdfast.documents.job import Feed, Job
 from holdfast.engine.session import open_session
 from holdfast.engine.trace_reader import open_trace
@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.timeline import timeline_of
 from holdfast.protocol.client import ClientError, OrchestratorAway
-from holdfast.trial.process_cluster import HOLDFAST, Cluster
+from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 from holdfast.trial.second_law import differences
 
 NODES = ("s1", "s2")
@@ -30,7 +30,7 @@ SPEED = 0.2
 
 
 @dataclass
-class Beside:
+class BystanderApp:
     """The application, the trace that it runs through again and again, and what was found wrong with it in the end."""
 
     application: Path
@@ -41,7 +41,7 @@ class Beside:
     _number: int = 0
 
     @contextmanager
-    def running(self, cluster: Cluster) -> Iterator[Callable[[], None]]:
+    def running(self, cluster: ProcessCluster) -> Iterator[Callable[[], None]]:
         """Start it on Spark nodes of its own; in the end see it through and judge it.
 
         What this gives is to be called whenever it must run: it starts the next round where the one before has ended.
@@ -64,7 +64,7 @@ class Beside:
                 cluster.kill(name)
                 cluster.kill_host(name)
 
-    def _begin(self, cluster: Cluster) -> None:
+    def _begin(self, cluster: ProcessCluster) -> None:
         """Start a round, and wait until it makes epochs."""
         folder = cluster.work / "beside" / str(len(self.rounds) + 1)
         job = Job(
@@ -81,12 +81,12 @@ class Beside:
         store = Store(str(job.log))
         cluster.wait_until(lambda: timeline_of(store) is not None, limit_s=START_S, what="the application on Spark has begun")
 
-    def _tend(self, cluster: Cluster) -> None:
+    def _tend(self, cluster: ProcessCluster) -> None:
         if self._story(cluster)["ended"]:
             self._end(cluster)
             self._begin(cluster)
 
-    def _end(self, cluster: Cluster) -> None:
+    def _end(self, cluster: ProcessCluster) -> None:
         """Wait for the end of a round, which no replica's report of its end may have missed."""
         story: dict[str, Any] = {}
 
@@ -102,10 +102,10 @@ class Beside:
         begun = {str(event.about["replica"]).rpartition(".")[0] for event in self._history(cluster) if event.kind == "start"}
         self.problems += [f"task {key} ended without having been started" for key in sorted(keys - begun)]
 
-    def _history(self, cluster: Cluster) -> list[Event]:
+    def _history(self, cluster: ProcessCluster) -> list[HistoryEvent]:
         return read_history(*(cluster.node_work(name) for name in NODES))
 
-    def _story(self, cluster: Cluster) -> dict[str, Any]:
+    def _story(self, cluster: ProcessCluster) -> dict[str, Any]:
         try:
             return cluster.client.job(self._number)
         except (OrchestratorAway, ClientError):
@@ -130,11 +130,11 @@ class Beside:
             spark.stop()
 
 
-def mistaken_starts(events: Sequence[Event]) -> list[str]:
+def mistaken_starts(events: Sequence[HistoryEvent]) -> list[str]:
     """What PE hosts noted and should not have: replicas started anew or twice, and hosts that were themselves, in words.
 
-    >>> start = {"replica": "1:vwap/0.0", "incarnation": 1}
-    >>> mistaken_starts([Event(0, "s1", "host", {}), Event(1, "s1", "start", start), Event(2, "s1", "start", start)])
+    >>> starts = [HistoryEvent(at_s, "s1", "start", {"replica": "1:vwap/0.0", "incarnation": 1}) for at_s in (1, 2)]
+    >>> mistaken_starts([HistoryEvent(0, "s1", "host", {}), *starts])
     ['replica 1:vwap/0.0 was started 2 times in incarnation 1']
     """
     hosts = Counter(event.by for event in events if event.kind == "host")

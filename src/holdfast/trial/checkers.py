@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.log.timeline import Timeline
 
 LEFT = ("output", "found")
@@ -28,7 +28,7 @@ class Verdict:
 
 
 def check_run(
-    events: Sequence[Event], timeline: Timeline, *, sinks: Sequence[str], correction: bool = True, scheduled: int = 0
+    events: Sequence[HistoryEvent], timeline: Timeline, *, sinks: Sequence[str], correction: bool = True, scheduled: int = 0
 ) -> list[Verdict]:
     """Every verdict that a history allows; `scheduled` is how many faults there were to be."""
     made = [
@@ -43,7 +43,7 @@ def check_run(
     return made
 
 
-def nothing_lost(events: Iterable[Event], timeline: Timeline, *, sinks: Sequence[str]) -> Verdict:
+def nothing_lost(events: Iterable[HistoryEvent], timeline: Timeline, *, sinks: Sequence[str]) -> Verdict:
     """Every epoch of the job has left every sink."""
     name = "nothing lost"
     if timeline.last is None:
@@ -62,7 +62,7 @@ def nothing_lost(events: Iterable[Event], timeline: Timeline, *, sinks: Sequence
     return Verdict(name, True, f"all {len(wanted)} epochs left every sink", {"epochs": len(wanted)})
 
 
-def nothing_duplicated(events: Iterable[Event]) -> Verdict:
+def nothing_duplicated(events: Iterable[HistoryEvent]) -> Verdict:
     """No epoch left a sink twice, but for its correction."""
     times = Counter((e.about["sink"], e.about["epoch"], e.about["as"]) for e in events if e.kind == "output")
     twice = sorted(key for key, count in times.items() if count > 1)
@@ -72,7 +72,7 @@ def nothing_duplicated(events: Iterable[Event]) -> Verdict:
     return Verdict("nothing duplicated", True, f"{len(times)} epochs and corrections left once each")
 
 
-def all_corrected(events: Sequence[Event], timeline: Timeline) -> Verdict:
+def all_corrected(events: Sequence[HistoryEvent], timeline: Timeline) -> Verdict:
     """Every result that was not exact when it left was corrected later."""
     sinks = sorted({event.about["sink"] for event in events if event.kind in LEFT})
     inexact = {(sink, epoch) for sink in sinks for epoch in _inexact(events, sink)}
@@ -89,20 +89,20 @@ def all_corrected(events: Sequence[Event], timeline: Timeline) -> Verdict:
     return Verdict("every tentative result corrected", True, said, {"inexact": len(inexact)})
 
 
-def uncorrected(events: Sequence[Event], *, sink: str) -> list[int]:
+def uncorrected(events: Sequence[HistoryEvent], *, sink: str) -> list[int]:
     """The epochs that left a sink as anything but exact and were not corrected."""
     return sorted(_inexact(events, sink) - {epoch for epoch, about in _left(events, sink) if about["as"] == "final"})
 
 
-def _inexact(events: Sequence[Event], sink: str) -> set[int]:
+def _inexact(events: Sequence[HistoryEvent], sink: str) -> set[int]:
     return {epoch for epoch, about in _left(events, sink) if about["as"] == "first" and about["quality"] != "exact"}
 
 
-def _left(events: Sequence[Event], sink: str) -> list[tuple[int, dict[str, Any]]]:
+def _left(events: Sequence[HistoryEvent], sink: str) -> list[tuple[int, dict[str, Any]]]:
     return [(event.about["epoch"], event.about) for event in events if event.kind in LEFT and event.about["sink"] == sink]
 
 
-def no_divergence(events: Iterable[Event]) -> Verdict:
+def no_divergence(events: Iterable[HistoryEvent]) -> Verdict:
     """No two replicas made different exact rows."""
     found = [event.about for event in events if event.kind == "divergence"]
     if found:
@@ -115,7 +115,7 @@ def no_divergence(events: Iterable[Event]) -> Verdict:
     return Verdict("replicas agree", True, "no epoch was made differently by two replicas")
 
 
-def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
+def every_fault_struck(events: Sequence[HistoryEvent], *, scheduled: int) -> Verdict:
     """Every fault of the schedule came about before the run's end: one that did not has proved nothing.
 
     Where a fault found its target dead already, or no host has obeyed an order to strike a PE, it cannot be told.
@@ -135,13 +135,13 @@ def every_fault_struck(events: Sequence[Event], *, scheduled: int) -> Verdict:
     return Verdict(name, True, f"all {scheduled} faults of the schedule came about", figures)
 
 
-def rows_left(events: Sequence[Event], *, sink: str) -> int:
+def rows_left(events: Sequence[HistoryEvent], *, sink: str) -> int:
     """How many rows have left a sink, those of an epoch that was corrected as its correction has them."""
     left = sorted(_left(events, sink), key=lambda each: each[1]["as"] == "final")
     return sum({epoch: about["rows"] for epoch, about in left}.values())
 
 
-def output_gap_s(events: Iterable[Event], *, sink: str, after_s: float = 0.0) -> float | None:
+def output_gap_s(events: Iterable[HistoryEvent], *, sink: str, after_s: float = 0.0) -> float | None:
     """The longest silence of a sink: between two epochs leaving it for the first time. None where fewer than two did."""
     times = [e.at_s for e in events if e.kind == "output" and e.about["sink"] == sink and e.about["as"] == "first"]
     times = sorted(time for time in times if time >= after_s)
@@ -164,7 +164,7 @@ class Recovery:
         return self.recovered_s - self.detected_s
 
 
-def recoveries(events: Sequence[Event]) -> list[Recovery]:
+def recoveries(events: Sequence[HistoryEvent]) -> list[Recovery]:
     """Each failure of a task that a new replica made good, from the faults, detections, starts and recoveries of a history.
 
     A task whose other replica went on never stopped; it has no recovery.
@@ -204,7 +204,7 @@ class _Working:
         self.replicas: dict[str, set[Any]] = defaultdict(set)
         self._started: dict[tuple[str, str], str] = {}
 
-    def take(self, event: Event) -> None:
+    def take(self, event: HistoryEvent) -> None:
         about = event.about
         if event.kind == "start":
             task = _task_of(about["replica"])

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
 from holdfast.trial.checkers import Verdict
@@ -26,7 +26,7 @@ class Completeness:
         return f"at most {self.share:.4f} (of {self.unknown} epochs of tasks the history does not tell)"
 
 
-def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks: Sequence[Task]) -> Completeness | None:
+def internal_completeness(events: Iterable[HistoryEvent], timeline: Timeline, *, tasks: Sequence[Task]) -> Completeness | None:
     """Internal completeness as it was measured (LAAR Eq. 5 to 8); None where nothing flowed.
 
     Due of an epoch is what each task's inputs have in their final records. It was processed in time as far as it was in the
@@ -61,7 +61,7 @@ def internal_completeness(events: Iterable[Event], timeline: Timeline, *, tasks:
     return Completeness(done / due, unknown) if due else None
 
 
-def never_processed(events: Iterable[Event], *, tasks: Sequence[Task]) -> float:
+def never_processed(events: Iterable[HistoryEvent], *, tasks: Sequence[Task]) -> float:
     """The rows that reached tasks and of which these made nothing, neither in time nor later."""
     made: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
     for event in events:

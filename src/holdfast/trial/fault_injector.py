@@ -34,7 +34,7 @@ class _End:
     undo: Callable[[], None]
 
 
-class Chaos:
+class FaultInjector:
     """One thread that waits for each fault's moment and for the moment at which it ends.
 
     `hosts_of` says which nodes have which tasks just now, so that the history names who was struck.

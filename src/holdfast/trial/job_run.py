@@ -13,14 +13,14 @@ from holdfast.control.observers.absent_epochs import ABSENT, PRODUCER
 from holdfast.control.observers.activation import EXCEEDED
 from holdfast.documents.column_mapping import read_columns
 from holdfast.documents.fault_schedule import Schedule
-from holdfast.documents.history import Event, History, read_history
+from holdfast.documents.history import History, HistoryEvent, read_history
 from holdfast.documents.job import Job, Layout, Task
 from holdfast.engine.trace_reader import require_there
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.timeline import Timeline, timeline_of
 from holdfast.protocol.client import ClientError, OrchestratorAway
-from holdfast.trial.fault_injector import Chaos, faults_for
+from holdfast.trial.fault_injector import FaultInjector, faults_for
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast.trial.run_view import complaints
 
@@ -42,7 +42,7 @@ Show = Callable[[dict[str, Any], list[dict[str, Any]], Timeline | None], None]
 
 
 @dataclass(frozen=True)
-class Ran:
+class JobRun:
     """How a job ended, and everything that is known about it; `scheduled` is how many faults were to strike it."""
 
     state: str
@@ -50,7 +50,7 @@ class Ran:
     story: dict[str, Any]
     tasks: tuple[Task, ...]
     timeline: Timeline | None
-    events: list[Event]
+    events: list[HistoryEvent]
     seconds: float
     scheduled: int = 0
 
@@ -64,7 +64,7 @@ def run_job(
     for_s: float | None = None,
     settle_s: float = 120.0,
     show: Show | None = None,
-) -> Ran:
+) -> JobRun:
     """Submit a job to a started cluster and follow it to its end; the schedule's times count from the opening of its first epoch.
 
     `for_s` cancels a job that has no end. One that, once it has begun, does nothing for `settle_s` seconds and the time of some
@@ -78,7 +78,7 @@ def run_job(
     number = client.submit(job)
     listener = _Listener(cluster, history, number, since_s=since_s)
     seen = _Seen()
-    chaos = Chaos(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
+    chaos = FaultInjector(cluster, faults, history=history, log=job.log, hosts_of=seen.hosts)
     begun = time.monotonic()
     try:
         settle_s += max((fault.lasts_s or 0.0 for fault in faults), default=0.0)
@@ -91,14 +91,14 @@ def run_job(
     events = read_history(cluster.work)
     seconds = time.monotonic() - begun
     reason = story.get("reason") or ""
-    return Ran(story["state"], reason, story, layout.tasks, timeline, events, seconds=seconds, scheduled=len(faults))
+    return JobRun(story["state"], reason, story, layout.tasks, timeline, events, seconds=seconds, scheduled=len(faults))
 
 
 def _follow(
     cluster: LocalCluster,
     number: int,
     store: Store,
-    chaos: Chaos,
+    chaos: FaultInjector,
     seen: "_Seen",
     *,
     for_s: float | None,

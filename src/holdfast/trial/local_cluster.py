@@ -14,14 +14,14 @@ from holdfast.errors import HoldfastError
 from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.client import Client
 from holdfast.trial.orphan_reaper import kill_hosts
-from holdfast.trial.process_cluster import HOLDFAST, Cluster
+from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 START_S = 120.0
 REVIVE_S = 2.0
 """How long a process that was started again, and ended again, waits for its next start."""
 
 
-class LocalCluster(Cluster):
+class LocalCluster(ProcessCluster):
     """An orchestrator and nodes below one folder, each node a Spark of its own. Only what was started here is ever ended."""
 
     def __init__(

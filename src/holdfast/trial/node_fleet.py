@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.control.api.listening import allow_connections
-from holdfast.node.controller import Controller, Node
+from holdfast.node.controller import Node, NodeController
 from holdfast.node.light_host import STARTS, LightPes
 from holdfast.node.reports import Reports
 from holdfast.protocol.messages import Assigned, Assignment, HostStatus
@@ -98,12 +98,12 @@ class Fleet:
     def __init__(self, nodes: int, find: Callable[[], Place], *, work: Path, rack: int = 10) -> None:
         self.starts: list[tuple[str, int]] = []
         self.hosts: dict[str, InnerHost] = {}
-        self.controllers: list[Controller] = []
+        self.controllers: list[NodeController] = []
         for number in range(1, nodes + 1):
             name = f"n{number:04}"
             self.hosts[name] = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
             self.controllers.append(
-                Controller(
+                NodeController(
                     Node(name, cores=64, memory_bytes=2**36, host="light", labels={"rack": f"r{number // rack:03}"}),
                     Link(name, find, Wire()),
                     self.hosts[name],

@@ -25,7 +25,7 @@ LOOKS, LOOK_S = 10, 0.1
 """How often, and after how long, it is looked for PE hosts: one may just be starting when its controller is killed."""
 
 
-class Keeper:
+class OrphanReaper:
     """The keeper of one command: told what is started, and let go when all of it has been ended in order."""
 
     def __init__(self) -> None:

@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError
 from holdfast.node.light_host import STARTS
 from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.client import Client, OrchestratorAway, find_client
-from holdfast.trial.orphan_reaper import Keeper, kill_hosts
+from holdfast.trial.orphan_reaper import OrphanReaper, kill_hosts
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
 FLEET = (sys.executable, "-m", "holdfast.trial.node_fleet")
@@ -32,7 +32,7 @@ POLL_S = 0.02
 STOP_S = 15.0
 
 
-class Cluster:
+class ProcessCluster:
     """The processes of one control plane, each with its folder and its log under `work`. They end with `close`, and where whoever
     started them is killed before that, by their keeper.
 
@@ -50,7 +50,7 @@ class Cluster:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._nodes: list[str] = []
         self._client: Client | None = None
-        self._keeper: Keeper | None = None
+        self._keeper: OrphanReaper | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -194,7 +194,7 @@ class Cluster:
     def start_process(self, name: str, command: Sequence[str]) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
         if self._keeper is None:
-            self._keeper = Keeper()
+            self._keeper = OrphanReaper()
         self._keeper.tell(f"node {self.node_work(name).absolute()}")
         with (self.work / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(

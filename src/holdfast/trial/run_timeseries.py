@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log import AGENT_PREFIX, Quality
 from holdfast.log.timeline import Timeline
@@ -22,7 +22,7 @@ _BACK = re.compile(r"(?P<task>.+) is back; (?P<so>nothing stands in for it any m
 _DIED = ("failed", "lost", "abandoned")
 
 
-def output_rates(events: Iterable[Event], sink: str, *, from_s: float, every_s: float, count: int) -> dict[str, list[float]]:
+def output_rates(events: Iterable[HistoryEvent], sink: str, *, from_s: float, every_s: float, count: int) -> dict[str, list[float]]:
     """Rows per second that left a sink in each of `count` intervals, by their kind."""
     rows = {kind: [0.0] * count for kind in KINDS}
     for event in events:
@@ -44,7 +44,7 @@ class Leaving:
     kind: str
 
 
-def leavings(events: Iterable[Event], sink: str) -> list[Leaving]:
+def leavings(events: Iterable[HistoryEvent], sink: str) -> list[Leaving]:
     """Every epoch that left a sink, and every correction, in the order of time."""
     return [
         Leaving(
@@ -59,7 +59,7 @@ def leavings(events: Iterable[Event], sink: str) -> list[Leaving]:
 
 
 def lags(
-    events: Iterable[Event], tasks: Sequence[Task], timeline: Timeline, *, at_s: Sequence[float]
+    events: Iterable[HistoryEvent], tasks: Sequence[Task], timeline: Timeline, *, at_s: Sequence[float]
 ) -> dict[str, list[float | None]]:
     """How many seconds of epochs that were over each PE had not yet dealt with, at ascending moments.
 
@@ -88,7 +88,7 @@ def lags(
 
 
 def _made(
-    events: Iterable[Event], makers: Mapping[tuple[str, int], str], sinks: Mapping[str, str]
+    events: Iterable[HistoryEvent], makers: Mapping[tuple[str, int], str], sinks: Mapping[str, str]
 ) -> Iterator[tuple[float, str, int]]:
     """Each epoch that a task made itself, or a sink let go: the moment, the task's name, the epoch."""
     for event in events:
@@ -121,7 +121,7 @@ class Usage:
         self.memory_bytes = about["memory_bytes"]
 
 
-def cpu_of_nodes(events: Iterable[Event]) -> dict[str, list[tuple[float, float | None]]]:
+def cpu_of_nodes(events: Iterable[HistoryEvent]) -> dict[str, list[tuple[float, float | None]]]:
     """Per node the cores that its PE host used, with the moments at which that was told; None where a host was new."""
     usages: dict[str, Usage] = {}
     found: dict[str, list[tuple[float, float | None]]] = {}
@@ -144,7 +144,7 @@ class Stay:
     to_s: float | None = None
 
 
-def stays(events: Iterable[Event]) -> list[Stay]:
+def stays(events: Iterable[HistoryEvent]) -> list[Stay]:
     """Where each replica was, by task, replica and time."""
     here: dict[str, Stay] = {}
     over: list[Stay] = []
@@ -183,7 +183,7 @@ class Decided:
     epochs: int = 0
 
 
-def decisions(events: Iterable[Event]) -> list[Decided]:
+def decisions(events: Iterable[HistoryEvent]) -> list[Decided]:
     """Activation, adaptation, recovery and standing in, in the order of time; the same about several at a time is one."""
     found: list[Decided] = []
     newest: dict[str, int] = {}
@@ -199,7 +199,7 @@ def decisions(events: Iterable[Event]) -> list[Decided]:
     return found
 
 
-def _decided(events: Iterable[Event]) -> Iterator[Decided]:
+def _decided(events: Iterable[HistoryEvent]) -> Iterator[Decided]:
     for event in events:
         about = event.about
         if event.kind == "unprotected":

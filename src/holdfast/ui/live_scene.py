@@ -10,7 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from holdfast.control.api.api_documents import job_line, node_line
-from holdfast.control.nodes.replicas import Replica
+from holdfast.control.nodes.replicas import PlacedReplica
 from holdfast.errors import HoldfastError
 from holdfast.ui.job_picture import edges_of, picture_of
 from holdfast.ui.scene import SAMPLES, ReplicaRow, Sample, TaskRow, epoch, sample_of, task_row
@@ -253,7 +253,7 @@ class LiveScene:
         return live
 
 
-def _replica_row(replica: Replica, base: int | None) -> ReplicaRow:
+def _replica_row(replica: PlacedReplica, base: int | None) -> ReplicaRow:
     status = replica.status
     return (
         replica.replica, replica.node, replica.state, replica.rank, replica.active, replica.incarnation, replica.failures,

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from holdfast.documents.document import restored
-from holdfast.documents.history import Event, read_history
+from holdfast.documents.history import HistoryEvent, read_history
 from holdfast.documents.job import Job, Layout
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
@@ -32,7 +32,7 @@ class PastRun:
     layout: Layout
     plan: dict[str, Any]
     timeline: Timeline | None
-    events: list[Event]
+    events: list[HistoryEvent]
     told: list[dict[str, Any]]
 
     @property
@@ -101,14 +101,14 @@ def _timeline(job: Job) -> Timeline | None:
     return timeline_of(Store(job.log))
 
 
-def told_of(events: Iterable[Event]) -> list[dict[str, Any]]:
+def told_of(events: Iterable[HistoryEvent]) -> list[dict[str, Any]]:
     """What happened, as events of an orchestrator: faults, what it told itself, and recoveries."""
     found = [told for event in events if (told := _told(event)) is not None]
     found.sort(key=lambda told: told["at_s"])
     return [{**told, "number": number} for number, told in enumerate(found, 1)]
 
 
-def _told(event: Event) -> dict[str, Any] | None:
+def _told(event: HistoryEvent) -> dict[str, Any] | None:
     about = event.about
     blank: dict[str, Any] = {"at_s": event.at_s, "job": None, "node": None, "replica": None, "data": {}}
     match event.kind:

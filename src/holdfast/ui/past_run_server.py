@@ -10,7 +10,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from holdfast.control.api.calls import Answer, Asked, Call, Query, Refusal, Stream, Tokens, endpoint
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Stream, Tokens, endpoint
 from holdfast.ui.page_files import page_routes
 from holdfast.ui.past_run import PastRun
 from holdfast.ui.playback import Playback
@@ -34,22 +34,22 @@ class Reading:
             Call("GET", "/v1/jobs/{id}/consequences", "What would have followed", self.consequences, query=(*LOSS, *PLAY)),
         ]
 
-    async def feed(self, asked: Asked) -> Stream:
+    async def feed(self, asked: ApiRequest) -> Stream:
         return Stream(self._frames(asked), "text/event-stream")
 
-    async def consequences(self, asked: Asked) -> Answer:
+    async def consequences(self, asked: ApiRequest) -> ApiAnswer:
         if asked.path["id"] != str(self.run.number):
             raise Refusal(404, f"this run has job {self.run.number} alone")
         job = self.run.job
         scene = Playback(self.run, at_s=self._moment(asked), speed=0.0)
-        return Answer(what_if(scene, self.run.number, asked, contract=job.contract_of, policy=job.policy))
+        return ApiAnswer(what_if(scene, self.run.number, asked, contract=job.contract_of, policy=job.policy))
 
-    async def _frames(self, asked: Asked) -> AsyncIterator[bytes]:
+    async def _frames(self, asked: ApiRequest) -> AsyncIterator[bytes]:
         scene = Playback(self.run, at_s=self._moment(asked), speed=asked.query["speed"])
         async for frame in followed(scene, asked, over=lambda: False):
             yield frame
 
-    def _moment(self, asked: Asked) -> float:
+    def _moment(self, asked: ApiRequest) -> float:
         """Where in the run it is asked for, in seconds after its beginning."""
         at_s: float | None = asked.query["at_s"]
         return self.run.opens_s if at_s is None else at_s

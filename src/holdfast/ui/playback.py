@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.metadata import version
 from typing import Any
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.trial.run_timeseries import Usage
 from holdfast.ui.job_picture import edges_of, picture_of
 from holdfast.ui.past_run import PastRun
@@ -146,7 +146,7 @@ class Playback:
             self._samples.append(sample.row())
         self._until(now_s, events, told)
 
-    def _until(self, at_s: float, events: list[Event], told: list[dict[str, Any]]) -> None:
+    def _until(self, at_s: float, events: list[HistoryEvent], told: list[dict[str, Any]]) -> None:
         while self._event < len(events) and events[self._event].at_s <= at_s:
             self._take(events[self._event])
             self._event += 1
@@ -154,7 +154,7 @@ class Playback:
             self._hear(told[self._told])
             self._told += 1
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: HistoryEvent) -> None:
         about = event.about
         match event.kind:
             case "commit" if about["quality"] != "absent":  # that is none of the task's own

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from holdfast.control.api.calls import Answer, Asked, Call, Query, Refusal, Stream
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Stream
 from holdfast.control.api.routes import Serving
 from holdfast.documents.job import Contract, Policy
 from holdfast.ui.page_files import page_routes
@@ -69,19 +69,19 @@ class Page(Serving):
             ),
         ]  # fmt: skip
 
-    async def feed(self, asked: Asked) -> Stream:
+    async def feed(self, asked: ApiRequest) -> Stream:
         if self._feeds >= FEEDS:
             raise Refusal(503, f"{FEEDS} pages follow already; close one", headers={"Retry-After": "10"})
         return Stream(self._frames(asked), "text/event-stream")
 
-    async def consequences(self, asked: Asked) -> Answer:
+    async def consequences(self, asked: ApiRequest) -> ApiAnswer:
         number = asked.path["id"]
         if not (number.isdecimal() and number.isascii() and int(number[:16]) in self.orchestrator.jobs):
             raise Refusal(404, f"job '{number[:60]}' does not run here; 'holdfast jobs' lists those that do")
         document = self.orchestrator.jobs[int(number)].document
-        return Answer(what_if(self.scene, int(number), asked, contract=document.contract_of, policy=document.policy))
+        return ApiAnswer(what_if(self.scene, int(number), asked, contract=document.contract_of, policy=document.policy))
 
-    async def _frames(self, asked: Asked) -> AsyncIterator[bytes]:
+    async def _frames(self, asked: ApiRequest) -> AsyncIterator[bytes]:
         self._feeds += 1
         try:
             async for frame in followed(self.scene, asked, over=lambda: self.orchestrator.stopping):
@@ -104,7 +104,7 @@ class Page(Serving):
                 told = text
 
 
-async def followed(scene: Scene, asked: Asked, *, over: Callable[[], bool]) -> AsyncIterator[bytes]:
+async def followed(scene: Scene, asked: ApiRequest, *, over: Callable[[], bool]) -> AsyncIterator[bytes]:
     """The feed of a scene, as it is sent."""
     from holdfast.ui.feed import encoded, frames
 
@@ -114,7 +114,7 @@ async def followed(scene: Scene, asked: Asked, *, over: Callable[[], bool]) -> A
         yield encoded(frame)
 
 
-def what_if(scene: Scene, job: int, asked: Asked, *, contract: Callable[[str], Contract], policy: Policy) -> dict[str, Any]:
+def what_if(scene: Scene, job: int, asked: ApiRequest, *, contract: Callable[[str], Contract], policy: Policy) -> dict[str, Any]:
     """The answer to what would follow if what the query names were lost. Raises Refusal and HoldfastError."""
     from holdfast.ui.what_if import consequences
 

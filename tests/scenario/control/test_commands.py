@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.trial.process_cluster import HOLDFAST, Cluster
+from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 JOB = """
 job: a
@@ -24,7 +24,7 @@ def holdfast(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([*HOLDFAST, *map(str, words)], capture_output=True, text=True, timeout=60, check=False)
 
 
-def completed(cluster: Cluster, command: str, begun: str = "") -> list[str]:
+def completed(cluster: ProcessCluster, command: str, begun: str = "") -> list[str]:
     """What a shell offers after a command and what was begun of its argument."""
     asked = {"_HOLDFAST_COMPLETE": "bash_complete", "COMP_WORDS": f"holdfast {command} {begun}", "COMP_CWORD": "2"}
     where = {"HOLDFAST_URL": str(cluster.folder)}
@@ -34,9 +34,9 @@ def completed(cluster: Cluster, command: str, begun: str = "") -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """An orchestrator without nodes."""
-    with Cluster(tmp_path_factory.mktemp("commands"), serve_options=("--capacity-wait", "0")) as made:
+    with ProcessCluster(tmp_path_factory.mktemp("commands"), serve_options=("--capacity-wait", "0")) as made:
         made.start_orchestrator()
         yield made
 

@@ -21,7 +21,7 @@ from holdfast.control.plugins import shipped_actions
 from holdfast.documents.job import Job
 from holdfast.protocol.client import Client, find_client
 from holdfast.trial.injection.campaign import Campaign
-from holdfast.trial.process_cluster import HOLDFAST, Cluster
+from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 JOB = Job.model_validate(
     {"job": "a", "host": "light", "pes": {"x": {"makes": ["s"], "replicas": 2}, "y": {"reads": ["s"]}, "z": {"reads": ["s"]}}}
@@ -53,9 +53,9 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
 
 
 @pytest.fixture(scope="module")
-def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
     """An orchestrator that soon misses a node, and two nodes on which a job runs."""
-    with Cluster(tmp_path_factory.mktemp("quick"), serve_options=("--beat", "0.1", "--lost-after", "1.5")) as cluster:
+    with ProcessCluster(tmp_path_factory.mktemp("quick"), serve_options=("--beat", "0.1", "--lost-after", "1.5")) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
         cluster.start_node("n2")
@@ -98,7 +98,7 @@ def test_on_a_full_disk_what_must_be_written_waits_and_is_not_lost(quick):
 
 
 def test_an_orchestrator_that_is_replaced_while_it_sleeps_ends_by_itself_when_it_wakes(tmp_path):
-    with Cluster(tmp_path / "one") as old, Cluster(tmp_path / "two") as new:
+    with ProcessCluster(tmp_path / "one") as old, ProcessCluster(tmp_path / "two") as new:
         old.start_orchestrator()
         assert old.client.status()["term"] == 1
         os.kill(old.pid("orchestrator"), signal.SIGSTOP)
@@ -170,7 +170,7 @@ def test_tokens_are_secret_and_with_a_certificate_nobody_listens_in(tmp_path):
     )  # fmt: skip
     if made.returncode:
         pytest.skip("needs openssl to make a certificate: apt-get install openssl")
-    with Cluster(tmp_path, serve_options=("--certificate", str(certificate), "--key", str(key))) as cluster:
+    with ProcessCluster(tmp_path, serve_options=("--certificate", str(certificate), "--key", str(key))) as cluster:
         cluster.start_orchestrator()
         folder: Path = cluster.folder
         cluster.wait_until(lambda: (folder / "address").exists(), limit_s=60)

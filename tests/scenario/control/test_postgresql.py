@@ -14,7 +14,7 @@ import pytest
 from holdfast.control.storage.database import Database
 from holdfast.documents.job import Job
 from holdfast.protocol.client import find_client
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 
 JOB = Job.model_validate({"job": "a", "host": "light", "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}}})
 
@@ -71,7 +71,7 @@ def server() -> Iterator[Server]:
 
 
 def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_is_away(server, tmp_path):
-    with Cluster(tmp_path, serve_options=("--database", server.database("survivors"))) as cluster:
+    with ProcessCluster(tmp_path, serve_options=("--database", server.database("survivors"))) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
         cluster.wait_for_nodes(1)
@@ -98,7 +98,7 @@ def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_i
 
 def test_a_server_that_is_restarted_under_load_loses_no_submission_and_takes_none_twice(server, tmp_path):
     names = [f"burst-{number}" for number in range(60)]
-    with Cluster(tmp_path, serve_options=("--database", server.database("burst"), "--capacity-wait", "60")) as cluster:
+    with ProcessCluster(tmp_path, serve_options=("--database", server.database("burst"), "--capacity-wait", "60")) as cluster:
         cluster.start_orchestrator()
         cluster.wait_until(lambda: cluster.client.health(), limit_s=60)
 
@@ -121,10 +121,10 @@ def test_a_server_that_is_restarted_under_load_loses_no_submission_and_takes_non
 
 def test_the_later_of_two_orchestrators_on_one_server_is_the_only_one(server, tmp_path):
     database = server.database("rivals")
-    with Cluster(tmp_path / "one", serve_options=("--database", database)) as old:
+    with ProcessCluster(tmp_path / "one", serve_options=("--database", database)) as old:
         old.start_orchestrator()
         assert old.client.status()["term"] == 1
-        with Cluster(tmp_path / "two", serve_options=("--database", database)) as new:
+        with ProcessCluster(tmp_path / "two", serve_options=("--database", database)) as new:
             new.start_orchestrator()
             assert new.client.status()["term"] == 2
             new.wait_until(lambda: old.exit_code("orchestrator") is not None, limit_s=30)

@@ -13,7 +13,7 @@ import pytest
 from holdfast.documents.job import Job, LightPe, Policy
 from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.node_files import Fail, ask_to_fail
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 from holdfast_papers.system_s.recovery_study import cancel_all, recover, revive, running, unsettled
 
 LIMIT_S = 90
@@ -21,8 +21,8 @@ NODES = ("n1", "n2", "n3")
 
 
 @pytest.fixture(scope="module")
-def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with Cluster(tmp_path_factory.mktemp("killed"), serve_options=("--lost-after", "20")) as made:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    with ProcessCluster(tmp_path_factory.mktemp("killed"), serve_options=("--lost-after", "20")) as made:
         made.start_orchestrator()
         for name in NODES:
             made.start_node(name)
@@ -30,7 +30,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def cluster(processes: Cluster) -> Iterator[Cluster]:
+def cluster(processes: ProcessCluster) -> Iterator[ProcessCluster]:
     """An orchestrator and nodes without jobs: of the one before, nothing is left."""
     processes.wait_for_nodes(len(NODES))
     yield processes
@@ -42,15 +42,15 @@ def job(name: str, pes: int, *, lives_s: float | None = None) -> Job:
     return Job(job=name, host="light", pes=made, policy=Policy(backoff_s=0.1, give_up_after=50))
 
 
-def incarnations(cluster: Cluster, number: int) -> dict[str, int]:
+def incarnations(cluster: ProcessCluster, number: int) -> dict[str, int]:
     return {r["key"]: r["incarnation"] for task in cluster.client.job(number)["tasks"] for r in task["replicas"]}
 
 
-def settled(cluster: Cluster, jobs: int) -> bool:
+def settled(cluster: ProcessCluster, jobs: int) -> bool:
     return len(running(cluster.client)) == jobs and not unsettled(cluster.client)
 
 
-def once(cluster: Cluster) -> bool:
+def once(cluster: ProcessCluster) -> bool:
     """Whether no incarnation of any replica was ever started twice."""
     return all(count == 1 for count in cluster.starts().values())
 
@@ -163,7 +163,7 @@ def test_an_orchestrator_killed_in_steady_state_touches_no_pe(cluster):
 
 
 def test_an_orchestrator_with_a_parent_is_back_by_itself_and_ends_when_told(tmp_path):
-    with Cluster(tmp_path, serve_options=("--revive", "--lost-after", "20")) as cluster:
+    with ProcessCluster(tmp_path, serve_options=("--revive", "--lost-after", "20")) as cluster:
         cluster.start_orchestrator()
         cluster.start_node("n1")
         cluster.wait_for_nodes(1)

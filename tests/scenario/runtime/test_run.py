@@ -18,7 +18,7 @@ import pytest
 
 from holdfast.documents.document import write_document
 from holdfast.documents.history import read_history
-from holdfast.planning.ppa.plan_document import PlanDocument, Replica
+from holdfast.planning.ppa.plan_document import PlanDocument, PlannedReplica
 from holdfast.trace import write_market
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
@@ -232,7 +232,7 @@ def test_a_plan_follows_the_rates_while_the_application_runs_and_outlives_the_or
         topology="bargain-discovery",
         objective="ic",
         budget=5,
-        replicated=tuple(Replica(task=f"{name}/0") for name in mostly_trades),
+        replicated=tuple(PlannedReplica(task=f"{name}/0") for name in mostly_trades),
     )
     write_document(tmp_path / "plan.json", plan)
     faults = {

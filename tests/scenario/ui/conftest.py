@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.documents.job import Job, LightPe
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LIMIT_MS = 30_000
@@ -37,9 +37,9 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def cluster(chromium, tmp_path_factory) -> Iterator[Cluster]:
+def cluster(chromium, tmp_path_factory) -> Iterator[ProcessCluster]:
     """An orchestrator that allows faults, three nodes and a running job: real processes, light PEs."""
-    with Cluster(tmp_path_factory.mktemp("page"), serve_options=["--beat", "0.1", "--faults"]) as made:
+    with ProcessCluster(tmp_path_factory.mktemp("page"), serve_options=["--beat", "0.1", "--faults"]) as made:
         made.start_orchestrator()
         for name in ("n1", "n2", "n3"):
             made.start_node(name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.protocol.client import ClientError
-from holdfast.trial.process_cluster import HOLDFAST, Cluster
+from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 WRITE_RUN = runpy.run_path(str(Path(__file__).parents[2] / "unit" / "ui" / "conftest.py"))["write_run"]
 
@@ -193,7 +193,7 @@ def test_an_orchestrator_that_dies_is_waited_for_and_shown_again(visit, cluster,
 
 
 def test_faults_need_the_orchestrators_leave(visit, tmp_path):
-    with Cluster(tmp_path) as other:
+    with ProcessCluster(tmp_path) as other:
         other.start_orchestrator()
         other.wait_until(other.client.health, limit_s=60)
         url, token = ((other.folder / name).read_text().strip() for name in ("address", "user.token"))

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.case import Case
 from holdfast.assess.targets import choose_targets
 from holdfast.cli.assess_campaign import carry_out, scores_of
@@ -41,7 +41,7 @@ def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, exam
     write(tmp_path / "trace.parquet")
     app = load_app(EXAMPLES / f"{example}.py")
     trace = open_trace(spark, app.graph(), str(tmp_path / "trace.parquet"))
-    setting = Setting(spark, app, trace, scores=scores_of(app, ()), jitter=0, section=200)
+    setting = CampaignContext(spark, app, trace, scores=scores_of(app, ()), jitter=0, section=200)
     campaign = Campaign(
         subject={"application": app.name},
         cases=(Case((target,)),),

@@ -8,7 +8,7 @@ import pytest
 from holdfast.app import App
 from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.case import Case
 from holdfast.assess.law_check import require_law
 from holdfast.assess.targets import choose_targets
@@ -24,7 +24,9 @@ def setting(spark, tmp_path_factory):
     path = tmp_path_factory.mktemp("market") / "market.parquet"
     write_market(path, events=4000, seed=5, tickers=40)
     app = load_app(EXAMPLES / "bargain_discovery.py")
-    return Setting(spark, app, {"market": spark.read.parquet(str(path))}, scores=scores_of(app, ("sum",)), jitter=4, section=200)
+    return CampaignContext(
+        spark, app, {"market": spark.read.parquet(str(path))}, scores=scores_of(app, ("sum",)), jitter=4, section=200
+    )
 
 
 def campaign(**changes):
@@ -90,7 +92,7 @@ def test_an_application_that_breaks_the_first_law_is_refused(spark):
 
     app.sink("out", numbered)
     rows = spark.range(20).selectExpr("id as seq", "timestamp_millis(id) as time")  # all of them in one epoch
-    setting = Setting(spark, app, {"orders": rows}, scores=scores_of(app, ()), jitter=0, section=10)
+    setting = CampaignContext(spark, app, {"orders": rows}, scores=scores_of(app, ()), jitter=0, section=10)
     told = []
     with pytest.raises(ApplicationError, match=r"operator 'numbered' .* breaks the first law"):
         require_law(setting, progress=lambda *said: told.append(said))

@@ -17,7 +17,7 @@ from holdfast.assess.assessment import assess
 from holdfast.assess.batched import FastWay
 from holdfast.assess.batched_check import same
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import Setting
+from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
 from holdfast.assess.golden_runs import run_golden
@@ -157,7 +157,7 @@ def campaign_of(setting, cases, **changes):
 def bargains(spark, market, **changes):
     app = load_app(EXAMPLES / "bargain_discovery.py")
     scores = [score_of("bargains", text) for text in ("sum(gain)", "avg(gain)", "count(*)")]
-    return Setting(spark, app, {"market": market}, **{"scores": scores, "jitter": 6, "section": 250} | changes)
+    return CampaignContext(spark, app, {"market": market}, **{"scores": scores, "jitter": 6, "section": 250} | changes)
 
 
 def run_both(setting, campaign, folder):
@@ -273,7 +273,7 @@ def test_servers_that_meet_in_racks_share_jobs_too(spark, tmp_path):
     write_servers(tmp_path / "servers.parquet", events=3000, seed=2, servers=40, rack_size=5)
     rows = spark.read.parquet(str(tmp_path / "servers.parquet"))
     app = load_app(EXAMPLES / "datacenter_monitor.py")
-    setting = Setting(spark, app, {"servers": rows}, scores=[score_of("racks", "avg(load)")], jitter=0, section=200)
+    setting = CampaignContext(spark, app, {"servers": rows}, scores=[score_of("racks", "avg(load)")], jitter=0, section=200)
     campaign = campaign_of(setting, (Case(("smooth_cpu",)),), offsets=(1000,), outages_s=(4.0,), repetitions=1, golden_runs=1)
     runner = Runner(setting, campaign)
     assert runner.why_slow is None
@@ -322,7 +322,7 @@ def peeking():
 
 
 def test_an_application_that_looks_into_its_keys_is_run_trial_by_trial_and_told_so(spark, orders):
-    setting = Setting(spark, peeking(), {"orders": orders}, scores=[score_of("out", "count(before)")], jitter=0, section=10)
+    setting = CampaignContext(spark, peeking(), {"orders": orders}, scores=[score_of("out", "count(before)")], jitter=0, section=10)
     campaign = campaign_of(setting, (Case(("best",)),), offsets=(5,), outages_s=(2.0,), repetitions=1, golden_runs=1)
     runner = Runner(setting, campaign)
     assert "some operator looks at what is in a key, an epoch or a seq" in runner.why_slow
@@ -341,17 +341,17 @@ def test_applications_whose_trials_cannot_share_jobs_say_why(spark, example, sco
     app = load_app(EXAMPLES / f"{example}.py")
     graph = app.graph()
     trace = {name: spark.createDataFrame([], graph.nodes[name].schema) for name in sources}
-    setting = Setting(spark, app, trace, scores=[score_of(graph.sinks[0].name, score)], jitter=0, section=10)
+    setting = CampaignContext(spark, app, trace, scores=[score_of(graph.sinks[0].name, score)], jitter=0, section=10)
     assert reason in setting.keying
 
 
 def test_a_score_that_is_no_number_is_refused(spark, orders):
     with pytest.raises(ProblemsError, match=r"the score 'max\(customer\)' of sink 'out' is a string; it must be a number"):
-        Setting(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(customer)")], jitter=0, section=10)
+        CampaignContext(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(customer)")], jitter=0, section=10)
 
 
 def test_a_score_that_does_not_add_up_is_scored_section_by_section(spark, orders):
-    setting = Setting(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(amount)")], jitter=0, section=10)
+    setting = CampaignContext(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(amount)")], jitter=0, section=10)
     golden = run_golden(setting, 0, outputs=False)
     assert golden.parts["max(amount)"].tolist() == [9.0, 19.0, 29.0, 39.0]
     outcome = run_slow(setting, Strike(Loss(target=("checked",), offset=5, tuples=5), 5, 14), golden)
@@ -363,7 +363,7 @@ def test_a_divergence_of_values_that_cannot_diverge_is_refused(spark, orders):
     source = app.source("orders", "seq long, time timestamp, customer string, amount double")
     names = app.operator(inputs=source, name="names")(lambda rows: rows.select("seq", "customer"))
     app.sink("out", app.operator(inputs=names, name="shown")(lambda rows: rows))
-    setting = Setting(spark, app, {"orders": orders}, scores=[score_of("out", "count(*)")], jitter=0, section=10)
+    setting = CampaignContext(spark, app, {"orders": orders}, scores=[score_of("out", "count(*)")], jitter=0, section=10)
     for target, refused in (("names", False), ("shown", True)):
         campaign = campaign_of(setting, (Case((target,)),), fault={"kind": "divergence"}, offsets=(5,))
         with pytest.raises(HoldfastError, match=r"it would change at shown \(names\) has none") if refused else nullcontext():

@@ -17,7 +17,7 @@ from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import OperatorError, TraceError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog, Quality, Record
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.timeline import timeline_of
 from holdfast.protocol.messages import Assigned
 from holdfast.runtime.pe_compute import PeCompute
@@ -189,11 +189,11 @@ def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spa
     graph = app.graph()
     compute = PeCompute(spark, graph, ["ahead"], analyse(graph, spark), name="ahead/0")
     rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
-    made, _ = compute.run({"s": rows.slice(0, 2)}, Head(0), Span(1, 1, 0, 2))
+    made, _ = compute.run({"s": rows.slice(0, 2)}, Position(0), Span(1, 1, 0, 2))
     assert made["ahead"].num_rows == 2
     words = r"^operator 'ahead' \(.*test_running_job.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
     with pytest.raises(OperatorError, match=words):
-        compute.run({"s": rows.slice(2)}, Head(1, after=2), Span(2, 2, 2, 4))
+        compute.run({"s": rows.slice(2)}, Position(1, after=2), Span(2, 2, 2, 4))
 
 
 def test_a_trace_that_is_gone_while_it_is_replayed_is_told_in_a_line(spark, tmp_path):
@@ -216,7 +216,7 @@ def test_sparks_jobs_carry_the_name_of_the_pe_and_its_epochs(spark):
     said = []
     try:
         for last in (3, 4):
-            compute.run({"s": rows.slice(0, last - 2)}, Head(2), Span(3, last, 0, last - 2))
+            compute.run({"s": rows.slice(0, last - 2)}, Position(2), Span(3, last, 0, last - 2))
             said.append(context.getLocalProperty("spark.job.description"))
     finally:
         for name in ("spark.jobGroup.id", "spark.job.description", "spark.scheduler.pool"):

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.advise.verification import Kill, Stated, Verified, kills_of, progress_of, run_s, schedule_of, seconds_for, victims_of
 from holdfast.app import App
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.trial.checkers import Verdict
 
 STATED = {"count": Stated(True, 0.9, 1.0, 1.0), "sum": Stated(False, 0.5, 1.2, 3.0)}
@@ -17,15 +17,19 @@ VICTIMS = {"count": ("count/0",), "sum": ("sum/0",)}
 
 def history(*, noticed=("count", "sum"), inexact=()):
     """Epoch n leaves at second n; count is killed at 10 and sum at 20."""
-    events = [Event(float(at), "chaos", "fault", {"what": f"crash {pe}", "tasks": []}) for at, pe in ((10, "count"), (20, "sum"))]
+    events = [
+        HistoryEvent(float(at), "chaos", "fault", {"what": f"crash {pe}", "tasks": []}) for at, pe in ((10, "count"), (20, "sum"))
+    ]
     events += [
-        Event(at + 0.5, "orchestrator", "detected", {"tasks": [f"{pe}/0"]})
+        HistoryEvent(at + 0.5, "orchestrator", "detected", {"tasks": [f"{pe}/0"]})
         for at, pe in ((10, "count"), (20, "sum"))
         if pe in noticed
     ]
     for epoch in range(30):
         quality = "tentative" if epoch in inexact else "exact"
-        events.append(Event(float(epoch), "sink", "output", {"sink": "out", "as": "first", "epoch": epoch, "quality": quality}))
+        events.append(
+            HistoryEvent(float(epoch), "sink", "output", {"sink": "out", "as": "first", "epoch": epoch, "quality": quality})
+        )
     return sorted(events, key=lambda event: event.at_s)
 
 
@@ -96,7 +100,7 @@ def test_output_where_there_should_be_none_has_no_quality_and_breaks_the_promise
 def test_a_kill_is_noticed_when_all_tasks_of_the_operator_were_missed():
     two = {"count": ("count/0", "count/1"), "sum": ("sum/0",)}
     assert [kill.noticed for kill in kills(history(), victims=two)] == [False, True]
-    missed = Event(10.6, "orchestrator", "detected", {"tasks": ["count/1"]})
+    missed = HistoryEvent(10.6, "orchestrator", "detected", {"tasks": ["count/1"]})
     events = sorted([*history(), missed], key=lambda event: event.at_s)
     assert [kill.noticed for kill in kills(events, victims=two)] == [True, True]
 

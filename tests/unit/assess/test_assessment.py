@@ -9,7 +9,7 @@ from holdfast.assess.advice import advise
 from holdfast.assess.assessment import assess
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.assess.targets import Choice
 from holdfast.errors import HoldfastError
 from holdfast.report.assessment import assessment_csv, assessment_document, assessment_json, assessment_page, metric_row
@@ -67,7 +67,7 @@ def outcomes(of=None):
         if "replica" in trial.case:
             sections, size = sections[:1], 20.0
         differences = {"sum(x)": np.full(len(sections), size), "count(x)": np.zeros(len(sections))}
-        found[trial] = Outcome(sections, differences)
+        found[trial] = TrialOutcome(sections, differences)
     return found
 
 
@@ -250,7 +250,9 @@ def test_advice_does_not_promise_an_end_of_errors_that_the_trace_did_not_see():
         for trial in found:
             if trial.case == "loud" and trial.offset == at:
                 sections = np.arange(at // 100, SECTIONS)
-                found[trial] = Outcome(sections, {"sum(x)": np.full(len(sections), 150.0), "count(x)": np.zeros(len(sections))})
+                found[trial] = TrialOutcome(
+                    sections, {"sum(x)": np.full(len(sections), 150.0), "count(x)": np.zeros(len(sections))}
+                )
         return assess(campaign(), facts(source={"tuples": 2000, "average": 50.0, "peak": peak}), golden(), found.items)[0]
 
     for at, sections in ((1000, 10), (1500, 5)):
@@ -276,7 +278,7 @@ def test_advice_does_not_promise_an_end_of_errors_that_the_trace_did_not_see():
 )
 def test_a_quicker_restart_pays_only_where_longer_outages_do_more_damage(sizes, said):
     found = {
-        trial: Outcome(
+        trial: TrialOutcome(
             np.array([trial.offset // 100]),
             {"sum(x)": np.array([sizes[int(trial.outage_s) - 1]]), "count(x)": np.zeros(1)},
         )

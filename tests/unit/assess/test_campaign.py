@@ -16,7 +16,7 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results, read_campaign
 from holdfast.assess.case import Case, Places, Tempo, Trial
 from holdfast.assess.golden_runs import load_golden
-from holdfast.assess.outcome import Outcome, difference
+from holdfast.assess.outcome import TrialOutcome, difference
 from holdfast.documents.whole_files import write_whole
 from holdfast.errors import HoldfastError, ProblemsError
 
@@ -36,7 +36,7 @@ def campaign(**changes):
 
 
 def outcome(total):
-    return Outcome(np.array([3, 4]), {"count(*)": np.array([total, 0.5])})
+    return TrialOutcome(np.array([3, 4]), {"count(*)": np.array([total, 0.5])})
 
 
 def facts(**changes):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.app import App, last_epochs, last_rows
-from holdfast.assess.fault_reach import EpochSeqs, Ground, course_of, reach_of
+from holdfast.assess.fault_reach import EpochSeqs, GoldenIndex, course_of, reach_of
 from holdfast.assess.keyed_seqs import NEVER, KeyedSeqs
 from holdfast.assess.operator_shape import Shape
 from holdfast.documents.fault import Divergence, Loss
@@ -25,7 +25,7 @@ def moving_sum(keep, scope="rows"):
 def ground_of(graph, shapes, keys, seqs, ends=(10**9,), base=0):
     rows = KeyedSeqs.of(keys, seqs, span=int(seqs.max()) + 1 - base, base=base)
     owner = np.arange(int(keys.max()) + 1)
-    return Ground(
+    return GoldenIndex(
         graph=graph,
         shapes=shapes,
         rows=rows,

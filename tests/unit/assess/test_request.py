@@ -13,7 +13,7 @@ from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.cli.assess import assess
 from holdfast.cli.assess_campaign import named_subject
 from holdfast.engine.trace_reader import known_rows
@@ -100,7 +100,7 @@ def begun(place: Path, **changes) -> Campaign:
     }
     campaign = Campaign(**values | changes)
     results = Results(place / "results", campaign)
-    results.add([(next(campaign.trials()), Outcome(np.array([0]), {"sum(amount)": np.array([1.0])}))])
+    results.add([(next(campaign.trials()), TrialOutcome(np.array([0]), {"sum(amount)": np.array([1.0])}))])
     return campaign
 
 

@@ -6,7 +6,7 @@ import pytest
 from holdfast.app import App
 from holdfast.cli.advise_profile import profiled
 from holdfast.errors import HoldfastError
-from holdfast.profile.measurement import Edge, Measured, Measurement
+from holdfast.profile.measurement import MeasuredInput, MeasuredPe, Measurement
 from holdfast.profile.rates import flow
 
 SUBJECT = {"application": "shop", "trace_hash": "1", "columns": None, "seqs": [1, 100]}
@@ -30,7 +30,10 @@ def measured(monkeypatch):
         calls.append(app.name)
         counts, cost_s = np.full(10, 100), 0.001 * len(calls)
         rate = flow(counts, step_s=1.0)
-        pes = {"till": Measured({"orders": Edge(1.0, 2 * cost_s)}, rate), "last": Measured({"total": Edge(1.0, cost_s)}, rate)}
+        pes = {
+            "till": MeasuredPe({"orders": MeasuredInput(1.0, 2 * cost_s)}, rate),
+            "last": MeasuredPe({"total": MeasuredInput(1.0, cost_s)}, rate),
+        }
         leaving = dict.fromkeys(("orders", "paid", "total", "last"), 100.0)
         return Measurement(pes, {"orders": counts}, 1.0, leaving, {}, {"orders": cost_s})
 

@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from holdfast.cli import demo as demonstration
 from holdfast.cli import run as command
 from holdfast.cli.demo import check_ended_well
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Feed, Job, Layout, Reading, Task
 from holdfast.engine.row_comparison import Difference
 from holdfast.errors import DocumentError, HoldfastError, TraceError
 from holdfast.log.timeline import Timeline
 from holdfast.trial.checkers import uncorrected
-from holdfast.trial.job_run import Ran, require_nodes
+from holdfast.trial.job_run import JobRun, require_nodes
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast.trial.second_law import second_law
 
@@ -24,7 +24,7 @@ LINE = Timeline(first=1, last=2, epoch_s=1.0, opened_s=0.0)
 
 def output(epoch, kind="first", quality="exact"):
     about = {"sink": "out", "epoch": epoch, "as": kind, "quality": quality, "rows": 5, "latency_s": 0.5}
-    return Event(float(epoch), "n1", "output", about)
+    return HistoryEvent(float(epoch), "n1", "output", about)
 
 
 def document(shop, *events, state="completed", line=LINE, verify=False, **more):
@@ -32,12 +32,14 @@ def document(shop, *events, state="completed", line=LINE, verify=False, **more):
 
     job = Job(job="shop", application=str(shop), log="log", out="out", **more)
     tasks = tuple(task.model_copy(update={"pe": "out"}) if task.kind == "sink" else task for task in layout_of(job).tasks)
-    ran = Ran(state, "", {}, tasks, line, list(events), seconds=3.0)
+    ran = JobRun(state, "", {}, tasks, line, list(events), seconds=3.0)
     return command._document(job, ran, {"verify": verify})
 
 
 def commit(stream, epoch, rows, kind="first"):
-    return Event(1.0, "n1", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "quality": "exact", "rows": rows})
+    return HistoryEvent(
+        1.0, "n1", "commit", {"stream": stream, "task": 0, "epoch": epoch, "as": kind, "quality": "exact", "rows": rows}
+    )
 
 
 COMMITS = [commit("orders", 1, 10), commit("orders", 2, 10), commit("large", 1, 5), commit("large", 2, 5, "final")]
@@ -57,7 +59,7 @@ def test_what_was_processed_in_time_is_printed(shop, monkeypatch):
 
 
 def test_a_pe_that_prediction_could_not_protect_is_told(shop, monkeypatch):
-    events = [Event(float(at), "run", "unprotected", {"task": "large/0", "why": "no column to predict"}) for at in (1, 2)]
+    events = [HistoryEvent(float(at), "run", "unprotected", {"task": "large/0", "why": "no column to predict"}) for at in (1, 2)]
     found = document(shop, output(1), output(2), *events)
     assert found["unprotected"] == {"large/0": "no column to predict"}
     monkeypatch.setattr(command, "run_in", told(found))
@@ -73,7 +75,7 @@ def test_rows_are_told_of_a_job_without_an_end_too(shop, monkeypatch):
 
 def test_rates_that_a_strategy_was_not_made_for_are_told_in_the_end(shop, monkeypatch):
     about = {"said": "no configuration of the strategy dominates the measured rates", "exceeded": {"orders": 5.0}}
-    found = document(shop, output(1), Event(1.5, "run", "orchestrator", about), output(2), *COMMITS)
+    found = document(shop, output(1), HistoryEvent(1.5, "run", "orchestrator", about), output(2), *COMMITS)
     monkeypatch.setattr(command, "run_in", told(found))
     assert f"\n  warning: {about['said']}\n" in CliRunner().invoke(command.run, [str(shop)]).output
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.control.api.calls import Tokens
 from holdfast.control.orchestrator import Orchestrator
-from holdfast.control.settings import Settings
+from holdfast.control.settings import OrchestratorSettings
 
 TOKENS = Tokens(user="user-secret", node="node-secret")
 
@@ -149,12 +149,14 @@ class PlayedNode:
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(tmp_path, f"sqlite:///{tmp_path / 'jobs.db'}", capacity_wait_s=0.0, recovery_wait_s=5.0, faults=True)
+def settings(tmp_path: Path) -> OrchestratorSettings:
+    return OrchestratorSettings(
+        tmp_path, f"sqlite:///{tmp_path / 'jobs.db'}", capacity_wait_s=0.0, recovery_wait_s=5.0, faults=True
+    )
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[Control]:
+async def running(settings: OrchestratorSettings) -> AsyncIterator[Control]:
     """An orchestrator that runs for as long as the block, and then ends as if it had been killed."""
     said: list[str] = []
     orchestrator = Orchestrator(settings, say=said.append)

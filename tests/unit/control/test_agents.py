@@ -102,7 +102,7 @@ def test_a_change_reaches_the_agent_s_node_and_outlives_the_orchestrator_s_memor
 
 
 class Pondering:
-    """A supervisor whose check of an order takes until the test lets it go on."""
+    """A observer whose check of an order takes until the test lets it go on."""
 
     def __init__(self):
         self.checked, self.go_on = [], threading.Event()
@@ -117,38 +117,38 @@ class Pondering:
 
 def test_an_order_whose_check_takes_long_keeps_nobody_waiting_but_the_next_order_of_that_agent(settings):
     async def story(control, number, nodes):
-        supervisor = Pondering()
-        control.orchestrator.supervisors.set("light", supervisor)
+        observer = Pondering()
+        control.orchestrator.observers.set("light", observer)
         path = f"/v1/jobs/{number}/agents/x/0"
         orders = ({"deadline_s": 2.0}, {"lead_s": 0.1})
         asked = [asyncio.create_task(control.call("POST", path, json={"orders": each})) for each in orders]
 
         async def checks():
-            return len(supervisor.checked) == 1
+            return len(observer.checked) == 1
 
         await control.until(checks)
         assert (await listed(control, number))["x/0"]["orders"] == {}  # answered meanwhile
-        supervisor.go_on.set()
+        observer.go_on.set()
         assert [answer.status_code for answer in await asyncio.gather(*asked)] == [202, 202]
         found = (await listed(control, number))["x/0"]
         assert (found["orders"], found["revision"]) == ({"deadline_s": 2.0, "lead_s": 0.1}, 2)
-        assert supervisor.checked == [{"deadline_s": 2.0}, {"deadline_s": 2.0, "lead_s": 0.1}]
+        assert observer.checked == [{"deadline_s": 2.0}, {"deadline_s": 2.0, "lead_s": 0.1}]
 
     scene(story, settings)
 
 
 def test_an_order_for_an_agent_that_went_while_it_was_checked_is_told(settings):
     async def story(control, number, nodes):
-        supervisor = Pondering()
-        control.orchestrator.supervisors.set("light", supervisor)
+        observer = Pondering()
+        control.orchestrator.observers.set("light", observer)
         asked = asyncio.create_task(control.call("POST", f"/v1/jobs/{number}/agents/x/0", json={"orders": {"deadline_s": 2.0}}))
 
         async def checks():
-            return bool(supervisor.checked)
+            return bool(observer.checked)
 
         await control.until(checks)
         control.orchestrator.agents._agents.clear()
-        supervisor.go_on.set()
+        observer.go_on.set()
         answer = await asked
         assert answer.status_code == 404
         assert answer.json()["error"] in (

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from holdfast.control.api import calls
-from holdfast.control.api.calls import Answer, Asked, Call, Tokens, endpoint
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Tokens, endpoint
 from holdfast.control.api.listening import Listening, bind
 from holdfast.documents.job import Job, LightPe
 from holdfast.protocol.client import Client, ClientError
@@ -23,8 +23,8 @@ from holdfast.protocol.client import Client, ClientError
 def served(folder) -> Iterator[str]:
     """The address of a server with the one call that takes jobs."""
 
-    async def take(asked: Asked) -> Answer:
-        return Answer({"id": 1})
+    async def take(asked: ApiRequest) -> ApiAnswer:
+        return ApiAnswer({"id": 1})
 
     call = Call("POST", "/v1/jobs", "Submit a job", take, body=Job, strict=True, most_bytes=10_000)
     app = Starlette(routes=[Route(call.path, endpoint(call, Tokens("user", "node")), methods=["POST"])])

@@ -14,7 +14,7 @@ from sqlalchemy import insert, select, text
 
 from holdfast.control.jobs.state_machine import Move
 from holdfast.control.storage import archive, schema
-from holdfast.control.storage.archive import Kept, Placed
+from holdfast.control.storage.archive import StoredJob, StoredPlacement
 from holdfast.control.storage.database import Change, Database, DatabaseAway, Fenced
 from holdfast.control.storage.schema import VERSIONS, NewerDatabase
 from holdfast.errors import HoldfastError, MachineError
@@ -26,8 +26,8 @@ def opened(path, told=None) -> Database:
     return database
 
 
-def kept(number: int, state: str = "submitted", *, ended: bool = False) -> Kept:
-    return Kept(number, f"job-{number}", "streaming", "light", state, ended, "", "{}", None, {}, 1.0, 1.0)
+def kept(number: int, state: str = "submitted", *, ended: bool = False) -> StoredJob:
+    return StoredJob(number, f"job-{number}", "streaming", "light", state, ended, "", "{}", None, {}, 1.0, 1.0)
 
 
 def submitted(number: int, **more) -> list[Change]:
@@ -137,7 +137,7 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds
     old.close()
     database = opened(path)
     assert [job.id for job in database.ask(archive.unended_jobs)] == [7]
-    assert database.ask(archive.all_placed) == [Placed(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)]
+    assert database.ask(archive.all_placed) == [StoredPlacement(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)]
     assert database.ask(archive.draining_nodes) == []
     assert database.ask(lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()) == len(
         VERSIONS
@@ -248,17 +248,19 @@ def test_places_are_replaced_and_removed_by_task(tmp_path):
 
     async def play():
         await database.write(
-            archive.replicas_added([Placed(1, "x/0", 0, "n1"), Placed(1, "x/0", 1, "n2"), Placed(1, "y/0", 0, "n1")])
+            archive.replicas_added(
+                [StoredPlacement(1, "x/0", 0, "n1"), StoredPlacement(1, "x/0", 1, "n2"), StoredPlacement(1, "y/0", 0, "n1")]
+            )
         )
-        await database.write(archive.replicas_placed([Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)]))
+        await database.write(archive.replicas_placed([StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)]))
         await database.write(archive.replicas_gone(1, ["y/0"]))
         for number in (0, 1):
-            await database.write(archive.replica_finished(Placed(1, "x/0", number, "n2", incarnation=1)))
+            await database.write(archive.replica_finished(StoredPlacement(1, "x/0", number, "n2", incarnation=1)))
 
     asyncio.run(play())
     assert database.ask(archive.all_placed) == [
-        Placed(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),  # its first incarnation had finished too late
-        Placed(1, "x/0", 1, "n2", finished=True),
+        StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),  # its first incarnation had finished too late
+        StoredPlacement(1, "x/0", 1, "n2", finished=True),
     ]
     database.close()
 

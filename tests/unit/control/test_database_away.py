@@ -44,8 +44,8 @@ def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done
     asyncio.run(play())
 
 
-def test_a_supervisor_that_asks_again_while_the_database_is_away_is_heard_once(settings):
-    class Supervisor:
+def test_an_observer_that_asks_again_while_the_database_is_away_is_heard_once(settings):
+    class Observer:
         async def observe(self, view):
             return [Activate("x/0", (1,))]
 
@@ -55,10 +55,10 @@ def test_a_supervisor_that_asks_again_while_the_database_is_away_is_heard_once(s
             async with alive(n1, n2):
                 number = await control.submit(pes=TWICE)
                 await control.reaches(number, "running")
-                job, supervisors = control.orchestrator.jobs[number], control.orchestrator.supervisors
+                job, observers = control.orchestrator.jobs[number], control.orchestrator.observers
                 control.orchestrator.persistence.database.cut(1.0)
                 for _ in range(20):
-                    await supervisors._show(job, Supervisor())
+                    await observers._show(job, Observer())
                     await asyncio.sleep(0.005)
                 assert sum(event.name == "activate" for event in job.queue) <= 1
                 await control.until(lambda: are_active(control, number, [False, True]))

@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.nodes.replicas import OVER, Replica, Replicas
+from holdfast.control.nodes.replicas import OVER, PlacedReplica, Replicas
 
 
-def replica(number: int = 0, node: str = "n1") -> Replica:
-    return Replica(1, "x", 0, number, node, rank=number)
+def replica(number: int = 0, node: str = "n1") -> PlacedReplica:
+    return PlacedReplica(1, "x", 0, number, node, rank=number)
 
 
 def test_word_of_an_incarnation_that_is_over_is_old():

@@ -1,4 +1,4 @@
-"""Replicas that fail, come back, wake and idle: what policy and supervisors make of it."""
+"""Replicas that fail, come back, wake and idle: what policy and observers make of it."""
 
 import asyncio
 import re
@@ -201,8 +201,8 @@ def test_a_replica_that_is_back_or_has_finished_while_its_next_place_is_written_
     asyncio.run(play())
 
 
-def test_replicas_are_idled_and_woken_and_a_supervisor_may_do_so(settings):
-    class Supervisor:
+def test_replicas_are_idled_and_woken_and_an_observer_may_do_so(settings):
+    class Observer:
         seen: list[JobView]
 
         def __init__(self):
@@ -214,8 +214,8 @@ def test_replicas_are_idled_and_woken_and_a_supervisor_may_do_so(settings):
 
     async def play():
         async with running(settings) as control:
-            supervisor = Supervisor()
-            control.orchestrator.supervisors.set("light", supervisor)
+            observer = Observer()
+            control.orchestrator.observers.set("light", observer)
             n1, n2 = nodes(control, "n1", "n2")
             async with alive(n1, n2):
                 number = await control.submit(pes=TWICE)
@@ -224,7 +224,7 @@ def test_replicas_are_idled_and_woken_and_a_supervisor_may_do_so(settings):
                 answer = await control.call("POST", f"/v1/jobs/{number}/activation", json={"active": {"x/0": [0, 1]}})
                 assert answer.status_code == 202
                 assert await are_active(control, number, [True, True])
-                assert supervisor.seen[0].job.job == "a"
+                assert observer.seen[0].job.job == "a"
                 assert "looked" in await control.events()
                 wrong = await control.call(
                     "POST", f"/v1/jobs/{number}/activation", json={"active": {"x/0": [], "q/0": [1], "y/0": [4]}}
@@ -238,15 +238,15 @@ def test_replicas_are_idled_and_woken_and_a_supervisor_may_do_so(settings):
     asyncio.run(play())
 
 
-def test_what_a_supervisor_takes_for_failed_is_restarted_by_its_policy_and_the_old_incarnation_is_not_believed(settings):
-    class Supervisor:
+def test_what_an_observer_takes_for_failed_is_restarted_by_its_policy_and_the_old_incarnation_is_not_believed(settings):
+    class Observer:
         async def observe(self, view):
             old = [r for r in view.replicas if r.state == "running" and r.incarnation == 1]
             return [Failed(r.key, r.incarnation, why="it is taken for hung") for r in old]
 
     async def play():
         async with running(settings) as control:
-            control.orchestrator.supervisors.set("light", Supervisor())
+            control.orchestrator.observers.set("light", Observer())
             n1, n2 = nodes(control, "n1", "n2")
             async with alive(n1, n2):
                 number = await control.submit(policy={"backoff_s": 0.0})
@@ -258,15 +258,15 @@ def test_what_a_supervisor_takes_for_failed_is_restarted_by_its_policy_and_the_o
     asyncio.run(play())
 
 
-def test_a_replica_that_a_supervisor_moves_is_started_on_another_node(settings):
-    class Supervisor:
+def test_a_replica_that_an_observer_moves_is_started_on_another_node(settings):
+    class Observer:
         async def observe(self, view):
             old = [r for r in view.replicas if r.state == "running" and r.incarnation == 1]
             return [Move(r.key, r.node, why="it is better off there") for r in old]
 
     async def play():
         async with running(settings) as control:
-            control.orchestrator.supervisors.set("light", Supervisor())
+            control.orchestrator.observers.set("light", Observer())
             n1, n2 = nodes(control, "n1", "n2")
             async with alive(n1, n2):
                 number = await control.submit()
@@ -277,15 +277,15 @@ def test_a_replica_that_a_supervisor_moves_is_started_on_another_node(settings):
     asyncio.run(play())
 
 
-def test_a_job_that_a_supervisor_takes_for_over_has_failed_for_its_reason(settings):
-    class Supervisor:
+def test_a_job_that_an_observer_takes_for_over_has_failed_for_its_reason(settings):
+    class Observer:
         async def observe(self, view):
             given_up = any(replica.state == "abandoned" for replica in view.replicas)
             return [End("x/0 given up, and all else waits for it")] if given_up else []
 
     async def play():
         async with running(settings) as control:
-            control.orchestrator.supervisors.set("light", Supervisor())
+            control.orchestrator.observers.set("light", Observer())
             (n1,) = nodes(control, "n1")
             async with alive(n1):
                 number = await control.submit(type="finite", pes={"x": {}, "y": {}}, policy={"give_up_after": 1})
@@ -345,11 +345,11 @@ def test_a_machine_may_call_its_states_as_it_likes(settings, tmp_path):
     class Asking:
         async def observe(self, view):
             seen.add(view.state)
-            return [Activate("x/0", (1,), why="the supervisor says so")]
+            return [Activate("x/0", (1,), why="the observer says so")]
 
     async def play():
         async with running(replace(settings, machines=(tmp_path / "own.toml",))) as control:
-            control.orchestrator.supervisors.set("light", Asking())
+            control.orchestrator.observers.set("light", Asking())
             async with alive(*nodes(control, "n1", "n2")):
                 job = {"job": "a", "type": "mystreaming", "host": "light", "pes": TWICE}
                 answer = (await control.call("POST", "/v1/jobs", json=job)).json()

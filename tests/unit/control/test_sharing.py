@@ -215,7 +215,7 @@ def test_a_job_may_share_all_that_its_streams_rest_on_also_over_several_jobs_and
                 await control.call("POST", f"/v1/jobs/{three}/cancel")
                 await control.reaches(three, "canceled")
                 await control.until(lambda: is_empty(n1))
-                assert not control.orchestrator.supervision.ended
+                assert not control.orchestrator.restart_policy.ended
 
     asyncio.run(play())
 
@@ -241,7 +241,7 @@ def test_a_job_that_only_reads_another_is_told_when_nothing_more_comes(settings)
 
 
 class Watching:
-    """A supervisor that notes what it is shown, and wants the impossible of jobs that have ended."""
+    """A observer that notes what it is shown, and wants the impossible of jobs that have ended."""
 
     def __init__(self):
         self.seen = {}
@@ -252,11 +252,11 @@ class Watching:
         return [Activate("a/0", (0,)), End("over"), Failed("1:b/0.0", 1, why="it hangs")] if ended else []
 
 
-def test_what_is_left_of_an_ended_job_is_shown_to_its_supervisor_and_may_only_fail(settings):
+def test_what_is_left_of_an_ended_job_is_shown_to_its_observer_and_may_only_fail(settings):
     async def play():
         async with running(settings) as control:
             watching = Watching()
-            control.orchestrator.supervisors.set("light", watching)
+            control.orchestrator.observers.set("light", watching)
             (n1,) = nodes(control, "n1")
             async with alive(n1):
                 one = await control.submit("one", pes=CHAIN, policy={"restart": "here", "backoff_s": 0.0})

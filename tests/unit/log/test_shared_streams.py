@@ -7,7 +7,7 @@ from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.ownership import require_whole
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.shared_streams import Foreign, join, remembered
 from holdfast.log.timeline import Timeline, agree, timeline_of
 from holdfast.log.trimming import SPARED, Trimmer, forget_readers, leave_mark
@@ -73,7 +73,7 @@ def test_nothing_is_trimmed_that_a_reader_in_another_job_has_not_read(tmp_path):
         log.offer(record(epoch))
     join(own, "alarms", [Foreign(READER, READER.reads[0], market)])
     checkpoints = Checkpoints(market)
-    checkpoints.save(MAKER.name, Head(19))
+    checkpoints.save(MAKER.name, Position(19))
     Trimmer(market, [MAKER], checkpoints).trim("vwap", 0)
     assert log.oldest("vwap", 0) == 10
     forget_readers(market, {"market"})
@@ -87,7 +87,7 @@ def test_of_what_a_prediction_agent_watches_some_epochs_are_kept(tmp_path, watch
     log, checkpoints = EpochLog(market), Checkpoints(market)
     for epoch in range(10, 42):
         log.offer(record(epoch))
-    checkpoints.save(MAKER.name, Head(40))
+    checkpoints.save(MAKER.name, Position(40))
     Trimmer(market, [MAKER], checkpoints, watched=watched).trim("vwap", 0)
     assert log.oldest("vwap", 0) == oldest
 
@@ -101,8 +101,8 @@ def test_what_is_left_of_an_ended_job_waits_for_its_readers_and_for_nobody_who_i
     leave_mark(market, "alarms:alarm~0", stream="vwap", task=0, epoch=15)
     sink = Task(pe="out", kind="sink", reads=(Reading(stream="vwap"),))
     trimmer = Trimmer(market, [MAKER, sink], checkpoints)
-    checkpoints.save(MAKER.name, Head(19))
-    checkpoints.save(sink.name, Head(11))
+    checkpoints.save(MAKER.name, Position(19))
+    checkpoints.save(sink.name, Position(11))
     trimmer.trim_unread("vwap", 0)
     assert log.oldest("vwap", 0) == 10  # its own reader sees to it
     trimmer.left = frozenset({MAKER.name})

@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast.node.controller import Controller, Node
+from holdfast.node.controller import Node, NodeController
 from holdfast.node.reports import Reports
-from holdfast.protocol.messages import Assigned, Assignment, Beat, Beaten, Registration, Report
+from holdfast.protocol.messages import Assigned, Assignment, Beat, BeatAnswer, Registration, Report
 from holdfast.protocol.node_link import Link, Place
-from holdfast.protocol.wire import Answer, WireError
+from holdfast.protocol.wire import WireAnswer, WireError
 from holdfast.trial.node_fleet import InnerHost
 
 
@@ -44,7 +44,7 @@ class Orchestrator:
         self.known = False
         self.assignment = self.assignment.model_copy(update={"term": self.term, "generation": 1})
 
-    async def call(self, method, url, *, headers, body=None, limit_s) -> Answer:
+    async def call(self, method, url, *, headers, body=None, limit_s) -> WireAnswer:
         if self.away:
             self.refused += 1
             raise WireError("connection refused")
@@ -68,7 +68,7 @@ class Orchestrator:
     async def close(self) -> None:
         pass
 
-    def beaten(self, beat: Beat) -> Answer:
+    def beaten(self, beat: Beat) -> WireAnswer:
         if beat.term != self.term:
             return said(409, error=f"term {self.term} now")
         if self.recovering and beat.reports:
@@ -79,19 +79,19 @@ class Orchestrator:
         if self.lose_answers and beat.reports:
             self.lose_answers -= 1
             raise WireError("connection reset")
-        beaten = Beaten(term=self.term, acknowledged=self.acknowledged, generation=0, every_s=0.05)
-        return Answer(200, beaten.model_dump_json().encode())
+        beaten = BeatAnswer(term=self.term, acknowledged=self.acknowledged, generation=0, every_s=0.05)
+        return WireAnswer(200, beaten.model_dump_json().encode())
 
-    async def held(self, term: int, generation: int) -> Answer:
+    async def held(self, term: int, generation: int) -> WireAnswer:
         while not self.known or (self.assignment.term, self.assignment.generation) <= (term, generation):
             await asyncio.sleep(0.01)
             if self.away or not self.known:
                 raise WireError("connection reset")
-        return Answer(200, self.assignment.model_dump_json().encode())
+        return WireAnswer(200, self.assignment.model_dump_json().encode())
 
 
-def said(status: int, **document: object) -> Answer:
-    return Answer(status, json.dumps(document).encode())
+def said(status: int, **document: object) -> WireAnswer:
+    return WireAnswer(status, json.dumps(document).encode())
 
 
 class Bench:
@@ -123,8 +123,8 @@ class Bench:
         asyncio.run(scene())
         self.controller.reports.close()
 
-    def made(self, host: object = None) -> Controller:
-        return Controller(
+    def made(self, host: object = None) -> NodeController:
+        return NodeController(
             Node("n1", cores=2, memory_bytes=2**30, host="light"),
             Link("n1", lambda: Place("http://orchestrator", self.token), self.orchestrator),
             host or self.host,  # type: ignore[arg-type]

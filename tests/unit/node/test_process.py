@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.node.controller import Controller, Node
+from holdfast.node.controller import Node, NodeController
 from holdfast.node.pe_hosts import living_host
 from holdfast.node.process import _locked, serve_node
 
 BROKEN = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.node.controller import Controller, Node
+from holdfast.node.controller import NodeController, Node
 from holdfast.node.pe_hosts import living_host
 from holdfast.node.process import serve_node
 
@@ -23,7 +23,7 @@ async def broken(controller):
         await asyncio.sleep(0.02)
     raise KeyError("odd")
 
-Controller._talk = broken
+NodeController._talk = broken
 serve_node(Node("n1", cores=1, memory_bytes=1, host="light"), Path(sys.argv[1]), orchestrator=sys.argv[1])
 """
 
@@ -33,10 +33,10 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
     left = living_host(tmp_path)
     found = []
 
-    async def look(controller: Controller) -> None:
+    async def look(controller: NodeController) -> None:
         found.append(living_host(tmp_path) if controller.host.alive() else None)  # its end is that of the node, in good order
 
-    monkeypatch.setattr(Controller, "_talk", look)
+    monkeypatch.setattr(NodeController, "_talk", look)
     serve_node(Node("n1", cores=1, memory_bytes=1, host="light"), tmp_path, orchestrator=str(tmp_path))
     assert left is not None and found == [left], done.stderr
     assert living_host(tmp_path) is None

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from holdfast.cli.main import root
 from holdfast.errors import TraceError
 from holdfast.planning.laar import Instance, generate, greedy, host_load, static_replication
-from holdfast.simulate import Deployment, Settings, simulate, steady_rates
+from holdfast.simulate import Deployment, SimulationSettings, simulate, steady_rates
 from holdfast_papers.internet.data_center import Scale, build, failures, generated_profile, read_profile
 from holdfast_papers.internet.day import day_key, yearly
 from holdfast_papers.internet.findings import findings as internet_findings
@@ -57,7 +57,7 @@ def test_static_replication_survives_the_pessimistic_failures_where_the_load_is_
     descriptor = generate(np.random.default_rng([1, 1]), ranges=RANGES)
     instance = Instance.of(descriptor)
     deployment = Deployment.planned(descriptor, instance, static_replication(instance))
-    how = Settings(drain_s=5)
+    how = SimulationSettings(drain_s=5)
     outcome = simulate(deployment, steady_rates(descriptor, "low"), schedule=pessimistic(deployment, instance), settings=how)
     assert outcome.internal_completeness > 0.97  # but for the second until the dead are noticed
 

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from holdfast.prediction import Settings, StandIn, columns_of, echo, view
+from holdfast.prediction import EpochPredictor, PredictorSettings, columns_of, echo, view
 
 
 def readings(epoch, *, rng, per_rack=4):
@@ -26,7 +26,9 @@ def per_rack(table, how):
 
 
 def stand_in(**settings):
-    return StandIn(columns_of(racks(0, [1.0, 2.0, 3.0]).schema, ["rack"]), settings=Settings(**settings), inputs=["readings"])
+    return EpochPredictor(
+        columns_of(racks(0, [1.0, 2.0, 3.0]).schema, ["rack"]), settings=PredictorSettings(**settings), inputs=["readings"]
+    )
 
 
 def watch(watched, epochs, make, *, rng, tell=True):
@@ -77,7 +79,7 @@ def test_without_the_input_or_where_the_contract_says_so_history_decides():
     watched = stand_in()
     inputs = watch(watched, range(20), mean_over(1), rng=rng)
     assert "echo" not in predicted(watched, 20).used
-    watched.change(Settings(from_input=False))
+    watched.change(PredictorSettings(from_input=False))
     assert "echo" not in predicted(watched, 20, inputs[-1]).used
 
 
@@ -114,7 +116,7 @@ def test_inputs_that_were_predicted_too_are_judged_on_their_own():
 def test_keys_that_appear_vanish_or_are_null_are_no_ones_problem():
     rng = np.random.default_rng(1)
     columns = columns_of(racks(0, [1.0]).schema, ["rack"])
-    watched = StandIn(columns)
+    watched = EpochPredictor(columns)
     for epoch in range(30):
         names = [None, f"k{epoch // 10}", "a"]
         cpu = rng.uniform(1, 99, 3)
@@ -145,7 +147,7 @@ def test_a_key_with_several_rows_an_epoch_is_left_to_history():
 def test_a_stream_without_a_key_and_one_of_several_inputs():
     rng = np.random.default_rng(1)
     schema = pa.schema({"seq": pa.int64(), "total": pa.float64(), "rows": pa.int64()})
-    watched = StandIn(columns_of(schema, []), inputs=["left", "right"])
+    watched = EpochPredictor(columns_of(schema, []), inputs=["left", "right"])
     for epoch in range(21):
         left = pa.table({"x": rng.uniform(1, 99, 5)})
         right = pa.table({"y": rng.uniform(1, 99, 3 + epoch % 5)})

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError, ProblemsError
-from holdfast.prediction import Settings, StandIn, columns_of, default_predictors, guarded_calls, make, view
+from holdfast.prediction import EpochPredictor, PredictorSettings, columns_of, default_predictors, guarded_calls, make, view
 from holdfast.prediction.predictors.last_outcome import LastOutcome
 
 SCHEMA = pa.schema(
@@ -49,7 +49,7 @@ def rows(epoch, racks, *, cpu=None, requests=None):
 
 
 def stand_in(predictors=None, *, blank=("note",), **changes):
-    return StandIn(columns_of(SCHEMA, ["rack"], blank=blank), predictors, settings=Settings(**changes))
+    return EpochPredictor(columns_of(SCHEMA, ["rack"], blank=blank), predictors, settings=PredictorSettings(**changes))
 
 
 def watched(stand, epochs, racks=("a", "b"), **columns):
@@ -168,7 +168,7 @@ def test_nulls_do_not_disturb_and_a_column_that_is_mostly_null_stays_so():
 
 def test_a_number_that_may_not_be_null_and_never_was_one_stays_none():
     schema = pa.schema([pa.field("cpu", pa.float64(), nullable=False), pa.field("errors", pa.int64(), nullable=False)])
-    stand = StandIn(columns_of(schema, []))
+    stand = EpochPredictor(columns_of(schema, []))
     for epoch in range(10):
         stand.observe(epoch, pa.table({"cpu": [float("nan")], "errors": [2]}, schema=schema))
     made = stand.predict(10, AMPLE_S).rows
@@ -211,7 +211,7 @@ def test_what_never_was_negative_is_not_predicted_negative():
 
 def test_a_stream_without_keys_is_one_series():
     schema = pa.schema([("epoch", pa.int64()), ("total", pa.decimal128(4, 2))])
-    stand = StandIn(columns_of(schema, []), [make("stride")])
+    stand = EpochPredictor(columns_of(schema, []), [make("stride")])
     for epoch in range(20):
         total = pa.array([Decimal(5 * epoch)], schema.field("total").type)
         stand.observe(epoch, pa.table({"epoch": [epoch], "total": total}, schema=schema))
@@ -222,7 +222,7 @@ def test_a_stream_without_keys_is_one_series():
 
 def test_times_go_on_as_they_went():
     schema = pa.schema([("time", pa.timestamp("us", tz="UTC")), ("cpu", pa.float64())])
-    stand = StandIn(columns_of(schema, []))
+    stand = EpochPredictor(columns_of(schema, []))
     for epoch in range(10):
         time = pa.array([1_000_000 * (60 + 5 * epoch)]).cast(schema.field("time").type)
         stand.observe(epoch, pa.table({"time": time, "cpu": [1.0]}, schema=schema))
@@ -232,7 +232,7 @@ def test_times_go_on_as_they_went():
 def series_of(kind, value, *, epochs=25):
     """A stand-in for a stream of one key whose one column is of this type, after so many epochs."""
     schema = pa.schema([("seq", pa.int64()), ("x", kind), ("cpu", pa.float64())])
-    stand = StandIn(columns_of(schema, []))
+    stand = EpochPredictor(columns_of(schema, []))
     for epoch in range(epochs):
         x = pa.array([value(epoch)], kind)
         stand.observe(epoch, pa.table({"seq": [epoch], "x": x, "cpu": [1.0]}, schema=schema))
@@ -276,7 +276,7 @@ def test_a_time_that_is_not_always_told_goes_on_as_it_went_and_one_that_never_is
 
 def test_a_key_that_is_no_number_is_one_key():
     schema = pa.schema([("level", pa.float64()), ("cpu", pa.float64())])
-    stand = StandIn(columns_of(schema, ["level"]))
+    stand = EpochPredictor(columns_of(schema, ["level"]))
     for epoch in range(20):
         stand.observe(epoch, pa.table({"level": [float("nan"), 1.0], "cpu": [5.0, 6.0]}, schema=schema))
     assert stand.keys == 2
@@ -319,10 +319,10 @@ def test_an_algorithm_that_needs_more_than_is_left_is_not_begun():
         clock.now += 2.0
         return answer + 1.0
 
-    stand = StandIn(
+    stand = EpochPredictor(
         columns_of(SCHEMA, ["rack"], blank=["note"]),
         [Broken(slow, name="slow"), LastOutcome()],
-        settings=Settings(slow_s=100.0),
+        settings=PredictorSettings(slow_s=100.0),
         clock=clock,
     )
     watched(stand, range(30))
@@ -396,7 +396,9 @@ def test_an_algorithm_that_is_not_there_at_once_is_tried_again_where_there_was_n
 
 def test_an_algorithm_that_hangs_while_it_answers_is_waited_for_until_the_deadline(hanging):
     columns = columns_of(SCHEMA, ["rack"], blank=["note"])
-    costs_nothing = StandIn(columns, [Broken(hanging, after=10**6)], settings=Settings(slow_s=60.0), clock=lambda: 0.0)
+    costs_nothing = EpochPredictor(
+        columns, [Broken(hanging, after=10**6)], settings=PredictorSettings(slow_s=60.0), clock=lambda: 0.0
+    )
     stand = watched(costs_nothing, range(20))
     broken = stand.standings[0].predictor
     broken.after = broken.calls
@@ -473,7 +475,7 @@ class Jumping:
 @pytest.mark.parametrize("reading", [3, 4, 5, 6])
 def test_an_agent_that_was_stopped_while_an_algorithm_ran_blames_nobody_and_goes_on_as_before(reading):
     clock = Jumping()
-    stand = StandIn(columns_of(SCHEMA, ["rack"], blank=["note"]), [make("stride")], clock=clock)
+    stand = EpochPredictor(columns_of(SCHEMA, ["rack"], blank=["note"]), [make("stride")], clock=clock)
     watched(stand, range(20))
     stand.observe(20, rows(20, ["a", "b"]))
     clock.until = reading
@@ -623,7 +625,7 @@ def test_of_algorithms_that_were_never_judged_the_last_outcome_answers_where_it_
 
 def test_learning_in_another_thread_gives_the_same_and_what_is_outdated_is_dropped():
     columns = columns_of(SCHEMA, ["rack"])
-    here, there = (StandIn(columns, clock=lambda: 0.0) for _ in range(2))  # equals are told apart by the time they take
+    here, there = (EpochPredictor(columns, clock=lambda: 0.0) for _ in range(2))  # equals are told apart by the time they take
     for epoch in range(30):
         for stand in (here, there):
             stand.observe(epoch, rows(epoch, ["a", "b"]))
@@ -728,7 +730,7 @@ def test_columns_that_do_not_fit_are_told_all_at_once():
 
 def test_settings_that_cannot_be_are_told_all_at_once():
     with pytest.raises(ProblemsError, match="settings of prediction has 4 problems") as error:
-        Settings(depth=1, measure="luck", tolerance=2.0, short="shrug")
+        PredictorSettings(depth=1, measure="luck", tolerance=2.0, short="shrug")
     assert "depth wants a whole number of at least 2, got 1" in str(error.value)
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from numba.core.dispatcher import Dispatcher
 
-from holdfast.prediction import Settings, StandIn, columns_of
+from holdfast.prediction import PredictorSettings, EpochPredictor, columns_of
 from holdfast.prediction.warm_up import rehearse
 
 
@@ -41,7 +41,7 @@ for epoch in range(80):
         "cpu": [50.0 + (epoch * len(key)) % 7 for key in keys], "jobs": [epoch % 5 for key in keys],
     })
     if stand_in is None:
-        stand_in = StandIn(columns_of(rows.schema, ["server"]), settings=Settings(forget_after=10))
+        stand_in = EpochPredictor(columns_of(rows.schema, ["server"]), settings=PredictorSettings(forget_after=10))
     stand_in.observe(epoch, rows)
     if epoch % 2:
         stand_in.learn()

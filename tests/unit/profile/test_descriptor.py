@@ -5,7 +5,7 @@ import pytest
 
 from holdfast.app import App, last_rows
 from holdfast.profile import Measurement, describe
-from holdfast.profile.measurement import Edge, Measured
+from holdfast.profile.measurement import MeasuredInput, MeasuredPe
 from holdfast.profile.rates import Flow
 
 SCHEMA = "seq long, time timestamp, k int"
@@ -26,8 +26,11 @@ def shop() -> App:
 
 MEASUREMENT = Measurement(
     pes={
-        "split": Measured({"orders": Edge(1.0, 2e-6)}, Flow(10.0, 20.0)),
-        "joined": Measured({"large": Edge(0.5, 4e-6), "small": Edge(0.1, 8e-6), "prices": Edge(0.0, 1e-6)}, Flow(15.0, 25.0)),
+        "split": MeasuredPe({"orders": MeasuredInput(1.0, 2e-6)}, Flow(10.0, 20.0)),
+        "joined": MeasuredPe(
+            {"large": MeasuredInput(0.5, 4e-6), "small": MeasuredInput(0.1, 8e-6), "prices": MeasuredInput(0.0, 1e-6)},
+            Flow(15.0, 25.0),
+        ),
     },
     source_counts={"orders": np.array([10, 10, 20, 20]), "prices": np.array([5, 5, 5, 30])},
     step_s=2.0,

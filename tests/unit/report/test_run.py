@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli.run import _document
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Job, Reading, Task
 from holdfast.log.timeline import Timeline
 from holdfast.report.run import MEANINGS, run_page
 from holdfast.trial.checkers import check_run
 from holdfast.trial.completeness import completeness_kept
-from holdfast.trial.job_run import Ran
+from holdfast.trial.job_run import JobRun
 
 TIMELINE = Timeline(first=1, last=6, epoch_s=1.0, opened_s=100.0)
 TASKS = (
@@ -44,31 +44,31 @@ DOCUMENT = {
 
 
 def said(at_s, what, text, **who):
-    return Event(at_s, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
+    return HistoryEvent(at_s, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
 
 
 def history():
     for node, key in (("n1", "trades/0.0"), ("n1", "vwap/0.0"), ("n2", "vwap/0.1"), ("n2", "index<i>/0.0"), ("n1", "out/0.0")):
-        yield Event(95.0, node, "start", {"replica": f"1:{key}", "incarnation": 1, "node": node})
+        yield HistoryEvent(95.0, node, "start", {"replica": f"1:{key}", "incarnation": 1, "node": node})
     for second in range(98, 108, 2):
-        yield Event(second, "n1", "usage", {"node": "n1", "pid": 1, "cpu_s": second * 0.5, "memory_bytes": 1})
-    yield Event(102.5, "run", "fault", {"what": "crash node n2", "tasks": ["index<i>/0", "vwap/0"], "for_s": None})
-    yield Event(103.0, "run", "detected", {"tasks": ["index<i>/0"], "node": "n2"})
+        yield HistoryEvent(second, "n1", "usage", {"node": "n1", "pid": 1, "cpu_s": second * 0.5, "memory_bytes": 1})
+    yield HistoryEvent(102.5, "run", "fault", {"what": "crash node n2", "tasks": ["index<i>/0", "vwap/0"], "for_s": None})
+    yield HistoryEvent(103.0, "run", "detected", {"tasks": ["index<i>/0"], "node": "n2"})
     yield said(103.0, "replica", "lost: its node is", node="n2", replica="1:index<i>/0.0")
     yield said(103.1, "replica", "moved from n2 to n1: restarted after failure 1", node="n1", replica="1:index<i>/0.0")
     yield said(103.5, "decision", "stood in for index<i>/0: 2 epochs absent")
-    yield Event(104.5, "n1", "start", {"replica": "1:index<i>/0.0", "incarnation": 2, "node": "n1"})
-    yield Event(104.6, "n1", "restored", {"task": "index<i>/0", "from": 2, "to": 4})
-    yield Event(106.7, "n1", "recovered", {"task": "index<i>/0", "epoch": 4})
+    yield HistoryEvent(104.5, "n1", "start", {"replica": "1:index<i>/0.0", "incarnation": 2, "node": "n1"})
+    yield HistoryEvent(104.6, "n1", "restored", {"task": "index<i>/0", "from": 2, "to": 4})
+    yield HistoryEvent(106.7, "n1", "recovered", {"task": "index<i>/0", "epoch": 4})
     for epoch in range(1, 7):
         for stream in ("trades", "vwap", "index"):
             commit = {"stream": stream, "task": 0, "epoch": epoch, "as": "first", "quality": "exact", "rows": 9}
-            yield Event(100.3 + epoch, "n1", "commit", {**commit, "closed_s": 100.0 + epoch, "producer": "a replica"})
+            yield HistoryEvent(100.3 + epoch, "n1", "commit", {**commit, "closed_s": 100.0 + epoch, "producer": "a replica"})
         quality = {3: "absent", 4: "tentative", 5: "predicted"}.get(epoch, "exact")
         about = {"sink": "out", "epoch": epoch, "rows": 0 if epoch == 3 else 9}
-        yield Event(100.5 + epoch, "n1", "output", {**about, "as": "first", "quality": quality, "latency_s": 0.5})
+        yield HistoryEvent(100.5 + epoch, "n1", "output", {**about, "as": "first", "quality": quality, "latency_s": 0.5})
         if quality != "exact":
-            yield Event(107.5, "n1", "output", {**about, "as": "final", "quality": "exact", "latency_s": 6.5 - epoch + 1})
+            yield HistoryEvent(107.5, "n1", "output", {**about, "as": "final", "quality": "exact", "latency_s": 6.5 - epoch + 1})
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +155,7 @@ def test_a_run_that_never_began_has_a_page_that_says_why():
 def test_the_page_takes_what_the_command_says_of_a_run():
     events = sorted(history(), key=lambda event: event.at_s)
     job = Job(job="bargains", application="bargains.py", type="finite", log="/runs/log", out="/runs/out")
-    ran = Ran("completed", "", {}, TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
+    ran = JobRun("completed", "", {}, TASKS, TIMELINE, events, seconds=12.0, scheduled=1)
     document = _document(job, ran, {"verify": False})
     text = run_page(document, events=ran.events, tasks=ran.tasks, timeline=ran.timeline)
     assert "Completed after 12 s" in text and "internal completeness" in text
@@ -167,7 +167,7 @@ def test_the_page_of_a_long_run_stays_small_and_shows_its_worst_moment():
     timeline = Timeline(first=1, last=day_s, epoch_s=1.0, opened_s=0.0)
     about = {"sink": "out", "as": "first", "quality": "exact", "rows": 9}
     events = [
-        Event(epoch + 0.5, "n1", "output", {**about, "epoch": epoch, "latency_s": worst_s if epoch == 40_006 else 0.5})
+        HistoryEvent(epoch + 0.5, "n1", "output", {**about, "epoch": epoch, "latency_s": worst_s if epoch == 40_006 else 0.5})
         for epoch in range(1, day_s + 1, 7)
     ]
     text = run_page(DOCUMENT, events=events, tasks=TASKS, timeline=timeline)
@@ -188,7 +188,7 @@ def test_a_run_without_faults_says_so():
 
 def test_what_is_left_out_of_a_long_table_is_said_to_be():
     faults = [
-        Event(102.0 + k / 100, "run", "fault", {"what": f"crash pe vwap/0 ({k})", "tasks": ["vwap/0"], "for_s": None})
+        HistoryEvent(102.0 + k / 100, "run", "fault", {"what": f"crash pe vwap/0 ({k})", "tasks": ["vwap/0"], "for_s": None})
         for k in range(99)
     ]
     events = sorted([*history(), *faults], key=lambda event: event.at_s)

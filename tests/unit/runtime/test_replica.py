@@ -15,12 +15,12 @@ from holdfast.documents.job import Contract, Job, Reading, Task
 from holdfast.errors import HoldfastError, OperatorError
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import Trimmer
 from holdfast.runtime.input_reader import Inbox
 from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.replica import Replica
+from holdfast.runtime.replica import PeReplica
 from holdfast.runtime.running_job import RunningJob
 
 EPOCHS = 12
@@ -71,7 +71,7 @@ class Cluster:
     def replica(self, name):
         stores = [self.store] * len(GRAPH[name])
         schemas = dict.fromkeys(["src", *GRAPH], SCHEMA)
-        return Replica(
+        return PeReplica(
             task(name),
             self.contract,
             inbox=Inbox(task(name).reads, stores, schemas),
@@ -169,7 +169,7 @@ def test_a_checkpoint_is_told_with_what_it_took_beside_the_work_since_the_one_be
             super().save(task, head)
 
     cluster = Cluster(Store(MemoryStore()))
-    a = Replica(
+    a = PeReplica(
         task("a"),
         Contract(checkpoint_epochs=5),
         inbox=Inbox(task("a").reads, [cluster.store], {"src": SCHEMA, "a": SCHEMA}),
@@ -365,7 +365,7 @@ def test_the_epoch_at_fault_is_found_in_a_backlog_by_halves():
 def trim_all(cluster, epoch):
     """As when everyone has a checkpoint at an epoch."""
     for name in ["src", *GRAPH]:
-        cluster.checkpoints.save(f"{name}/0", Head(epoch))
+        cluster.checkpoints.save(f"{name}/0", Position(epoch))
     for name in ["src", *GRAPH]:
         cluster.trimmer.trim(name, 0)
 
@@ -429,8 +429,8 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint(
         cluster.produce()
     ahead.step()
     ahead.save()
-    cluster.checkpoints.save("src/0", Head(4))
-    cluster.checkpoints.save("b/0", Head(4))
+    cluster.checkpoints.save("src/0", Position(4))
+    cluster.checkpoints.save("b/0", Position(4))
     cluster.trimmer.trim("src", 0)
     assert EpochLog(cluster.store).oldest("src", 0) is None
     assert behind.step() and behind.clean.epoch == 4

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.errors import LogError
 from holdfast.log import Quality
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import Assigned
 from holdfast.runtime import replica_loop as loops
@@ -26,12 +26,12 @@ class FiveEpochs:
 
     room: threading.Event = field(default_factory=threading.Event)
     full: threading.Event = field(default_factory=threading.Event)
-    clean: Head = field(default_factory=lambda: Head(0))
+    clean: Position = field(default_factory=lambda: Position(0))
     rows_read: int = 0
     quality: Quality = Quality.EXACT
 
     @property
-    def live(self) -> Head:
+    def live(self) -> Position:
         return self.clean
 
     @property
@@ -42,7 +42,7 @@ class FiveEpochs:
         if self.clean.epoch == 2 and not self.room.is_set():
             self.full.set()
             raise LogError("the log at 'x' cannot be written: No space left on device; free space or check permissions")
-        self.clean = Head(self.clean.epoch + 1)
+        self.clean = Position(self.clean.epoch + 1)
         return True
 
     def close(self) -> None:

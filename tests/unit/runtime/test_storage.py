@@ -9,7 +9,7 @@ from obstore.store import MemoryStore
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.row_files import checksum, parquet, part_of, read_rows, write_rows
 from holdfast.log.timeline import Timeline, agree, timeline_of
 from holdfast.runtime.sinks.output_files import file_name, read_output, written_by
@@ -73,7 +73,7 @@ def test_rows_are_divided_by_keys_of_any_type_and_what_is_one_key_to_spark_falls
 def test_a_checkpoint_comes_back_whole_and_only_the_last_two_stay(store):
     checkpoints = Checkpoints(store)
     for epoch in (3, 5, 9):
-        checkpoints.save("vwap/0", Head(epoch, {"trades kept by vwap": ROWS}, after=epoch * 10, tainted=None))
+        checkpoints.save("vwap/0", Position(epoch, {"trades kept by vwap": ROWS}, after=epoch * 10, tainted=None))
     found = checkpoints.latest("vwap/0")
     assert (found.epoch, found.after, found.tainted) == (9, 90, None)
     assert found.kept["trades kept by vwap"].equals(ROWS)
@@ -83,9 +83,9 @@ def test_a_checkpoint_comes_back_whole_and_only_the_last_two_stay(store):
 
 def test_what_every_task_has_a_checkpoint_past_is_the_oldest_of_their_newest(store):
     checkpoints = Checkpoints(store)
-    checkpoints.save("a/0", Head(4))
+    checkpoints.save("a/0", Position(4))
     assert checkpoints.behind_all(["a/0", "b/0"]) is None
-    checkpoints.save("b/0", Head(7))
+    checkpoints.save("b/0", Position(7))
     assert checkpoints.behind_all(["a/0", "b/0"]) == 4
 
 

@@ -7,7 +7,17 @@ from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.errors import DocumentError, HoldfastError, ProblemsError, TraceError
 from holdfast.planning.laar import Instance, Strategy, static_replication
 from holdfast.planning.laar.examples import figure_1
-from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, read_rates, simulate, steady_rates
+from holdfast.simulate import (
+    Control,
+    Deployment,
+    FailureHandling,
+    RateTrace,
+    SimulationSettings,
+    drawn_rates,
+    read_rates,
+    simulate,
+    steady_rates,
+)
 from holdfast_papers.ppa.recovery_simulation import deployed, figure_6
 
 
@@ -28,7 +38,7 @@ def crash(target: str, *, at_s: float = 20, what: str = "pe", back_after_s: floa
 
 
 def run(deployment: Deployment, schedule: Schedule, **care: object):
-    how = Settings(drain_s=30, care=Care(**care))
+    how = SimulationSettings(drain_s=30, care=FailureHandling(**care))
     return simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=how)
 
 
@@ -130,8 +140,12 @@ def test_a_pe_whose_checkpoint_is_younger_than_that_of_its_upstream_waits_until_
 def test_by_the_epoch_a_pe_that_is_behind_runs_everything_it_missed_as_one_job():
     deployment = pipeline(replicated=False)
     trace = steady_rates(deployment.descriptor, "low", seconds=60)
-    how = Settings(
-        drain_s=30, epoch_s=1.0, job_s=0.3, queue_s=float("inf"), care=Care(scheme="checkpoint", detect_s=3.0, restart_s=5.0)
+    how = SimulationSettings(
+        drain_s=30,
+        epoch_s=1.0,
+        job_s=0.3,
+        queue_s=float("inf"),
+        care=FailureHandling(scheme="checkpoint", detect_s=3.0, restart_s=5.0),
     )
     calm, struck = (simulate(deployment, trace, schedule=s, settings=how) for s in (Schedule(), crash("pe2", at_s=20.5)))
     assert struck.output("sink").sum() == pytest.approx(4 * 60) == pytest.approx(calm.output("sink").sum())
@@ -146,7 +160,7 @@ def test_by_the_epoch_a_pe_that_is_behind_runs_everything_it_missed_as_one_job()
 
 def test_by_the_epoch_output_leaves_when_the_whole_job_is_done():
     deployment = pipeline(replicated=True)
-    how = Settings(epoch_s=2.0, job_s=0.0, interval_s=0.05, care=Care(scheme="checkpoint"))
+    how = SimulationSettings(epoch_s=2.0, job_s=0.0, interval_s=0.05, care=FailureHandling(scheme="checkpoint"))
     outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=20), settings=how)
     made = outcome.ledger.output[:, 1]
     assert sorted(set(made.round(6))) == [0.0, 8.0]  # two seconds of four tuples at once, or nothing
@@ -156,19 +170,19 @@ def test_a_queue_without_end_drops_nothing():
     slow = ScheduledFault(at_s=0, kind="slow", what="pe", target=("pe1",), for_s=60, by_s=9.0)
     deployment = pipeline(replicated=False)
     trace = steady_rates(deployment.descriptor, "low", seconds=60)
-    outcome = simulate(deployment, trace, schedule=Schedule(faults=(slow,)), settings=Settings(queue_s=float("inf")))
+    outcome = simulate(deployment, trace, schedule=Schedule(faults=(slow,)), settings=SimulationSettings(queue_s=float("inf")))
     assert outcome.dropped == 0
     assert outcome.ledger.queued[-1].sum() > 100
 
 
 def test_epochs_want_a_log_that_keeps_them():
     with pytest.raises(ProblemsError, match="epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps"):
-        Settings(epoch_s=1.0)
+        SimulationSettings(epoch_s=1.0)
     with pytest.raises(ProblemsError, match=r"epoch_s wants at least a step of 0.05 s, got 0.01"):
-        Settings(epoch_s=0.01, care=Care(scheme="checkpoint"))
+        SimulationSettings(epoch_s=0.01, care=FailureHandling(scheme="checkpoint"))
     deployment = pipeline(replicated=False)
     with pytest.raises(HoldfastError, match="what a job costs is given for PE 'pe9', which the descriptor does not have"):
-        deployment.plant(Settings(jobs={"pe9": 1.0}))
+        deployment.plant(SimulationSettings(jobs={"pe9": 1.0}))
 
 
 def test_the_controller_follows_the_load_and_needs_a_lighter_one_to_last():
@@ -191,7 +205,7 @@ def test_a_controller_that_replaces_the_dead_keeps_what_the_strategy_alone_would
     deployment = Deployment.planned(descriptor, instance, lone)
     trace = steady_rates(descriptor, "low", seconds=60)
     kept, lost = (
-        simulate(deployment, trace, schedule=crash("pe1.0"), settings=Settings(control=Control(replace_dead=replaces)))
+        simulate(deployment, trace, schedule=crash("pe1.0"), settings=SimulationSettings(control=Control(replace_dead=replaces)))
         for replaces in (True, False)
     )
     assert kept.internal_completeness > 0.95
@@ -206,7 +220,7 @@ def test_what_waits_is_handed_over_where_another_replica_takes_the_place_of_one(
     deployment = Deployment.planned(descriptor, instance, active)
     low, high = (steady_rates(descriptor, name, seconds=10).rates for name in ("low", "high"))
     trace = RateTrace(("source",), np.concatenate([low, 2 * high, low, low]))
-    how = Settings(queue_s=float("inf"), interval_s=0.05, drain_s=60, care=Care(scheme=scheme))
+    how = SimulationSettings(queue_s=float("inf"), interval_s=0.05, drain_s=60, care=FailureHandling(scheme=scheme))
     outcome = simulate(deployment, trace, settings=how)
     assert [event.kind for event in outcome.history()] == ["configuration", "configuration"]
     assert outcome.ledger.queued.max() > 10
@@ -219,8 +233,8 @@ def test_what_waits_for_one_that_stood_in_and_died_outlives_a_new_configuration(
     low, high = (steady_rates(deployment.descriptor, name, seconds=20).rates for name in ("low", "high"))
     trace = RateTrace(("source",), np.concatenate([low, high]))
     dead = (*crash("host1", what="node", at_s=15, back_after_s=60).faults, *crash("pe1.1", at_s=18).faults)
-    care = Care(scheme="checkpoint", detect_s=1.0, restart_s=4.0, spares=False)
-    how = Settings(drain_s=60, control=Control(replace_dead=True), care=care)
+    care = FailureHandling(scheme="checkpoint", detect_s=1.0, restart_s=4.0, spares=False)
+    how = SimulationSettings(drain_s=60, control=Control(replace_dead=True), care=care)
     outcome = simulate(deployment, trace, schedule=Schedule(faults=dead), settings=how)
     assert outcome.internal_completeness == pytest.approx(1.0)
     assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.worked + 1e-6).all()
@@ -228,7 +242,9 @@ def test_what_waits_for_one_that_stood_in_and_died_outlives_a_new_configuration(
 
 def test_the_latency_of_a_recovery_counts_from_its_own_failure():
     faults = (*crash("pe1.1", at_s=5).faults, *crash("pe1.0", at_s=45).faults)  # the first finds an idle replica
-    how = Settings(drain_s=30, control=Control(replace_dead=True), care=Care(scheme="checkpoint", detect_s=1.0))
+    how = SimulationSettings(
+        drain_s=30, control=Control(replace_dead=True), care=FailureHandling(scheme="checkpoint", detect_s=1.0)
+    )
     deployment = pipeline(replicated=False)
     outcome = simulate(
         deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=Schedule(faults=faults), settings=how
@@ -240,7 +256,9 @@ def test_the_latency_of_a_recovery_counts_from_its_own_failure():
 
 def test_a_replica_that_stalls_is_noticed_and_goes_on_is_back():
     stall = ScheduledFault(at_s=5, kind="stall", what="pe", target=("pe1.1",), for_s=3.0)
-    how = Settings(drain_s=30, control=Control(replace_dead=True), care=Care(scheme="checkpoint", detect_s=1.0))
+    how = SimulationSettings(
+        drain_s=30, control=Control(replace_dead=True), care=FailureHandling(scheme="checkpoint", detect_s=1.0)
+    )
     deployment = pipeline(replicated=False)
     schedule = Schedule(faults=(stall, *crash("pe1.0", at_s=45).faults))
     outcome = simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=60), schedule=schedule, settings=how)
@@ -329,10 +347,10 @@ def test_without_spares_a_lost_host_is_back_when_the_fault_says_so_and_its_secon
     lost = crash("host1", what="node", back_after_s=30)
     deployment = pipeline(replicated=False)
     trace = steady_rates(deployment.descriptor, "low", seconds=60)
-    care = Care(scheme="checkpoint", detect_s=1.0, restart_s=2.0, spares=False)
+    care = FailureHandling(scheme="checkpoint", detect_s=1.0, restart_s=2.0, spares=False)
 
     def output(schedule: Schedule, **control: object) -> np.ndarray:
-        how = Settings(drain_s=30, care=care, control=Control(**control))
+        how = SimulationSettings(drain_s=30, care=care, control=Control(**control))
         outcome = simulate(deployment, trace, schedule=schedule, settings=how)
         assert outcome.output("sink").sum() == pytest.approx(4 * 60)  # inputs are kept
         return outcome.output("sink")
@@ -373,7 +391,9 @@ def test_a_replica_that_stands_in_stays_through_a_new_configuration_and_goes_whe
     deployment = Deployment.planned(descriptor, instance, lone)
     low, high = (steady_rates(descriptor, name, seconds=30).rates for name in ("low", "high"))
     trace = RateTrace(("source",), np.concatenate([low, high, low]))
-    how = Settings(drain_s=10, control=Control(replace_dead=True), care=Care(scheme="checkpoint", spares=False))
+    how = SimulationSettings(
+        drain_s=10, control=Control(replace_dead=True), care=FailureHandling(scheme="checkpoint", spares=False)
+    )
     outcome = simulate(deployment, trace, schedule=crash("host1", what="node", back_after_s=50), settings=how)
     assert outcome.internal_completeness == pytest.approx(1.0)
     on_second = outcome.ledger.cpu[:, 1]
@@ -444,23 +464,23 @@ def test_a_strategy_of_another_application_is_told_whole():
 
 def test_settings_that_cannot_be_are_told_at_once():
     with pytest.raises(ProblemsError, match=r"(?s)step_s wants a number above 0, got 0.*care.detect_s wants a number of"):
-        Settings(step_s=0, care=Care(detect_s=-1))
+        SimulationSettings(step_s=0, care=FailureHandling(detect_s=-1))
     with pytest.raises(ProblemsError, match=r"(?s)step_s wants a finite number, got inf.*care.detect_s wants a finite number"):
-        Settings(step_s=float("inf"), queue_s=float("inf"), care=Care(detect_s=float("inf")))
+        SimulationSettings(step_s=float("inf"), queue_s=float("inf"), care=FailureHandling(detect_s=float("inf")))
     with pytest.raises(ProblemsError, match=r"epoch_s wants whole steps of 0.05 s, got 0.12; give another step_s"):
-        Settings(epoch_s=0.12, care=Care(scheme="checkpoint"))
-    assert Settings(epoch_s=0.3, step_s=0.1, care=Care(scheme="checkpoint")).steps(0.3) == 3
+        SimulationSettings(epoch_s=0.12, care=FailureHandling(scheme="checkpoint"))
+    assert SimulationSettings(epoch_s=0.3, step_s=0.1, care=FailureHandling(scheme="checkpoint")).steps(0.3) == 3
 
 
 def test_a_trace_shorter_than_a_step_is_named():
     deployment = pipeline(replicated=False)
     with pytest.raises(HoldfastError, match=r"a trace of 10 s and 0 s after it have 0 steps of 100 s, wanted 1 to 50,000,000"):
-        simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=10), settings=Settings(step_s=100))
+        simulate(deployment, steady_rates(deployment.descriptor, "low", seconds=10), settings=SimulationSettings(step_s=100))
 
 
 def test_a_trace_shorter_than_an_epoch_is_named():
     deployment = pipeline(replicated=False)
-    how = Settings(epoch_s=90, drain_s=5, care=Care(scheme="checkpoint"))
+    how = SimulationSettings(epoch_s=90, drain_s=5, care=FailureHandling(scheme="checkpoint"))
     with pytest.raises(
         HoldfastError, match=r"a trace of 60 s and 5 s after it have no whole epoch of 90 s; give a shorter --epoch"
     ):
@@ -476,7 +496,7 @@ def test_times_that_no_run_lasts_are_never():
 def test_an_interval_is_of_whole_steps_and_says_how_long_it_is():
     deployment = pipeline(replicated=False)
     for step_s, interval_s in ((0.3, 0.9), (2.0, 2.0), (0.05, 1.0)):
-        outcome = simulate(deployment, steady_rates(deployment.descriptor, "low"), settings=Settings(step_s=step_s))
+        outcome = simulate(deployment, steady_rates(deployment.descriptor, "low"), settings=SimulationSettings(step_s=step_s))
         assert outcome.interval_s == pytest.approx(interval_s)
         assert outcome.output_tuples[20] / outcome.interval_s == pytest.approx(4)
 

@@ -11,7 +11,16 @@ from holdfast.documents.descriptor import Input
 from holdfast.documents.fault_schedule import RandomFaults, Schedule, ScheduledFault
 from holdfast.planning.laar import Instance, cost, expected_rates, generate, host_load, static_replication
 from holdfast.planning.laar.generator import Ranges
-from holdfast.simulate import Care, Control, Deployment, RateTrace, Settings, drawn_rates, simulate, steady_rates
+from holdfast.simulate import (
+    Control,
+    Deployment,
+    FailureHandling,
+    RateTrace,
+    SimulationSettings,
+    drawn_rates,
+    simulate,
+    steady_rates,
+)
 
 SMALL = Ranges(hosts=(2, 3), pes_per_host=(2, 4))
 
@@ -58,12 +67,12 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
             ScheduledFault(at_s=9, kind="hog", what="node", target=(next(iter(deployment.descriptor.hosts)),), for_s=4),
         ),
     )
-    how = Settings(
+    how = SimulationSettings(
         interval_s=0.05,
         epoch_s=epoch_s,
         job_s=0.02,
         control=Control(replace_dead=replace_dead),
-        care=Care(
+        care=FailureHandling(
             scheme=scheme,
             spares=spares,
             restart_cost_s=0.3,
@@ -119,11 +128,11 @@ def test_without_faults_nothing_is_lost_or_worked_twice_when_one_replica_hands_o
     active[:, :, 0], active[:, :, 1] = first, ~first
     deployment = Deployment.planned(descriptor, instance, active)
     rates = rng.choice(deployment.rates[:, 0], (30, 1)) * rng.uniform(0.9, 1.0, (30, 1))
-    how = Settings(
+    how = SimulationSettings(
         queue_s=float("inf"),
         epoch_s=epoch_s,
         control=Control(every_s=every_s, steady=1, resync_s=resync_s),
-        care=Care(scheme="checkpoint" if epoch_s else scheme),
+        care=FailureHandling(scheme="checkpoint" if epoch_s else scheme),
     )
     outcome = simulate(deployment, RateTrace(("source",), rates), settings=how)
     worked, waits = outcome.ledger.worked[-1], outcome.ledger.queued[-1]
@@ -155,7 +164,7 @@ def test_by_the_epoch_nothing_is_lost_and_every_job_costs_its_share(seed, epoch_
     descriptor = deployment.descriptor.model_copy(update={"hosts": hosts})
     instance = Instance.of(descriptor)
     roomy = Deployment.planned(descriptor, instance, deployment.active)
-    how = Settings(epoch_s=epoch_s, job_s=0.01, drain_s=30, care=Care(scheme="checkpoint", checkpoint_s=1000))
+    how = SimulationSettings(epoch_s=epoch_s, job_s=0.01, drain_s=30, care=FailureHandling(scheme="checkpoint", checkpoint_s=1000))
     outcome = simulate(roomy, drawn_rates(descriptor, np.random.default_rng(seed), seconds=60), settings=how)
     assert outcome.internal_completeness == pytest.approx(1.0)
     jobs = len(roomy.pes) * roomy.replicas * round(90 / epoch_s)
@@ -173,7 +182,7 @@ def test_cpu_time_and_completeness_of_a_whole_trace_are_the_planners_where_nothi
     )
     instance = Instance.of(roomy)
     deployment = Deployment.planned(roomy, instance, static_replication(instance))
-    outcome = simulate(deployment, drawn_rates(roomy, rng), settings=Settings(drain_s=5))
+    outcome = simulate(deployment, drawn_rates(roomy, rng), settings=SimulationSettings(drain_s=5))
     assert outcome.internal_completeness == pytest.approx(1.0)
     assert outcome.cpu_s.sum() == pytest.approx(cost(instance, deployment.active), rel=1e-6)
 

@@ -1,4 +1,4 @@
-from holdfast.documents.history import Event, History, read_history
+from holdfast.documents.history import History, HistoryEvent, read_history
 from holdfast.log.timeline import Timeline
 from holdfast.trial.checkers import Recovery, check_run, output_gap_s, recoveries
 
@@ -6,7 +6,7 @@ TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
 
 
 def output(at_s, epoch, kind="first", quality="exact", sink="s"):
-    return Event(at_s, "n", "output", {"sink": sink, "epoch": epoch, "as": kind, "quality": quality, "rows": 1})
+    return HistoryEvent(at_s, "n", "output", {"sink": sink, "epoch": epoch, "as": kind, "quality": quality, "rows": 1})
 
 
 def holds(events):
@@ -35,7 +35,9 @@ def test_a_tentative_result_without_a_correction_is_told():
 
 def test_a_divergence_names_both_producers():
     about = {"stream": "a", "epoch": 2, "seq": 7, "held_by": "a/0.0 on x", "made_by": "a/0.1 on y", "theirs": "1", "ours": "2"}
-    verdict = next(v for v in check_run([*GOOD, Event(9, "y", "divergence", about)], TIMELINE, sinks=["s"]) if v.holds is False)
+    verdict = next(
+        v for v in check_run([*GOOD, HistoryEvent(9, "y", "divergence", about)], TIMELINE, sinks=["s"]) if v.holds is False
+    )
     assert "a/0.0 on x has 1, a/0.1 on y has 2" in verdict.said
 
 
@@ -50,22 +52,23 @@ def struck(events, scheduled):
 
 
 def test_faults_that_were_due_after_the_end_are_told():
-    fault = Event(1.5, "run", "fault", {"what": "crash node n2", "tasks": ["a/0"], "orders": []})
+    fault = HistoryEvent(1.5, "run", "fault", {"what": "crash node n2", "tasks": ["a/0"], "orders": []})
     assert struck([fault], 1)[0] is True
     assert struck([fault], 3) == (False, "2 of 3 faults were due after the run's end; schedule them earlier")
     assert "every fault struck" not in holds(GOOD)
 
 
 def test_a_fault_that_no_replica_obeyed_leaves_unknown_whether_it_struck():
-    fault = Event(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
-    obeyed = [Event(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
+    fault = HistoryEvent(1.5, "run", "fault", {"what": "crash pe a/0 b/0", "tasks": ["a/0", "b/0"], "orders": ["x", "y"]})
+    obeyed = [HistoryEvent(1.6, "n1", "struck", {"order": order, "replica": "1:a/0.0"}) for order in "xy"]
     assert struck([fault, *obeyed], 1)[0] is True
     assert struck([fault, *obeyed[:1]], 1) == (None, "1 of 1 faults found nothing alive to strike, first: crash pe a/0 b/0")
 
 
 def test_a_fault_whose_target_was_dead_already_leaves_it_unknown_too():
     faults = [
-        Event(at, "run", "fault", {"what": "crash node n2", "tasks": [], "dead": dead}) for at, dead in ((1, []), (2, ["n2"]))
+        HistoryEvent(at, "run", "fault", {"what": "crash node n2", "tasks": [], "dead": dead})
+        for at, dead in ((1, []), (2, ["n2"]))
     ]
     assert struck(faults, 2) == (None, "1 of 2 faults found nothing alive to strike, first: crash node n2")
 
@@ -77,10 +80,10 @@ def test_the_gap_is_the_longest_silence_between_first_outputs():
 
 def test_a_recovery_lasts_from_its_detection_until_the_task_is_where_it_was():
     events = [
-        Event(10.0, "run", "fault", {"tasks": ["a/0", "b/0"]}),
-        Event(12.5, "orchestrator", "detected", {"tasks": ["a/0", "b/0"]}),
-        Event(13.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
-        Event(14.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
+        HistoryEvent(10.0, "run", "fault", {"tasks": ["a/0", "b/0"]}),
+        HistoryEvent(12.5, "orchestrator", "detected", {"tasks": ["a/0", "b/0"]}),
+        HistoryEvent(13.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        HistoryEvent(14.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
     ]
     (recovery,) = recoveries(events)
     assert (recovery.task, recovery.failed_s, recovery.detected_s, recovery.latency_s) == ("a/0", 10.0, 12.5, 2.0)
@@ -88,39 +91,39 @@ def test_a_recovery_lasts_from_its_detection_until_the_task_is_where_it_was():
 
 def test_a_task_whose_other_replica_went_on_has_no_recovery():
     calm = [
-        Event(1.0, "n1", "start", {"replica": "1:a/0.0", "node": "n1"}),
-        Event(1.0, "n2", "start", {"replica": "1:a/0.1", "node": "n2"}),
-        Event(2.0, "n1", "restored", {"task": "a/0", "from": 0, "to": 0}),
-        Event(2.0, "n2", "restored", {"task": "a/0", "from": 0, "to": 0}),
+        HistoryEvent(1.0, "n1", "start", {"replica": "1:a/0.0", "node": "n1"}),
+        HistoryEvent(1.0, "n2", "start", {"replica": "1:a/0.1", "node": "n2"}),
+        HistoryEvent(2.0, "n1", "restored", {"task": "a/0", "from": 0, "to": 0}),
+        HistoryEvent(2.0, "n2", "restored", {"task": "a/0", "from": 0, "to": 0}),
     ]
     one_died = [
-        Event(10.0, "run", "fault", {"tasks": ["a/0"]}),
-        Event(12.5, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.0", "node": "n1"}),
-        Event(13.0, "n3", "start", {"replica": "1:a/0.0", "node": "n3"}),
-        Event(13.5, "n3", "restored", {"task": "a/0", "from": 3, "to": 8}),
-        Event(14.5, "n3", "recovered", {"task": "a/0", "epoch": 8}),
+        HistoryEvent(10.0, "run", "fault", {"tasks": ["a/0"]}),
+        HistoryEvent(12.5, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.0", "node": "n1"}),
+        HistoryEvent(13.0, "n3", "start", {"replica": "1:a/0.0", "node": "n3"}),
+        HistoryEvent(13.5, "n3", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        HistoryEvent(14.5, "n3", "recovered", {"task": "a/0", "epoch": 8}),
     ]
     both_died = [
-        Event(50.0, "run", "fault", {"tasks": ["a/0"]}),
-        Event(52.5, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.0", "node": "n3"}),
-        Event(52.6, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.1", "node": "n2"}),
-        Event(53.5, "n1", "restored", {"task": "a/0", "from": 3, "to": 8}),
-        Event(54.5, "n1", "recovered", {"task": "a/0", "epoch": 8}),
+        HistoryEvent(50.0, "run", "fault", {"tasks": ["a/0"]}),
+        HistoryEvent(52.5, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.0", "node": "n3"}),
+        HistoryEvent(52.6, "run", "detected", {"tasks": ["a/0"], "replica": "1:a/0.1", "node": "n2"}),
+        HistoryEvent(53.5, "n1", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        HistoryEvent(54.5, "n1", "recovered", {"task": "a/0", "epoch": 8}),
     ]
     assert recoveries([*calm, *one_died]) == []
     assert recoveries([*calm, *one_died, *both_died]) == [Recovery("a/0", 50.0, 52.6, 53.5, 54.5)]
-    idled = Event(9.0, "run", "orchestrator", {"what": "replica", "said": "idled", "replica": "1:a/0.1"})
+    idled = HistoryEvent(9.0, "run", "orchestrator", {"what": "replica", "said": "idled", "replica": "1:a/0.1"})
     assert recoveries([*calm, idled, *one_died]) == [Recovery("a/0", 10.0, 12.5, 13.5, 14.5)]
 
 
 def test_a_stall_that_was_no_failure_is_not_what_a_later_crash_began_with():
     events = [
-        Event(10.0, "run", "fault", {"tasks": ["a/0"], "for_s": 2.0}),
-        Event(50.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
-        Event(51.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
-        Event(52.5, "run", "detected", {"tasks": ["a/0"]}),
-        Event(53.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
-        Event(54.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
+        HistoryEvent(10.0, "run", "fault", {"tasks": ["a/0"], "for_s": 2.0}),
+        HistoryEvent(50.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
+        HistoryEvent(51.0, "run", "fault", {"tasks": ["a/0"], "for_s": None}),
+        HistoryEvent(52.5, "run", "detected", {"tasks": ["a/0"]}),
+        HistoryEvent(53.0, "n2", "restored", {"task": "a/0", "from": 3, "to": 8}),
+        HistoryEvent(54.5, "n2", "recovered", {"task": "a/0", "epoch": 8}),
     ]
     assert [each.failed_s for each in recoveries(events)] == [50.0]
 

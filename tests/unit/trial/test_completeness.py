@@ -1,6 +1,6 @@
 """Internal completeness from histories: what was absent in time is lost, to whom, and what was promised."""
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Reading, Task
 from holdfast.log.timeline import Timeline
 from holdfast.trial.completeness import Completeness, completeness_kept, internal_completeness, never_processed
@@ -10,7 +10,7 @@ TIMELINE = Timeline(first=1, last=3, epoch_s=1.0, opened_s=0.0)
 
 def commit(stream, epoch, rows, kind="first", task=0, quality="exact"):
     about = {"stream": stream, "task": task, "epoch": epoch, "as": kind, "quality": quality, "rows": rows}
-    return Event(1, "n", "commit", about)
+    return HistoryEvent(1, "n", "commit", about)
 
 
 SOURCE = Task(pe="s", kind="source", makes=("s",))

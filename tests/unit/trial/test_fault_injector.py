@@ -23,7 +23,7 @@ from holdfast.job_layout import layout_of
 from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.protocol.messages import Assigned, HostStatus
 from holdfast.runtime.pe_host import ORDER_S, Host
-from holdfast.trial.fault_injector import Chaos, faults_for
+from holdfast.trial.fault_injector import FaultInjector, faults_for
 
 LIMIT_S = 20.0
 ROOT = Path(__file__).parents[3]
@@ -79,7 +79,7 @@ class Cluster:
 
 
 def chaos(cluster, *faults, log="log", hosts=None, clock=time.time):
-    return Chaos(
+    return FaultInjector(
         cluster, [ScheduledFault(**fault) for fault in faults], history=cluster, log=log, hosts_of=lambda: hosts or {}, clock=clock
     )
 

@@ -11,12 +11,12 @@ import pytest
 from holdfast.errors import HoldfastError
 from holdfast.node.pe_hosts import living_host
 from holdfast.trial.local_cluster import LocalCluster
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 
 DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); open({!r}, 'w').close(); time.sleep(600)"
 
 
-@pytest.mark.parametrize("kind", [Cluster, LocalCluster])
+@pytest.mark.parametrize("kind", [ProcessCluster, LocalCluster])
 def test_a_second_interrupt_kills_what_the_first_asked_to_end(tmp_path, kind):
     cluster, deaf = kind(tmp_path), tmp_path / "deaf"
     cluster.start_process("n1", [sys.executable, "-c", DEAF.format(str(deaf))])
@@ -43,13 +43,13 @@ STARTS_AND_WAITS = """
 import sys, time
 from pathlib import Path
 from holdfast.errors import HoldfastError
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 from holdfast.node.pe_hosts import living_host
 from holdfast.node.pe_hosts import HostProcess
 from holdfast.protocol.messages import Assignment
 
 work = Path(sys.argv[1])
-cluster = Cluster(work)
+cluster = ProcessCluster(work)
 cluster.start_process("n1", [sys.executable, "-c", "import time; time.sleep(600)"])
 (work / "n1").mkdir()
 HostProcess(work / "n1", [sys.executable, "-c", "import time; time.sleep(600)"], log=print).start(Assignment())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Reading, Task
 from holdfast.log.timeline import Timeline
 from holdfast.trial.run_timeseries import Stay, Usage, cpu_of_nodes, decisions, lags, leavings, output_rates, stays
@@ -18,16 +18,16 @@ TASKS = (
 
 def output(at_s, epoch, rows, kind="first", quality="exact", sink="out"):
     about = {"sink": sink, "epoch": epoch, "as": kind, "quality": quality, "rows": rows}
-    return Event(at_s, "n1", "output", {**about, "latency_s": at_s - TIMELINE.closes_s(epoch)})
+    return HistoryEvent(at_s, "n1", "output", {**about, "latency_s": at_s - TIMELINE.closes_s(epoch)})
 
 
 def commit(at_s, stream, epoch, task=0, kind="first", quality="exact", producer="its own replica"):
     about = {"stream": stream, "task": task, "epoch": epoch, "as": kind, "quality": quality, "rows": 1, "producer": producer}
-    return Event(at_s, "n1", "commit", about)
+    return HistoryEvent(at_s, "n1", "commit", about)
 
 
 def said(at_s, what, text, **who):
-    return Event(at_s + 0.05, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
+    return HistoryEvent(at_s + 0.05, "run", "orchestrator", {"what": what, "said": text, "told_s": at_s, **who})
 
 
 def test_output_is_counted_by_the_second_and_by_what_it_was():
@@ -82,7 +82,7 @@ def test_lag_is_in_seconds_of_the_wall_clock():
 
 
 def usage(at_s, cpu_s, pid=1, node="n1"):
-    return Event(at_s, node, "usage", {"node": node, "pid": pid, "cpu_s": cpu_s, "memory_bytes": 7})
+    return HistoryEvent(at_s, node, "usage", {"node": node, "pid": pid, "cpu_s": cpu_s, "memory_bytes": 7})
 
 
 def test_cpu_is_what_was_used_since_the_node_spoke_last_and_unknown_of_a_new_host():
@@ -99,7 +99,7 @@ def test_usage_remembers_memory():
 
 def test_a_replica_stays_until_it_dies_and_is_elsewhere_afterwards():
     def start(at_s, key, node):
-        return Event(at_s, node, "start", {"replica": key, "incarnation": 1, "node": node})
+        return HistoryEvent(at_s, node, "start", {"replica": key, "incarnation": 1, "node": node})
 
     events = [
         start(90, "1:vwap/0.0", "n1"),
@@ -146,5 +146,5 @@ def test_the_same_decision_about_several_is_one_and_standing_in_is_summed():
 
 
 def test_a_pe_that_prediction_cannot_protect_is_told_among_the_decisions():
-    (found,) = decisions([Event(101.0, "run", "unprotected", {"task": "vwap/0", "why": "no column to predict"})])
+    (found,) = decisions([HistoryEvent(101.0, "run", "unprotected", {"task": "vwap/0", "why": "no column to predict"})])
     assert (found.what, found.who) == ("not protected by prediction: no column to predict", ("vwap/0",))

@@ -18,7 +18,7 @@ from holdfast.cli.shared import json_option, spark_options, spark_session
 
 if TYPE_CHECKING:
     from holdfast.app import Graph
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.case import Case, Places
 
 OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -65,7 +65,7 @@ def debs11(
     """
     from holdfast.app.load import load_app
     from holdfast.assess.campaign import Campaign
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.campaign_folder import require_room, require_same_so_far
     from holdfast.assess.case import Case
     from holdfast.assess.progress import Steps
@@ -101,7 +101,7 @@ def debs11(
         reading = Steps(progress, f"reading {path}", of=3)
         frames = open_.enter_context(trace_rows(spark, app.graph(), str(path), columns=None))
         reading.done()
-        setting = Setting(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
+        setting = CampaignContext(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
         subject = subject_of(setting, app_file, str(path), None)
         reading.done()
         campaign = replace(planned, subject=subject, offsets=_offsets(setting, cases))
@@ -124,7 +124,7 @@ def papers_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]")
     return spread_offsets(graph, places, lost)
 
 
-def _offsets(setting: "Setting", cases: "Sequence[Case]") -> tuple[int, ...]:
+def _offsets(setting: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, ...]:
     from holdfast.assess.campaign import OUTAGES_S, PACES
 
     places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))

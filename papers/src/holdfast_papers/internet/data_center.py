@@ -17,7 +17,17 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.documents.descriptor import Contract, Descriptor, Host, Input, JointRate, Pe, Rate, Sink, Source
+from holdfast.documents.descriptor import (
+    Descriptor,
+    DescriptorSink,
+    DescriptorSource,
+    Host,
+    Input,
+    JointRate,
+    Pe,
+    PricingContract,
+    Rate,
+)
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.errors import TraceError
 from holdfast.planning.laar.rates import expected_rates
@@ -129,7 +139,9 @@ def build(scale: Scale, profile: Floats) -> World:
     sources, pes, sinks, application = {}, {}, {}, []
     for a in range(scale.applications):
         source = f"source{a:03d}"
-        sources[source] = Source(rates=tuple(Rate(name=n, rate=float(peak_rates[a] * b), probability=p) for n, b, p in levels))
+        sources[source] = DescriptorSource(
+            rates=tuple(Rate(name=n, rate=float(peak_rates[a] * b), probability=p) for n, b, p in levels)
+        )
         names = [f"app{a:03d}.pe{n:02d}" for n in range(scale.pes)]
         read: set[str] = set()
         for n, name in enumerate(names):
@@ -138,7 +150,7 @@ def build(scale: Scale, profile: Floats) -> World:
             inputs = {tail: Input(selectivity=rng.uniform(0.4, 1.0), cost=rng.uniform(0.5, 1.5)) for tail in sorted(tails)}
             pes[name] = Pe(inputs=inputs)
             application.append(a)
-        sinks[f"sink{a:03d}"] = Sink(inputs=tuple(name for name in names if name not in read))
+        sinks[f"sink{a:03d}"] = DescriptorSink(inputs=tuple(name for name in names if name not in read))
     hosts = {f"host{r:02d}-{h:02d}": Host(cores=CORES, rack=f"rack{r:02d}") for r in range(scale.racks) for h in range(scale.hosts)}
     # Not checked anew: ten thousand PEs that were made right by construction.
     descriptor = Descriptor.model_construct(
@@ -150,7 +162,7 @@ def build(scale: Scale, profile: Floats) -> World:
         hosts=hosts,
         replicas=2,
         placement=None,
-        contract=Contract(),
+        contract=PricingContract(),
     )
     return _loaded(scale, descriptor, np.array(application), shape, peak_rates)
 
@@ -170,7 +182,7 @@ def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floa
         for name, pe in descriptor.pes.items()
     }
     sources = {
-        name: Source(rates=tuple(Rate(name=r.name, rate=r.rate * fit, probability=r.probability) for r in source.rates))
+        name: DescriptorSource(rates=tuple(Rate(name=r.name, rate=r.rate * fit, probability=r.probability) for r in source.rates))
         for (name, source), fit in zip(descriptor.sources.items(), fits.tolist(), strict=True)
     }
     loaded = descriptor.model_copy(update={"pes": scaled, "sources": sources})

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.simulate.settings import Care, Control, Settings
+from holdfast.simulate.settings import Control, FailureHandling, SimulationSettings
 from holdfast.simulate.simulation import simulate
 from holdfast.simulate.state import Flags
 from holdfast_papers.internet.data_center import CORES, MACHINES, MINUTE_S, YEARLY, Scale, World, build, failures
@@ -19,7 +19,7 @@ from holdfast_papers.internet.plans import VARIANTS, strategy
 RESTART_S = 30.0
 
 
-def settings(world: World, variant: str) -> Settings:
+def settings(world: World, variant: str) -> SimulationSettings:
     """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes.
 
     Nobody has spares: what a lost host ran goes on at its second place, in another rack. PPA starts it there from its checkpoint,
@@ -28,7 +28,7 @@ def settings(world: World, variant: str) -> Settings:
     passive = variant in ("PPA", "combined")
     # A tenth of what it takes to process a tuple of the mean cost, for each tuple of state.
     state_tuple_s = 0.1 * float(world.work.sum() / world.tuples.sum()) if passive else 0.0
-    care = Care(
+    care = FailureHandling(
         detect_s=10.0,
         restart_s=RESTART_S,
         spares=False,
@@ -47,7 +47,7 @@ def settings(world: World, variant: str) -> Settings:
         replace_dead=passive,
         replace_s=RESTART_S if variant == "PPA" else 0.0,
     )
-    return Settings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, care=care)
+    return SimulationSettings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, care=care)
 
 
 @dataclass(frozen=True, slots=True)

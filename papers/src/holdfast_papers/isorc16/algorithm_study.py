@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from holdfast.errors import TraceError
 from holdfast.prediction.column_roles import columns_of
-from holdfast.prediction.epoch_predictor import StandIn
+from holdfast.prediction.epoch_predictor import EpochPredictor
 from holdfast.prediction.predictors.predictor import Predictor
 from holdfast.prediction.series_rows import numbers_of, ordered
-from holdfast.prediction.settings import Settings
+from holdfast.prediction.settings import PredictorSettings
 
 HOT_SWAP = "hot-swap"
 WARM = 50  # epochs before the first prediction that counts: a full cache
@@ -52,7 +52,7 @@ def study(
     *,
     ahead: int = 1,
     warm: int = WARM,
-    settings: Settings | None = None,
+    settings: PredictorSettings | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Study:
     """Let every algorithm alone, and all of them hot-swapped, predict each epoch `ahead` epochs before it comes.
@@ -66,10 +66,10 @@ def study(
         )
     columns = columns_of(recording.epochs[0].schema, recording.keys, stream=recording.name)
     crews = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
-    stand_ins = {name: StandIn(columns, crew, settings=settings) for name, crew in crews.items()}
+    stand_ins = {name: EpochPredictor(columns, crew, settings=settings) for name, crew in crews.items()}
     hits = {name: np.zeros(len(columns.numbers)) for name in crews}
     total = np.zeros(len(columns.numbers))
-    tolerance = (settings or Settings()).tolerance
+    tolerance = (settings or PredictorSettings()).tolerance
     taken = {name: [0.0, 0.0] for name in crews}
     waiting: dict[int, dict[str, pa.Table]] = {}
     for epoch, rows in enumerate(recording.epochs):

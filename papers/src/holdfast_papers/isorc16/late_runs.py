@@ -17,7 +17,7 @@ import psutil
 
 from holdfast.documents.document import check_document
 from holdfast.documents.fault_schedule import Schedule, Stalls
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
@@ -27,7 +27,7 @@ from holdfast.node.pe_hosts import living_host
 from holdfast.prediction.warm_up import rehearse
 from holdfast.trace import write_servers
 from holdfast.trial.checkers import all_corrected
-from holdfast.trial.job_run import Ran, Show, run_job
+from holdfast.trial.job_run import JobRun, Show, run_job
 from holdfast.trial.local_cluster import LocalCluster
 
 Size = Literal["small", "medium", "large"]
@@ -249,7 +249,7 @@ def _run(
     epoch_s: float,
     schedule: Schedule,
     show: Show,
-) -> Ran:
+) -> JobRun:
     document = {
         "job": name,
         "type": "finite",
@@ -263,7 +263,7 @@ def _run(
     return run_job(job, layout_of(job), cluster, schedule=schedule, show=show)
 
 
-def _measured(cell: Cell, setting: str, ran: Ran, *, epoch_s: float, cluster: LocalCluster, before: Usage) -> LateRun:
+def _measured(cell: Cell, setting: str, ran: JobRun, *, epoch_s: float, cluster: LocalCluster, before: Usage) -> LateRun:
     timeline = ran.timeline
     if timeline is None or ran.state != "completed":
         raise HoldfastError(f"{cell.name}, {setting}: the job ended as {ran.state}: {ran.reason or 'no reason given'}")
@@ -291,7 +291,7 @@ def _measured(cell: Cell, setting: str, ran: Ran, *, epoch_s: float, cluster: Lo
     )
 
 
-def _rows_s(outputs: Iterable[Event], opened_s: float) -> tuple[float, ...]:
+def _rows_s(outputs: Iterable[HistoryEvent], opened_s: float) -> tuple[float, ...]:
     counts: dict[int, float] = {}
     for event in outputs:
         second = int(event.at_s - opened_s)

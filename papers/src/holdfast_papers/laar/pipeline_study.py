@@ -17,7 +17,7 @@ from holdfast.job_layout import layout_of
 from holdfast.log.timeline import Timeline
 from holdfast.planning.laar import Instance, Strategy, plan_strategy, static_replication
 from holdfast.planning.laar.examples import figure_1
-from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.finding import Finding
 
@@ -139,7 +139,7 @@ def run_way(way: str, application: Path, work: Path, *, load: Load, strategy: St
     return seen(way, ran, load, cpu)
 
 
-def seen(way: str, ran: Ran, load: Load, cpu: dict[str, list[tuple[float, float]]]) -> Seen:
+def seen(way: str, ran: JobRun, load: Load, cpu: dict[str, list[tuple[float, float]]]) -> Seen:
     """What a run showed, from its history."""
     assert ran.timeline is not None
     opened = ran.timeline.opened_s

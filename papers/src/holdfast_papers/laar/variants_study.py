@@ -13,9 +13,9 @@ from holdfast.planning.laar import Best, Instance, Outcome, Solution, generate, 
 from holdfast.planning.laar.generator import Ranges
 from holdfast.planning.laar.instance import Active
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.outcome import Outcome as Simulated
+from holdfast.simulate.outcome import SimulationOutcome
 from holdfast.simulate.rates import Glitches, RateTrace, drawn_rates
-from holdfast.simulate.settings import Settings
+from holdfast.simulate.settings import SimulationSettings
 from holdfast.simulate.simulation import simulate
 
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
@@ -25,7 +25,7 @@ SCENARIOS = ("best", "worst", "crash", "worst, even")
 RANGES = Ranges(hosts=(4, 4), pes_per_host=(6, 6))
 """24 PEs on four servers: of the paper's five, one hosted only the management (section 5.2)."""
 SECONDS, VISITS, CRASH_S = 300.0, 2, 16.0
-SETTINGS = Settings(drain_s=5.0)
+SETTINGS = SimulationSettings(drain_s=5.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _host_crash(descriptor: Descriptor, trace: RateTrace, rng: np.random.Generat
     return Schedule(faults=(ScheduledFault(at_s=at_s, kind="crash", what="node", target=(host,), back_after_s=CRASH_S),))
 
 
-def _figures(outcome: Simulated, high: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> dict[str, float]:
+def _figures(outcome: SimulationOutcome, high: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> dict[str, float]:
     output = outcome.output_tuples[: len(high)]
     return {
         "cpu_s": float(outcome.cpu_s.sum()),

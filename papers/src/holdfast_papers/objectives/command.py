@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from holdfast.assess.assessment import Assessment
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.case import Case
     from holdfast.assess.runner import Way
     from holdfast.assess.targets import Target
@@ -135,7 +135,7 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
     from holdfast.advise.protection_units import whole_units
     from holdfast.app.load import load_app
     from holdfast.app.task_topology import topology_of
-    from holdfast.assess.campaign_context import Setting
+    from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.case import Case
     from holdfast.assess.targets import choose_targets
     from holdfast_papers.objectives.study import Damage, Planned, Studied, damage, failure_sets, felt, foretell
@@ -147,7 +147,7 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
     graph = app.graph()
     choices = choose_targets(graph)
     with trace_rows(spark, graph, str(trace), columns=None) as frames:
-        setting = Setting(spark, app, frames, scores=scores_of(app, ())[:1], jitter=8, section=SECTION)
+        setting = CampaignContext(spark, app, frames, scores=scores_of(app, ())[:1], jitter=8, section=SECTION)
         everything = tuple(name for name in graph.order if name in {choice.name for choice in choices})
         trials = _Trials(setting, subject_of(setting, file, str(trace), None), outage * app.epoch_s, seed, out)
         leaving = {each: float(len(seqs)) for each, seqs in setting.stream_seqs(everything).items()}
@@ -175,7 +175,7 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
 class _Trials:
     """Trials of one application, each folder a campaign of its own; what was tried is not tried again."""
 
-    def __init__(self, setting: "Setting", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
+    def __init__(self, setting: "CampaignContext", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
         self._setting, self._subject, self._outage_s, self._seed, self._out = setting, subject, outage_s, seed, out
         self._way: Way | None = None
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.errors import HoldfastError
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.finding import Finding
@@ -96,7 +96,7 @@ def run_rates(rates: Sequence[int], work: Path, *, done: Callable[[Run], None] =
     return found
 
 
-def costs_of(events: Iterable[Event], rate: int, *, full: int) -> list[Cost]:
+def costs_of(events: Iterable[HistoryEvent], rate: int, *, full: int) -> list[Cost]:
     """What the history tells of each task's checkpoints once its window is full, which it is after the epoch `full`.
 
     The last one of a job, which comes before its turn, is left out. Raises HoldfastError for a task without any.

@@ -16,7 +16,7 @@ from holdfast.documents.fault_schedule import Schedule
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
-from holdfast.trial.job_run import Ran, run_job
+from holdfast.trial.job_run import JobRun, run_job
 from holdfast.trial.local_cluster import LocalCluster
 
 
@@ -39,7 +39,7 @@ def completed(
     *,
     what: str,
     faults: Schedule | None = None,
-) -> Ran:
+) -> JobRun:
     """A job's run over a trace, to its end; `terms` are what else the job says. Raises HoldfastError of `what` where it fails."""
     document = {
         "job": name,

@@ -11,10 +11,10 @@ from typing import Any
 import psutil
 
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.errors import HoldfastError
 from holdfast.trial.checkers import recoveries
-from holdfast.trial.job_run import Ran
+from holdfast.trial.job_run import JobRun
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast_papers.ppa.even_windows import completed, write_windows
 
@@ -128,7 +128,7 @@ def schedule() -> Schedule:
     return Schedule(faults=tuple(ScheduledFault(at_s=at_s, kind="crash", what="pe", target=who) for at_s, who in crashes))
 
 
-def _run(cluster: LocalCluster, name: str, cell: Cell, *, seconds: int, faults: Schedule) -> Ran:
+def _run(cluster: LocalCluster, name: str, cell: Cell, *, seconds: int, faults: Schedule) -> JobRun:
     application, trace = cluster.work / f"{name}.py", cluster.work / f"{name}.parquet"
     application.write_text(APPLICATION.format(window=cell.window, pes=PES, epoch_s=EPOCH_S))
     write_windows(trace, seconds=seconds, rate=cell.rate, keys=KEYS)
@@ -139,7 +139,7 @@ def _run(cluster: LocalCluster, name: str, cell: Cell, *, seconds: int, faults: 
     return completed(cluster, name, application, trace, terms, what=cell.name, faults=faults)
 
 
-def measured(cell: Cell, ran: Ran) -> Recovered:
+def measured(cell: Cell, ran: JobRun) -> Recovered:
     """What a run showed, from its history."""
     timeline = ran.timeline
     assert timeline is not None
@@ -159,7 +159,7 @@ def measured(cell: Cell, ran: Ran) -> Recovered:
     )
 
 
-def silence_s(events: Sequence[Event], since_s: float, until_s: float, *, epoch_s: float) -> float:
+def silence_s(events: Sequence[HistoryEvent], since_s: float, until_s: float, *, epoch_s: float) -> float:
     """The longest that a sink waited for its next epoch in a stretch of time, over the length of an epoch.
 
     A wait that the stretch ends in counts until then: what follows is the next fault's.

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor, Host, Input, Pe, Rate, Sink, Source
+from holdfast.documents.descriptor import Descriptor, DescriptorSink, DescriptorSource, Host, Input, Pe, Rate
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.outcome import Outcome
+from holdfast.simulate.outcome import SimulationOutcome
 from holdfast.simulate.rates import steady_rates
-from holdfast.simulate.settings import Care, Settings
+from holdfast.simulate.settings import FailureHandling, SimulationSettings
 from holdfast.simulate.simulation import simulate
 
 OPERATORS = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
@@ -44,9 +44,9 @@ def figure_6(rate: float) -> Descriptor:
         before = names
     return Descriptor(
         application="figure-6",
-        sources={f"S/{n}": Source(rates=(Rate(name="steady", rate=rate, probability=1.0),)) for n in range(SOURCES)},
+        sources={f"S/{n}": DescriptorSource(rates=(Rate(name="steady", rate=rate, probability=1.0),)) for n in range(SOURCES)},
         pes=pes,
-        sinks={"sink": Sink(inputs=tuple(before))},
+        sinks={"sink": DescriptorSink(inputs=tuple(before))},
         hosts={f"{kind} {name}": Host() for kind in ("node", "backup") for name in pes},
         placement={name: (f"node {name}", f"backup {name}") for name in pes},
     )
@@ -94,7 +94,7 @@ def plans(tasks: Sequence[str]) -> list[Technique]:
     return [Technique("PPA-1.0", tuple(tasks), care), Technique("PPA-0.5", HALF, care), Technique("PPA-0", (), care)]
 
 
-def settings_of(technique: Technique, window_s: float) -> Settings:
+def settings_of(technique: Technique, window_s: float) -> SimulationSettings:
     care = {
         "detect_s": 5.0,
         "restart_s": 1.0,
@@ -104,10 +104,10 @@ def settings_of(technique: Technique, window_s: float) -> Settings:
         "load_tuple_s": STATE_TUPLE_S,
         "resend_s": RESEND_S,
     }
-    return Settings(interval_s=5.0, care=Care(**{**care, **technique.care}))
+    return SimulationSettings(interval_s=5.0, care=FailureHandling(**{**care, **technique.care}))
 
 
-def failed(technique: Technique, *, rate: float, window_s: float, nodes: Sequence[str], at_s: float) -> Outcome:
+def failed(technique: Technique, *, rate: float, window_s: float, nodes: Sequence[str], at_s: float) -> SimulationOutcome:
     """A run in which nodes die at a moment."""
     descriptor = figure_6(rate)
     fault = ScheduledFault(at_s=at_s, kind="crash", what="node", target=tuple(nodes))
@@ -172,7 +172,7 @@ def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[di
     return [{"technique": technique.name, "rate": cell.rate, "window_s": cell.window_s, **figures}]
 
 
-def _last(outcome: Outcome, tasks: Sequence[str]) -> float:
+def _last(outcome: SimulationOutcome, tasks: Sequence[str]) -> float:
     """The latency until the last of the tasks is back; infinite where one is not."""
     found = {back.pe: back.latency_s for back in outcome.returns()}
     return max(found.get(task, float("inf")) for task in tasks)

@@ -14,7 +14,7 @@ from holdfast.control.faults.injection_tests import InjectionTest, InjectionTest
 from holdfast.documents.document import write_document
 from holdfast.documents.job import Job
 from holdfast.protocol.client import Client, NotReached
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 from holdfast_papers.finding import Finding
 from holdfast_papers.system_s.workload import fan_out, own_pes, realistic, uniform
 
@@ -97,7 +97,7 @@ def measure(
     `bytecode` is where compiled code is kept, as an installed package has it; what is timed then compiles none.
     """
     jobs = row.workload(seed)
-    with Cluster(work, serve_options=("--revive",), bytecode=bytecode) as cluster:
+    with ProcessCluster(work, serve_options=("--revive",), bytecode=bytecode) as cluster:
         own = row.nodes <= processes
         start_nodes(cluster, row.nodes, own=own)
         client = cluster.client
@@ -132,7 +132,7 @@ def measure(
         )
 
 
-def start_nodes(cluster: Cluster, nodes: int, *, own: bool, options: Sequence[str] = ()) -> None:
+def start_nodes(cluster: ProcessCluster, nodes: int, *, own: bool, options: Sequence[str] = ()) -> None:
     """Start an orchestrator and nodes, and wait until all are up."""
     cluster.start_orchestrator(*options)
     if own:
@@ -159,7 +159,7 @@ def cancel_all(client: Client) -> None:
     _until(lambda: not any(True for _ in living(client)), what="all jobs canceled")
 
 
-def recover(cluster: Cluster, jobs: int) -> tuple[float, float]:
+def recover(cluster: ProcessCluster, jobs: int) -> tuple[float, float]:
     """Start the orchestrator again: seconds until every job and PE is known to run, and of these until it answered."""
     client = cluster.client
     began = time.monotonic()
@@ -176,7 +176,7 @@ def recover(cluster: Cluster, jobs: int) -> tuple[float, float]:
     return recover_s, boot_s
 
 
-def revive(cluster: Cluster, jobs: int) -> float:
+def revive(cluster: ProcessCluster, jobs: int) -> float:
     """Kill the orchestrator under its parent: seconds until another one knows every job and PE to run."""
     client = cluster.client
     term = client.status()["term"]
@@ -245,7 +245,7 @@ def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = No
     )
     work.mkdir(parents=True, exist_ok=True)
     write_document(work / "crash.yaml", InjectionTests(tests=(strike,)))
-    with Cluster(work, bytecode=bytecode) as cluster:
+    with ProcessCluster(work, bytecode=bytecode) as cluster:
         start_nodes(cluster, nodes, own=False, options=("--inject", str(work / "crash.yaml")))
         for job in jobs:
             cluster.client.submit(job)

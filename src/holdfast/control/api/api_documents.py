@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from holdfast.control.jobs.job_state import LiveJob
 from holdfast.control.jobs.state_machine import Move
-from holdfast.control.nodes.replicas import LIVING, Replica
-from holdfast.control.storage.archive import Kept
+from holdfast.control.nodes.replicas import LIVING, PlacedReplica
+from holdfast.control.storage.archive import StoredJob
 from holdfast.documents.document import restored
 from holdfast.documents.job import Layout, Task
 
@@ -56,7 +56,7 @@ def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
     }
 
 
-def ended_story(kept: Kept, story: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
+def ended_story(kept: StoredJob, story: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
     """Everything that is kept of a job that has ended."""
     try:
         layout = restored(kept.layout, Layout) if kept.layout else None
@@ -102,7 +102,7 @@ def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
     }
 
 
-def replica_line(replica: Replica) -> dict[str, Any]:
+def replica_line(replica: PlacedReplica) -> dict[str, Any]:
     return {
         "key": replica.key,
         "replica": replica.replica,

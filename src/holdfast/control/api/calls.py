@@ -59,7 +59,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ApiRequest:
     """A call as its handler sees it: path and query checked, the body's document checked."""
 
     path: Mapping[str, str]
@@ -68,7 +68,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiAnswer:
     """What a handler answers: a document, or nothing (204)."""
 
     document: Mapping[str, Any] | BaseModel | None
@@ -91,7 +91,7 @@ class Call:
     method: str
     path: str
     about: str
-    handler: Callable[[Asked], Awaitable[Answer | Stream]]
+    handler: Callable[[ApiRequest], Awaitable[ApiAnswer | Stream]]
     token: Token = "user"
     body: type[BaseModel] | None = None
     strict: bool = False
@@ -236,7 +236,7 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
                 body = await read_body(request, call.most_bytes)
                 long = call.strict and len(body) > LONG_BYTES  # finding all that is wrong with it takes long too: not in the loop
                 document = await asyncio.to_thread(read_document, call, body) if long else read_document(call, body)
-            return answered(await call.handler(Asked(request.path_params, query, document)))
+            return answered(await call.handler(ApiRequest(request.path_params, query, document)))
         except Refusal as refusal:
             made = Unread if refusal.unread else Response
             return refused(refusal.status, str(refusal), headers=refusal.headers, problems=refusal.problems, made=made)
@@ -248,7 +248,7 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
     return answer
 
 
-def answered(answer: Answer | Stream) -> Response:
+def answered(answer: ApiAnswer | Stream) -> Response:
     if isinstance(answer, Stream):
         return StreamingResponse(
             answer.parts, media_type=answer.media, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.control.api.api_documents import ended_story, job_line, live_story, node_line
-from holdfast.control.api.calls import Answer, Asked, Call, Query, Refusal, Tokens, endpoint, refused
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Tokens, endpoint, refused
 from holdfast.control.api.guard import Guard
 from holdfast.control.api.openapi import openapi
 from holdfast.control.api.submission_checks import Conflict, NotThere, job_problems, offer_problems
@@ -28,7 +28,7 @@ from holdfast.control.storage import archive
 from holdfast.control.storage.database import DatabaseAway, Fenced
 from holdfast.documents.document import Part, Problem
 from holdfast.documents.job import Job
-from holdfast.protocol.messages import Assignment, Beat, Beaten, Registered, Registration
+from holdfast.protocol.messages import Assignment, Beat, BeatAnswer, Registered, Registration
 
 T = TypeVar("T")
 
@@ -147,7 +147,7 @@ class Api(Plugin):
             ),
             Call(
                 "POST", "/v1/nodes/{name}/beat", "A node's sign of life and its reports", self.beat, token="node", body=Beat,
-                answer=Beaten, statuses=(409, 422, 429, 503), tag="nodes",
+                answer=BeatAnswer, statuses=(409, 422, 429, 503), tag="nodes",
             ),
             Call(
                 "GET", "/v1/nodes/{name}/assignment", "What should run on a node, once newer", self.assignment, token="node",
@@ -161,13 +161,13 @@ class Api(Plugin):
     def _serving(self) -> list[Serving]:
         return [each for each in self.orchestrator.plugins.values() if isinstance(each, Serving)]
 
-    async def health(self, asked: Asked) -> Answer:
+    async def health(self, asked: ApiRequest) -> ApiAnswer:
         """What anybody may know: nothing of what runs here, or how much of it."""
-        return Answer({"state": self._state()})
+        return ApiAnswer({"state": self._state()})
 
-    async def status(self, asked: Asked) -> Answer:
+    async def status(self, asked: ApiRequest) -> ApiAnswer:
         orchestrator = self.orchestrator
-        return Answer(
+        return ApiAnswer(
             {
                 "state": self._state(),
                 "term": orchestrator.term,
@@ -183,18 +183,18 @@ class Api(Plugin):
     def _state(self) -> str:
         return "recovering" if self.orchestrator.recovering else "serving"
 
-    async def submit(self, asked: Asked) -> Answer:
+    async def submit(self, asked: ApiRequest) -> ApiAnswer:
         try:
             number = await self._written(self.orchestrator.submit(asked.body))
         except Conflict as error:
             raise Refusal(409, str(error)) from None
         begins = self.orchestrator.machines[asked.body.type].begins
-        return Answer({"id": number, "name": asked.body.job, "state": begins}, status=201)
+        return ApiAnswer({"id": number, "name": asked.body.job, "state": begins}, status=201)
 
     def _job_problems(self, data: object) -> Iterator[Problem]:
         return job_problems(data, types=self.orchestrator.machines, bounds=self.orchestrator.settings.bounds)
 
-    async def jobs(self, asked: Asked) -> Answer:
+    async def jobs(self, asked: ApiRequest) -> ApiAnswer:
         state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]
         live, machines = self.orchestrator.jobs, self.orchestrator.machines.values()
         ends = {end for machine in machines for end in machine.ends()}
@@ -204,23 +204,23 @@ class Api(Plugin):
         if state is not None and state not in ends:  # every job that has not ended is here, in states that are not all written
             fitting = (n for n, job in live.items() if state in ("living", job.life.state) and (after is None or n < after))
             numbers = sorted(fitting, reverse=True)[:limit]
-            return Answer({"jobs": [job_line(live[n]) for n in numbers], "next": numbers[-1] if len(numbers) == limit else None})
+            return ApiAnswer({"jobs": [job_line(live[n]) for n in numbers], "next": numbers[-1] if len(numbers) == limit else None})
         rows = await self._read(lambda connection: archive.jobs_page(connection, state=state, limit=limit, after=after))
         lines = [job_line(live[row["id"]]) if row["id"] in live else row for row in rows]
-        return Answer({"jobs": lines, "next": rows[-1]["id"] if len(rows) == limit else None})
+        return ApiAnswer({"jobs": lines, "next": rows[-1]["id"] if len(rows) == limit else None})
 
-    async def job(self, asked: Asked) -> Answer:
+    async def job(self, asked: ApiRequest) -> ApiAnswer:
         number = _number(asked)
         if number in self.orchestrator.jobs:
-            return Answer(live_story(self.orchestrator, self.orchestrator.jobs[number]))
+            return ApiAnswer(live_story(self.orchestrator, self.orchestrator.jobs[number]))
         kept, story = await self._read(
             lambda connection: (archive.job_by_id(connection, number), archive.story_of(connection, number))
         )
         if kept is None:
             raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
-        return Answer(ended_story(kept, story, document=json.loads(kept.document), term=self.orchestrator.term))
+        return ApiAnswer(ended_story(kept, story, document=json.loads(kept.document), term=self.orchestrator.term))
 
-    async def cancel(self, asked: Asked) -> Answer:
+    async def cancel(self, asked: ApiRequest) -> ApiAnswer:
         number = _number(asked)
         await self._living(number)
         try:
@@ -229,9 +229,9 @@ class Api(Plugin):
             raise Refusal(409, str(error)) from None
         job = self.orchestrator.jobs[number]
         await self._done(event)
-        return Answer({"id": number, "state": job.life.state}, status=202)
+        return ApiAnswer({"id": number, "state": job.life.state}, status=202)
 
-    async def activate(self, asked: Asked) -> Answer:
+    async def activate(self, asked: ApiRequest) -> ApiAnswer:
         number = _number(asked)
         await self._living(number)
         try:
@@ -239,28 +239,28 @@ class Api(Plugin):
         except (Conflict, NotThere) as error:
             raise Refusal(409, str(error)) from None
         await self._done(event)
-        return Answer({"id": number}, status=202)
+        return ApiAnswer({"id": number}, status=202)
 
-    async def nodes(self, asked: Asked) -> Answer:
+    async def nodes(self, asked: ApiRequest) -> ApiAnswer:
         nodes = self.orchestrator.resources.nodes
-        return Answer({"nodes": [node_line(self.orchestrator, nodes[name]) for name in sorted(nodes)]})
+        return ApiAnswer({"nodes": [node_line(self.orchestrator, nodes[name]) for name in sorted(nodes)]})
 
-    async def drain(self, asked: Asked) -> Answer:
+    async def drain(self, asked: ApiRequest) -> ApiAnswer:
         name = asked.path["name"]
         node = self.orchestrator.resources.nodes.get(name)
         if node is None:
             known = ", ".join(sorted(self.orchestrator.resources.nodes)) or "none"
             raise Refusal(404, f"node '{name}' does not exist; nodes are: {known}")
         await self._written(self.orchestrator.resources.drain(node, asked.body.drain))
-        return Answer(node_line(self.orchestrator, node), status=202)
+        return ApiAnswer(node_line(self.orchestrator, node), status=202)
 
-    async def events(self, asked: Asked) -> Answer:
+    async def events(self, asked: ApiRequest) -> ApiAnswer:
         found = await self.orchestrator.events.wait(asked.query["after"], for_s=asked.query["wait_s"])
         last = found[-1].number if found else max(asked.query["after"], 0)
         document = {"events": [each.document() for each in found], "last": last, "newest": self.orchestrator.events.last}
-        return Answer(document)
+        return ApiAnswer(document)
 
-    async def register(self, asked: Asked) -> Answer:
+    async def register(self, asked: ApiRequest) -> ApiAnswer:
         offer: Registration = asked.body
         if problems := list(offer_problems(offer)):
             raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(problems)}")
@@ -271,7 +271,7 @@ class Api(Plugin):
             node = self.orchestrator.resources.register(offer)
         except Conflict as error:
             raise Refusal(409, str(error)) from None
-        return Answer(
+        return ApiAnswer(
             Registered(
                 term=self.orchestrator.term,
                 generation=node.generation,
@@ -280,7 +280,7 @@ class Api(Plugin):
             )
         )
 
-    async def beat(self, asked: Asked) -> Answer:
+    async def beat(self, asked: ApiRequest) -> ApiAnswer:
         beat: Beat = asked.body
         if len(beat.reports) > REPORTS_PER_BEAT:
             raise Refusal(422, f"a beat carries at most {REPORTS_PER_BEAT} reports, got {len(beat.reports)}")
@@ -290,9 +290,9 @@ class Api(Plugin):
             raise Refusal(409, str(error)) from None
         if beat.reports and self.orchestrator.recovering:
             raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
-        return Answer(self.orchestrator.resources.beat(node, beat))
+        return ApiAnswer(self.orchestrator.resources.beat(node, beat))
 
-    async def assignment(self, asked: Asked) -> Answer:
+    async def assignment(self, asked: ApiRequest) -> ApiAnswer:
         try:
             found = await self.orchestrator.resources.assignment(
                 asked.path["name"],
@@ -303,10 +303,10 @@ class Api(Plugin):
             )
         except UnknownNode as error:
             raise Refusal(409, str(error)) from None
-        return Answer(found)
+        return ApiAnswer(found)
 
     async def _done(self, event: Event | None) -> None:
-        """Answer when what was asked for is durable: a caller that got no answer asks again, one that got it need not."""
+        """ApiAnswer when what was asked for is durable: a caller that got no answer asks again, one that got it need not."""
         if event is not None and not await self.orchestrator.done(event, within_s=DONE_S):
             raise Refusal(503, "this waits behind other work; ask again", headers={"Retry-After": "2"})
 
@@ -353,7 +353,7 @@ def _version() -> str:
     return metadata.version("holdfast")
 
 
-def _number(asked: Asked) -> int:
+def _number(asked: ApiRequest) -> int:
     text = asked.path["id"]
     if not (text.isdecimal() and text.isascii() and len(text) <= 15):
         raise Refusal(404, f"job '{text[:60]}' does not exist: jobs have numbers; 'holdfast jobs' lists them")

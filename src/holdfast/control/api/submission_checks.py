@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from holdfast.control.jobs.job_paths import DATA, DEFINES, Bounds, located, place_problems
-from holdfast.control.nodes.replicas import Replica
+from holdfast.control.nodes.replicas import PlacedReplica
 from holdfast.documents.document import MOST_PROBLEMS, Problem, listed
 from holdfast.documents.job import NAME, Feed, Job
 from holdfast.errors import HoldfastError
@@ -62,7 +62,7 @@ def offer_problems(offer: Registration) -> Iterator[str]:
         yield f"label '{SLOTS}': wanted a whole number below ten million, got '{slots[:60]}'"
 
 
-def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Sequence[Replica]) -> None:
+def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Sequence[PlacedReplica]) -> None:
     """Raise HoldfastError with every task and replica that is named and not there."""
     there: dict[str, set[int]] = {}
     for replica in replicas:

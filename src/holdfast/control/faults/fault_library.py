@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import psutil
 
     from holdfast.control.jobs.job_state import LiveJob
-    from holdfast.control.nodes.replicas import Replica
+    from holdfast.control.nodes.replicas import PlacedReplica
     from holdfast.control.orchestrator import Orchestrator
 
 GROUP = "holdfast.faults"
@@ -53,7 +53,7 @@ class Strike:
             raise HoldfastError(f"setting '{name}': wanted {A_TIME}, got {value!r}")
         return float(value)
 
-    def replica(self) -> Replica:
+    def replica(self) -> PlacedReplica:
         """The replica that is struck: of the PE and node named, else the first of the job. Raises HoldfastError."""
         replicas = self.orchestrator.replicas
         among = replicas if self.job is None else replicas.of(self.job.id)

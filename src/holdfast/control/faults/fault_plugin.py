@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.control.api.calls import Answer, Asked, Call, Refusal, refused
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal, refused
 from holdfast.control.faults.fault_library import Injected, Strike, all_faults, setting_problems
 from holdfast.control.faults.injection_tests import ACTION, InjectionTest, Trigger, inject, read_tests
 from holdfast.control.nodes.replicas import STARTED
@@ -93,7 +93,7 @@ class Faults(Plugin):
         else:
             await self._bring_about(test, at)
 
-    async def inject(self, asked: Asked) -> Answer:
+    async def inject(self, asked: ApiRequest) -> ApiAnswer:
         """The call: a fault, now."""
         if not self.orchestrator.settings.faults:
             raise Refusal(403, "fault injection is off; start the orchestrator with --faults to allow it")
@@ -111,7 +111,7 @@ class Faults(Plugin):
         except HoldfastError as error:
             self.orchestrator.events.tell("control", f"{text} did not come about: {error}", node=wanted.node)
             raise
-        return Answer({"fault": wanted.fault}, status=202)
+        return ApiAnswer({"fault": wanted.fault}, status=202)
 
     def disturb(self, kind: Kind, node: str | None, *, for_s: float, by_s: float = 0.0) -> None:
         """Disturb messages from now on, for so long."""

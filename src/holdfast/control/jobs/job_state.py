@@ -10,7 +10,7 @@ from typing import Any
 
 from holdfast.control.jobs.machine_document import Machine, Transition
 from holdfast.control.jobs.state_machine import Event, Life
-from holdfast.control.storage.archive import Placed
+from holdfast.control.storage.archive import StoredPlacement
 from holdfast.documents.job import Job, Layout
 
 
@@ -32,7 +32,7 @@ class LiveJob:
     refs: dict[str, int] = field(default_factory=dict)
     reason: str = ""
     broken: bool = False
-    plan: list[Placed] = field(default_factory=list)
+    plan: list[StoredPlacement] = field(default_factory=list)
     told: int = 1
     layout_told: bool = False
     plan_told: bool = False
@@ -57,7 +57,7 @@ class LiveJob:
 
     @property
     def watched(self) -> bool:
-        """Whether its replicas have their places and are to go on: then it is shown to its supervisor, and has its agents."""
+        """Whether its replicas have their places and are to go on: then it is shown to its observer, and has its agents."""
         return "activate" in self.transitions
 
     @property

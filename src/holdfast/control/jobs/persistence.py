@@ -8,7 +8,7 @@ from holdfast.control.jobs.job_state import LiveJob
 from holdfast.control.jobs.state_machine import Life
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import archive
-from holdfast.control.storage.archive import Kept
+from holdfast.control.storage.archive import StoredJob
 from holdfast.control.storage.database import Change, Database
 
 
@@ -23,7 +23,7 @@ class Persistence(Plugin):
     async def submitted(self, job: LiveJob) -> None:
         """Write a new job; once this returns it is not lost."""
         move = job.life.story[0]
-        kept = Kept(
+        kept = StoredJob(
             job.id,
             job.name,
             job.document.type,

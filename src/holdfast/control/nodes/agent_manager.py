@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from holdfast.control.api.calls import Answer, Asked, Call, Refusal
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal
 from holdfast.control.api.submission_checks import NotThere
 from holdfast.control.nodes.replicas import LIVING
 from holdfast.control.observers.job_observers import EVERY_S
@@ -93,17 +93,17 @@ class Agents(Plugin):
             ),
         ]
 
-    async def _listed(self, asked: Asked) -> Answer:
-        return Answer({"agents": [agent_line(agent) for agent in self.of(self._job(asked))]})
+    async def _listed(self, asked: ApiRequest) -> ApiAnswer:
+        return ApiAnswer({"agents": [agent_line(agent) for agent in self.of(self._job(asked))]})
 
-    async def _ordered(self, asked: Asked) -> Answer:
+    async def _ordered(self, asked: ApiRequest) -> ApiAnswer:
         job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
         try:
-            return Answer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
+            return ApiAnswer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
         except NotThere as error:
             raise Refusal(404, str(error)) from None
 
-    def _job(self, asked: Asked) -> int:
+    def _job(self, asked: ApiRequest) -> int:
         text = asked.path["id"]
         if not (text.isdecimal() and text.isascii() and len(text) <= 15 and int(text) in self.orchestrator.jobs):
             raise Refusal(404, f"job '{text[:60]}' is not there or has ended; 'holdfast jobs' lists them")
@@ -147,7 +147,7 @@ class Agents(Plugin):
         agent = self._there(job, task)
         async with agent.ordering:
             merged = {**agent.orders, **orders}
-            await self.orchestrator.supervisors.check_orders(self.orchestrator.job(job), task, merged)
+            await self.orchestrator.observers.check_orders(self.orchestrator.job(job), task, merged)
             if self._there(job, task) is not agent:
                 raise NotThere(f"the prediction agent of task '{task}' was replaced meanwhile; change it again")
             agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from holdfast.control.nodes.replicas import DEAD, LIVING, Replica
+from holdfast.control.nodes.replicas import DEAD, LIVING, PlacedReplica
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import archive
-from holdfast.control.storage.archive import Placed
+from holdfast.control.storage.archive import StoredPlacement
 from holdfast.documents.job import NO_NEED
 from holdfast.protocol.messages import Assignment
 
@@ -43,14 +43,14 @@ class Dispatch(Plugin):
         self._tell_of({replica.node for replica in added})  # none after a recovery: a node's first assignment has had them all
         self.orchestrator.post_status(job)  # PEs that it shares may run already
 
-    def take_places(self, plan: Iterable[Placed]) -> list[Replica]:
+    def take_places(self, plan: Iterable[StoredPlacement]) -> list[PlacedReplica]:
         """Add replicas where they are placed, and return them; those that are there already stay as they are."""
         replicas = self.orchestrator.replicas
         added = []
         for placed in plan:
             pe, _, task = placed.task.rpartition("/")
-            owner = self.orchestrator.supervision.known(placed.job)
-            replica = Replica(
+            owner = self.orchestrator.restart_policy.known(placed.job)
+            replica = PlacedReplica(
                 placed.job,
                 pe,
                 int(task),
@@ -76,7 +76,7 @@ class Dispatch(Plugin):
             return
         here = self.orchestrator.resources.nodes.get(replica.node)
         up = here is not None and here.takes_replicas
-        document = self.orchestrator.supervision.document_of(replica)
+        document = self.orchestrator.restart_policy.document_of(replica)
         node = replica.node if up else None
         if document.policy.restart != "here":
             node = self.orchestrator.placement.another(replica, host=document.host) or node
@@ -89,14 +89,14 @@ class Dispatch(Plugin):
         replica = self.orchestrator.replicas.get(command.event.data["key"])
         if replica is None or not replica.wanted or replica.node != command.event.data["node"] or replica.state == "finished":
             return
-        document = self.orchestrator.supervision.document_of(replica)
+        document = self.orchestrator.restart_policy.document_of(replica)
         node = self.orchestrator.placement.another(replica, host=document.host)
         if node is None:
             text = (
                 f"cannot leave {replica.node}: every other node of kind '{document.host}' is full or has another replica of "
                 "the same task; start one more"
             )
-            self.orchestrator.supervision.tell_once(job, replica, text)
+            self.orchestrator.restart_policy.tell_once(job, replica, text)
             return
         await self._place_anew(replica, node, why=command.event.cause or "its node is drained")
 
@@ -143,7 +143,7 @@ class Dispatch(Plugin):
         gone = self._only_used_by(job)
         for replica in gone:
             self.orchestrator.replicas.remove(replica)
-            self.orchestrator.supervision.forget(replica)
+            self.orchestrator.restart_policy.forget(replica)
         self.touch({replica.node for replica in gone})
         self.forget(job)
         if gone:
@@ -181,11 +181,11 @@ class Dispatch(Plugin):
         """What the PE hosts need to know of a job: its layout's settings, and where the logs of the jobs it names are. Of one that
         has ended, and whose PEs others share, also which tasks are left."""
         if job not in self._settings:
-            live = self.orchestrator.supervision.known(job)
+            live = self.orchestrator.restart_policy.known(job)
             settings = dict(live.layout.settings) if live is not None and live.layout is not None else {}
             if live is not None and live.refs:
                 settings["logs"] = {name: self._log_of(number) for name, number in live.refs.items()}
-            if live is not None and job in self.orchestrator.supervision.ended:
+            if live is not None and job in self.orchestrator.restart_policy.ended:
                 settings["left"] = sorted({replica.task_name for replica in self.orchestrator.replicas.of(job)})
             self._settings[job] = settings
         return self._settings[job]
@@ -194,11 +194,13 @@ class Dispatch(Plugin):
         layout = self.orchestrator.dataflow.graph.layouts.get(job)
         return layout.settings.get("job", {}).get("log") if layout is not None else None
 
-    async def _place_anew(self, replica: Replica, node: str, *, why: str) -> None:
+    async def _place_anew(self, replica: PlacedReplica, node: str, *, why: str) -> None:
         """Write the replica's next incarnation on a node, then let the nodes know. One that came back or finished while that was
         written stays what it is, and that is written again."""
         was, incarnation, dead = replica.node, replica.incarnation + 1, replica.state in DEAD
-        placed = Placed(replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures)
+        placed = StoredPlacement(
+            replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures
+        )
         with self.orchestrator.placement.holding(node, replica):
             await self.orchestrator.persistence.database.write(archive.replicas_placed([placed]))
         if self.orchestrator.replicas.get(replica.key) is not replica or replica.stopping is not None:
@@ -225,20 +227,20 @@ class Dispatch(Plugin):
             if node is None or node.state == "lost":
                 self.orchestrator.resources.lose_replicas(name, "it was already when this got its place there")
             elif node.draining:
-                self.orchestrator.supervision.empty(name)
+                self.orchestrator.restart_policy.empty(name)
 
-    def _dead(self, command: Command) -> Replica | None:
+    def _dead(self, command: Command) -> PlacedReplica | None:
         """The replica that a restart speaks of, if it is still the dead one."""
         replica = self.orchestrator.replicas.get(command.event.data["key"])
         same = replica is not None and replica.incarnation == command.event.data["incarnation"]
         return replica if same and replica is not None and replica.state in DEAD and replica.stopping is None else None
 
-    def _only_used_by(self, job: int) -> list[Replica]:
+    def _only_used_by(self, job: int) -> list[PlacedReplica]:
         graph = self.orchestrator.dataflow.graph
         return [replica for owner, tasks in graph.left_by(job).items() for replica in self.orchestrator.replicas.of(owner, tasks)]
 
 
-def living_beside(replica: Replica, peers: Iterable[Replica]) -> int:
+def living_beside(replica: PlacedReplica, peers: Iterable[PlacedReplica]) -> int:
     """How many other replicas of the same task live, are about to be started, or have finished: then nothing of it is missing."""
     others = (peer for peer in peers if peer is not replica)
     return sum(peer.state in LIVING or peer.state == "finished" or peer.due_s is not None for peer in others)

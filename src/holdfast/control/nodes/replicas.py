@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from holdfast.control.storage.archive import Placed
+from holdfast.control.storage.archive import StoredPlacement
 from holdfast.documents.job import NO_NEED, Need
 from holdfast.protocol.messages import Assigned, ReplicaStatus
 
@@ -22,7 +22,7 @@ OVER = frozenset({"finished", "failed", "stopped", "abandoned"})
 
 
 @dataclass(slots=True, eq=False)
-class Replica:
+class PlacedReplica:
     """One replica. `since_s` is when the present state began; `failures` counts those in a row; `due_s` is when it will be started
     again, where that is decided; `stopping` is the generation of its node's assignment that no longer has it; `need` is what it
     takes of its node."""
@@ -73,9 +73,9 @@ class Replica:
             active=self.active,
         )
 
-    def placed(self) -> Placed:
+    def placed(self) -> StoredPlacement:
         """It, as the database keeps it."""
-        return Placed(
+        return StoredPlacement(
             self.job,
             self.task_name,
             self.replica,
@@ -107,25 +107,25 @@ class Replicas:
     """All replicas, found by key, by job, by task and by node."""
 
     def __init__(self) -> None:
-        self._all: dict[str, Replica] = {}
-        self._of: dict[int, dict[str, list[Replica]]] = {}
-        self._at: dict[str, dict[str, Replica]] = {}
+        self._all: dict[str, PlacedReplica] = {}
+        self._of: dict[int, dict[str, list[PlacedReplica]]] = {}
+        self._at: dict[str, dict[str, PlacedReplica]] = {}
 
     def __len__(self) -> int:
         return len(self._all)
 
-    def __iter__(self) -> Iterator[Replica]:
+    def __iter__(self) -> Iterator[PlacedReplica]:
         return iter(self._all.values())
 
-    def get(self, key: str) -> Replica | None:
+    def get(self, key: str) -> PlacedReplica | None:
         return self._all.get(key)
 
-    def add(self, replica: Replica) -> None:
+    def add(self, replica: PlacedReplica) -> None:
         self._all[replica.key] = replica
         self._of.setdefault(replica.job, {}).setdefault(replica.task_name, []).append(replica)
         self._at.setdefault(replica.node, {})[replica.key] = replica
 
-    def remove(self, replica: Replica) -> None:
+    def remove(self, replica: PlacedReplica) -> None:
         del self._all[replica.key]
         tasks = self._of[replica.job]
         tasks[replica.task_name].remove(replica)
@@ -135,17 +135,17 @@ class Replicas:
             del self._of[replica.job]
         self._leave(replica)
 
-    def move(self, replica: Replica, node: str) -> None:
+    def move(self, replica: PlacedReplica, node: str) -> None:
         self._leave(replica)
         replica.node = node
         self._at.setdefault(node, {})[replica.key] = replica
 
-    def of(self, job: int, tasks: Iterable[str] | None = None) -> list[Replica]:
+    def of(self, job: int, tasks: Iterable[str] | None = None) -> list[PlacedReplica]:
         """The replicas of a job, or of some of its tasks."""
         by_task = self._of.get(job, {})
         return [replica for name in (by_task if tasks is None else tasks) for replica in by_task.get(name, ())]
 
-    def at(self, node: str) -> list[Replica]:
+    def at(self, node: str) -> list[PlacedReplica]:
         """The replicas whose place is on a node."""
         return list(self._at.get(node, {}).values())
 
@@ -156,7 +156,7 @@ class Replicas:
     def nodes(self) -> list[str]:
         return sorted(self._at)
 
-    def demote(self, replica: Replica) -> list[Replica]:
+    def demote(self, replica: PlacedReplica) -> list[PlacedReplica]:
         """Put a failed replica last among those of its task; those whose rank changed by that."""
         peers = self._of[replica.job][replica.task_name]
         if len(peers) == 1 or replica.rank == len(peers) - 1:
@@ -167,7 +167,7 @@ class Replicas:
         replica.rank = len(peers) - 1
         return changed
 
-    def _leave(self, replica: Replica) -> None:
+    def _leave(self, replica: PlacedReplica) -> None:
         here = self._at[replica.node]
         here.pop(replica.key, None)
         if not here:

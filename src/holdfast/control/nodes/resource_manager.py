@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 from holdfast.control.api.guard import Bucket
 from holdfast.control.api.submission_checks import Conflict
-from holdfast.control.nodes.replicas import LIVING, Replica
+from holdfast.control.nodes.replicas import LIVING, PlacedReplica
 from holdfast.control.placement.rules import RACK
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage.archive import node_draining
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import MAX_REASON, SLOTS, Assignment, Beat, Beaten, HostStatus, Registration, ReplicaStatus
+from holdfast.protocol.messages import MAX_REASON, SLOTS, Assignment, Beat, BeatAnswer, HostStatus, Registration, ReplicaStatus
 
 TICK_S = 0.25
 MAX_NODES = 10_000
@@ -192,7 +192,7 @@ class Resources(Plugin):
         node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
         return node
 
-    def beat(self, node: Node, beat: Beat) -> Beaten:
+    def beat(self, node: Node, beat: Beat) -> BeatAnswer:
         """Take the reports of a node that was heard, and how what it has is doing."""
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:
@@ -205,7 +205,9 @@ class Resources(Plugin):
         if beat.unhosted is not None:
             self._take_stopped(node, beat.unhosted, has=frozenset())
         node.every_s = self.every_s
-        return Beaten(term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=node.every_s)
+        return BeatAnswer(
+            term=self.orchestrator.term, acknowledged=node.acknowledged, generation=node.generation, every_s=node.every_s
+        )
 
     async def assignment(self, name: str, *, controller: str, term: int, generation: int, wait_s: float) -> Assignment | None:
         """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
@@ -290,7 +292,7 @@ class Resources(Plugin):
                 continue
             replica.state = "stopped" if replica.stopping is not None else "lost"
             replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"
-            self.orchestrator.supervision.replica_changed(replica)
+            self.orchestrator.restart_policy.replica_changed(replica)
 
     def fail(self, key: str, incarnation: int, why: str) -> None:
         """Count a replica as failed that its node believes to run; what the node says of this incarnation later is old."""
@@ -298,7 +300,7 @@ class Resources(Plugin):
         if replica is not None and replica.observe(
             "failed", incarnation=incarnation, error=why[:MAX_REASON], at_s=self.orchestrator.time.now_s()
         ):
-            self.orchestrator.supervision.replica_changed(replica)
+            self.orchestrator.restart_policy.replica_changed(replica)
 
     def _hold_against(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
         """Take a registration's list: what is not in it has not been started there, or is not there any more."""
@@ -312,7 +314,7 @@ class Resources(Plugin):
                 continue  # the node has yet to say that it carried out the assignment without it
             elif replica.state not in ("finished", "failed", "abandoned", "stopped", "placed"):
                 replica.state, replica.since_s = "placed", self.orchestrator.time.now_s()
-                self.orchestrator.supervision.replica_changed(replica)
+                self.orchestrator.restart_policy.replica_changed(replica)
 
     def _take_status(self, node: Node, host: HostStatus) -> None:
         current = host.term == self.orchestrator.term
@@ -337,9 +339,9 @@ class Resources(Plugin):
         replica = self._of(node, key)
         now_s = self.orchestrator.time.now_s()
         if replica is not None and replica.observe(state, incarnation=incarnation, error=error, at_s=now_s):
-            self.orchestrator.supervision.replica_changed(replica)
+            self.orchestrator.restart_policy.replica_changed(replica)
 
-    def _of(self, node: Node, key: str) -> Replica | None:
+    def _of(self, node: Node, key: str) -> PlacedReplica | None:
         """The replica of that key, where its place is that node: no node speaks for another's replicas."""
         replica = self.orchestrator.replicas.get(key)
         return replica if replica is not None and replica.node == node.name else None
@@ -359,4 +361,4 @@ class Resources(Plugin):
         self.orchestrator.placement.look_again()
         self._news.set()
         self._news = asyncio.Event()
-        self.orchestrator.supervision.nodes_changed()
+        self.orchestrator.restart_policy.nodes_changed()

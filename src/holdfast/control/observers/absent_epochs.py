@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from holdfast.control.observers.job_observers import Note, ReplicaView
 from holdfast.documents.job import Job, Task
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
 
 PRODUCER = "recovery manager"
@@ -17,7 +17,7 @@ AT_ONCE = 200
 
 
 @dataclass
-class StandIn:
+class AbsentCommitter:
     """The recovery manager's part in the data path, for one job.
 
     A task is down from the moment at which none of its replicas runs or is about to, or its prediction agent hands over, until one
@@ -33,7 +33,7 @@ class StandIn:
     _down_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._heads = Heads(EpochLog(self.store), self.timeline, self.others)
+        self._heads = StreamProgress(EpochLog(self.store), self.timeline, self.others)
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float, *, handed_over: Collection[str] = ()) -> list[Note]:
         """Commit what is due, in the order in which streams flow, and tell when it begins and ends."""

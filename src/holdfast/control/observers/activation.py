@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Task
-from holdfast.log.stream_progress import Heads, streams_of
+from holdfast.log.stream_progress import StreamProgress, streams_of
 from holdfast.planning.laar.strategy import Activation, Strategy
 
 STEADY_EPOCHS = 5
@@ -22,7 +22,7 @@ class RateMonitor:
     """The rates of the sources, in tuples per second of the wall clock, read off their newest epochs in the log; of a source that
     another job feeds, in that job's log."""
 
-    def __init__(self, heads: Heads, tasks: Sequence[Task]) -> None:
+    def __init__(self, heads: StreamProgress, tasks: Sequence[Task]) -> None:
         self._timeline = heads.timeline
         sources = {stream for task in tasks for stream in task.makes if task.kind == "source"}
         sources |= {reading.name or "" for task in tasks for reading in task.reads if reading.job is not None}
@@ -46,7 +46,7 @@ class RateMonitor:
 
 
 @dataclass
-class Controller:
+class ActivationController:
     """Decides which replicas are active. A heavier configuration is taken at once, a lighter one when it has lasted.
 
     One that is woken counts when it has caught up. Until one that the configuration wants does, those that it does not want stay

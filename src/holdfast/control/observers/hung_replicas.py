@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from holdfast.control.observers.job_observers import Failed, ReplicaView
 from holdfast.documents.job import Policy, Task
 from holdfast.log import EpochLog
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
 
 LEAST_S = 5.0
@@ -53,7 +53,7 @@ class HungReplicas:
     _looked_s: float | None = None
 
     def __post_init__(self) -> None:
-        self._heads = Heads(self.log, self.timeline)
+        self._heads = StreamProgress(self.log, self.timeline)
         self._named = {task.name: task for task in self.tasks}
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Failed]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from holdfast.control.observers.job_observers import End, ReplicaView
 from holdfast.documents.job import Job, Task
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 
 
 @dataclass
@@ -14,7 +14,7 @@ class Ending:
 
     job: Job
     tasks: Sequence[Task]
-    heads: Heads
+    heads: StreamProgress
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[End]:
         """That the job is over, once it is."""

@@ -1,6 +1,6 @@
-"""Supervisors: kinds of PE host may bring one that watches their running jobs and switches replicas.
+"""JobObservers: kinds of PE host may bring one that watches their running jobs and switches replicas.
 
-An entry point of the group `holdfast.supervisors`, named as the kind of host, names a class. One object of it is made per
+An entry point of the group `holdfast.observers`, named as the kind of host, names a class. One object of it is made per
 orchestrator; it is shown every running job of its kind several times a second. What it does with blocking calls it does in a
 thread (`asyncio.to_thread`): the view that it is given never changes.
 """
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from holdfast.control.nodes.replicas import Doing, Replica
+from holdfast.control.nodes.replicas import Doing, PlacedReplica
 from holdfast.control.plugins import Plugin
 from holdfast.documents.job import Job, Layout
 from holdfast.entry_points import installed_entry_points
@@ -22,7 +22,7 @@ from holdfast.protocol.messages import ReplicaStatus
 if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import LiveJob
 
-GROUP = "holdfast.supervisors"
+GROUP = "holdfast.observers"
 EVERY_S = 0.25
 
 
@@ -104,7 +104,7 @@ class Note:
 Decision: TypeAlias = Activate | Move | Failed | End | Note
 
 
-class Supervisor(Protocol):
+class JobObserver(Protocol):
     """Watches the jobs of one kind of PE host. Calls for one job never overlap."""
 
     async def observe(self, view: JobView) -> list[Decision]:
@@ -112,18 +112,18 @@ class Supervisor(Protocol):
         ...
 
 
-class Supervisors(Plugin):
-    """Shows running jobs to the supervisors of their kinds of host."""
+class JobObservers(Plugin):
+    """Shows running jobs to the observers of their kinds of host."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self._made: dict[str, Supervisor | None] = {}
+        self._made: dict[str, JobObserver | None] = {}
         self._busy: set[int] = set()
         self._failed: dict[int, str] = {}
 
-    def set(self, host: str, supervisor: Supervisor) -> None:
-        """Use a supervisor for a kind of host, whatever entry points say."""
-        self._made[host] = supervisor
+    def set(self, host: str, observer: JobObserver) -> None:
+        """Use an observer for a kind of host, whatever entry points say."""
+        self._made[host] = observer
 
     async def run(self) -> None:
         """Show every running job, for ever."""
@@ -132,23 +132,23 @@ class Supervisors(Plugin):
             if self.orchestrator.recovering:
                 continue
             running = [job for job in self.orchestrator.jobs.values() if job.watched]
-            left = [job for job in self.orchestrator.supervision.ended.values() if job.layout is not None]
+            left = [job for job in self.orchestrator.restart_policy.ended.values() if job.layout is not None]
             for job in (*running, *left):
-                supervisor = self._of(job.document.host)
-                if supervisor is not None and job.id not in self._busy:
+                observer = self._of(job.document.host)
+                if observer is not None and job.id not in self._busy:
                     self._busy.add(job.id)
-                    self.orchestrator.spawn(self._show(job, supervisor))
+                    self.orchestrator.spawn(self._show(job, observer))
 
-    async def _show(self, job: LiveJob, supervisor: Supervisor) -> None:
+    async def _show(self, job: LiveJob, observer: JobObserver) -> None:
         try:
             view = self._left(job) if job.ended else self.view(job)
-            for decision in await supervisor.observe(view):
+            for decision in await observer.observe(view):
                 self._carry_out(job, decision)
             self._failed.pop(job.id, None)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # a supervisor's mistake must not end the control plane: it is told, once
-            text = f"supervisor of '{job.document.host}' failed: {type(error).__name__}: {error}"
+        except Exception as error:  # an observer's mistake must not end the control plane: it is told, once
+            text = f"observer of '{job.document.host}' failed: {type(error).__name__}: {error}"
             if self._failed.get(job.id) != text:
                 self._failed[job.id] = text
                 self.orchestrator.events.tell("control", text, job=job.id)
@@ -169,7 +169,7 @@ class Supervisors(Plugin):
             job.layout,
             job.life.state,
             dict(job.refs),
-            tuple(_seen(replica) for task in self.orchestrator.supervision.used_by(job) for replica in task),
+            tuple(_seen(replica) for task in self.orchestrator.restart_policy.used_by(job) for replica in task),
             frozenset(name for name, node in nodes.items() if node.state == "lost"),
             self.orchestrator.time.now_s(),
             {agent.task: agent.about for agent in self.orchestrator.agents.of(job.id)},
@@ -202,7 +202,7 @@ class Supervisors(Plugin):
                 pass
             case Activate(task=task, replicas=replicas, why=why):
                 if not job.awaits("activate", {"active": {task: replicas}}):
-                    self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its supervisor asks for it")
+                    self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its observer asks for it")
             case Move(key=key, node=node, why=why):
                 if not job.awaits("move", data := {"key": key, "node": node}):
                     self.orchestrator.post(job, "move", data=data, cause=why)
@@ -213,13 +213,13 @@ class Supervisors(Plugin):
             case Note(text=text, data=data):
                 self.orchestrator.events.tell("decision", text, job=job.id, data=data)
 
-    def _of(self, host: str) -> Supervisor | None:
+    def _of(self, host: str) -> JobObserver | None:
         if host not in self._made:
             self._made[host] = _brought(host)
         return self._made[host]
 
 
-def _seen(replica: Replica) -> ReplicaView:
+def _seen(replica: PlacedReplica) -> ReplicaView:
     return ReplicaView(
         replica.key,
         replica.task_name,
@@ -236,13 +236,13 @@ def _seen(replica: Replica) -> ReplicaView:
     )
 
 
-def _brought(host: str) -> Supervisor | None:
+def _brought(host: str) -> JobObserver | None:
     for entry in installed_entry_points(GROUP).select(name=host):
         try:
-            made: Supervisor = entry.load()()
+            made: JobObserver = entry.load()()
         except HoldfastError:
             raise
         except Exception as error:
-            raise MachineError(f"supervisor '{host}' cannot be loaded from '{entry.value}': {error}; mend its package") from error
+            raise MachineError(f"observer '{host}' cannot be loaded from '{entry.value}': {error}; mend its package") from error
         return made
     return None

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from holdfast.control.observers.absent_epochs import StandIn
-from holdfast.control.observers.activation import Controller, RateMonitor
+from holdfast.control.observers.absent_epochs import AbsentCommitter
+from holdfast.control.observers.activation import ActivationController, RateMonitor
 from holdfast.control.observers.adaptation import Adaptor, TaskRates
 from holdfast.control.observers.hung_replicas import HungReplicas
 from holdfast.control.observers.job_ending import Ending, end_before_it_began
@@ -20,7 +20,7 @@ from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Store
 from holdfast.log.shared_streams import remembered
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline, timeline_of
 from holdfast.log.trimming import forget_readers
 from holdfast.planning.laar.strategy import Strategy
@@ -34,12 +34,12 @@ LEAST_S = STEADY_S + 5.0
 @dataclass
 class _Watched:
     tasks: tuple[Task, ...]
-    stand_in: StandIn
+    stand_in: AbsentCommitter
     upstream: UpstreamBackup
     monitor: RateMonitor
     hung: HungReplicas
     ending: Ending
-    controller: Controller | None
+    controller: ActivationController | None
     adaptor: Adaptor | None
 
 
@@ -65,7 +65,7 @@ class Readers:
             forget_readers(Store(view.job.log), {name for name, at in self._seen_s.items() if at > now - GONE_AFTER_S})
 
 
-class SparkSupervisor:
+class SparkJobObserver:
     """Looks at the jobs of one orchestrator. What it remembers of a job can be found again from the log: it may be killed."""
 
     def __init__(self) -> None:
@@ -139,12 +139,12 @@ class SparkSupervisor:
         others = {name: EpochLog(Store(log)) for name, log in remembered(store, {}).items()}
         made = _Watched(
             tasks,
-            StandIn(view.job, tasks, store, timeline, others),
+            AbsentCommitter(view.job, tasks, store, timeline, others),
             UpstreamBackup(view.job, tasks, store, timeline, others),
-            RateMonitor(Heads(EpochLog(store), timeline, others), tasks),
+            RateMonitor(StreamProgress(EpochLog(store), timeline, others), tasks),
             HungReplicas(view.job.policy, tasks, EpochLog(store), timeline),
-            Ending(view.job, tasks, Heads(EpochLog(store), timeline, others)),
-            Controller(strategy, tasks) if strategy is not None else None,
+            Ending(view.job, tasks, StreamProgress(EpochLog(store), timeline, others)),
+            ActivationController(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,
         )
         self._watched[view.id] = made

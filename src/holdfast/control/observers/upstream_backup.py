@@ -10,7 +10,7 @@ from holdfast.control.observers.activation import LIVING
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Contract, Job, Task
 from holdfast.log import EpochLog, Store
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
 
 
@@ -26,7 +26,7 @@ class UpstreamBackup:
     _rerouted: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._heads = Heads(EpochLog(self.store), self.timeline, self.others)
+        self._heads = StreamProgress(EpochLog(self.store), self.timeline, self.others)
         self._protected = [t for t in self.tasks if t.kind == "operators" and self._contract(t).protection == "upstream"]
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[Decision]:

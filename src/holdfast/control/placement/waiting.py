@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.control.placement.rules import NoCapacity, Room, Rooms, place, place_one
 from holdfast.control.plugins import Plugin
-from holdfast.control.storage.archive import Placed
+from holdfast.control.storage.archive import StoredPlacement
 from holdfast.documents.job import Need
 
 if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import LiveJob
     from holdfast.control.jobs.state_machine import Command
-    from holdfast.control.nodes.replicas import Replica
+    from holdfast.control.nodes.replicas import PlacedReplica
 
 
 class Placing(Plugin):
@@ -58,7 +58,7 @@ class Placing(Plugin):
         assert job.layout is not None
         self.forget(job.id)
         found = place(job.layout, self.rooms(), host=job.document.host, need_of=job.document.need_of)
-        job.plan = [Placed(job.id, task, replica, node) for task, on in found.items() for replica, node in enumerate(on)]
+        job.plan = [StoredPlacement(job.id, task, replica, node) for task, on in found.items() for replica, node in enumerate(on)]
         self._promised[job.id] = [(placed.node, job.document.need_of(placed.task)) for placed in job.plan]
         for node, need in self._promised[job.id]:
             self._held[node].append(need)
@@ -69,7 +69,7 @@ class Placing(Plugin):
             self._held[node].remove(need)
 
     @contextmanager
-    def holding(self, node: str, replica: Replica) -> Iterator[None]:
+    def holding(self, node: str, replica: PlacedReplica) -> Iterator[None]:
         """Hold what a replica needs on the node that it is about to move to: others that look meanwhile find it taken."""
         needs = [replica.need] if node != replica.node else []  # where it is already it holds its room
         self._held[node].extend(needs)
@@ -79,11 +79,11 @@ class Placing(Plugin):
             for need in needs:
                 self._held[node].remove(need)
 
-    def another(self, replica: Replica, *, host: str) -> str | None:
+    def another(self, replica: PlacedReplica, *, host: str) -> str | None:
         """A node for a replica that cannot stay where it is."""
         return self._another(replica, Rooms.of(self.rooms(), host=host))
 
-    def may_go_elsewhere(self, replica: Replica, *, host: str) -> bool:
+    def may_go_elsewhere(self, replica: PlacedReplica, *, host: str) -> bool:
         """Whether there was such a node at the beginning of this turn of the loop: when a thousand nodes are lost at once, or come
         back, each of their replicas asks."""
         if not self._seen:
@@ -96,7 +96,7 @@ class Placing(Plugin):
         """Nodes have come, or room was made: what was seen in this turn is not how it is."""
         self._seen.clear()
 
-    def _another(self, replica: Replica, rooms: Rooms) -> str | None:
+    def _another(self, replica: PlacedReplica, rooms: Rooms) -> str | None:
         beside = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
         return place_one(rooms, replica.need, not_on=beside | {replica.node}, beside=beside)
 

@@ -21,7 +21,7 @@ from holdfast.control.jobs.state_machine import Life, Move
 from holdfast.control.nodes.resource_manager import TICK_S, WakingTime
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import archive
-from holdfast.control.storage.archive import Kept, Placed
+from holdfast.control.storage.archive import StoredJob, StoredPlacement
 from holdfast.documents.document import restored
 from holdfast.documents.job import Job, Layout
 from holdfast.errors import HoldfastError
@@ -59,11 +59,11 @@ class Recovery(Plugin):
             self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
         self.orchestrator.events.tell("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
         for job in self.orchestrator.jobs.values():
-            self.orchestrator.supervision.recall(job)
+            self.orchestrator.restart_policy.recall(job)
         self.orchestrator.agents.place()  # a node's first assignment has its agents too: what is not in it is ended
         self.orchestrator.resume()
 
-    def _adopt(self, kept: Kept, story: Sequence[Move]) -> None:
+    def _adopt(self, kept: StoredJob, story: Sequence[Move]) -> None:
         """Phase 1 for one job: rebuilt from what is stored, its `recover` the first event that it will see. One that cannot be read
         fails instead: neither may it keep the others waiting."""
         live = live_job(kept, story, self.orchestrator.machines)
@@ -75,7 +75,7 @@ class Recovery(Plugin):
         else:
             self.orchestrator.post(live, RECOVER, cause="the orchestrator was started again")
 
-    def _restore(self, placed: Sequence[Placed], others: Sequence[Kept]) -> None:
+    def _restore(self, placed: Sequence[StoredPlacement], others: Sequence[StoredJob]) -> None:
         """Phase 2: jobs that have places are on the graph, and so are PEs of ended jobs that others still use."""
         located = {each.job for each in placed}
         for job in self.orchestrator.jobs.values():
@@ -83,7 +83,7 @@ class Recovery(Plugin):
                 self.orchestrator.dataflow.rebuild(job)
         for kept in others:
             if kept.id in located:
-                self.orchestrator.supervision.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
+                self.orchestrator.restart_policy.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
         for replica in self.orchestrator.dispatch.take_places(placed):
             if replica.state == "abandoned":
                 self.orchestrator.replicas.demote(replica)  # it will not lead its task again
@@ -98,7 +98,7 @@ class Recovery(Plugin):
         for replica in unused:
             replicas.remove(replica)
             if not replicas.of(replica.job):
-                self.orchestrator.supervision.ended.pop(replica.job, None)
+                self.orchestrator.restart_policy.ended.pop(replica.job, None)
         if unused:
             gone = (archive.replicas_gone(replica.job, [replica.task_name]) for replica in unused)
             await self.orchestrator.persistence.database.write([change for changes in gone for change in changes])
@@ -127,14 +127,14 @@ class Stored:
     """All that a database has to say to a new orchestrator. `others` are ended jobs whose PEs live on in jobs that share them."""
 
     last_job: int
-    jobs: list[Kept]
+    jobs: list[StoredJob]
     stories: dict[int, list[Move]]
-    placed: list[Placed]
-    others: list[Kept]
+    placed: list[StoredPlacement]
+    others: list[StoredJob]
     draining: list[str]
 
 
-def live_job(kept: Kept, story: Sequence[Move], machines: Mapping[str, Machine]) -> LiveJob:
+def live_job(kept: StoredJob, story: Sequence[Move], machines: Mapping[str, Machine]) -> LiveJob:
     """A job as it is held, from what is stored of it."""
     if kept.type not in machines:
         raise HoldfastError(
@@ -166,7 +166,7 @@ def live_job(kept: Kept, story: Sequence[Move], machines: Mapping[str, Machine])
     )
 
 
-def _read(kept: Kept, text: str | None, model: type[D]) -> tuple[D | None, str]:
+def _read(kept: StoredJob, text: str | None, model: type[D]) -> tuple[D | None, str]:
     """What is stored of a job, and why it could not be read."""
     try:
         return (restored(text, model) if text else None), ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from holdfast.control.nodes.dispatch import living_beside
-from holdfast.control.nodes.replicas import DEAD, LIVING, STARTED, Replica
+from holdfast.control.nodes.replicas import DEAD, LIVING, STARTED, PlacedReplica
 from holdfast.control.plugins import Plugin
 from holdfast.control.recovery.restart_decision import STEADY_S, GiveUp, Leave, Restart, Situation, Wait, decide, leaves_dead
 from holdfast.control.storage.archive import failures_forgotten, replica_finished, replicas_placed
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from holdfast.control.jobs.state_machine import Command
 
 
-class Supervision(Plugin):
+class RestartPolicy(Plugin):
     """Weighs jobs when something about their replicas has changed."""
 
-    action_names = ("supervision.weigh",)
+    action_names = ("restart_policy.weigh",)
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
@@ -30,7 +30,7 @@ class Supervision(Plugin):
         self._dead: set[str] = set()
         self._said: dict[str, str] = {}
 
-    def replica_changed(self, replica: Replica) -> None:
+    def replica_changed(self, replica: PlacedReplica) -> None:
         """Note a change of a replica, and tell every job that uses it."""
         self._said.pop(replica.key, None)
         if replica.state in DEAD:
@@ -57,13 +57,13 @@ class Supervision(Plugin):
             if user in self.orchestrator.jobs:
                 self.orchestrator.post_status(self.orchestrator.jobs[user])
 
-    def tell_once(self, job: LiveJob, replica: Replica, text: str) -> None:
+    def tell_once(self, job: LiveJob, replica: PlacedReplica, text: str) -> None:
         """Tell why a replica stays as it is: again only when that is for another reason, or something happened to it."""
         if self._said.get(replica.key) != text:
             self._said[replica.key] = text
             self.orchestrator.events.tell("decision", text, job=job.id, node=replica.node, replica=replica.key)
 
-    def forget(self, replica: Replica) -> None:
+    def forget(self, replica: PlacedReplica) -> None:
         """A replica is not there any more."""
         self._dead.discard(replica.key)
         self._said.pop(replica.key, None)
@@ -108,7 +108,7 @@ class Supervision(Plugin):
                         job, event, cause=f"{task[0].task_name} was given up before the orchestrator was started again"
                     )
 
-    def responsible(self, replica: Replica) -> int:
+    def responsible(self, replica: PlacedReplica) -> int:
         """The job that sees to a replica: of those that use it and are not leaving its own, else the oldest."""
         users = self.orchestrator.dataflow.graph.users_of(replica.job, replica.pe)
         stay = [user for user in users if user in self.orchestrator.jobs and not self.orchestrator.jobs[user].leaving]
@@ -118,12 +118,12 @@ class Supervision(Plugin):
         """A job that lives, or whose PEs live on in others."""
         return self.orchestrator.jobs.get(job) or self.ended.get(job)
 
-    def document_of(self, replica: Replica) -> Job:
+    def document_of(self, replica: PlacedReplica) -> Job:
         """The job whose policy holds for a replica."""
         live = self.known(replica.job) or self.orchestrator.jobs[self.responsible(replica)]
         return live.document
 
-    def used_by(self, job: LiveJob) -> Iterator[list[Replica]]:
+    def used_by(self, job: LiveJob) -> Iterator[list[PlacedReplica]]:
         """Per task that a job uses, its replicas."""
         for owner, task in self.orchestrator.dataflow.graph.uses(job.id):
             yield self.orchestrator.replicas.of(owner, [task.name])
@@ -145,19 +145,19 @@ class Supervision(Plugin):
             return "started"
         return None
 
-    def _has_settled(self, replica: Replica, peers: list[Replica]) -> bool:
+    def _has_settled(self, replica: PlacedReplica, peers: list[PlacedReplica]) -> bool:
         """Whether nothing is to come of a replica: it has started, was given up, or is left dead for as long as a peer lives."""
         if replica.state in STARTED or replica.state == "abandoned":
             return True
         left = replica.state in DEAD and replica.due_s is None and leaves_dead(self.document_of(replica).policy)
         return left and any(peer.state in STARTED for peer in peers)
 
-    def _count_failure(self, replica: Replica) -> None:
+    def _count_failure(self, replica: PlacedReplica) -> None:
         replica.failures += 1
         changed = self.orchestrator.replicas.demote(replica)
         self.orchestrator.dispatch.touch({peer.node for peer in changed})
 
-    def _prove(self, replica: Replica) -> None:
+    def _prove(self, replica: PlacedReplica) -> None:
         """Forget a replica's failures when it has run for long enough; the next orchestrator must not count them either."""
         incarnation, failures = replica.incarnation, replica.failures
 
@@ -169,7 +169,7 @@ class Supervision(Plugin):
 
         asyncio.get_running_loop().call_later(STEADY_S, proven)
 
-    def _see_to_dead(self, job: LiveJob) -> list[tuple[Replica, GiveUp]]:
+    def _see_to_dead(self, job: LiveJob) -> list[tuple[PlacedReplica, GiveUp]]:
         """Decide about dead replicas; those that are to be given up."""
         dead = [
             (replica, task)
@@ -180,7 +180,7 @@ class Supervision(Plugin):
         decided = ((replica, self._see_to(job, replica, task)) for replica, task in dead)
         return [(replica, given_up) for replica, given_up in decided if given_up is not None]
 
-    def _see_to(self, job: LiveJob, replica: Replica, peers: list[Replica]) -> GiveUp | None:
+    def _see_to(self, job: LiveJob, replica: PlacedReplica, peers: list[PlacedReplica]) -> GiveUp | None:
         """Do what policy says about a dead replica, but for giving it up."""
         document = self.document_of(replica)
         node = self.orchestrator.resources.nodes.get(replica.node)
@@ -204,7 +204,7 @@ class Supervision(Plugin):
                 self.tell_once(job, replica, f"waits: {why}")
         return None
 
-    async def _give_up(self, job: LiveJob, decided: list[tuple[Replica, GiveUp]]) -> None:
+    async def _give_up(self, job: LiveJob, decided: list[tuple[PlacedReplica, GiveUp]]) -> None:
         """Write which replicas are given up, then let their nodes and the job know. One that came back meanwhile, and has not
         finished, has come too late."""
         rows = [replace(replica.placed(), abandoned=True) for replica, _ in decided]
@@ -229,7 +229,7 @@ class Supervision(Plugin):
             )
             self.orchestrator.post(job, "error", cause=cause, since=job.life.moves)
 
-    def _tell_given_up(self, job: LiveJob, replica: Replica, given_up: GiveUp) -> None:
+    def _tell_given_up(self, job: LiveJob, replica: PlacedReplica, given_up: GiveUp) -> None:
         last = replica.error or "no reason given"
         cause = f"{replica.task_name} replica {replica.replica} is given up: {given_up.why}; last: {last}"
         self.orchestrator.events.tell("decision", cause, job=job.id, node=replica.node, replica=replica.key)
@@ -248,7 +248,7 @@ class Supervision(Plugin):
                 self.orchestrator.post(job, "error", cause=f"{missing}; submit that one again, then this one", since=job.life.moves)
                 return
 
-    def _later(self, after_s: float, replica: Replica) -> None:
+    def _later(self, after_s: float, replica: PlacedReplica) -> None:
         """Have a replica started anew after so long, by whichever job is responsible for it then."""
         replica.due_s = due_s = self.orchestrator.time.now_s() + after_s
         data = {"key": replica.key, "incarnation": replica.incarnation}

@@ -15,7 +15,7 @@ from holdfast.control.storage.schema import jobs, nodes, placement, story
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class StoredPlacement:
     """Where a replica is, as it is kept: the node, and which incarnation of it."""
 
     job: int
@@ -43,7 +43,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredJob:
     """A job as the database has it."""
 
     id: int
@@ -60,7 +60,7 @@ class Kept:
     changed_s: float
 
 
-def job_submitted(kept: Kept, move: Move) -> list[Change]:
+def job_submitted(kept: StoredJob, move: Move) -> list[Change]:
     """A new job, in its first state."""
     row = {
         "id": kept.id,
@@ -111,24 +111,24 @@ def told(job: int, moves: Sequence[Move], *, first: int) -> list[Change]:
     return [Change(insert(story), rows)] if rows else []
 
 
-def replicas_placed(placed: Sequence[Placed]) -> list[Change]:
+def replicas_placed(placed: Sequence[StoredPlacement]) -> list[Change]:
     """Replicas that have a place, each written anew."""
     rows = [each.row() for each in placed]
     gone = [delete(placement).where(_is(each)) for each in placed]
     return [*map(Change, gone), Change(insert(placement), rows)] if rows else []
 
 
-def failures_forgotten(placed: Placed) -> list[Change]:
+def failures_forgotten(placed: StoredPlacement) -> list[Change]:
     """The failures of an incarnation count no more; nothing where a later one has its place already."""
     return [Change(update(placement).where(_is_incarnation(placed)).values(failures=0))]
 
 
-def replica_finished(placed: Placed) -> list[Change]:
+def replica_finished(placed: StoredPlacement) -> list[Change]:
     """An incarnation has finished; nothing where a later one has its place already, or none has."""
     return [Change(update(placement).where(_is_incarnation(placed)).values(finished=1))]
 
 
-def replicas_added(placed: Sequence[Placed]) -> list[Change]:
+def replicas_added(placed: Sequence[StoredPlacement]) -> list[Change]:
     """Replicas that had no place before."""
     return [Change(insert(placement), [each.row() for each in placed])] if placed else []
 
@@ -151,15 +151,15 @@ def last_job(connection: Connection) -> int:
     return int(connection.execute(select(func.max(jobs.c.id))).scalar() or 0)
 
 
-def unended_jobs(connection: Connection) -> list[Kept]:
+def unended_jobs(connection: Connection) -> list[StoredJob]:
     """Jobs that have not ended, oldest first."""
     return [_kept(row) for row in connection.execute(select(jobs).where(jobs.c.ended == 0).order_by(jobs.c.id))]
 
 
-def all_placed(connection: Connection) -> list[Placed]:
+def all_placed(connection: Connection) -> list[StoredPlacement]:
     ordered = select(placement).order_by(placement.c.job, placement.c.task, placement.c.replica)
     return [
-        Placed(
+        StoredPlacement(
             row.job,
             row.task,
             row.replica,
@@ -174,7 +174,7 @@ def all_placed(connection: Connection) -> list[Placed]:
     ]
 
 
-def job_by_id(connection: Connection, job: int) -> Kept | None:
+def job_by_id(connection: Connection, job: int) -> StoredJob | None:
     row = connection.execute(select(jobs).where(jobs.c.id == job)).one_or_none()
     return None if row is None else _kept(row)
 
@@ -217,16 +217,16 @@ def storable(text: str) -> str:
 _LINE = ("id", "name", "type", "host", "state", "ended", "reason", "submitted_s", "changed_s")
 
 
-def _is(placed: Placed) -> Any:
+def _is(placed: StoredPlacement) -> Any:
     return (placement.c.job == placed.job) & (placement.c.task == placed.task) & (placement.c.replica == placed.replica)
 
 
-def _is_incarnation(placed: Placed) -> Any:
+def _is_incarnation(placed: StoredPlacement) -> Any:
     return _is(placed) & (placement.c.incarnation == placed.incarnation)
 
 
-def _kept(row: Row[Any]) -> Kept:
-    return Kept(
+def _kept(row: Row[Any]) -> StoredJob:
+    return StoredJob(
         row.id,
         row.name,
         row.type,

@@ -13,7 +13,7 @@ from holdfast.planning.laar.infeasibility import InfeasibleError
 from holdfast.planning.laar.instance import Instance
 from holdfast.planning.laar.milp import Milp, most_complete
 from holdfast.planning.laar.placement import place
-from holdfast.planning.laar.planner import SOLVERS, Planned, plan_strategy, solver_named
+from holdfast.planning.laar.planner import SOLVERS, PlannedStrategy, plan_strategy, solver_named
 from holdfast.planning.laar.pricing import Account, Deal, account, negotiate
 from holdfast.planning.laar.rates import expected_rates, expected_work
 from holdfast.planning.laar.solver import Outcome, Pruning, Solution, Solver
@@ -37,7 +37,7 @@ __all__ = [
     "Milp",
     "Outcome",
     "Pessimistic",
-    "Planned",
+    "PlannedStrategy",
     "Pruning",
     "Ranges",
     "Solution",

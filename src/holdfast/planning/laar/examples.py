@@ -1,19 +1,23 @@
 """The worked example of the LAAR paper."""
 
-from holdfast.documents.descriptor import Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
+from holdfast.documents.descriptor import Descriptor, DescriptorSink, DescriptorSource, Host, Input, Pe, PricingContract, Rate, Sla
 
 
 def figure_1(*, sla: float = 0.6) -> Descriptor:
     """The pipeline of LAAR's Figures 1 and 2: two PEs of 0.1 s a tuple on two hosts, 4 tuples/s mostly, else 8."""
     return Descriptor(
         application="figure-1",
-        sources={"source": Source(rates=(Rate(name="low", rate=4, probability=0.8), Rate(name="high", rate=8, probability=0.2)))},
+        sources={
+            "source": DescriptorSource(
+                rates=(Rate(name="low", rate=4, probability=0.8), Rate(name="high", rate=8, probability=0.2))
+            )
+        },
         pes={
             "pe1": Pe(operators=("pe1",), inputs={"source": Input(selectivity=1, cost=0.1)}),
             "pe2": Pe(operators=("pe2",), inputs={"pe1": Input(selectivity=1, cost=0.1)}),
         },
-        sinks={"sink": Sink(inputs=("pe2",))},
+        sinks={"sink": DescriptorSink(inputs=("pe2",))},
         hosts={"host1": Host(cores=1), "host2": Host(cores=1)},
         placement={"pe1": ("host1", "host2"), "pe2": ("host1", "host2")},
-        contract=Contract(sla=Sla(internal_completeness=sla)),
+        contract=PricingContract(sla=Sla(internal_completeness=sla)),
     )

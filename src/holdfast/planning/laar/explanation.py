@@ -26,7 +26,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class ReplicaReason:
     """Why a PE has the replicas that it has in one configuration, in words."""
 
     pe: str
@@ -104,7 +104,7 @@ def closest(instance: Instance, *, seconds: float) -> tuple[Active | None, float
     return best, proven
 
 
-def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[Reason]:
+def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[ReplicaReason]:
     """Why each PE has the replicas it has, configuration by configuration."""
 
     now = internal_completeness(instance, active, failure=failure)
@@ -126,7 +126,7 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
                 why = f"{there}; all would bring {gain:.4f} IC for {price:.4g} CPU s{_unless(instance, toggled.load[i])}"
                 if gain <= 0:
                     why = f"{there}; more would bring nothing{_since(instance, c, i, failure)}"
-            yield Reason(pe, configuration.name, why)
+            yield ReplicaReason(pe, configuration.name, why)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -15,11 +15,11 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.laar.completeness import violations
 from holdfast.planning.laar.dual_bounds import cost_penalties, loss_penalties
 from holdfast.planning.laar.examples import figure_1
-from holdfast.planning.laar.ftsearch_kernel import DONE, FOUND, PRUNINGS, advance, split
-from holdfast.planning.laar.ftsearch_tree import Trail, Tree, activation, plant, sprout
+from holdfast.planning.laar.ftsearch_kernel import DONE, FOUND, PRUNINGS, split, step
+from holdfast.planning.laar.ftsearch_tree import Trail, Tree, activation, build_tree, root_cursor
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.linear_programme import Programme
-from holdfast.planning.laar.solver import Found, Outcome, Pruning, Solution, base_cost, solved
+from holdfast.planning.laar.solver import FoundStrategy, Outcome, Pruning, Solution, base_cost, solved
 
 _SLICE_NODES = 100_000
 _FIRST_SLICE_NODES = 1_000
@@ -55,7 +55,7 @@ class FTSearch:
         if sharpen:
             programme = Programme.of(instance)
             price, loss = cost_penalties(instance, programme), loss_penalties(programme)
-        tree = plant(instance, price=price, loss=loss, sharpen=sharpen)
+        tree = build_tree(instance, price=price, loss=loss, sharpen=sharpen)
         hunt = _Hunt(instance, tree, started=started, deadline=started + seconds)
         hunt.run(self.workers)
         return hunt.solution(self.name, floor=max(0.0, price.root) if price is not None else 0.0)
@@ -64,8 +64,8 @@ class FTSearch:
 @cache
 def _load() -> None:
     """Load the compiled search, once in a process: that is no part of any search's time."""
-    tree = plant(Instance.of(figure_1()), price=None, loss=None, sharpen=False)
-    advance(tree, sprout(tree), np.array([np.inf]), 1)
+    tree = build_tree(Instance.of(figure_1()), price=None, loss=None, sharpen=False)
+    step(tree, root_cursor(tree), np.array([np.inf]), 1)
 
 
 class _Hunt:
@@ -76,9 +76,9 @@ class _Hunt:
         self.started, self.deadline = started, deadline
         self.best = np.array([np.inf])
         self.active: Active | None = None
-        self.first: Found | None = None
-        self.last: Found | None = None
-        self.waiting: deque[Trail] = deque([sprout(tree)])
+        self.first: FoundStrategy | None = None
+        self.last: FoundStrategy | None = None
+        self.waiting: deque[Trail] = deque([root_cursor(tree)])
         self.finished: list[Trail] = []
         self.changed = threading.Condition()
         self.idle = 0
@@ -153,7 +153,7 @@ class _Hunt:
     def _search(self, trail: Trail) -> None:
         budget = _FIRST_SLICE_NODES
         while True:
-            status = advance(self.tree, trail, self.best, budget)
+            status = step(self.tree, trail, self.best, budget)
             if status == DONE:
                 return
             if status == FOUND:
@@ -177,6 +177,6 @@ class _Hunt:
                 return
             self.best[0] = price
             self.active = active
-            found = Found(base_cost(self.instance) * (1 + price), time.perf_counter() - self.started)
+            found = FoundStrategy(base_cost(self.instance) * (1 + price), time.perf_counter() - self.started)
             self.first = self.first or found
             self.last = found

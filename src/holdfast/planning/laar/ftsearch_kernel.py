@@ -90,7 +90,7 @@ def _leave(tree: Tree, trail: Trail, v: int) -> None:
 
 
 @compiled
-def advance(tree: Tree, trail: Trail, best: Floats, budget: int) -> int:
+def step(tree: Tree, trail: Trail, best: Floats, budget: int) -> int:
     """Search on for at most `budget` nodes, or until a strategy cheaper than best[0] is found.
 
     Returns PAUSED, FOUND or DONE. A node is one value tried at one level. Another thread may lower `best` meanwhile.

@@ -67,7 +67,7 @@ class Trail(NamedTuple):
     cursor: Ints  # depth, base, nodes, whether the root was entered
 
 
-def plant(instance: Instance, *, price: Penalties | None, loss: Penalties | None, sharpen: bool) -> Tree:
+def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties | None, sharpen: bool) -> Tree:
     """The tree of an instance. With `sharpen`, dual penalties and the total capacity tighten the paper's own bounds."""
     configurations, pes, replicas = instance.shape
     ranked = _ranked(instance)
@@ -124,7 +124,7 @@ def plant(instance: Instance, *, price: Penalties | None, loss: Penalties | None
     )
 
 
-def sprout(tree: Tree) -> Trail:
+def root_cursor(tree: Tree) -> Trail:
     """A search at the root, which the walk has yet to enter."""
     levels, replicas = tree.slot_host.shape
     return Trail(

@@ -6,7 +6,18 @@ from math import inf
 
 import numpy as np
 
-from holdfast.documents.descriptor import MAX_REPLICAS, Contract, Descriptor, Host, Input, Pe, Rate, Sink, Sla, Source
+from holdfast.documents.descriptor import (
+    MAX_REPLICAS,
+    Descriptor,
+    DescriptorSink,
+    DescriptorSource,
+    Host,
+    Input,
+    Pe,
+    PricingContract,
+    Rate,
+    Sla,
+)
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.planning.laar.instance import Instance
 from holdfast.planning.laar.placement import place
@@ -73,7 +84,7 @@ def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: st
     drafted = Descriptor(
         application=name,
         sources={
-            "source": Source(
+            "source": DescriptorSource(
                 rates=(
                     Rate(name="low", rate=low, probability=1 - ranges.high_probability),
                     Rate(name="high", rate=high, probability=ranges.high_probability),
@@ -90,10 +101,10 @@ def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: st
             )
             for i in range(1, pes + 1)
         },
-        sinks={"sink": Sink(inputs=tuple(names[i] for i in range(1, pes + 1) if i not in read))},
+        sinks={"sink": DescriptorSink(inputs=tuple(names[i] for i in range(1, pes + 1) if i not in read))},
         hosts={f"host{h:02d}": Host() for h in range(1, hosts + 1)},
         replicas=ranges.replicas,
-        contract=Contract(sla=Sla(), billing_period_s=300.0),
+        contract=PricingContract(sla=Sla(), billing_period_s=300.0),
     )
     return _loaded(drafted, overload)
 

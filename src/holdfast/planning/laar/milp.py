@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.instance import Active, Instance
-from holdfast.planning.laar.milp_search import INFEASIBLE, OPTIMAL, Answer, Question, Way, search
+from holdfast.planning.laar.milp_search import INFEASIBLE, OPTIMAL, SearchAnswer, SearchQuestion, Way, search
 from holdfast.planning.laar.solver import Outcome, Solution, base_cost, solved
 from holdfast.planning.solver_processes import Call, race, ready
 
@@ -39,7 +39,7 @@ class Milp:
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
         ready(search)  # starting a process is no part of the search
         started = time.perf_counter()
-        answer = _answer(Question(instance, "cost", self.gap), seconds=seconds, workers=self.workers)
+        answer = _answer(SearchQuestion(instance, "cost", self.gap), seconds=seconds, workers=self.workers)
         elapsed = time.perf_counter() - started
         bound = base_cost(instance) * (1 + max(0.0, answer.bound))
         if answer.status == INFEASIBLE:
@@ -55,17 +55,17 @@ def most_complete(instance: Instance, *, seconds: float = 60.0) -> tuple[Active 
 
     (None, 0.0) where Eq. 11 and 12 clash; None with another bound where time ran out before any strategy was found.
     """
-    answer = _answer(Question(instance, "completeness", 1e-6), seconds=seconds)
+    answer = _answer(SearchQuestion(instance, "completeness", 1e-6), seconds=seconds)
     return (None, 0.0) if answer.status == INFEASIBLE else (answer.active, min(1.0, -answer.bound))
 
 
 def cheapest_with_shortfall(instance: Instance, *, weight: float, seconds: float = 60.0) -> tuple[Active | None, bool]:
     """The strategy that minimises cost / base cost + weight * max(0, sla - IC), and whether it is proven to do so."""
-    answer = _answer(Question(instance, "shortfall", 1e-7, weight), seconds=seconds)
+    answer = _answer(SearchQuestion(instance, "shortfall", 1e-7, weight), seconds=seconds)
     return answer.active, answer.status == OPTIMAL
 
 
-def _answer(question: Question, *, seconds: float, workers: int = 2) -> Answer:
+def _answer(question: SearchQuestion, *, seconds: float, workers: int = 2) -> SearchAnswer:
     """The first decided answer, else the best strategy and the best bound of all."""
     ready(search)
     deadline = time.monotonic() + seconds
@@ -74,6 +74,6 @@ def _answer(question: Question, *, seconds: float, workers: int = 2) -> Answer:
     calls = [Call(search, (question, way, deadline), after_s=after_s) for way, after_s in ways]
     found = [answer for answer in race(calls, settles=lambda a: a.decided, until=deadline + grace_s) if answer is not None]
     if not found:
-        return Answer(1, None, float("inf"), float("-inf"), 0)
+        return SearchAnswer(1, None, float("inf"), float("-inf"), 0)
     best = min(found, key=lambda answer: (not answer.decided, answer.value))
     return best if best.decided else replace(best, bound=max(answer.bound for answer in found))

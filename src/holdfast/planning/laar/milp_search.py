@@ -38,7 +38,7 @@ _ROOM = (0.97, 0.93, 0.85)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class SearchQuestion:
     """What to minimise: extra cost, minus completeness, or extra cost plus `weight` times the shortfall from the SLA."""
 
     instance: Instance
@@ -48,7 +48,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Answer:
+class SearchAnswer:
     """How a search ended: its best strategy, the value it has, and a proven bound on any strategy's."""
 
     status: int
@@ -62,7 +62,7 @@ class Answer:
         return self.status != LIMIT
 
 
-def search(question: Question, way: Way, deadline: float) -> Answer:
+def search(question: SearchQuestion, way: Way, deadline: float) -> SearchAnswer:
     """Search until a proof, or until `deadline` on `time.monotonic`."""
     instance = question.instance
     programme = Programme.of(instance)
@@ -73,7 +73,7 @@ def search(question: Question, way: Way, deadline: float) -> Answer:
     if question.goal != "completeness":
         sought.rows.add(programme.completeness, low=goal(instance) - (IC_TOLERANCE if sought.sla else 0.0))
     sought.run(way)
-    return Answer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.nodes)
+    return SearchAnswer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.nodes)
 
 
 class _Rows:

@@ -30,7 +30,7 @@ _KEPT, _MOST_KEPT_S = 0.15, 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Planned:
+class PlannedStrategy:
     """A strategy, the problem it solves and how the solver came to it."""
 
     instance: Instance
@@ -80,7 +80,7 @@ def plan_strategy(
     solver: str | Solver = "best",
     seconds: float = 60.0,
     failure: FailureModel | None = None,
-) -> Planned:
+) -> PlannedStrategy:
     """The cheapest strategy that meets the SLA (the descriptor's unless given) under the failure model.
 
     Raises InfeasibleError when there is none, saying the best that can be met and what blocks it; and HoldfastError when
@@ -115,7 +115,7 @@ def plan_strategy(
         failure=model,
         search=SearchStory.of(solution),
     )
-    return Planned(instance, solution, strategy, solution.active, model)
+    return PlannedStrategy(instance, solution, strategy, solution.active, model)
 
 
 def _rescued(instance: Instance, solution: Solution, *, solver: str, seconds: float, left: float) -> Solution:

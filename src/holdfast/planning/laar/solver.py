@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundStrategy:
     """A solution on the way: its cost, and when it was found."""
 
     cost: float
@@ -58,8 +58,8 @@ class Solution:
     cost: float | None = None
     ic: float | None = None
     bound: float = 0.0
-    first: Found | None = None
-    last: Found | None = None
+    first: FoundStrategy | None = None
+    last: FoundStrategy | None = None
     nodes: int = 0
     prunings: Mapping[str, Pruning] = field(default_factory=dict)
 
@@ -94,8 +94,8 @@ def solved(
     optimal: bool,
     seconds: float,
     bound: float = 0.0,
-    first: Found | None = None,
-    last: Found | None = None,
+    first: FoundStrategy | None = None,
+    last: FoundStrategy | None = None,
     nodes: int = 0,
     prunings: Mapping[str, Pruning] | None = None,
 ) -> Solution:

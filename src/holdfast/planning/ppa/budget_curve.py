@@ -16,7 +16,7 @@ MOST_BUDGETS = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
+class BudgetCurve:
     """The quality that each budget, from 0 to that of all tasks, buys at least; where `exact`, the most that it can buy.
 
     `since` says for tasks from which budget on they have a replica in the best plan; empty where that is not known.
@@ -27,7 +27,7 @@ class Worth:
     since: dict[str, int]
 
 
-def worth_of_budgets(measure: Measure, *, planned: int) -> Worth:
+def worth_of_budgets(measure: Measure, *, planned: int) -> BudgetCurve:
     """The curve of a measure; who is in its plans is worked out up to the budget that was planned.
 
     >>> from holdfast.documents.topology import TaskOperator, Topology
@@ -46,4 +46,4 @@ def worth_of_budgets(measure: Measure, *, planned: int) -> Worth:
         for budget in range(1, planned + 1):
             for task in sorted(pruned(measure, knapsack.tasks(budget))):
                 since.setdefault(measure.topology.tasks[task], budget)
-    return Worth(tuple(min(1.0, knapsack.value(budget)) for budget in range(tasks + 1)), knapsack.exact, since)
+    return BudgetCurve(tuple(min(1.0, knapsack.value(budget)) for budget in range(tasks + 1)), knapsack.exact, since)

@@ -106,7 +106,7 @@ class Measure:
         return seen, worth
 
     @cached_property
-    def edges(self) -> tuple[tuple[Edge, ...], ...]:
+    def edges(self) -> tuple[tuple[TaskEdge, ...], ...]:
         """The input streams of each operator, ready to be evaluated."""
         return tuple(
             tuple(_edges(self.topology, streams, joins=self.joins)) if streams else () for streams in self.topology.streams
@@ -156,7 +156,7 @@ def normalised(weights: Floats, operators: Iterable[int], topology: Topology) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class TaskEdge:
     """One input stream of an operator, bound to a measure."""
 
     operator: int  # the position of the upstream operator
@@ -184,12 +184,12 @@ class Edge:
         worth[self.up] += by_group[self.groups_up] * self.weights
 
 
-def _edges(topology: Topology, streams: tuple[TaskStream, ...], *, joins: bool) -> Iterable[Edge]:
+def _edges(topology: Topology, streams: tuple[TaskStream, ...], *, joins: bool) -> Iterable[TaskEdge]:
     total = np.sum([stream.rates for stream in streams], axis=0)
     joined = joins and topology.operators[topology.order[streams[0].down]].correlated
     for stream in streams:
         equal = np.full(len(total), 1.0 / len(streams))
-        yield Edge(
+        yield TaskEdge(
             operator=stream.up,
             up=topology.spans[stream.up],
             down=topology.spans[stream.down],
@@ -208,7 +208,7 @@ def _starts(groups: Ints) -> Ints:
     return np.flatnonzero(np.diff(groups, prepend=-1)).astype(np.int64)
 
 
-def _inputs(edges: tuple[Edge, ...], out: Floats, *, joins: bool) -> Floats:
+def _inputs(edges: tuple[TaskEdge, ...], out: Floats, *, joins: bool) -> Floats:
     """The fidelity of what each task of an operator reads, before its own failure counts."""
     if len(edges) == 1:
         return edges[0].mean(out)

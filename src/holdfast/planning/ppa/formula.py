@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 
 from holdfast.documents.topology import Floats, Ints
-from holdfast.planning.ppa.fidelity import Edge, Measure
+from holdfast.planning.ppa.fidelity import Measure, TaskEdge
 
 ONE = 0  # the node that is always 1
 
@@ -150,7 +150,7 @@ def _with_own_tasks(formula: Formula, forest: Forest, start: int) -> Forest:
     return [own(tree) for tree in forest]
 
 
-def _read(formula: Formula, edges: tuple[Edge, ...], forests: list[Forest]) -> Forest:
+def _read(formula: Formula, edges: tuple[TaskEdge, ...], forests: list[Forest]) -> Forest:
     """What the tasks of an operator read: each input stream gathered into its groups, then joined or united."""
     streams = []
     for edge in edges:

@@ -19,7 +19,7 @@ ADVISE = "advise"
 """The planner whose plans are worth the share of what single failures are expected to cost that they spare, as was measured."""
 
 
-class Replica(Part):
+class PlannedReplica(Part):
     """A task with an active replica, what the plan would be worth without it, and why it is there."""
 
     task: str
@@ -69,7 +69,7 @@ class PlanDocument(Document):
     quality: float | None = None
     bound: float | None = None
     proven: bool | None = None
-    replicated: tuple[Replica, ...]
+    replicated: tuple[PlannedReplica, ...]
     left: tuple[Left, ...] = ()
     next: NextUnit | None = None
     changes: Changes | None = None
@@ -145,7 +145,7 @@ def _as_far_as_known(path: str | Path) -> PlanDocument | None:
         topology=known["topology"],
         budget=0,
         parallelism=parallelism,
-        replicated=tuple(Replica(task=task) for task in names),
+        replicated=tuple(PlannedReplica(task=task) for task in names),
     )
 
 
@@ -178,7 +178,9 @@ def plan_document(
         bound=plan.bound,
         proven=plan.proven,
         replicated=tuple(
-            Replica(task=task, quality_without=why[task].quality_without, why=why[task].why) if task in why else Replica(task=task)
+            PlannedReplica(task=task, quality_without=why[task].quality_without, why=why[task].why)
+            if task in why
+            else PlannedReplica(task=task)
             for task in plan.tasks
         ),
         next=None

@@ -15,7 +15,7 @@ from holdfast.planning.ppa.formula import ONE, Formula
 
 
 @dataclass(frozen=True, slots=True)
-class Scopes:
+class SharedTerms:
     """The subformulas to be fixed: by the node that fixes them, and the nodes to work out after each is fixed.
 
     `after[None]` lists the nodes that depend on none of them. All lists ascend, so children come before parents.
@@ -26,7 +26,7 @@ class Scopes:
     complete: bool  # whether nothing that is used more than once was left out
 
 
-def scopes(formula: Formula, *, sizes: list[int], limit: int) -> Scopes:
+def scopes(formula: Formula, *, sizes: list[int], limit: int) -> SharedTerms:
     """As many scopes as keep the evaluations within the limit, the most used subformulas first, then small ones.
 
     `sizes` says how many amounts are to be tried in each node.
@@ -99,7 +99,7 @@ def _evaluations(
     return total
 
 
-def _arranged(formula: Formula, uses: list[int], fixed: list[int], dominators: list[int], *, complete: bool) -> Scopes:
+def _arranged(formula: Formula, uses: list[int], fixed: list[int], dominators: list[int], *, complete: bool) -> SharedTerms:
     needs = _dependence(formula, uses, fixed, dominators)
     after: dict[int | None, list[int]] = {None: []}
     for at in range(ONE + 1, formula.root + 1):
@@ -107,7 +107,7 @@ def _arranged(formula: Formula, uses: list[int], fixed: list[int], dominators: l
             # outer scopes are fixed first; within one, lower numbers first
             last = max(needs[at], key=lambda f: (-dominators[f], f)) if needs[at] else None
             after.setdefault(last, []).append(at)
-    return Scopes(_fixed_at(fixed, dominators), after, complete)
+    return SharedTerms(_fixed_at(fixed, dominators), after, complete)
 
 
 def _fixed_at(fixed: list[int], dominators: list[int]) -> dict[int, list[int]]:

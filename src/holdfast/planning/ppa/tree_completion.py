@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from holdfast.documents.topology import Floats, Ints
-from holdfast.planning.ppa.fidelity import Edge, Measure
+from holdfast.planning.ppa.fidelity import Measure, TaskEdge
 
 SHADE = 1e-3  # of costs that are equal the heavier task is taken; a shade of a replica never outweighs a whole one
 
@@ -27,7 +27,7 @@ class Links:
             for position, edge in enumerate(edges):
                 self._link(edge, position)
 
-    def _link(self, edge: Edge, position: int) -> None:
+    def _link(self, edge: TaskEdge, position: int) -> None:
         ups = _spans(edge.groups_up, edge.up.start)
         downs = _spans(edge.groups_down, edge.down.start)
         for i, group in enumerate(edge.groups_down):
@@ -118,7 +118,7 @@ class Completion:
             task = reader
 
 
-def _look_up(edges: tuple[Edge, ...], up: Floats) -> tuple[Ints, ...]:
+def _look_up(edges: tuple[TaskEdge, ...], up: Floats) -> tuple[Ints, ...]:
     """Adds to an operator's costs those of its inputs; per stream, the cheapest upstream task of each of its tasks."""
     if not edges:
         return ()
@@ -133,7 +133,7 @@ def _look_up(edges: tuple[Edge, ...], up: Floats) -> tuple[Ints, ...]:
 
 def _look_down(
     measure: Measure,
-    edges: tuple[Edge, ...],
+    edges: tuple[TaskEdge, ...],
     arriving: list[Floats],
     *,
     missing: Floats,

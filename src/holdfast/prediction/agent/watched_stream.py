@@ -15,7 +15,7 @@ from holdfast.documents.job import Contract
 from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Record, Store
 from holdfast.log.row_files import rows_behind
-from holdfast.prediction import Prediction, StandIn, columns_of, view
+from holdfast.prediction import EpochPredictor, Prediction, columns_of, view
 from holdfast.prediction.agent.inputs import Input, input_rows
 from holdfast.prediction.agent.scores import Scores
 from holdfast.prediction.contract_terms import predictors_of, settings_of
@@ -53,7 +53,7 @@ class WatchedStream:
         self._log, self._learner, self._inputs, self._timer = EpochLog(store), learner, inputs, timer
         self._learning: Future[Done] | None = None
         self._due = False
-        self.stand_in: StandIn | None = None
+        self.stand_in: EpochPredictor | None = None
         self.scores: Scores | None = None
         self.learned = -1
         self._read_s: deque[float] = deque([0.0], maxlen=LATELY)
@@ -124,7 +124,7 @@ class WatchedStream:
             terms = contract.predicting
             columns = columns_of(rows.schema, self._keys, carry=terms.carry, blank=terms.blank, stream=self.name)
             streams = list(dict.fromkeys(each.name for each in self._inputs))
-            self.stand_in = StandIn(
+            self.stand_in = EpochPredictor(
                 columns, predictors_of(contract), settings=settings_of(contract), inputs=streams, clock=self._timer
             )
             self.scores = Scores(columns)

@@ -11,7 +11,7 @@ from holdfast.prediction.ranking.rank import Rank
 
 
 @dataclass
-class Trial:
+class PendingPrediction:
     """Paths predicted at one moment (algorithm, key, number, step), and how many steps each key has made since.
 
     What came in the first epoch after that moment judges how well the next epoch is predicted; what came later, how well going on

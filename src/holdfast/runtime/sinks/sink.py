@@ -9,13 +9,13 @@ from holdfast.documents.job import Contract, Task
 from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.row_files import parquet
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.input_reader import Inbox, Records
 from holdfast.runtime.output_writer import Tell
 from holdfast.runtime.sinks.output_files import file_name
-from holdfast.runtime.sinks.write_claims import Writings
+from holdfast.runtime.sinks.write_claims import WriteClaims
 
 LOOK_S = 1.0
 """How often a replica that has nothing to do looks whether another has left it behind."""
@@ -24,9 +24,9 @@ Writer = Callable[[pa.Table, int, str], None]
 """Takes the rows of an epoch and their quality; called again with the same epoch it replaces what it wrote."""
 
 
-class Sink:
+class SinkReplica:
     """One replica of a sink. Its Parquet files are named by what they hold, so several replicas write each of them once; for
-    another writer `Writings` see to that.
+    another writer `WriteClaims` see to that.
 
     Whoever writes an epoch tells of an `output`. Whoever finds it written tells of that as `found`: the one that wrote it may have
     died before it could tell.
@@ -48,10 +48,10 @@ class Sink:
     ) -> None:
         self.task, self.saves_every = task, contract.checkpoint_epochs
         self._inbox, self._out, self._writer, self._tell, self._clock = inbox, out, writer, tell, clock
-        self._writings = Writings(out, task.name, checkpoints=checkpoints, clock=clock) if writer is not None else None
+        self._writings = WriteClaims(out, task.name, checkpoints=checkpoints, clock=clock) if writer is not None else None
         self._checkpoints, self._timeline, self._checkpointed = checkpoints, timeline, checkpointed
         self._corrected = contract.correction
-        self.clean = self.live = checkpoints.latest(task.name) or Head(timeline.first - 1)
+        self.clean = self.live = checkpoints.latest(task.name) or Position(timeline.first - 1)
         self._saved = self.clean.epoch
         self._inexact: set[int] = set()
         self._looks_again_s = 0.0
@@ -77,7 +77,7 @@ class Sink:
     def save(self) -> None:
         """Remember up to where everything written is exact."""
         if self.clean.epoch > self._saved:
-            self._checkpoints.save(self.task.name, Head(self.clean.epoch))
+            self._checkpoints.save(self.task.name, Position(self.clean.epoch))
             self._saved = self.clean.epoch
             if self._writings is not None:
                 self._writings.forget(self._saved)
@@ -95,7 +95,7 @@ class Sink:
         if newest is None or newest <= self.clean.epoch:
             return False
         self._inexact = {epoch for epoch in self._inexact if epoch > newest}
-        self._saved, self.live = newest, Head(max(newest, self.live.epoch))
+        self._saved, self.live = newest, Position(max(newest, self.live.epoch))
         self._follow()
         return True
 
@@ -109,7 +109,7 @@ class Sink:
         exact = all(record.quality is Quality.EXACT for record in records)
         if not self._write(epoch, records, "first", Quality.EXACT if exact else _worst(records)):
             return False
-        self.live = Head(epoch)
+        self.live = Position(epoch)
         if not exact:
             self._inexact.add(epoch)
         self._follow()
@@ -133,7 +133,7 @@ class Sink:
         done = min(self._inexact) - 1 if self._inexact and self._corrected else self.live.epoch
         if not self._corrected:
             self._inexact = {epoch for epoch in self._inexact if epoch == self.live.epoch}
-        self.clean = Head(done)
+        self.clean = Position(done)
         if done - self._saved >= self.saves_every or self.finished:
             self.save()
 

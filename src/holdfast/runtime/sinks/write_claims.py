@@ -12,7 +12,7 @@ GIVEN_S = 10.0
 """How long a replica that has begun to write is given before another one writes in its stead: it may have died meanwhile."""
 
 
-class Writings:
+class WriteClaims:
     """The notes of one replica of a sink: which epochs it begins to write, and which are written, by whomever.
 
     Whoever notes first that it begins is the one to write. An epoch is thus written once, unless its writer dies in the middle or

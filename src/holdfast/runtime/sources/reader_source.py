@@ -18,7 +18,7 @@ from holdfast.engine.operator_call import first_line
 from holdfast.errors import HoldfastError, LogError
 from holdfast.log import Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.row_files import part_of
 from holdfast.log.timeline import Timeline, agree
 from holdfast.runtime.output_writer import Outbox
@@ -70,13 +70,13 @@ class StreamSource:
 
     def restore(self) -> None:
         """Go on behind the last exact record, and behind the last batch that any record names."""
-        saved = self._checkpoints.latest(self.task.name) or Head(self._timeline.first - 1, after=NONE_TAKEN)
+        saved = self._checkpoints.latest(self.task.name) or Position(self._timeline.first - 1, after=NONE_TAKEN)
         log, stream, number = self._outbox.log, self.task.pe, self.task.task
         self._saved = saved.epoch
         self._missed = log.head(stream, number, after=saved.epoch)
         named = (_taken_by(log.newest(stream, number, epoch=epoch)) for epoch in range(saved.epoch + 1, self._missed + 1))
         taken = max([saved.after, *(last for last in named if last is not None)])
-        self.clean = self.live = Head(log.exact_head(stream, number, after=saved.epoch), after=taken)
+        self.clean = self.live = Position(log.exact_head(stream, number, after=saved.epoch), after=taken)
 
     def step(self) -> bool:
         """Commit the next epoch if it is over, with the batches that have come since the one before; whether there was one."""
@@ -97,7 +97,7 @@ class StreamSource:
             return True
         self.rows_read += rows.num_rows
         last = _taken_by(stands)
-        self.clean = self.live = Head(epoch, after=taken if last is None else max(taken, last))
+        self.clean = self.live = Position(epoch, after=taken if last is None else max(taken, last))
         if epoch - self._saved >= self.saves_every:
             self.save()
         return True

@@ -15,7 +15,7 @@ from holdfast.engine.schema import arrow_schema
 from holdfast.errors import TraceError
 from holdfast.log import Quality, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.row_files import part_of
 from holdfast.log.timeline import Timeline, agree
 from holdfast.runtime.output_writer import Outbox
@@ -105,9 +105,9 @@ class TraceSource:
         self._ahead = ahead
         self._outbox, self._checkpoints, self._timeline = outbox, checkpoints, timeline
         self._checkpointed, self._clock = checkpointed, clock
-        saved = checkpoints.latest(task.name) or Head(timeline.first - 1)
+        saved = checkpoints.latest(task.name) or Position(timeline.first - 1)
         self._saved = saved.epoch
-        self.clean = self.live = Head(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
+        self.clean = self.live = Position(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
         self.rows_read = 0
 
     @property
@@ -123,7 +123,7 @@ class TraceSource:
         span, rows = self._ahead.at(epoch)
         self._outbox.publish(self.task.pe, epoch, rows=rows, quality=Quality.EXACT)
         self.rows_read += rows.num_rows
-        self.clean = self.live = Head(epoch, after=span.until)
+        self.clean = self.live = Position(epoch, after=span.until)
         if epoch - self._saved >= self.saves_every or self.finished:
             self.save()
         return True

@@ -24,7 +24,7 @@ from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.protocol.messages import HostStatus
 from holdfast.protocol.node_files import STATUS, Fail, Watched, ask_to_fail
 from holdfast.trial.injection.transition_scenarios import Script, job_on_every_node
-from holdfast.trial.process_cluster import Cluster
+from holdfast.trial.process_cluster import ProcessCluster
 
 NODES = ("i1", "i2", "i3")
 POLL_S = 0.06
@@ -75,10 +75,10 @@ class Verdict:
         }
 
 
-class Trial:
+class InjectionTrial:
     """One try of one test."""
 
-    def __init__(self, cluster: Cluster, test: InjectionTest, script: Script, path: Path) -> None:
+    def __init__(self, cluster: ProcessCluster, test: InjectionTest, script: Script, path: Path) -> None:
         self.cluster, self.test, self.script, self.path = cluster, test, script, path
         self.job = self.other = 0
         self.struck = False

@@ -4,7 +4,7 @@ import json
 import time
 
 from holdfast import console
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Feed, Job
 from holdfast.job_layout import layout_of
 from holdfast.protocol.messages import Assigned
@@ -55,7 +55,7 @@ def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_
     told = []
 
     def tell(kind, about):
-        told.append(Event(len(told), "n", kind, about))
+        told.append(HistoryEvent(len(told), "n", kind, about))
 
     running = RunningJob(spark, 1, layout.settings, node="n", tell=tell, scratch=tmp_path / "scratch")
     running._await_readers = lambda stopped: None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.documents.descriptor import Host, Input, Pe, Pricing, Rate, Sink, Source
+from holdfast.documents.descriptor import DescriptorSink, DescriptorSource, Host, Input, Pe, Pricing, Rate
 from holdfast.documents.document import read_document, write_document
 from holdfast.planning.laar import Strategy
 from holdfast.planning.laar.examples import figure_1
@@ -236,7 +236,7 @@ def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, chan
     rates = tuple(Rate(name=name, rate=change.get("rate", 4), probability=0.5) for name in ("low", "high"))
     path = changed(
         tmp_path,
-        sources={"source": Source(rates=rates)},
+        sources={"source": DescriptorSource(rates=rates)},
         pes={"pe1": Pe(inputs={"source": edge}), "pe2": Pe(inputs={"pe1": edge})},
         hosts=hosts(2, change.get("cores", 1)),
     )
@@ -244,10 +244,10 @@ def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, chan
 
 
 def test_a_stream_is_named_once_by_a_sink_and_in_the_list_of_streams(tmp_path):
-    twice = changed(tmp_path, sinks={"sink": Sink(inputs=("pe2", "pe2"))})
+    twice = changed(tmp_path, sinks={"sink": DescriptorSink(inputs=("pe2", "pe2"))})
     assert "sinks.sink.inputs (line" in (text := str(fails(twice))) and "names stream 'pe2' twice; give it once" in text
     source = figure_1().sources["source"]
-    shared = changed(tmp_path, sources={"source": source, "pe1": source}, sinks={"sink": Sink(inputs=("pe3",))})
+    shared = changed(tmp_path, sources={"source": source, "pe1": source}, sinks={"sink": DescriptorSink(inputs=("pe3",))})
     assert "reads stream 'pe3', which does not exist; streams are: pe1, pe2, source" in str(fails(shared))
 
 

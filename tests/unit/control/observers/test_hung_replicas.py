@@ -5,7 +5,7 @@ from obstore.store import MemoryStore
 
 from holdfast.control.observers.hung_replicas import LEAST_S, SPARE_EPOCHS, HungReplicas
 from holdfast.control.observers.job_observers import Failed, JobView, ReplicaView
-from holdfast.control.observers.spark_job_observer import SparkSupervisor
+from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.documents.job import Job, Layout, Policy, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.timeline import Timeline, agree
@@ -103,7 +103,7 @@ def test_what_hangs_again_at_the_same_epoch_is_given_twice_as_long_and_not_when_
     assert times == [1, 2, 4, 1]
 
 
-def test_a_supervisor_that_slept_blames_nobody():
+def test_an_observer_that_slept_blames_nobody():
     job = Watched()
     job.commit(1, 2)
     assert job.watch(at(1), 10) is None
@@ -134,14 +134,14 @@ def test_a_policy_may_wait_for_ever(policy):
     assert job.watch(at(1), 600) is None
 
 
-def test_the_supervisor_of_a_job_gives_up_its_hung_replicas(tmp_path):
+def test_the_observer_of_a_job_gives_up_its_hung_replicas(tmp_path):
     agree(Store(tmp_path), TIMELINE)
     for epoch in (1, 2):
         EpochLog(Store(tmp_path)).offer(Record("src", 0, epoch, Quality.EXACT, (), 0, None, None, "x", "p"))
     job = Job(job="j", application="app.py", log=str(tmp_path), policy=Policy(hung_after_s=1.0))
-    layout, supervisor = Layout(application="j", tasks=TASKS), SparkSupervisor()
+    layout, observer = Layout(application="j", tasks=TASKS), SparkJobObserver()
     found = []
     for tick in range(60):
         view = JobView(1, job, layout, "running", {}, (at(1),), frozenset(), 1000.0 + tick / 4)
-        found += supervisor._look(view)
+        found += observer._look(view)
     assert [(each.key, each.incarnation) for each in found if isinstance(each, Failed)][:1] == [("1:a/0.0", 1)]

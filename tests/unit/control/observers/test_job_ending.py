@@ -7,7 +7,7 @@ from holdfast.control.observers.job_ending import Ending, end_before_it_began
 from holdfast.control.observers.job_observers import End, ReplicaView
 from holdfast.documents.job import Contract, Job, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import ReplicaStatus
 
@@ -54,7 +54,7 @@ def store():
 
 def look(store, seen, *, after_s=None, last=LAST):
     job = Job(job="j", application="app.py", log="x", contract=Contract(tentative_after_s=after_s))
-    heads = Heads(EpochLog(store), Timeline(first=1, last=last, epoch_s=1.0, opened_s=0.0))
+    heads = StreamProgress(EpochLog(store), Timeline(first=1, last=last, epoch_s=1.0, opened_s=0.0))
     return Ending(job, TASKS, heads).look(seen, 100.0)
 
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from obstore.store import MemoryStore
 
-from holdfast.control.observers.absent_epochs import StandIn
-from holdfast.control.observers.activation import STEADY_EPOCHS, Controller, RateMonitor
+from holdfast.control.observers.absent_epochs import AbsentCommitter
+from holdfast.control.observers.activation import STEADY_EPOCHS, ActivationController, RateMonitor
 from holdfast.control.observers.job_observers import Activate, JobView, Note, ReplicaView
-from holdfast.control.observers.spark_job_observer import SparkSupervisor
+from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.documents.job import Contract, Job, Layout, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.stream_progress import Heads
+from holdfast.log.stream_progress import StreamProgress
 from holdfast.log.timeline import Timeline, agree
 from holdfast.planning.laar.strategy import Activation, Strategy
 from holdfast.protocol.messages import ReplicaStatus
@@ -38,7 +38,7 @@ def commit(store, stream, epoch, *, at_s=0.0, rows=0, quality=Quality.EXACT):
 
 def stand_in(store, *, after_s=2.0, tasks=TASKS):
     job = Job(job="j", application="app.py", log="x", contract=Contract(tentative_after_s=after_s))
-    return StandIn(job, tasks, store, TIMELINE)
+    return AbsentCommitter(job, tasks, store, TIMELINE)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def activated(decisions):
 
 def test_the_rate_is_read_off_the_newest_epoch_that_all_sources_have(store):
     fast = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0, speed=2.0)
-    monitor = RateMonitor(Heads(EpochLog(store), fast), TASKS)
+    monitor = RateMonitor(StreamProgress(EpochLog(store), fast), TASKS)
     assert monitor.rates() is None
     commit(store, "src", 1, rows=10)
     commit(store, "src", 2, rows=4)
@@ -195,7 +195,7 @@ FOREIGN = Reading(stream="vwap", name="averages", job="market", tasks=(0, 1))
 def test_the_rate_of_a_source_that_another_job_feeds_is_read_off_that_jobs_log(store, own, rates):
     theirs = Store(MemoryStore())
     tasks = (*own, Task(pe="a", reads=(FOREIGN,), makes=("a",)), Task(pe="b", reads=(FOREIGN,), makes=("b",)))
-    monitor = RateMonitor(Heads(EpochLog(store), TIMELINE, {"market": EpochLog(theirs)}), tasks)
+    monitor = RateMonitor(StreamProgress(EpochLog(store), TIMELINE, {"market": EpochLog(theirs)}), tasks)
     commit(store, "src", 1, rows=5)
     assert monitor.rates() is None
     for task, rows in ((0, 3), (1, 4)):
@@ -204,7 +204,7 @@ def test_the_rate_of_a_source_that_another_job_feeds_is_read_off_that_jobs_log(s
 
 
 def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(store):
-    heads = Heads(EpochLog(store), TIMELINE)
+    heads = StreamProgress(EpochLog(store), TIMELINE)
     monitor, one = RateMonitor(heads, TASKS), stand_in(store, after_s=0.5)
     for epoch in range(1, 4):
         commit(store, "src", epoch, rows=5)
@@ -225,7 +225,7 @@ def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(stor
 
 
 def test_there_is_no_rate_while_the_newest_epoch_is_trimmed_already(store):
-    monitor = RateMonitor(Heads(EpochLog(store), TIMELINE), TASKS)
+    monitor = RateMonitor(StreamProgress(EpochLog(store), TIMELINE), TASKS)
     commit(store, "src", 1, rows=5)
     EpochLog(store).trim("src", 0, after=0, until=1)
     assert monitor.rates() is None
@@ -234,7 +234,7 @@ def test_there_is_no_rate_while_the_newest_epoch_is_trimmed_already(store):
 
 
 def test_a_heavier_configuration_is_taken_at_once():
-    controller = Controller(strategy(), TASKS)
+    controller = ActivationController(strategy(), TASKS)
     assert activated(controller.follow(1, {"src": 3.0}, both())) == {}
     assert activated(controller.follow(2, {"src": 6.0}, both())) == {"a/0": (0,), "b/0": (1,)}
 
@@ -243,7 +243,7 @@ def changing(*, low=(0,), high=(1,)):
     """A controller whose heavier configuration has another replica of `a` active than the lighter one."""
     given = strategy()
     light, heavy = (c.model_copy(update={"active": {"a": who}}) for c, who in zip(given.configurations, (low, high), strict=True))
-    controller = Controller(given.model_copy(update={"configurations": (light, heavy)}), TASKS)
+    controller = ActivationController(given.model_copy(update={"configurations": (light, heavy)}), TASKS)
     controller.follow(1, {"src": 3.0}, [a(n, live=9) if n in low else a(n, "idle", active=False) for n in (0, 1)])
     return controller
 
@@ -292,7 +292,7 @@ def test_a_task_whose_replica_is_being_woken_is_not_down(store):
 
 
 def test_a_lighter_configuration_is_taken_when_it_has_lasted_and_decisions_do_not_flap():
-    controller = Controller(strategy(), TASKS)
+    controller = ActivationController(strategy(), TASKS)
     idle = {"a1_active": False, "b0_active": False}
     controller.follow(1, {"src": 6.0}, both())
     for epoch in range(2, 2 + STEADY_EPOCHS - 1):
@@ -304,14 +304,14 @@ def test_a_lighter_configuration_is_taken_when_it_has_lasted_and_decisions_do_no
 
 
 def test_a_living_replica_takes_the_place_of_the_only_active_one_that_died():
-    controller = Controller(strategy(), TASKS)
+    controller = ActivationController(strategy(), TASKS)
     controller.follow(1, {"src": 6.0}, both())
     dead = both(a0="lost", a1="idle", a1_active=False, b0="idle", b0_active=False)
     assert activated(controller.follow(1, {"src": 6.0}, dead)) == {"a/0": (0, 1)}
 
 
 def test_rates_that_no_configuration_dominates_are_told_once():
-    controller = Controller(strategy(), TASKS)
+    controller = ActivationController(strategy(), TASKS)
     said = [d.text for epoch in (1, 2, 3) for d in controller.follow(epoch, {"src": 9.0}, both()) if isinstance(d, Note)]
     (told,) = [text for text in said if "dominates" in text]
     assert told.startswith("no configuration of the strategy dominates the measured rates: 'src' by 1 tuples/s above the highest;")
@@ -327,14 +327,14 @@ def test_pes_that_jobs_share_are_stood_in_for_in_their_own_log_also_when_their_j
         agree(store, TIMELINE)
     for epoch in (1, 2):
         commit(one, "src", epoch, at_s=100.0 + epoch)
-    supervisor = SparkSupervisor()
+    observer = SparkJobObserver()
     whole = view(1, TASKS, tuple(replica(task.name, live=2) for task in TASKS), log="one")
-    assert asyncio.run(supervisor.observe(whole)) == []
+    assert asyncio.run(observer.observe(whole)) == []
     left = replace(view(1, TASKS[:2], (replica("src/0", live=2), replica("a/0", "lost")), log="one"), state="canceled")
     shared = tuple(t.model_copy(update={"pe": f"one:{t.pe}", "shared": f"one:{t.pe}", "reads": (), "makes": ()}) for t in TASKS[:2])
     mine = Task(pe="mine", reads=(Reading(stream="a", name="theirs", job="one"),), makes=("mine",))
     sharer = view(2, (*shared, mine), (*left.replicas, replace(replica("mine/0", live=0), key="2:mine/0.0")), log="two")
-    assert asyncio.run(supervisor.observe(sharer)) == []
-    (note,) = asyncio.run(supervisor.observe(left))
+    assert asyncio.run(observer.observe(sharer)) == []
+    (note,) = asyncio.run(observer.observe(left))
     assert note.text == "stood in for a/0: 2 epochs absent"
     assert firsts(one, "b") == [None] * 5  # nobody makes it any more

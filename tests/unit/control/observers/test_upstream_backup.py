@@ -4,7 +4,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast.control.observers.job_observers import Activate, Failed, JobView, Note, ReplicaView
-from holdfast.control.observers.spark_job_observer import SparkSupervisor
+from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.control.observers.upstream_backup import UpstreamBackup
 from holdfast.control.recovery.restart_decision import STEADY_S
 from holdfast.documents.job import Contract, Job, Layout, Policy, Reading, Task
@@ -79,7 +79,7 @@ def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_pa
     job = Job(job="j", application="app.py", log=str(tmp_path / "own"), contract=contract)
     replicas = (replica(0, active=True, live=0), replica(1, active=False, state="idle"))
     seen = JobView(1, job, Layout(application="j", tasks=(task,)), "running", {}, replicas, frozenset(), 105.0)
-    assert activated(SparkSupervisor()._look(seen)) == [(0, 1)]
+    assert activated(SparkJobObserver()._look(seen)) == [(0, 1)]
 
 
 def test_a_task_without_another_replica_is_waited_for(store):
@@ -100,29 +100,29 @@ def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, 
 def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_policy_starts_it_anew(tmp_path, policy):
     store = Store(tmp_path)
     agree(store, TIMELINE)
-    supervisor = SparkSupervisor()
-    assert supervisor._look(view(store, tmp_path, state="predicting", policy=policy)) == []
-    (failed,) = supervisor._look(view(store, tmp_path, state="handed over", policy=policy))
+    observer = SparkJobObserver()
+    assert observer._look(view(store, tmp_path, state="predicting", policy=policy)) == []
+    (failed,) = observer._look(view(store, tmp_path, state="handed over", policy=policy))
     assert isinstance(failed, Failed) and (failed.key, failed.incarnation) == ("1:a/0.0", 1)
     handed = {"state": "handed over", "policy": policy, "replica_state": "failed"}
-    assert supervisor._look(view(store, tmp_path, **handed)) == []  # it waits for its restart
+    assert observer._look(view(store, tmp_path, **handed)) == []  # it waits for its restart
 
 
 def test_what_policy_never_restarts_is_covered_for_no_longer_but_left_alone(tmp_path):
     store = Store(tmp_path)
     agree(store, TIMELINE)
-    assert SparkSupervisor()._look(view(store, tmp_path, state="handed over", policy="never")) == []
+    assert SparkJobObserver()._look(view(store, tmp_path, state="handed over", policy="never")) == []
 
 
 def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_forgotten_and_is_then_started_again(tmp_path):
     store = Store(tmp_path)
     agree(store, TIMELINE)
-    supervisor = SparkSupervisor()
-    assert len(supervisor._look(view(store, tmp_path, state="handed over"))) == 1
+    observer = SparkJobObserver()
+    assert len(observer._look(view(store, tmp_path, state="handed over"))) == 1
     again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
-    assert supervisor._look(view(store, tmp_path, now_s=206.0, **again)) == []
-    assert supervisor._look(view(store, tmp_path, now_s=205.0 + STEADY_S, **again)) == []
-    (failed,) = supervisor._look(view(store, tmp_path, now_s=241.0, **again))
+    assert observer._look(view(store, tmp_path, now_s=206.0, **again)) == []
+    assert observer._look(view(store, tmp_path, now_s=205.0 + STEADY_S, **again)) == []
+    (failed,) = observer._look(view(store, tmp_path, now_s=241.0, **again))
     assert failed.incarnation == 2
 
 
@@ -132,10 +132,10 @@ def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_withou
     for epoch in (1, 2):
         commit(store, "src", epoch, at_s=101.0)
     commit(store, "a", 1, at_s=101.5, quality=Quality.PREDICTED)
-    supervisor = SparkSupervisor()
+    observer = SparkJobObserver()
     handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
-    supervisor._look(view(store, tmp_path, now_s=103.0, **handed))
-    said = supervisor._look(view(store, tmp_path, now_s=104.5, **handed))
+    observer._look(view(store, tmp_path, now_s=103.0, **handed))
+    said = observer._look(view(store, tmp_path, now_s=104.5, **handed))
     assert [note.text for note in said if isinstance(note, Note)] == ["stood in for a/0: 1 epochs absent"]
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
 
@@ -144,12 +144,12 @@ def test_a_change_of_an_agent_is_held_against_its_contract_before_it_is_passed_o
     store = Store(tmp_path)
     seen = view(store, tmp_path, state="watching")
     with pytest.raises(HoldfastError, match="job 1 has not begun; its agents can be changed when its first epoch has"):
-        SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 2.0})
+        SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 2.0})
     agree(store, TIMELINE)
-    SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 2.0, "algorithms": {"stride": {}}})
+    SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 2.0, "algorithms": {"stride": {}}})
     with pytest.raises(HoldfastError, match="predictor 'oracle' is not installed"):
-        SparkSupervisor().check_orders(seen, "a/0", {"algorithms": {"oracle": {}}})
+        SparkJobObserver().check_orders(seen, "a/0", {"algorithms": {"oracle": {}}})
     with pytest.raises(HoldfastError, match=r"the deadline of 0\.2 s is below the epoch length of 1 s"):
-        SparkSupervisor().check_orders(seen, "a/0", {"deadline_s": 0.2})
+        SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 0.2})
     with pytest.raises(HoldfastError, match="colour"):
-        SparkSupervisor().check_orders(seen, "a/0", {"colour": "red"})
+        SparkJobObserver().check_orders(seen, "a/0", {"colour": "red"})

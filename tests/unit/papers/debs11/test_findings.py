@@ -13,7 +13,7 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.metrics import Dependency
-from holdfast.assess.outcome import Outcome
+from holdfast.assess.outcome import TrialOutcome
 from holdfast.assess.output_score import score_of
 from holdfast.errors import HoldfastError
 from holdfast_papers.debs11.command import debs11, papers_offsets
@@ -166,7 +166,7 @@ def test_what_no_trace_makes_right_is_told_before_a_market_is_written_or_spark_s
     assert "cannot be made, because" in refused(out=tmp_path / "file")
     begun = Campaign(subject={"trace": "other"}, cases=(Case(("market",)),), offsets=(1,), scores=("count(*)",), sink="bargains")
     results = Results(tmp_path / "out" / "campaign", begun)
-    results.add([(next(begun.trials()), Outcome(np.array([0]), {"count(*)": np.array([1.0])}))])
+    results.add([(next(begun.trials()), TrialOutcome(np.array([0]), {"count(*)": np.array([1.0])}))])
     said = refused("--seed", "2")
     assert "holds the results of another campaign: its seed 1, now 2" in said
     assert 'its trace "other", now "market-5000000-2.parquet"' in said

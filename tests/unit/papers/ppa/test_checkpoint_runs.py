@@ -2,17 +2,17 @@
 
 import pytest
 
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.errors import HoldfastError
 from holdfast_papers.ppa.checkpoint_runs import APPLICATION, INTERVALS, PES, RATES, SECONDS, WINDOW, costs_of, findings
 
 
-def checkpoint(pe: str, since: int, epoch: int, *, took_s: float = 0.5, worked_s: float = 10.0) -> Event:
+def checkpoint(pe: str, since: int, epoch: int, *, took_s: float = 0.5, worked_s: float = 10.0) -> HistoryEvent:
     about = {"task": f"{pe}/0", "since": since, "epoch": epoch, "rows": 100, "took_s": took_s, "worked_s": worked_s}
-    return Event(float(epoch), "n1", "checkpoint", about)
+    return HistoryEvent(float(epoch), "n1", "checkpoint", about)
 
 
-def history(seconds: int = SECONDS) -> list[Event]:
+def history(seconds: int = SECONDS) -> list[HistoryEvent]:
     """Checkpoints of 0.5 s, epochs of 0.25 s, and one at the end."""
     events = []
     for pe, interval in PES.items():

@@ -1,13 +1,13 @@
 """Real recoveries, measured from a history."""
 
 from holdfast.app.load import load_app
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast_papers.ppa.recovery_run_findings import findings
 from holdfast_papers.ppa.recovery_runs import APPLICATION, EPOCH_S, PES, TECHNIQUES, Cell, cells, schedule, silence_s
 
 
-def output(at_s: float, kind: str = "first") -> Event:
-    return Event(at_s, "n1", "output", {"sink": "out", "epoch": int(at_s), "as": kind, "quality": "exact", "rows": 1})
+def output(at_s: float, kind: str = "first") -> HistoryEvent:
+    return HistoryEvent(at_s, "n1", "output", {"sink": "out", "epoch": int(at_s), "as": kind, "quality": "exact", "rows": 1})
 
 
 def test_the_silence_of_a_sink_is_what_it_waits_beyond_an_epoch():

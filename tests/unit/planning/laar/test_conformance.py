@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.documents.descriptor import Contract, Descriptor, Host, Pricing, Rate, Source
+from holdfast.documents.descriptor import Descriptor, DescriptorSource, Host, Pricing, PricingContract, Rate
 from holdfast.planning.laar import (
     Best,
     Exhaustive,
@@ -48,7 +48,11 @@ SOLVERS = [
 def test_where_no_tuple_is_ever_expected_every_strategy_is_complete(solver):
     descriptor = figure_1(sla=1.0)
     idle = descriptor.model_copy(
-        update={"sources": {name: Source(rates=(Rate(name="only", rate=0.0, probability=1.0),)) for name in descriptor.sources}}
+        update={
+            "sources": {
+                name: DescriptorSource(rates=(Rate(name="only", rate=0.0, probability=1.0),)) for name in descriptor.sources
+            }
+        }
     )
     solution = solver.solve(Instance.of(idle))
     assert (solution.outcome, solution.ic, solution.cost) == (Outcome.BST, 1.0, 0.0)
@@ -239,7 +243,9 @@ def test_the_most_complete_strategy_is_the_highest_feasible_sla(descriptor):
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=40)
 def test_no_strategy_costs_less_in_money_than_the_negotiated_one(descriptor, basis, penalty, p):
     pricing = Pricing(fare=1.0, cpu_second=0.01, penalty=penalty, penalty_basis=basis, failure_probability=p)
-    instance = Instance.of(descriptor.model_copy(update={"contract": Contract(sla=descriptor.contract.sla, pricing=pricing)}))
+    instance = Instance.of(
+        descriptor.model_copy(update={"contract": PricingContract(sla=descriptor.contract.sla, pricing=pricing)})
+    )
     everything = list(all_feasible(instance))
     if not everything:
         return

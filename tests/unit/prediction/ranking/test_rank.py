@@ -3,13 +3,13 @@
 import numpy as np
 import pyarrow as pa
 
-from holdfast.prediction import StandIn, columns_of
+from holdfast.prediction import EpochPredictor, columns_of
 
 KEYS, STEPS = 20, 7
 
 
 def test_four_paths_that_went_on_well_are_less_evidence_than_as_many_single_predictions():
-    near, far = StandIn(columns_of(pa.schema({"key": pa.string(), "x": pa.float64()}), ["key"])).ranks
+    near, far = EpochPredictor(columns_of(pa.schema({"key": pa.string(), "x": pa.float64()}), ["key"])).ranks
     for rank in (near, far):
         rank.make_room(KEYS)
         paths = np.full((rank.outcomes.shape[2], KEYS, 1, STEPS), np.nan)

@@ -7,12 +7,12 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast import App
-from holdfast.documents.history import Event
+from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Contract, Reading, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.position import Head
+from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.log.trimming import Trimmer
 from holdfast.runtime.input_reader import Inbox
@@ -20,7 +20,7 @@ from holdfast.runtime.output_writer import Outbox
 from holdfast.runtime.replica_loop import Killed
 from holdfast.runtime.running_job import RunningJob
 from holdfast.runtime.sinks.output_files import read_output
-from holdfast.runtime.sinks.sink import Sink
+from holdfast.runtime.sinks.sink import SinkReplica
 from holdfast.runtime.sinks.write_claims import GIVEN_S
 from holdfast.trial.checkers import check_run, rows_left
 
@@ -49,10 +49,10 @@ class Stage:
         self.written.append((epoch, quality, rows.num_rows))
 
     def tell(self, kind, about):
-        self.told.append(Event(self.now_s, "n1", kind, about))
+        self.told.append(HistoryEvent(self.now_s, "n1", kind, about))
 
     def sink(self, *, writer=None, tell=None, **contract):
-        return Sink(
+        return SinkReplica(
             TASK,
             Contract(**{"checkpoint_epochs": 100, **contract}),
             inbox=Inbox(TASK.reads, [self.log], {"a": SCHEMA}),
@@ -179,7 +179,7 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_behind_the_checkpoint_of_th
     settle(leads)
     leads.save()
     checkpoints = Checkpoints(stage.log)
-    checkpoints.save("a/0", Head(2))
+    checkpoints.save("a/0", Position(2))
     Trimmer(stage.log, [Task(pe="a", makes=("a",)), TASK], checkpoints).trim("a", 0)
     assert EpochLog(stage.log).oldest("a", 0) is None
     stage.now_s += 2.0

@@ -9,7 +9,7 @@ from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.timeline import Timeline
 from holdfast.runtime.input_reader import Inbox
 from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.sinks.sink import Sink
+from holdfast.runtime.sinks.sink import SinkReplica
 
 TIMELINE = Timeline(first=0, last=None, epoch_s=1.0, opened_s=0.0)
 SCHEMA = pa.schema({"seq": pa.int64()})
@@ -23,7 +23,7 @@ class Fed:
         self.made = Outbox(self.store, 0, "a", TIMELINE, lambda kind, about: None)
 
     def sink(self, *, saves_every=5):
-        return Sink(
+        return SinkReplica(
             TASK,
             Contract(checkpoint_epochs=saves_every),
             inbox=Inbox(TASK.reads, [self.store], {"a": SCHEMA}),
