@@ -12,7 +12,7 @@ from holdfast.report.page import cards, heading, long_table, page, paragraph, ta
 from holdfast.report.run_plots import RunPlots
 from holdfast.trial.checkers import Recovery, recoveries
 from holdfast.trial.completeness import Completeness
-from holdfast.trial.run_timeseries import Decided, Stay, decisions, stays
+from holdfast.trial.run_timeseries import Decision, Placement, decisions, placements
 
 MEANINGS = {
     "nothing lost": "every epoch of the job has left every sink",
@@ -46,7 +46,7 @@ def run_page(
     parts += _verdicts(document["verdicts"])
     if timeline is not None:
         parts += _over_time(events, tasks, timeline)
-        found = stays(events)
+        found = placements(events)
         parts += _faults(events, tasks, found, zero_s=timeline.opened_s)
         parts += _places(found, tasks, zero_s=timeline.opened_s)
         parts += _decisions(decisions(events), zero_s=timeline.opened_s)
@@ -110,7 +110,7 @@ def _over_time(events: Sequence[HistoryEvent], tasks: Sequence[Task], timeline: 
     ]
 
 
-def _faults(events: Sequence[HistoryEvent], tasks: Sequence[Task], found: Sequence[Stay], *, zero_s: float) -> list[str]:
+def _faults(events: Sequence[HistoryEvent], tasks: Sequence[Task], found: Sequence[Placement], *, zero_s: float) -> list[str]:
     struck = [event for event in events if event.kind == "fault"]
     back = recoveries(events)
     if not struck and not back:
@@ -149,7 +149,7 @@ def _recovery(each: Recovery, zero_s: float) -> tuple[str, ...]:
 
 
 def _others(
-    events: Sequence[HistoryEvent], recovered: Set[str], tasks: Sequence[Task], found: Sequence[Stay], *, zero_s: float
+    events: Sequence[HistoryEvent], recovered: Set[str], tasks: Sequence[Task], found: Sequence[Placement], *, zero_s: float
 ) -> list[tuple[float, str, tuple[str, ...]]]:
     """What became of struck tasks that no recovery speaks of: started anew, or gone on without that."""
     replicas = {task.name: task.replicas for task in tasks}
@@ -171,7 +171,7 @@ def _others(
     return list(rows.values())
 
 
-def _places(found: Sequence[Stay], tasks: Sequence[Task], *, zero_s: float) -> list[str]:
+def _places(found: Sequence[Placement], tasks: Sequence[Task], *, zero_s: float) -> list[str]:
     """A table of tasks by nodes: which replica was where, and when, where that was not throughout."""
     nodes = sorted({stay.node for stay in found})
     if not nodes:
@@ -188,26 +188,26 @@ def _places(found: Sequence[Stay], tasks: Sequence[Task], *, zero_s: float) -> l
     ]
 
 
-def _stay(stay: Stay, zero_s: float) -> str:
+def _stay(stay: Placement, zero_s: float) -> str:
     came = f" from {stay.from_s - zero_s:.1f} s" if stay.from_s > zero_s else ""
     went = f" until {stay.to_s - zero_s:.1f} s" if stay.to_s is not None else ""
     return f"{stay.replica}{came}{went}"
 
 
-def _decisions(found: Sequence[Decided], *, zero_s: float) -> list[str]:
+def _decisions(found: Sequence[Decision], *, zero_s: float) -> list[str]:
     if not found:
         return [heading("Decisions"), paragraph("The orchestrator had nothing to decide.")]
-    rows = [(_span(each, zero_s), _said(each), ", ".join(each.who) or "-") for each in found]
+    rows = [(_span(each, zero_s), _said(each), ", ".join(each.about) or "-") for each in found]
     columns = ("at (s)", "what was done", "about")
     early = [paragraph("Before: while the job was dispatched.", note=True)] if any(row[0] == BEFORE for row in rows) else []
     return [heading("Decisions"), *early, long_table(columns, rows, most=SHOWN, where=HISTORY, words=columns[1:])]
 
 
-def _said(each: Decided) -> str:
-    return f"stood in for them: {each.epochs:,} epochs absent until they were back" if each.epochs else each.what
+def _said(each: Decision) -> str:
+    return f"committed {each.epochs:,} absent epochs until they were back" if each.epochs else each.what
 
 
-def _span(each: Decided, zero_s: float) -> str:
+def _span(each: Decision, zero_s: float) -> str:
     if each.to_s < zero_s:
         return BEFORE
     began, ended = f"{each.from_s - zero_s:.1f}", f"{each.to_s - zero_s:.1f}"

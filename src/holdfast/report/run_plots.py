@@ -11,7 +11,7 @@ from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
 from holdfast.report.plot import FAINT, INK, LINES, QUALITY, SERIES, drawn
 from holdfast.trial.checkers import Recovery
-from holdfast.trial.run_timeseries import CORRECTED, KINDS, Leaving, cpu_of_nodes, lags, leavings, output_rates
+from holdfast.trial.run_timeseries import CORRECTED, KINDS, SinkOutput, cpu_of_nodes, lags, output_rates, sink_outputs
 
 MOST_INTERVALS = 240
 MOST_POINTS = 1000
@@ -46,7 +46,7 @@ class RunPlots:
         """Rows per second at a sink, by quality."""
         count = int(self._length_s // self._every_s) + 1
         rates = output_rates(self._events, sink, from_s=self._zero_s, every_s=self._every_s, count=count)
-        gaps = [left for left in leavings(self._events, sink) if left.kind == "absent"]
+        gaps = [left for left in sink_outputs(self._events, sink) if left.kind == "absent"]
         ends = [number * self._every_s for number in range(count + 1)]
 
         def draw(axes: Axes) -> None:
@@ -67,7 +67,7 @@ class RunPlots:
 
     def latency(self, sink: str) -> str:
         """From each epoch's close to its output at a sink, and to its correction."""
-        found = leavings(self._events, sink)
+        found = sink_outputs(self._events, sink)
         if len(found) > MOST_POINTS:
             found = _worst(found, every_s=self._every_s)
 
@@ -142,7 +142,7 @@ class RunPlots:
 
 
 def _scattered(
-    axes: Axes, found: Sequence[Leaving], zero_s: float, shape: str, colour: str, label: str, *, hollow: bool = False
+    axes: Axes, found: Sequence[SinkOutput], zero_s: float, shape: str, colour: str, label: str, *, hollow: bool = False
 ) -> None:
     if found:
         at, late = [left.closed_s - zero_s for left in found], [left.latency_s for left in found]
@@ -150,9 +150,9 @@ def _scattered(
         axes.plot(at, late, shape, markeredgecolor=colour, markerfacecolor=face, markeredgewidth=0.8, label=label)
 
 
-def _worst(found: Sequence[Leaving], *, every_s: float) -> list[Leaving]:
+def _worst(found: Sequence[SinkOutput], *, every_s: float) -> list[SinkOutput]:
     """Of each kind and interval of time, what left last after its epoch's close."""
-    worst: dict[tuple[str, int], Leaving] = {}
+    worst: dict[tuple[str, int], SinkOutput] = {}
     for left in found:
         key = left.kind, int(left.closed_s // every_s)
         if key not in worst or left.latency_s > worst[key].latency_s:

@@ -227,8 +227,7 @@ class _Listener:
         for name in ("node", "replica", "job"):
             if happened.get(name) is not None:
                 about[name] = happened[name]
-        if EXCEEDED in happened["data"]:
-            about[EXCEEDED] = happened["data"][EXCEEDED]
+        about |= {name: happened["data"][name] for name in ("task", "epochs", EXCEEDED) if name in happened["data"]}
         self._history.tell("orchestrator", about)
         if happened["kind"] == "replica" and happened["data"].get("state") in ("failed", "lost"):
             task = happened["replica"].split(":", 1)[1].rsplit(".", 1)[0]

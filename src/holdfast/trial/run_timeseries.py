@@ -1,6 +1,5 @@
-"""How a run went over time, each a pure function of its history: output by quality, lag, CPU, places and decisions."""
+"""Series of a run over time, each computed from its history: output by quality, lag, CPU, placements and decisions."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,31 +11,27 @@ from holdfast.log.timeline import Timeline
 
 CORRECTED = "corrected"
 KINDS = (*(quality.value for quality in Quality), CORRECTED)
-"""What rows at a sink can be: of a quality, when they were there in time, or the correction of such rows."""
+"""The kinds of rows at a sink: the quality of a first record, or the correction of one."""
 
 TOGETHER_S = 3.0
-"""Decisions of the same words no further apart than this are one."""
+"""Decisions with the same text that are at most this far apart count as one."""
 
-_STOOD_IN = re.compile(r"stood in for (?P<task>.+): (?P<epochs>\d+) epochs absent")
-_BACK = re.compile(r"(?P<task>.+) is back; (?P<so>nothing stands in for it any more)")
-_DIED = ("failed", "lost", "abandoned")
+_ENDED = ("failed", "lost", "abandoned")
 
 
 def output_rates(events: Iterable[HistoryEvent], sink: str, *, from_s: float, every_s: float, count: int) -> dict[str, list[float]]:
-    """Rows per second that left a sink in each of `count` intervals, by their kind."""
-    rows = {kind: [0.0] * count for kind in KINDS}
-    for event in events:
-        if event.kind == "output" and event.about["sink"] == sink:
-            at = int((event.at_s - from_s) // every_s)
-            if 0 <= at < count:
-                kind = event.about["quality"] if event.about["as"] == "first" else CORRECTED
-                rows[kind][at] += event.about["rows"] / every_s
-    return rows
+    """Return the rows per second that left a sink in each of `count` intervals, by kind."""
+    rates = {kind: [0.0] * count for kind in KINDS}
+    for event in _outputs(events, sink):
+        interval = int((event.at_s - from_s) // every_s)
+        if 0 <= interval < count:
+            rates[_kind(event)][interval] += event.about["rows"] / every_s
+    return rates
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
-    """One epoch leaving a sink: when it was over, how long after that it left, and what it was."""
+class SinkOutput:
+    """An epoch, or a correction of one, that left a sink `latency_s` after the epoch closed."""
 
     epoch: int
     closed_s: float
@@ -44,57 +39,59 @@ class Leaving:
     kind: str
 
 
-def leavings(events: Iterable[HistoryEvent], sink: str) -> list[Leaving]:
-    """Every epoch that left a sink, and every correction, in the order of time."""
+def sink_outputs(events: Iterable[HistoryEvent], sink: str) -> list[SinkOutput]:
+    """Return every epoch and every correction that left a sink, ordered by time."""
     return [
-        Leaving(
-            event.about["epoch"],
-            event.at_s - event.about["latency_s"],
-            event.about["latency_s"],
-            event.about["quality"] if event.about["as"] == "first" else CORRECTED,
-        )
-        for event in events
-        if event.kind == "output" and event.about["sink"] == sink
+        SinkOutput(event.about["epoch"], event.at_s - event.about["latency_s"], event.about["latency_s"], _kind(event))
+        for event in _outputs(events, sink)
     ]
+
+
+def _outputs(events: Iterable[HistoryEvent], sink: str) -> Iterator[HistoryEvent]:
+    return (event for event in events if event.kind == "output" and event.about["sink"] == sink)
+
+
+def _kind(output: HistoryEvent) -> str:
+    return str(output.about["quality"]) if output.about["as"] == "first" else CORRECTED
 
 
 def lags(
     events: Iterable[HistoryEvent], tasks: Sequence[Task], timeline: Timeline, *, at_s: Sequence[float]
 ) -> dict[str, list[float | None]]:
-    """How many seconds of epochs that were over each PE had not yet dealt with, at ascending moments.
+    """Return, for each PE, how many seconds of closed epochs it had not yet processed at each of the ascending times `at_s`.
 
-    A PE of several tasks is as late as its latest one; a correction counts as much as an epoch in time, for others may have stood
-    in for it, and what an agent predicted in its place does not count. None before the first epoch is open.
+    The lag of a PE is that of its slowest task. A correction counts like an epoch in time, because the first record may have been
+    absent. Predicted records do not count. The lag is None before the first epoch opens.
     """
-    makers = {(stream, task.task): task.name for task in tasks for stream in task.makes}
+    producers = {(stream, task.task): task.name for task in tasks for stream in task.makes}
     sinks = {task.pe: task.name for task in tasks if task.kind == "sink"}
-    done = dict.fromkeys((task.name for task in tasks), timeline.first - 1)
-    steps = iter([*_made(events, makers, sinks), (float("inf"), "", 0)])
-    when, name, epoch = next(steps)
-    found: dict[str, list[float | None]] = {task.pe: [] for task in tasks}
-    for moment in at_s:
-        while when <= moment:
-            done[name] = max(done[name], epoch)
-            when, name, epoch = next(steps)
-        if moment < timeline.opened_s:
-            for late in found.values():
-                late.append(None)
+    newest = dict.fromkeys((task.name for task in tasks), timeline.first - 1)
+    completions = iter([*_completions(events, producers, sinks), (float("inf"), "", 0)])
+    completed_s, name, epoch = next(completions)
+    lag_of_pe: dict[str, list[float | None]] = {task.pe: [] for task in tasks}
+    for now_s in at_s:
+        while completed_s <= now_s:
+            newest[name] = max(newest[name], epoch)
+            completed_s, name, epoch = next(completions)
+        if now_s < timeline.opened_s:
+            for lag in lag_of_pe.values():
+                lag.append(None)
             continue
-        closed = timeline.closed(moment)
-        for pe, late in found.items():
-            behind = max(closed - done[task.name] for task in tasks if task.pe == pe)
-            late.append(max(0, behind) * timeline.epoch_s / timeline.speed)
-    return found
+        closed = timeline.closed(now_s)
+        for pe, lag in lag_of_pe.items():
+            epochs_behind = max(closed - newest[task.name] for task in tasks if task.pe == pe)
+            lag.append(max(0, epochs_behind) * timeline.epoch_s / timeline.speed)
+    return lag_of_pe
 
 
-def _made(
-    events: Iterable[HistoryEvent], makers: Mapping[tuple[str, int], str], sinks: Mapping[str, str]
+def _completions(
+    events: Iterable[HistoryEvent], producers: Mapping[tuple[str, int], str], sinks: Mapping[str, str]
 ) -> Iterator[tuple[float, str, int]]:
-    """Each epoch that a task made itself, or a sink let go: the moment, the task's name, the epoch."""
+    """Yield the time, the task and the epoch of each record that a task itself committed and each epoch that left a sink."""
     for event in events:
         about = event.about
         if event.kind == "commit" and about["quality"] != "absent" and not about["producer"].startswith(AGENT_PREFIX):
-            name = makers.get((about["stream"], about["task"]))
+            name = producers.get((about["stream"], about["task"]))
         elif event.kind == "output":
             name = sinks.get(about["sink"])
         else:
@@ -105,14 +102,14 @@ def _made(
 
 @dataclass(slots=True)
 class Usage:
-    """What a node's PE host uses: cores, between the last two times that it said so, and memory."""
+    """The memory of a node's PE host, and the cores it used between its last two reports."""
 
     share: float | None = None
     memory_bytes: int | None = None
     last: tuple[int, float, float] | None = None
 
-    def take(self, at_s: float, about: Mapping[str, Any]) -> None:
-        """Hear what the host says of itself; of a host that was started anew nothing is known until it speaks again."""
+    def update(self, at_s: float, about: Mapping[str, Any]) -> None:
+        """Take in a report of the PE host. After a restart the share is None until the second report of the new process."""
         if self.last is not None and self.last[0] == about["pid"] and at_s > self.last[1]:
             self.share = max(0.0, about["cpu_s"] - self.last[2]) / (at_s - self.last[1])
         else:
@@ -122,20 +119,20 @@ class Usage:
 
 
 def cpu_of_nodes(events: Iterable[HistoryEvent]) -> dict[str, list[tuple[float, float | None]]]:
-    """Per node the cores that its PE host used, with the moments at which that was told; None where a host was new."""
+    """Return, for each node, the times of its reports and the cores its PE host used; None at the first report of a process."""
     usages: dict[str, Usage] = {}
-    found: dict[str, list[tuple[float, float | None]]] = {}
+    series: dict[str, list[tuple[float, float | None]]] = {}
     for event in events:
         if event.kind == "usage":
             usage = usages.setdefault(event.about["node"], Usage())
-            usage.take(event.at_s, event.about)
-            found.setdefault(event.about["node"], []).append((event.at_s, usage.share))
-    return dict(sorted(found.items()))
+            usage.update(event.at_s, event.about)
+            series.setdefault(event.about["node"], []).append((event.at_s, usage.share))
+    return dict(sorted(series.items()))
 
 
 @dataclass(frozen=True, slots=True)
-class Stay:
-    """A replica of a task on a node, from its start until it died or went elsewhere; None: it was there to the end."""
+class Placement:
+    """A replica on a node, from its start until it failed or moved; `to_s` is None if it stayed until the run ended."""
 
     task: str
     replica: int
@@ -144,78 +141,81 @@ class Stay:
     to_s: float | None = None
 
 
-def stays(events: Iterable[HistoryEvent]) -> list[Stay]:
-    """Where each replica was, by task, replica and time."""
-    here: dict[str, Stay] = {}
-    over: list[Stay] = []
+def placements(events: Iterable[HistoryEvent]) -> list[Placement]:
+    """Return where each replica was, ordered by task, replica and time."""
+    current: dict[str, Placement] = {}
+    past: list[Placement] = []
     for event in events:
         about = event.about
         if event.kind == "start":
-            if (before := here.pop(about["replica"], None)) is not None:
-                over.append(replace(before, to_s=before.to_s or event.at_s))
-            task, number = _named(about["replica"])
-            here[about["replica"]] = Stay(task, number, about["node"], event.at_s)
-        elif event.kind == "orchestrator" and about["what"] == "replica" and about.get("replica") in here:
-            stay, state = here[about["replica"]], about["said"].partition(":")[0]
-            if state in _DIED and stay.to_s is None and stay.node == about.get("node"):
-                here[about["replica"]] = replace(stay, to_s=about["told_s"])
-    return sorted([*over, *here.values()], key=lambda stay: (stay.task, stay.replica, stay.from_s))
+            if (before := current.pop(about["replica"], None)) is not None:
+                past.append(replace(before, to_s=before.to_s or event.at_s))
+            task, number = _task_and_number(about["replica"])
+            current[about["replica"]] = Placement(task, number, about["node"], event.at_s)
+        elif event.kind == "orchestrator" and about["what"] == "replica" and about.get("replica") in current:
+            placement, state = current[about["replica"]], about["said"].partition(":")[0]
+            if state in _ENDED and placement.to_s is None and placement.node == about.get("node"):
+                current[about["replica"]] = replace(placement, to_s=about["told_s"])
+    return sorted([*past, *current.values()], key=lambda placement: (placement.task, placement.replica, placement.from_s))
 
 
-def _named(key: str) -> tuple[str, int]:
-    """Task and number of a replica.
+def _task_and_number(replica: str) -> tuple[str, int]:
+    """Return the task and the number of a replica.
 
-    >>> _named("1:vwap/0.1")
+    >>> _task_and_number("1:vwap/0.1")
     ('vwap/0', 1)
     """
-    task, _, number = key.partition(":")[2].rpartition(".")
+    task, _, number = replica.partition(":")[2].rpartition(".")
     return task, int(number)
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """What the orchestrator did about `who`: replicas, tasks or nodes; `epochs` where it stood in for them."""
+class Decision:
+    """What the orchestrator did about some replicas, tasks or nodes; `epochs` counts the absent epochs that it committed."""
 
     from_s: float
     to_s: float
     what: str
-    who: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
     epochs: int = 0
 
 
-def decisions(events: Iterable[HistoryEvent]) -> list[Decided]:
-    """Activation, adaptation, recovery and standing in, in the order of time; the same about several at a time is one."""
-    found: list[Decided] = []
+def decisions(events: Iterable[HistoryEvent]) -> list[Decision]:
+    """Return activations, adaptations, recoveries and absent epochs, ordered by time.
+
+    Decisions with the same text that follow one another within TOGETHER_S are one.
+    """
+    merged: list[Decision] = []
     newest: dict[str, int] = {}
-    for decided in sorted(_decided(events), key=lambda one: one.from_s):
-        at = newest.get(decided.what)
-        if at is not None and decided.from_s - found[at].to_s <= TOGETHER_S:
-            earlier = found[at]
-            who = tuple(dict.fromkeys((*earlier.who, *decided.who)))
-            found[at] = replace(earlier, to_s=decided.to_s, who=who, epochs=earlier.epochs + decided.epochs)
+    for decision in sorted(_decisions(events), key=lambda decision: decision.from_s):
+        index = newest.get(decision.what)
+        if index is not None and decision.from_s - merged[index].to_s <= TOGETHER_S:
+            earlier = merged[index]
+            about = tuple(dict.fromkeys((*earlier.about, *decision.about)))
+            merged[index] = replace(earlier, to_s=decision.to_s, about=about, epochs=earlier.epochs + decision.epochs)
         else:
-            newest[decided.what] = len(found)
-            found.append(decided)
-    return found
+            newest[decision.what] = len(merged)
+            merged.append(decision)
+    return merged
 
 
-def _decided(events: Iterable[HistoryEvent]) -> Iterator[Decided]:
+def _decisions(events: Iterable[HistoryEvent]) -> Iterator[Decision]:
     for event in events:
         about = event.about
         if event.kind == "unprotected":
-            yield Decided(event.at_s, event.at_s, f"not protected by prediction: {about['why']}", (about["task"],))
+            yield Decision(event.at_s, event.at_s, f"not protected by prediction: {about['why']}", (about["task"],))
         if event.kind != "orchestrator":
             continue
-        at_s, said = about["told_s"], str(about["said"])
-        who = ("{} replica {}".format(*_named(about["replica"])),) if about.get("replica") else ()
+        at_s, text = about["told_s"], str(about["said"])
+        replica = ("{} replica {}".format(*_task_and_number(about["replica"])),) if about.get("replica") else ()
         if about["what"] == "decision":
-            if stood_in := _STOOD_IN.fullmatch(said):
-                yield Decided(at_s, at_s, "stood in", (stood_in["task"],), int(stood_in["epochs"]))
-            elif back := _BACK.fullmatch(said):
-                yield Decided(at_s, at_s, back["so"], (back["task"],))
+            if "epochs" in about:
+                yield Decision(at_s, at_s, "committed absent epochs", (about["task"],), about["epochs"])
+            elif "task" in about:
+                yield Decision(at_s, at_s, text.removeprefix(f"{about['task']} "), (about["task"],))
             else:
-                yield Decided(at_s, at_s, said, who)
-        elif about["what"] == "replica" and said.startswith(("moved from", "started again", "activated", "idled")):
-            yield Decided(at_s, at_s, said, who)
-        elif about["what"] == "node" and (" is lost" in said or " is back" in said):
-            yield Decided(at_s, at_s, said)
+                yield Decision(at_s, at_s, text, replica)
+        elif about["what"] == "replica" and text.startswith(("moved from", "started again", "activated", "idled")):
+            yield Decision(at_s, at_s, text, replica)
+        elif about["what"] == "node" and (" is lost" in text or " is back" in text):
+            yield Decision(at_s, at_s, text)

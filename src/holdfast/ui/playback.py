@@ -170,7 +170,7 @@ class Playback:
             case "host":
                 self._nodes[about["node"]] = "up"
             case "usage":
-                self._usage.setdefault(about["node"], Usage()).take(event.at_s, about)
+                self._usage.setdefault(about["node"], Usage()).update(event.at_s, about)
 
     def _done(self, task: _Task, about: dict[str, Any], *, at_s: float) -> None:
         number = about["epoch"]

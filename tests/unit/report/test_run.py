@@ -56,7 +56,7 @@ def history():
     yield HistoryEvent(103.0, "run", "detected", {"tasks": ["index<i>/0"], "node": "n2"})
     yield said(103.0, "replica", "lost: its node is", node="n2", replica="1:index<i>/0.0")
     yield said(103.1, "replica", "moved from n2 to n1: restarted after failure 1", node="n1", replica="1:index<i>/0.0")
-    yield said(103.5, "decision", "stood in for index<i>/0: 2 epochs absent")
+    yield said(103.5, "decision", "committed 2 absent epochs for index<i>/0", task="index<i>/0", epochs=2)
     yield HistoryEvent(104.5, "n1", "start", {"replica": "1:index<i>/0.0", "incarnation": 2, "node": "n1"})
     yield HistoryEvent(104.6, "n1", "restored", {"task": "index<i>/0", "from": 2, "to": 4})
     yield HistoryEvent(106.7, "n1", "recovered", {"task": "index<i>/0", "epoch": 4})
@@ -131,7 +131,7 @@ def test_replicas_stand_by_node_with_the_times_they_came_and_went(text):
 
 def test_decisions_are_listed_with_whom_they_were_about(text):
     assert cells(text, "3.1")[1:] == ["moved from n2 to n1: restarted after failure 1", "index&lt;i&gt;/0 replica 0"]
-    assert cells(text, "3.5")[1:] == ["stood in for them: 2 epochs absent until they were back", "index&lt;i&gt;/0"]
+    assert cells(text, "3.5")[1:] == ["committed 2 absent epochs until they were back", "index&lt;i&gt;/0"]
 
 
 def test_it_says_where_the_output_and_the_history_lie(text):

@@ -32,9 +32,9 @@ def heard(tmp_path, events):
 
 def test_absent_epochs_are_commits_of_the_moment_at_which_they_were_made(tmp_path):
     stood_in = {"task": "vwap/1", "epochs": 2, "absent": [["vwap", 7, 11.5], ["vwap", 8, 12.5]]}
-    note = {"kind": "decision", "text": "stood in for vwap/1: 2 epochs absent", "data": stood_in, "at_s": 13.5}
+    note = {"kind": "decision", "text": "committed 2 absent epochs for vwap/1", "data": stood_in, "at_s": 13.5}
     said, *commits = heard(tmp_path, [{"number": 1, "job": 2, **note}])
-    assert said["kind"] == "orchestrator"
+    assert (said["kind"], said["task"], said["epochs"]) == ("orchestrator", "vwap/1", 2)
     about = {"stream": "vwap", "task": 1, "as": "first", "quality": "absent", "rows": 0, "producer": "recovery manager"}
     assert commits == [
         {"at_s": 13.5, "by": "run", "kind": "commit", **about, "epoch": 7, "closed_s": 11.5},

@@ -46,14 +46,14 @@ class AbsentCommitter:
             if task.name not in handed_over and not self._is_down(task, mine):
                 if task.name in self._down_s:
                     del self._down_s[task.name]
-                    notes.append(Note(f"{task.name} is back; nothing stands in for it any more", {"task": task.name}))
+                    notes.append(Note(f"{task.name} is back", {"task": task.name}))
                 continue
             if self._down_s.setdefault(task.name, now_s) + wait_s > now_s:
                 continue
             if made := self._commit(task, now_s - wait_s, now_s):
                 absent = [(record.stream, record.epoch, record.closed_s) for record in made]
                 about = {"task": task.name, "epochs": len(made), ABSENT: absent}
-                notes.append(Note(f"stood in for {task.name}: {len(made)} epochs absent", about))
+                notes.append(Note(f"committed {len(made)} absent epochs for {task.name}", about))
         return notes
 
     def _is_down(self, task: Task, replicas: Sequence[ReplicaView]) -> bool:

@@ -62,7 +62,7 @@ def test_a_dead_task_is_stood_in_for_after_its_contract_has_waited(store):
     assert one.look(dead, 104.0) == []
     notes = one.look(dead, 106.1)
     assert firsts(store, "a") == ["exact", "absent", "absent", None, None]
-    assert notes[0].text == "stood in for a/0: 2 epochs absent"
+    assert notes[0].text == "committed 2 absent epochs for a/0"
     assert notes[0].data == {"task": "a/0", "epochs": 2, "absent": [("a", 2, 102.0), ("a", 3, 103.0)]}
 
 
@@ -124,7 +124,7 @@ def test_standing_in_goes_on_until_the_new_replica_has_caught_up(store):
     one.look([*gone, replica("a/0", live=1)], 104.0)
     assert firsts(store, "a", [3]) == ["absent"]
     (note,) = one.look([*gone, replica("a/0", live=3)], 104.5)
-    assert note.text == "a/0 is back; nothing stands in for it any more"
+    assert note.text == "a/0 is back"
     commit(store, "src", 4, at_s=105.0)
     one.look([*gone, replica("a/0", live=3)], 109.0)
     assert firsts(store, "a", [4]) == [None]
@@ -336,5 +336,5 @@ def test_pes_that_jobs_share_are_stood_in_for_in_their_own_log_also_when_their_j
     sharer = view(2, (*shared, mine), (*left.replicas, replace(replica("mine/0", live=0), key="2:mine/0.0")), log="two")
     assert asyncio.run(observer.observe(sharer)) == []
     (note,) = asyncio.run(observer.observe(left))
-    assert note.text == "stood in for a/0: 2 epochs absent"
+    assert note.text == "committed 2 absent epochs for a/0"
     assert firsts(one, "b") == [None] * 5  # nobody makes it any more

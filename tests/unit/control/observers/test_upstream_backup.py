@@ -136,7 +136,7 @@ def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_withou
     handed = {"state": "handed over", "policy": "never", "tentative_after_s": 1.0}
     observer._look(view(store, tmp_path, now_s=103.0, **handed))
     said = observer._look(view(store, tmp_path, now_s=104.5, **handed))
-    assert [note.text for note in said if isinstance(note, Note)] == ["stood in for a/0: 1 epochs absent"]
+    assert [note.text for note in said if isinstance(note, Note)] == ["committed 1 absent epochs for a/0"]
     assert EpochLog(store).first("a", 0, epoch=2).quality is Quality.ABSENT
 
 
