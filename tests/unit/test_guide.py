@@ -140,7 +140,7 @@ def test_the_observer_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(p
     observer = JobObservers(None)._of("light")
     replicas = [SimpleNamespace(task=task, state=state) for task, state in (("a/0", "failed"), ("a/0", "running"), ("b/0", "lost"))]
     notes = asyncio.run(observer.observe(SimpleNamespace(replicas=replicas)))
-    assert [note.text for note in notes] == ["nobody runs b/0"]
+    assert [note.text for note in notes] == ["no replica of b/0 runs"]
     assert asyncio.run(observer.observe(SimpleNamespace(replicas=replicas))) == []
 
 
