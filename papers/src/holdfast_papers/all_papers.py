@@ -18,8 +18,9 @@ from typing import Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, say
 
 SMALL: Mapping[str, Sequence[str]] = {
     "debs11": ("--events", "200000", "--repetitions", "2"),

@@ -9,30 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.advise_loop import Loop
-from holdfast.cli.advise_profile import profiled
-from holdfast.cli.advise_verify import span_of, stated_of, verified_by_kills
-from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
-from holdfast.cli.assess_fitting import SECTION
-from holdfast.cli.shared import (
-    columns_option,
-    json_option,
-    print_json,
-    read_columns,
-    say,
-    spark_options,
-    spark_session,
-)
+from holdfast.cli.shared import columns_option, end_in_order, json_option, spark_options, spark_session
+from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from holdfast.advise.advice import Advice
+    from holdfast.advise.profile import Profile
     from holdfast.advise.verification import Verified
     from holdfast.app import Graph
     from holdfast.assess.assessment import Assessment
     from holdfast.assess.campaign import Campaign
     from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.cli.advise_profile import Profile
 
 
 @click.command()
@@ -85,33 +74,42 @@ def advise(**options: Any) -> None:
 
 
 def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_json: bool, **options: Any) -> None:
+    from holdfast.advise.kill_check import state_costs, trace_span, verify_by_kills
+    from holdfast.advise.loop import AdviceLoop
+    from holdfast.advise.profile import load_or_measure_profile
     from holdfast.app.load import load_app
     from holdfast.assess.campaign_context import CampaignContext
+    from holdfast.assess.campaign_setup import describe_subject, parsed_trace, select_scores
+    from holdfast.assess.fitting import SECTION
     from holdfast.engine.trace_reader import require_there
+    from holdfast.report.assessment import write_reports
 
     _check(options)
     app = load_app(app_file)
     graph = app.graph()
     _quick_check(graph, options["budget"])
     mapping = read_columns(columns, [source.name for source in graph.sources])
-    scores = scores_of(app, options["scores"], options["sink"])[:1]
+    scores = select_scores(app, options["scores"], options["sink"])[:1]
     require_there(trace)
     with spark_session(options["master"], options["memory"], name="holdfast advise") as spark:
         say(f"reading {trace} ...")
-        with trace_rows(spark, graph, trace, columns=mapping) as frames:
-            setting = CampaignContext(spark, app, frames, scores=scores, jitter=8, section=SECTION)
-            _require_length(setting, outage_s=options["outage_s"], verify=options["verify"])
-            _require_output(setting)
-            subject = subject_of(setting, app_file, trace, mapping)
-            profile = profiled(spark, app, frames, subject, out)
-            advice, campaigns = Loop(setting, subject, profile.topology, options, out).run(profile.cpu)
+        with parsed_trace(spark, graph, trace, columns=mapping) as frames:
+            context = CampaignContext(spark, app, frames, scores=scores, jitter=8, section=SECTION)
+            _require_length(context, outage_s=options["outage_s"], verify=options["verify"])
+            _require_output(context)
+            subject = describe_subject(context, app_file, trace, mapping)
+            profile = load_or_measure_profile(spark, app, frames, subject, out)
+            advice, campaigns = AdviceLoop(context, subject, profile.topology, options, out, write_reports=write_reports).run(
+                profile.cpu
+            )
             strategy = _write_documents(advice, profile, out, sla=options["ic"])
             document = _written(advice, campaigns, strategy, None, out)
             verified = None
             if options["verify"]:
-                begins, ends = span_of(frames)
-                stated = stated_of(advice, campaigns, trace_s=(ends - begins).total_seconds())
-                verified = verified_by_kills(spark, app_file, app, frames, stated, score=scores[0], out=out)
+                begins, ends = trace_span(frames)
+                stated = state_costs(advice, campaigns, trace_s=(ends - begins).total_seconds())
+                end_in_order()
+                verified = verify_by_kills(spark, app_file, app, frames, stated, score=scores[0], out=out)
                 document = _written(advice, campaigns, strategy, verified, out)
     if as_json:
         print_json(document)
@@ -152,18 +150,18 @@ def _quick_check(graph: "Graph", budget: str | None) -> None:
         given.check(Prices(tasks_of(graph), {}))
 
 
-def _require_length(setting: "CampaignContext", *, outage_s: float | None, verify: bool) -> None:
+def _require_length(context: "CampaignContext", *, outage_s: float | None, verify: bool) -> None:
     """Raise HoldfastError for a trace that is too short for what is asked, before anything is measured on it."""
     from holdfast.advise.verification import seconds_for
 
-    rows, epoch_s = setting.rows, setting.app.epoch_s
+    rows, epoch_s = context.rows, context.app.epoch_s
     lost = (outage_s or 0.0) * rows.tempo.peak
     if lost > len(rows.seq):
         raise HoldfastError(
             f"--outage: {outage_s:g} s at the peak rate of {rows.tempo.peak:,.0f} tuples a second take {lost:,.0f} tuples, and the "
             f"trace has {len(rows.seq):,}; give a shorter outage, or a longer trace"
         )
-    first, last = setting.epochs
+    first, last = context.epochs
     wanted_s, there_s = seconds_for(2, epoch_s), (last - first + 1) * epoch_s
     if verify and there_s < wanted_s:
         raise HoldfastError(
@@ -172,13 +170,13 @@ def _require_length(setting: "CampaignContext", *, outage_s: float | None, verif
         )
 
 
-def _require_output(setting: "CampaignContext") -> None:
+def _require_output(context: "CampaignContext") -> None:
     """Raise HoldfastError for a trace on which nothing leaves the scored sink: without output there is nothing to judge by."""
-    graph, sink = setting.graph, setting.sink
-    seqs = setting.stream_seqs(sorted(graph.upstream(sink)))  # all at once: the campaigns ask for the others
+    graph, sink = context.graph, context.sink
+    seqs = context.stream_seqs(sorted(graph.upstream(sink)))  # all at once: the campaigns ask for the others
     if not any(len(seqs[stream]) for stream in graph.predecessors(sink)):
         raise HoldfastError(
-            f"--trace: wanted output at sink '{sink}' to judge failures by, got none from the {len(setting.rows.seq):,} tuples of "
+            f"--trace: wanted output at sink '{sink}' to judge failures by, got none from the {len(context.rows.seq):,} tuples of "
             "the trace; give a longer trace, or another sink with --sink"
         )
 

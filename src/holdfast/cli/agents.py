@@ -12,8 +12,9 @@ from rich.table import Table
 
 from holdfast.cli.completion import living_jobs
 from holdfast.cli.orchestrators import orchestrator_options
-from holdfast.cli.shared import json_option, print_json
+from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json
 
 LOOK_S = 0.5
 

@@ -5,14 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.assess_campaign import campaign_of, carry_out, named_rates, subject_of, trace_rows
-from holdfast.cli.assess_fitting import SECTION
-from holdfast.cli.assess_progress import shown
-from holdfast.cli.assess_request import read_request
-from holdfast.cli.shared import columns_option, json_option, print_json, say, spark_options, spark_session
+from holdfast.cli.shared import columns_option, json_option, spark_options, spark_session
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
-    from holdfast.cli.assess_request import Request
+    from holdfast.assess.request import Request
 
 
 @click.command()
@@ -148,39 +145,46 @@ def assess(**options: Any) -> None:
 
 
 def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
+    from holdfast.assess.request import read_request
+
     request = read_request(app_file, options)
     if options["explain"]:
         _explain(request, as_json=as_json)
         return
     from holdfast.assess.campaign_context import CampaignContext, analysed
+    from holdfast.assess.campaign_run import run_campaign
+    from holdfast.assess.campaign_setup import build_campaign, describe_subject, parsed_trace, rates_by_name
+    from holdfast.assess.fitting import SECTION
     from holdfast.assess.progress import Steps
+    from holdfast.assess.progress_display import show_progress
+    from holdfast.report.assessment import write_reports
 
     trace, out, rates = options["trace"], options["out"], request.rates
-    with spark_session(options["master"], options["memory"], name="holdfast assess") as spark, shown() as progress:
+    with spark_session(options["master"], options["memory"], name="holdfast assess") as spark, show_progress() as progress:
         reading = Steps(progress, f"reading {trace}", of=4)
         schemas = analysed(spark, request.app, request.scores)
         reading.done()
-        with trace_rows(spark, request.graph, trace, columns=request.mapping) as frames:
+        with parsed_trace(spark, request.graph, trace, columns=request.mapping) as frames:
             reading.done()
             given = {"jitter": options["jitter"], "section": options["section"] or SECTION}
-            setting = CampaignContext(spark, request.app, frames, scores=request.scores, schemas=schemas, **given)
-            subject = subject_of(setting, app_file, trace, request.mapping)
+            context = CampaignContext(spark, request.app, frames, scores=request.scores, schemas=schemas, **given)
+            subject = describe_subject(context, app_file, trace, request.mapping)
             reading.done()
             if rates:
-                subject["rates"] = named_rates(rates)
-            campaign = campaign_of(setting, request.cases, subject, options, rates=rates)
+                subject["rates"] = rates_by_name(rates)
+            campaign = build_campaign(context, request.cases, subject, options, rates=rates)
             reading.done()
-            document = carry_out(
-                setting.sectioned(campaign.section),
+            results = run_campaign(
+                context.sectioned(campaign.section),
                 campaign,
                 out,
-                choices=request.choices,
                 way=options["way"],
                 check=options["check"],
                 parallel=options["parallel"],
                 rates=rates,
                 progress=progress,
             )
+    document = write_reports(results, request.choices)
     if as_json:
         click.echo((out / "report.json").read_text())
     else:

@@ -7,7 +7,8 @@ import click
 
 from holdfast.cli.completion import living_jobs
 from holdfast.cli.orchestrators import orchestrator_options
-from holdfast.cli.shared import FiniteRange, json_option, print_json, say
+from holdfast.cli.shared import FiniteRange, json_option
+from holdfast.terminal import print_json, say
 
 
 @click.command()

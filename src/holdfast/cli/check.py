@@ -10,19 +10,10 @@ import click
 
 from holdfast.app import Graph
 from holdfast.app.load import load_app
-from holdfast.cli.shared import (
-    application_argument,
-    columns_option,
-    json_option,
-    opened_trace,
-    print_json,
-    progress_bar,
-    read_columns,
-    say,
-    spark_options,
-    spark_session,
-)
+from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, spark_options, spark_session
+from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError, OperatorError, ProblemsError, TraceError
+from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

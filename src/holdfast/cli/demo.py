@@ -10,12 +10,10 @@ import click
 from holdfast.advise.budget import ranked
 from holdfast.app.examples import example_path
 from holdfast.app.load import load_app
-from holdfast.cli.advise_loop import Loop
-from holdfast.cli.assess_campaign import scores_of, subject_of, trace_rows
-from holdfast.cli.assess_fitting import SECTION
 from holdfast.cli.run import run, run_in, tell_verdicts
-from holdfast.cli.shared import json_option, print_json, say, spark_session
+from holdfast.cli.shared import json_option, spark_session
 from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from holdfast.planning.ppa import PlanDocument
@@ -106,19 +104,23 @@ def check_ended_well(document: dict[str, Any]) -> None:
 def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], dict[str, str]]:
     """What each source and operator of the example costs when it fails alone, and why, by fault injection on a recorded trace."""
     from holdfast.advise.advice import reasons
+    from holdfast.advise.loop import AdviceLoop
     from holdfast.app.task_topology import topology_of
     from holdfast.assess.campaign_context import CampaignContext
+    from holdfast.assess.campaign_setup import describe_subject, parsed_trace, select_scores
+    from holdfast.assess.fitting import SECTION
+    from holdfast.report.assessment import write_reports
 
     app = load_app(example_path(APPLICATION))
     graph = app.graph()
     options = {"repetitions": 1, "outage_s": 4.0, "failover_s": None, "seed": seed}
     with (
         spark_session("local[*]", "2g", name="holdfast demo") as spark,
-        trace_rows(spark, graph, str(past), columns=None) as frames,
+        parsed_trace(spark, graph, str(past), columns=None) as frames,
     ):
-        setting = CampaignContext(spark, app, frames, scores=scores_of(app, ()), jitter=8, section=SECTION)
-        subject = subject_of(setting, example_path(APPLICATION), str(past), None)
-        loop = Loop(setting, subject, topology_of(graph, name=app.name), options, out)
+        context = CampaignContext(spark, app, frames, scores=select_scores(app, ()), jitter=8, section=SECTION)
+        subject = describe_subject(context, example_path(APPLICATION), str(past), None)
+        loop = AdviceLoop(context, subject, topology_of(graph, name=app.name), options, out, write_reports=write_reports)
         _, assessment, single = loop.singles()
     return {name: loss.mean for name, loss in single.items()}, reasons(assessment, loop.choices)
 

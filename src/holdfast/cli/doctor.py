@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.shared import json_option, print_json
+from holdfast.cli.shared import json_option
+from holdfast.terminal import print_json
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ import click
 
 from holdfast.cli.completion import node_names
 from holdfast.cli.orchestrators import orchestrator_options
-from holdfast.cli.shared import FiniteRange, json_option, print_json, say
+from holdfast.cli.shared import FiniteRange, json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, say
 
 
 @click.command()

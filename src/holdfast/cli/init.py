@@ -8,9 +8,10 @@ from random import Random
 
 import click
 
-from holdfast.cli.shared import json_option, print_json
+from holdfast.cli.shared import json_option
 from holdfast.documents.job import NAME
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json
 
 SENSORS, SECONDS = 8, 60
 

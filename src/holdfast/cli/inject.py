@@ -13,8 +13,9 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
+from holdfast.cli.shared import end_in_order, json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from holdfast.control.faults.injection_tests import InjectionTest

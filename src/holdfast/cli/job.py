@@ -7,7 +7,8 @@ import click
 
 from holdfast.cli.completion import all_jobs
 from holdfast.cli.orchestrators import clock, event_line, follow, orchestrator_options, watch_option
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import json_option
+from holdfast.terminal import print_json, say
 
 
 @click.command()

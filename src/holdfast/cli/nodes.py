@@ -10,8 +10,9 @@ from rich.live import Live
 from rich.table import Table
 
 from holdfast.cli.orchestrators import lasted, orchestrator_options, print_table
-from holdfast.cli.shared import json_option, print_json
+from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json
 
 
 @click.command()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from holdfast.cli.shared import say
+from holdfast.terminal import say
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,10 +10,11 @@ import click
 from pydantic import BaseModel
 
 from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output
-from holdfast.cli.shared import json_option, print_json
+from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.planning.laar import generator as laar
 from holdfast.planning.ppa import generator as ppa
+from holdfast.terminal import print_json
 
 
 @click.command("generate")

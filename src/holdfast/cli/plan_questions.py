@@ -10,12 +10,13 @@ import click
 import numpy as np
 
 from holdfast.cli.plan_output import FILE
-from holdfast.cli.shared import json_option, print_json
+from holdfast.cli.shared import json_option
 from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
 from holdfast.planning.document_kinds import TOPOLOGY, read_kind
 from holdfast.planning.laar.strategy import read_strategy
 from holdfast.planning.ppa import Measure, count_trees, internal_completeness, output_fidelity, read_plan, trees
+from holdfast.terminal import print_json
 
 
 @click.command("fidelity")

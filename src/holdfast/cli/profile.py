@@ -5,19 +5,10 @@ from pathlib import Path
 import click
 
 from holdfast.app.load import load_app
-from holdfast.cli.shared import (
-    application_argument,
-    columns_option,
-    json_option,
-    opened_trace,
-    print_json,
-    progress_bar,
-    read_columns,
-    say,
-    spark_options,
-    spark_session,
-)
+from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, spark_options, spark_session
+from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, progress_bar, say
 
 
 @click.command()

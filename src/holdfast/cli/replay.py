@@ -11,15 +11,13 @@ from holdfast.cli.shared import (
     columns_option,
     json_option,
     opened_trace,
-    print_json,
-    progress_bar,
-    read_columns,
-    say,
     spark_options,
     spark_session,
     written_whole,
 )
+from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, progress_bar, say
 
 
 @click.command()

@@ -10,19 +10,11 @@ import click
 from rich.console import Console
 
 from holdfast.cli.node import memory_bytes
-from holdfast.cli.shared import (
-    FiniteRange,
-    application_argument,
-    columns_option,
-    end_in_order,
-    json_option,
-    opened_trace,
-    print_json,
-    read_columns,
-    say,
-)
+from holdfast.cli.shared import FiniteRange, application_argument, columns_option, end_in_order, json_option, opened_trace
 from holdfast.cli.ui import page_address
+from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from holdfast.documents.job import Job

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.cli.shared import FiniteRange, say
+from holdfast.cli.shared import FiniteRange
+from holdfast.terminal import say
 
 
 @click.command()

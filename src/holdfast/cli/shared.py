@@ -1,6 +1,5 @@
-"""What the commands have in common: options that mean the same everywhere, JSON on stdout, progress on stderr."""
+"""What the commands have in common: options that mean the same everywhere, Spark sessions and output folders."""
 
-import json
 import logging
 import math
 import os
@@ -9,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from holdfast.documents.column_mapping import read_columns as read_columns
 from holdfast.errors import HoldfastError
+from holdfast.terminal import say
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from holdfast.app import Graph
 
 F = TypeVar("F", bound=Callable[..., Any])
-DAY_S = 86_400.0
-"""How far back a bar looks to tell the time left: steps may take long, and one alone tells nothing."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as one JSON document on stdout.")
 columns_option = click.option(
@@ -67,19 +64,6 @@ def end_in_order() -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup wants it
             signal.signal(number, lambda number, _: sys.exit(128 + number))
-
-
-def say(text: str = "") -> None:
-    """Tell a person something; stdout stays free for the result.
-
-    Through sys.stderr as it is now, so that a bar on the same terminal makes room: click's echo would write across it.
-    """
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
-
-
-def print_json(document: Mapping[str, Any]) -> None:
-    click.echo(json.dumps(document, indent=2, default=str))
 
 
 def this_call(*, without: Collection[str] = ("as_json", "out")) -> str:
@@ -178,22 +162,3 @@ def _clear_dead(out: Path) -> None:
         pid = left.name.split(".")[-2]
         if not (pid.isdigit() and Path(f"/proc/{pid}").exists()):
             shutil.rmtree(left, ignore_errors=True)
-
-
-@contextmanager
-def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar with the time left on stderr: call what it gives with (done, total)."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(file=sys.stderr),
-        transient=True,
-        speed_estimate_period=DAY_S,
-    ) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from holdfast.cli.shared import FiniteRange, json_option, print_json, say, this_call
+from holdfast.cli.shared import FiniteRange, json_option, this_call
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from holdfast.documents.descriptor import Descriptor

@@ -6,7 +6,8 @@ from pathlib import Path
 import click
 
 from holdfast.cli.orchestrators import event_line, follow, orchestrator_options, watch_option
-from holdfast.cli.shared import FiniteRange, json_option, print_json, say
+from holdfast.cli.shared import FiniteRange, json_option
+from holdfast.terminal import print_json, say
 
 
 @click.command()

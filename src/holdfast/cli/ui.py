@@ -9,8 +9,9 @@ from urllib.parse import urlencode
 import click
 
 from holdfast.cli.orchestrators import orchestrator_options
-from holdfast.cli.shared import json_option, print_json, say
+from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, say
 
 
 @click.command()

@@ -8,11 +8,13 @@ from dataclasses import asdict
 from typing import Any
 
 from holdfast.assess.advice import advise
-from holdfast.assess.assessment import Assessment, CaseView, as_they_are
+from holdfast.assess.assessment import Assessment, CaseView, as_they_are, assess
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import outage_name
 from holdfast.assess.targets import Choice
 from holdfast.assess.what_if import what_ifs
+from holdfast.documents.whole_files import write_whole
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary, title
 from holdfast.report.json_values import finite
@@ -24,6 +26,17 @@ WHAT_IF = (
     *("when it fails", "replicated group", "failover"),
     *("I before", "I after", "times less", "R before", "R after", "times less "),
 )
+
+
+def write_reports(results: Results, choices: Sequence[Choice]) -> dict[str, Any]:
+    """Write report.json, report.csv and report.html into the folder of a campaign's results, and return the JSON document."""
+    campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
+    assessments = assess(campaign, facts, golden, results.outcomes)
+    document = assessment_document(campaign, facts, assessments, choices)
+    write_whole(results.folder / "report.json", assessment_json(document))
+    write_whole(results.folder / "report.csv", assessment_csv(assessments))
+    write_whole(results.folder / "report.html", assessment_page(campaign, facts, assessments, choices))
+    return document
 
 
 def assessment_document(

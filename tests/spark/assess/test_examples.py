@@ -8,10 +8,12 @@ import pytest
 from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_context import CampaignContext
+from holdfast.assess.campaign_run import run_campaign
+from holdfast.assess.campaign_setup import select_scores
 from holdfast.assess.case import Case
 from holdfast.assess.targets import choose_targets
-from holdfast.cli.assess_campaign import carry_out, scores_of
 from holdfast.engine.trace_reader import open_trace
+from holdfast.report.assessment import write_reports
 from holdfast.trace import write_pages, write_servers, write_traffic
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -41,7 +43,7 @@ def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, exam
     write(tmp_path / "trace.parquet")
     app = load_app(EXAMPLES / f"{example}.py")
     trace = open_trace(spark, app.graph(), str(tmp_path / "trace.parquet"))
-    setting = CampaignContext(spark, app, trace, scores=scores_of(app, ()), jitter=0, section=200)
+    context = CampaignContext(spark, app, trace, scores=select_scores(app, ()), jitter=0, section=200)
     campaign = Campaign(
         subject={"application": app.name},
         cases=(Case((target,)),),
@@ -50,12 +52,12 @@ def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, exam
         paces=("average",),
         repetitions=1,
         golden_runs=1,
-        scores=tuple(score.expression for score in setting.scores),
-        sink=setting.sink,
+        scores=tuple(score.expression for score in context.scores),
+        sink=context.sink,
         section=200,
         jitter=0,
     )
-    document = carry_out(setting, campaign, tmp_path / "results", choices=choose_targets(app.graph()), check=False)
+    document = write_reports(run_campaign(context, campaign, tmp_path / "results", check=False), choose_targets(app.graph()))
     assert (document["facts"]["why_slow"] is None) == shares_jobs
     quality = document["scores"][0]["cases"][0]["offsets"][0]["quality"][0]
     assert quality != pytest.approx(1.0, abs=1e-9)

@@ -12,14 +12,14 @@ from rich.progress import Progress
 
 from holdfast.app import App
 from holdfast.assess.campaign_fit import tempo_of
+from holdfast.assess.campaign_setup import build_cases, parse_fault, read_rates
 from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.fitting import cases_reaching, cases_with_tuples, default_outages, default_section, spread_offsets
+from holdfast.assess.progress_display import LINE_EVERY_S, Bars, Lines, TimeLeft, show_progress
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
-from holdfast.cli.assess_campaign import cases_of, fault_named, profiled_rates
-from holdfast.cli.assess_fitting import fitting_outages, fitting_section, leading, spread_offsets, with_tuples
-from holdfast.cli.assess_progress import LINE_EVERY_S, Bars, Lines, TimeLeft, shown
-from holdfast.cli.shared import say
 from holdfast.errors import HoldfastError, ProblemsError, TraceError
+from holdfast.terminal import say
 
 APPLICATION = """
 from holdfast import App
@@ -34,7 +34,7 @@ app.sink("rest", small)
 
 
 class OfTrace:
-    """A setting of which only the source's rows are known."""
+    """A context of which only the source's rows are known."""
 
     def __init__(self, tuples, peak, step=1):
         seq = np.arange(0, tuples * step, step)
@@ -52,14 +52,14 @@ def explain(tmp_path):
 
 
 def test_a_group_without_a_target_in_it_is_also_tried_as_it_is_so_that_there_is_a_before():
-    assert cases_of([("a",)], [("a", "b")], failover_s=2.0) == [Case(("a",)), Case(("a", "b"), 2.0)]
-    assert cases_of([("a",)], [("b", "c")], failover_s=2.0) == [Case(("a",)), Case(("b", "c")), Case(("b", "c"), 2.0)]
+    assert build_cases([("a",)], [("a", "b")], failover_s=2.0) == [Case(("a",)), Case(("a", "b"), 2.0)]
+    assert build_cases([("a",)], [("b", "c")], failover_s=2.0) == [Case(("a",)), Case(("b", "c")), Case(("b", "c"), 2.0)]
 
 
 def test_of_the_usual_outages_those_are_tried_that_half_of_the_trace_has_room_for(capsys):
-    assert fitting_outages(OfTrace(999 * 5000, 2200.0)) == (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+    assert default_outages(OfTrace(999 * 5000, 2200.0)) == (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
     assert capsys.readouterr().err == ""
-    assert fitting_outages(OfTrace(300_000, 20_548.0)) == (0.5, 1.0, 2.0, 4.0)
+    assert default_outages(OfTrace(300_000, 20_548.0)) == (0.5, 1.0, 2.0, 4.0)
     assert "outages of 8, 16 s are left out: at the peak rate they take more than half of the trace" in capsys.readouterr().err
 
 
@@ -89,7 +89,7 @@ def test_without_room_for_the_longest_outage_no_offset_is_made_up():
 def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
     graph, places = rare_alerts()
     silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
-    assert with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
+    assert cases_with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
     assert "left out, because nothing reaches it on this trace: alert" in capsys.readouterr().err
     with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
         silent.strike(graph, Case(("alert",)), offset=5, tuples=1)
@@ -99,16 +99,16 @@ def test_what_tuples_reach_and_none_leaves_is_said_to_put_nothing_out(capsys):
     graph, places = rare_alerts()
     silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
     cases = [Case(("large",)), Case(("large",), failover_s=1.0)]
-    assert with_tuples(graph, cases, silent) == cases[:1]
+    assert cases_with_tuples(graph, cases, silent) == cases[:1]
     assert "left out, because nothing leaves it on this trace: large (replica, 1 s)" in capsys.readouterr().err
 
 
 def test_what_does_not_lead_to_the_scored_sink_is_left_out_unless_it_was_asked_for(capsys):
     graph, _ = rare_alerts()
     cases = [Case((name,)) for name in ("orders", "large", "alert")]
-    assert leading(graph, cases, "out") == cases[:2]
+    assert cases_reaching(graph, cases, "out") == cases[:2]
     assert "do not lead to sink 'out', which is scored (--sink): alert" in capsys.readouterr().err
-    assert leading(graph, [*cases, Case(("large", "alert"), 2.0)], "shown") == [*cases, Case(("large", "alert"), 2.0)]
+    assert cases_reaching(graph, [*cases, Case(("large", "alert"), 2.0)], "shown") == [*cases, Case(("large", "alert"), 2.0)]
     assert capsys.readouterr().err == ""
 
 
@@ -117,7 +117,7 @@ def test_what_does_not_lead_to_the_scored_sink_is_left_out_unless_it_was_asked_f
     [(2200.0, 1, 5000), (64.0, 1, 200), (64.0, 10, 2000), (0.1, 1, 1), (500.0, 1, 2000), (2200.0, 1000, 999 * 5000)],
 )
 def test_a_section_is_the_papers_or_short_enough_for_the_longest_outage_to_fill_four(peak, step, section, capsys):
-    assert fitting_section(OfTrace(1000, peak, step), 16.0) == section
+    assert default_section(OfTrace(1000, peak, step), 16.0) == section
     assert ("(--section says otherwise)" in capsys.readouterr().err) == (section not in (5000, 999 * 5000))
 
 
@@ -135,20 +135,20 @@ hosts: {host1: {cores: 1}}
 def test_a_profile_gives_each_operator_its_own_rate_and_not_that_of_the_pe_it_is_in(tmp_path):
     (tmp_path / "orders.yaml").write_text(PROFILE)
     graph, places = rare_alerts()
-    setting, rates = SimpleNamespace(graph=graph), profiled_rates(tmp_path / "orders.yaml", graph)
+    context, rates = SimpleNamespace(graph=graph), read_rates(tmp_path / "orders.yaml", graph)
 
     def tempo(*target, failover_s=None):
-        return tempo_of(setting, places, Case(target, failover_s), rates)
+        return tempo_of(context, places, Case(target, failover_s), rates)
 
     assert tempo("orders") == tempo("large") == tempo("large", "alert") == Tempo(100.0, 200.0)
     assert tempo("alert") == tempo("large", failover_s=1.0) == Tempo(4.0, 8.0)  # of 100 orders 4 are large
-    assert tempo_of(setting, places, Case(("alert",)), {}) == Tempo(0.4, 0.8)
+    assert tempo_of(context, places, Case(("alert",)), {}) == Tempo(0.4, 0.8)
 
 
 def test_a_profile_of_another_application_is_refused(tmp_path):
     (tmp_path / "orders.yaml").write_text(PROFILE.replace("large", "huge").replace("application: orders", "application: shop"))
     with pytest.raises(HoldfastError, match=r"orders.yaml' is of application 'shop': it speaks of huge, which this application"):
-        profiled_rates(tmp_path / "orders.yaml", rare_alerts()[0])
+        read_rates(tmp_path / "orders.yaml", rare_alerts()[0])
 
 
 def test_a_trace_that_is_not_there_is_told_before_spark_is_started(tmp_path):
@@ -194,7 +194,7 @@ def test_injected_graphs_are_shown_in_words(explain):
 def test_a_fault_may_strike_on_the_way_out_and_have_figures_of_its_own(explain):
     shown = explain("--target", "large", "--fault", "divergence,size=0.2,share=0.5", "--side", "output")
     assert "* divergence after large on large  <-  large" in shown.stdout
-    assert fault_named("reordering, distance=3") == {"kind": "reordering", "distance": 3}
+    assert parse_fault("reordering, distance=3") == {"kind": "reordering", "distance": 3}
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_what_is_said_while_a_bar_is_shown_stands_on_a_line_of_its_own(monkeypat
     written = b""
     with os.fdopen(writer, "w", encoding="utf-8") as terminal:
         monkeypatch.setattr("sys.stderr", terminal)
-        with shown() as told:
+        with show_progress() as told:
             told("reading", 0, 2)
             say("sections have 500 keys")
     with os.fdopen(reader, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # which is how a terminal ends

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.app import App
+from holdfast.assess.campaign_setup import select_scores
 from holdfast.assess.output_score import own_affected, own_scores, part_value, parts_of, ready_made, score_of
-from holdfast.cli.assess_campaign import scores_of
 from holdfast.errors import ApplicationError, HoldfastError
 
 
@@ -76,7 +76,7 @@ def test_a_score_is_of_the_sink_that_was_asked_for():
     app.score("rest", "count(amount)", affected=300)
 
     def scored(*texts, sink):
-        return [(score.sink, score.expression) for score in scores_of(app, texts, sink)]
+        return [(score.sink, score.expression) for score in select_scores(app, texts, sink)]
 
     assert scored(sink=None) == [("out", "sum(amount)")]
     assert scored(sink="rest") == [("rest", "avg(amount)"), ("rest", "count(amount)")]

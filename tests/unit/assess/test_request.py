@@ -12,10 +12,10 @@ from click.testing import CliRunner
 from holdfast.app.load import load_app
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
+from holdfast.assess.campaign_setup import describe_partial_subject
 from holdfast.assess.case import Case
 from holdfast.assess.outcome import TrialOutcome
 from holdfast.cli.assess import assess
-from holdfast.cli.assess_campaign import named_subject
 from holdfast.engine.trace_reader import known_rows
 from holdfast.errors import HoldfastError, ProblemsError
 
@@ -92,7 +92,8 @@ def begun(place: Path, **changes) -> Campaign:
     """A campaign of which the results folder holds an outcome."""
     app_file = place / "app.py"
     values = {
-        "subject": named_subject(load_app(app_file), app_file, "orders.parquet", None) | {"trace_hash": "0a", "tuples": 40},
+        "subject": describe_partial_subject(load_app(app_file), app_file, "orders.parquet", None)
+        | {"trace_hash": "0a", "tuples": 40},
         "cases": (Case(("orders",)), Case(("large",))),
         "offsets": (3, 5),
         "scores": ("sum(amount)",),

@@ -79,14 +79,14 @@ def test_a_trace_on_which_nothing_is_put_out_is_told_before_anything_is_measured
     read = app.source("read", "seq long, time timestamp, x double")
     app.sink("out", app.operator(inputs=read, name="last")(lambda read: read))
 
-    def setting(*put_out):
+    def context(*put_out):
         seqs = {"read": range(100), "last": put_out}
         rows = SimpleNamespace(seq=range(100))
         return SimpleNamespace(
             graph=app.graph(), sink="out", rows=rows, stream_seqs=lambda names: {name: seqs[name] for name in names}
         )
 
-    _require_output(setting(99))
+    _require_output(context(99))
     said = "wanted output at sink 'out' to judge failures by, got none from the 100 tuples of the trace; give a longer trace"
     with pytest.raises(HoldfastError, match=said):
-        _require_output(setting())
+        _require_output(context())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.cli.shared import read_columns
+from holdfast.documents.column_mapping import read_columns
 from holdfast.errors import DocumentError, HoldfastError
 
 

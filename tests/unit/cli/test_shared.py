@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
-import rich.progress
 
-from holdfast.cli.shared import interrupts_untold, progress_bar
+from holdfast.cli.shared import interrupts_untold
 
 
 def test_an_interrupted_call_to_the_jvm_leaves_no_traceback_and_other_errors_are_logged(caplog):
@@ -18,24 +17,6 @@ def test_an_interrupted_call_to_the_jvm_leaves_no_traceback_and_other_errors_are
         logging.error("the disk is full")
     logging.error("Exception while sending command.")
     assert caplog.messages == ["the disk is full", "Exception while sending command."]
-
-
-def test_a_bar_tells_the_time_left_also_where_a_step_takes_minutes(monkeypatch):
-    bars, now = [], [0.0]
-
-    class Seen(rich.progress.Progress):
-        def __init__(self, *columns, **options):
-            super().__init__(*columns, **options)
-            bars.append(self)
-
-    monkeypatch.setattr(rich.progress, "Progress", Seen)
-    monkeypatch.setattr("rich.console.monotonic", lambda: now[0])
-    with progress_bar("runs") as progress:
-        for done in range(4):
-            progress(done, 10)
-            now[0] += 120.0
-        ((task,),) = [bar.tasks for bar in bars]
-        assert task.time_remaining == 7 * 120
 
 
 ENDING = """

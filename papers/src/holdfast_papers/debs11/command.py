@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.app.examples import example_path
-from holdfast.cli.assess_campaign import carry_out, named_subject, scores_of, subject_of, trace_rows
-from holdfast.cli.assess_fitting import longest_loss, spread_offsets
-from holdfast.cli.assess_progress import shown
+from holdfast.assess.campaign_run import run_campaign
+from holdfast.assess.campaign_setup import describe_partial_subject, describe_subject, parsed_trace, select_scores
+from holdfast.assess.fitting import longest_loss, spread_offsets
+from holdfast.assess.progress_display import show_progress
 from holdfast.cli.shared import json_option, spark_options, spark_session
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def debs11(
     from holdfast.assess.progress import Steps
     from holdfast.assess.targets import choose_targets
     from holdfast.engine.trace_reader import require_there
+    from holdfast.report.assessment import write_reports
     from holdfast_papers.debs11.findings import FAILOVER_S, GROUP
 
     app_file = example_path("bargain_discovery.py")
@@ -78,7 +80,7 @@ def debs11(
     choices = choose_targets(app.graph())
     cases = [Case((choice.name,)) for choice in choices if choice.chosen]
     cases += [Case(GROUP, FAILOVER_S), Case(("market", "trade_quote"), FAILOVER_S)]
-    scores = scores_of(app, ("sum", "mean", "count"))
+    scores = select_scores(app, ("sum", "mean", "count"))
     asked: dict[str, Any] = {"repetitions": repetitions, "golden_runs": golden_runs or repetitions, "seed": seed}
     planned = Campaign(
         subject={},
@@ -90,23 +92,24 @@ def debs11(
     )
     path = trace or out / f"market-{events}-{seed}.parquet"
     require_room(out / "campaign")
-    require_same_so_far(out / "campaign", asked | {"subject": named_subject(app, app_file, str(path), None)})
+    require_same_so_far(out / "campaign", asked | {"subject": describe_partial_subject(app, app_file, str(path), None)})
     if trace is None:
         _generate(path, events, seed)
     require_there(str(path))
     began = time.monotonic()
     with ExitStack() as open_:
         spark = open_.enter_context(spark_session(master, memory, name="holdfast reproduce debs11"))
-        progress = open_.enter_context(shown())
+        progress = open_.enter_context(show_progress())
         reading = Steps(progress, f"reading {path}", of=3)
-        frames = open_.enter_context(trace_rows(spark, app.graph(), str(path), columns=None))
+        frames = open_.enter_context(parsed_trace(spark, app.graph(), str(path), columns=None))
         reading.done()
-        setting = CampaignContext(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
-        subject = subject_of(setting, app_file, str(path), None)
+        context = CampaignContext(spark, app, frames, scores=scores, jitter=planned.jitter, section=planned.section)
+        subject = describe_subject(context, app_file, str(path), None)
         reading.done()
-        campaign = replace(planned, subject=subject, offsets=_offsets(setting, cases))
+        campaign = replace(planned, subject=subject, offsets=_offsets(context, cases))
         reading.done()
-        carry_out(setting, campaign, out / "campaign", choices=choices, check=False, progress=progress)
+        results = run_campaign(context, campaign, out / "campaign", check=False, progress=progress)
+        write_reports(results, choices)
     market = "a generated market" if trace is None else f"the market in {trace.name}"
     document = _written(out, app.graph(), market, time.monotonic() - began)
     if as_json:
@@ -124,12 +127,12 @@ def papers_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]")
     return spread_offsets(graph, places, lost)
 
 
-def _offsets(setting: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, ...]:
+def _offsets(context: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, ...]:
     from holdfast.assess.campaign import OUTAGES_S, PACES
 
-    places = setting.places(cases, setting.stream_seqs({stream for case in cases for stream in setting.struck(case)}))
-    lost = {case: longest_loss(setting, places, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
-    return papers_offsets(setting.graph, places, lost)
+    places = context.places(cases, context.stream_seqs({stream for case in cases for stream in context.struck(case)}))
+    lost = {case: longest_loss(context, places, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
+    return papers_offsets(context.graph, places, lost)
 
 
 def _generate(path: Path, events: int, seed: int) -> None:
@@ -141,7 +144,7 @@ def _generate(path: Path, events: int, seed: int) -> None:
         return
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-    with shown() as progress:
+    with show_progress() as progress:
         write_market(path, events=events, seed=seed, progress=lambda rows: progress("events of a market written", rows, events))
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import click
 
-from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, progress_bar, say
 
 
 @click.command()

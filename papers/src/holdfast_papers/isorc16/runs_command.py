@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.app.examples import example_path
-from holdfast.cli.shared import end_in_order, progress_bar, say
+from holdfast.cli.shared import end_in_order
 from holdfast.errors import HoldfastError
+from holdfast.terminal import progress_bar, say
 
 if TYPE_CHECKING:
     from holdfast_papers.isorc16.late_runs import Cell, LateRun

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import FiniteRange, json_option, print_json, progress_bar, say
+from holdfast.cli.shared import FiniteRange, json_option
+from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.spread import Spread, spread_over
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.app.examples import example_path
-from holdfast.cli.shared import end_in_order, json_option, print_json, say
+from holdfast.cli.shared import end_in_order, json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from holdfast_papers.finding import Finding

@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from holdfast.cli.plan_output import check_study
-from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
+from holdfast.cli.shared import json_option, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.planning.solver_processes import each
+from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.laar.search_findings import findings
 from holdfast_papers.laar.search_plot import draw
 from holdfast_papers.laar.search_study import (

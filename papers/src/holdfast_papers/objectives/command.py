@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from holdfast.app.examples import example_path
-from holdfast.cli.assess_campaign import campaign_of, scores_of, subject_of, trace_rows
-from holdfast.cli.assess_fitting import SECTION
-from holdfast.cli.assess_progress import shown
-from holdfast.cli.shared import json_option, print_json, say, spark_options, spark_session
+from holdfast.assess.campaign_setup import build_campaign, describe_subject, parsed_trace, select_scores
+from holdfast.assess.fitting import SECTION
+from holdfast.assess.progress_display import show_progress
+from holdfast.cli.shared import json_option, spark_options, spark_session
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,11 +147,11 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
     app = load_app(file)
     graph = app.graph()
     choices = choose_targets(graph)
-    with trace_rows(spark, graph, str(trace), columns=None) as frames:
-        setting = CampaignContext(spark, app, frames, scores=scores_of(app, ())[:1], jitter=8, section=SECTION)
+    with parsed_trace(spark, graph, str(trace), columns=None) as frames:
+        context = CampaignContext(spark, app, frames, scores=select_scores(app, ())[:1], jitter=8, section=SECTION)
         everything = tuple(name for name in graph.order if name in {choice.name for choice in choices})
-        trials = _Trials(setting, subject_of(setting, file, str(trace), None), outage * app.epoch_s, seed, out)
-        leaving = {each: float(len(seqs)) for each, seqs in setting.stream_seqs(everything).items()}
+        trials = _Trials(context, describe_subject(context, file, str(trace), None), outage * app.epoch_s, seed, out)
+        leaving = {each: float(len(seqs)) for each, seqs in context.stream_seqs(everything).items()}
         topology = whole_units(topology_of(graph, name=app.name, rates=leaving), graph)
         cases = [Case((choice.name,)) for choice in choices if choice.chosen]
         offsets = trials.offsets([*cases, Case(everything, at_once=True)])
@@ -175,13 +176,13 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
 class _Trials:
     """Trials of one application, each folder a campaign of its own; what was tried is not tried again."""
 
-    def __init__(self, setting: "CampaignContext", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
-        self._setting, self._subject, self._outage_s, self._seed, self._out = setting, subject, outage_s, seed, out
+    def __init__(self, context: "CampaignContext", subject: dict[str, Any], outage_s: float, seed: int, out: Path) -> None:
+        self._context, self._subject, self._outage_s, self._seed, self._out = context, subject, outage_s, seed, out
         self._way: Way | None = None
 
     def offsets(self, cases: "Sequence[Case]") -> tuple[int, ...]:
         """Where the trace has room for the outage of each of these."""
-        return campaign_of(self._setting, cases, self._subject, self._wanted()).offsets
+        return build_campaign(self._context, cases, self._subject, self._wanted()).offsets
 
     def assessed(self, cases: "Sequence[Case]", folder: str, offsets: tuple[int, ...]) -> "Assessment":
         """What these cases do, each for the whole outage; those that have no tuples to lose are left out.
@@ -192,13 +193,13 @@ class _Trials:
         from holdfast.assess.campaign_folder import Results
         from holdfast.assess.runner import Runner
 
-        campaign = campaign_of(self._setting, cases, self._subject, self._wanted(offsets))
+        campaign = build_campaign(self._context, cases, self._subject, self._wanted(offsets))
         say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
         results = Results(self._out / folder, campaign)
         if not results.finished():
-            with results.locked(), shown() as progress:
-                setting = self._setting.sectioned(campaign.section)
-                Runner(setting, campaign, way=self._way or "auto", verify=self._way is None).run(results, progress=progress)
+            with results.locked(), show_progress() as progress:
+                context = self._context.sectioned(campaign.section)
+                Runner(context, campaign, way=self._way or "auto", verify=self._way is None).run(results, progress=progress)
         facts, golden = results.read("facts") or {}, results.read("golden") or {}
         self._way = "slow" if facts.get("why_slow") else "auto"
         return assess(campaign, facts, golden, results.outcomes)[0]

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from holdfast.app.examples import example_path
-from holdfast.cli.shared import json_option, print_json, progress_bar, say
+from holdfast.cli.shared import json_option
+from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.ppa.runs_command import Step, real_runs
 
 PARTS = ("simulated", "accuracy", "runs")

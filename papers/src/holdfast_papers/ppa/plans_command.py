@@ -13,9 +13,10 @@ from typing import Any
 import click
 
 from holdfast.cli.plan_output import check_study
-from holdfast.cli.shared import json_option, print_json, progress_bar, say, spark_session
+from holdfast.cli.shared import json_option, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.planning.solver_processes import each
+from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.finding import Finding
 from holdfast_papers.ppa.figure14 import Unit, draw, findings, measure_unit, panels, table, units
 from holdfast_papers.spread import on_spark

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.shared import end_in_order, progress_bar, say
+from holdfast.cli.shared import end_in_order
+from holdfast.terminal import progress_bar, say
 from holdfast_papers.finding import Finding
 
 Step = tuple[dict[str, Any], Sequence[Finding], list[str]]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import end_in_order, json_option, print_json, progress_bar, say
+from holdfast.cli.shared import end_in_order, json_option
 from holdfast.errors import HoldfastError
+from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
     from holdfast_papers.system_s.recovery_study import Run

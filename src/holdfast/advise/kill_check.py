@@ -4,31 +4,27 @@ import shutil
 from datetime import datetime, timedelta
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from holdfast.cli.advise_loop import SINGLE
-from holdfast.cli.shared import end_in_order, progress_bar, say
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from holdfast.advise.advice import Advice
+from holdfast.advise.loop import SINGLE
+from holdfast.advise.verification import Stated, Verified, progress_of, run_s, seconds_for, verify
+from holdfast.app import App
+from holdfast.assess.assessment import Assessment
+from holdfast.assess.campaign import Campaign
+from holdfast.assess.output_score import OutputScore
 from holdfast.errors import HoldfastError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
-
-    from holdfast.advise.advice import Advice
-    from holdfast.advise.verification import Stated, Verified
-    from holdfast.app import App
-    from holdfast.assess.assessment import Assessment
-    from holdfast.assess.campaign import Campaign
-    from holdfast.assess.output_score import OutputScore
+from holdfast.terminal import progress_bar, say
 
 
-def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment]]", *, trace_s: float) -> "dict[str, Stated]":
+def state_costs(advice: Advice, campaigns: dict[str, tuple[Campaign, Assessment]], *, trace_s: float) -> dict[str, Stated]:
     """What the trials on a trace of this length showed of everything with a replica, and of the costliest that has none.
 
     Of what was not tried, because nothing of it reaches the scored output, there is nothing to state.
     """
-    from holdfast.advise.verification import Stated
-
     held = advice.chosen.candidate.protected
     (again,) = (assessed for folder, (_, assessed) in campaigns.items() if folder != SINGLE)
     alone, over = ({view.case: view for view in assessed.cases} for assessed in (campaigns[SINGLE][1], again))
@@ -40,22 +36,19 @@ def stated_of(advice: "Advice", campaigns: "dict[str, tuple[Campaign, Assessment
     return {name: Stated(name in held, min(found), max(found), costs_s[name]) for name, found in qualities.items() if found}
 
 
-def verified_by_kills(
-    spark: "SparkSession",
+def verify_by_kills(
+    spark: SparkSession,
     app_file: Path,
-    app: "App",
-    frames: "dict[str, DataFrame]",
-    stated: "dict[str, Stated]",
+    app: App,
+    frames: dict[str, DataFrame],
+    stated: dict[str, Stated],
     *,
-    score: "OutputScore",
+    score: OutputScore,
     out: Path,
-) -> "Verified":
+) -> Verified:
     """Run the beginning of the trace with the plan and with real kills; how that compares with what was stated."""
-    from pyspark.sql import functions as F
 
-    from holdfast.advise.verification import progress_of, run_s, verify
-
-    def scored(rows: "pa.Table") -> float:
+    def scored(rows: pa.Table) -> float:
         (found,) = spark.createDataFrame(rows).agg(F.expr(score.expression)).collect()[0]
         return float(found or 0.0)
 
@@ -63,28 +56,22 @@ def verified_by_kills(
     trace = _write_beginning(frames, work / "trace", kills=len(stated), epoch_s=app.epoch_s)
     kills = len(stated)
     say(f"running the application with {kills} real kills, which takes {run_s(kills):.0f} s and the time to start it ...")
-    end_in_order()
     with progress_bar("seconds of the run") as bar:
         show = progress_of(kills, bar)
         return verify(app_file, trace, out / "plan.json", work, stated=stated, sink=score.sink, score=scored, show=show)
 
 
-def span_of(frames: "dict[str, DataFrame]") -> tuple[datetime, datetime]:
+def trace_span(frames: dict[str, DataFrame]) -> tuple[datetime, datetime]:
     """When the first and the last tuple of a trace came."""
-    from pyspark.sql import functions as F
-
     spans = [frame.agg(F.min("time"), F.max("time")).collect()[0] for frame in frames.values()]
     return min(first for first, _ in spans), max(last for _, last in spans)
 
 
-def _write_beginning(frames: "dict[str, DataFrame]", folder: Path, *, kills: int, epoch_s: float) -> Path:
+def _write_beginning(frames: dict[str, DataFrame], folder: Path, *, kills: int, epoch_s: float) -> Path:
     """The first seconds of a trace, as long as so many kills need, as a run takes it. Raises HoldfastError for a shorter trace."""
-    from pyspark.sql import functions as F
-
-    from holdfast.advise.verification import seconds_for
 
     shutil.rmtree(folder.parent, ignore_errors=True)
-    begins, ends = span_of(frames)
+    begins, ends = trace_span(frames)
     wanted_s = seconds_for(kills, epoch_s)
     if (ends - begins).total_seconds() < wanted_s:
         raise HoldfastError(

@@ -4,31 +4,34 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from holdfast.cli.assess_campaign import (
-    cases_of,
-    fault_named,
-    figures_of,
-    named_rates,
-    named_subject,
-    profiled_rates,
-    scores_of,
+from holdfast.app import App, Graph
+from holdfast.app.load import load_app
+from holdfast.assess.campaign import OUTAGES_S, Campaign
+from holdfast.assess.campaign_fit import Rates
+from holdfast.assess.campaign_folder import require_room, require_same_so_far
+from holdfast.assess.campaign_setup import (
+    build_cases,
+    campaign_figures,
+    describe_partial_subject,
+    parse_fault,
+    rates_by_name,
+    read_rates,
+    select_scores,
 )
-from holdfast.cli.shared import read_columns
+from holdfast.assess.case import Case, astray, past_the_end
+from holdfast.assess.fused_targets import fused_targets
+from holdfast.assess.output_score import OutputScore, own_affected
+from holdfast.assess.targets import Choice, Target, choose_targets, group_targets
+from holdfast.documents.column_mapping import read_columns
+from holdfast.engine.trace_reader import known_rows, require_there
 from holdfast.errors import HoldfastError, ProblemsError
-
-if TYPE_CHECKING:
-    from holdfast.app import App, Graph
-    from holdfast.assess.campaign_fit import Rates
-    from holdfast.assess.case import Case
-    from holdfast.assess.output_score import OutputScore
-    from holdfast.assess.targets import Choice, Target
 
 T = TypeVar("T")
 
 
-class Mistakes:
+class ErrorCollector:
     """Errors gathered from checks that each raise their own, to be told at once."""
 
     def __init__(self, thing: str) -> None:
@@ -70,14 +73,12 @@ class Request:
 
 def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
     """The request that the options make; HoldfastError with all that is wrong with it, as far as no Spark is needed to see it."""
-    from holdfast.app.load import load_app
-
     app = load_app(app_file)
     graph = app.graph()
-    mistakes = Mistakes("the campaign")
-    fault = mistakes.of(lambda: fault_named(options["fault"], side=options["side"]))
+    mistakes = ErrorCollector("the campaign")
+    fault = mistakes.of(lambda: parse_fault(options["fault"], side=options["side"]))
     choices, cases = mistakes.of(lambda: _cases(graph, options, fault)) or ((), ())
-    scores = mistakes.of(lambda: scores_of(app, options["scores"], options["sink"]))
+    scores = mistakes.of(lambda: select_scores(app, options["scores"], options["sink"]))
     mistakes.of(lambda: _require_figures(cases, options, fault=fault, scores=scores or ()))
     if options["explain"]:
         mistakes.tell()
@@ -86,7 +87,7 @@ def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
         mistakes.of(lambda: _require_leading(graph, cases, scores[0].sink))
     mistakes.of(lambda: _require_trace(graph, options))
     mapping = mistakes.of(lambda: read_columns(options["columns"], [source.name for source in graph.sources]))
-    rates = mistakes.of(lambda: profiled_rates(options["profile_file"], graph)) if options["profile_file"] else None
+    rates = mistakes.of(lambda: read_rates(options["profile_file"], graph)) if options["profile_file"] else None
     request = Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), mapping, rates)
     mistakes.of(lambda: _require_folder(request, app_file, options))
     mistakes.tell()
@@ -94,52 +95,41 @@ def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
 
 
 def _cases(
-    graph: "Graph", options: Mapping[str, Any], fault: Mapping[str, Any] | None
-) -> "tuple[tuple[Choice, ...], tuple[Case, ...]]":
+    graph: Graph, options: Mapping[str, Any], fault: Mapping[str, Any] | None
+) -> tuple[tuple[Choice, ...], tuple[Case, ...]]:
     """Why each operator is a target or not, and the cases that were asked for or chosen."""
-    from holdfast.assess.fused_targets import fused_targets
-    from holdfast.assess.targets import choose_targets, group_targets
-
     texts = (*options["targets"], *options["protected"])
     named: list[Target] = group_targets(graph, [[name.strip() for name in text.split(",")] for text in texts])
     targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
     choices = choose_targets(graph, kind=(fault or {"kind": "loss"})["kind"], side=options["side"])
     alone = [(choice.name,) for choice in choices if choice.chosen]
     fused = {} if targets else fused_targets(graph, alone, side=options["side"])
-    cases = cases_of(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
+    cases = build_cases(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
     return (*choices, *fused.values()), tuple(cases)
 
 
 def _require_figures(
-    cases: "Sequence[Case]", options: Mapping[str, Any], *, fault: Mapping[str, Any] | None, scores: "Sequence[OutputScore]"
+    cases: Sequence[Case], options: Mapping[str, Any], *, fault: Mapping[str, Any] | None, scores: "Sequence[OutputScore]"
 ) -> None:
     """Raise ProblemsError with everything that no trace would make right; what is wrong already is not told again."""
-    from holdfast.assess.campaign import OUTAGES_S, Campaign
-    from holdfast.assess.case import Case
-
     Campaign(
         subject={},
         cases=tuple(cases) or (Case(("any",), loses=options["side"]),),
         offsets=tuple(options["offsets"]) or (0,),
         outages_s=tuple(options["outages"]) or OUTAGES_S,
         scores=tuple(score.expression for score in scores) or ("any",),
-        **figures_of(options, fault=fault or {"kind": "loss", "side": options["side"]}),
+        **campaign_figures(options, fault=fault or {"kind": "loss", "side": options["side"]}),
     )
 
 
-def _require_leading(graph: "Graph", cases: "Sequence[Case]", sink: str) -> None:
-    from holdfast.assess.case import astray
-
+def _require_leading(graph: Graph, cases: Sequence[Case], sink: str) -> None:
     problems = astray(graph, cases, sink)
     if problems:
         raise ProblemsError("the campaign", problems)
 
 
-def _require_trace(graph: "Graph", options: Mapping[str, Any]) -> None:
+def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
     """Raise HoldfastError for a trace that is not there, or that ends before an offset and says so by itself."""
-    from holdfast.assess.case import past_the_end
-    from holdfast.engine.trace_reader import known_rows, require_there
-
     if options["trace"] is None:
         raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
     require_there(options["trace"])
@@ -151,8 +141,6 @@ def _require_trace(graph: "Graph", options: Mapping[str, Any]) -> None:
 
 def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]) -> None:
     """Raise HoldfastError unless the results folder can take this campaign, as far as it is known without its trace."""
-    from holdfast.assess.campaign_folder import require_room, require_same_so_far
-
     require_room(options["out"])
     if request.cases and request.scores and request.fault and options["trace"] is not None:
         require_same_so_far(options["out"], json.loads(json.dumps(_known(request, app_file, options))))
@@ -160,12 +148,10 @@ def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]
 
 def _known(request: Request, app_file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
     """As much of the campaign's document as does not depend on what is in the trace."""
-    from holdfast.assess.output_score import own_affected
-
     sink = request.scores[0].sink
-    subject = named_subject(request.app, app_file, options["trace"], request.mapping)
-    known = figures_of(options, fault=request.fault) | {
-        "subject": subject | ({"rates": named_rates(request.rates)} if request.rates else {}),
+    subject = describe_partial_subject(request.app, app_file, options["trace"], request.mapping)
+    known = campaign_figures(options, fault=request.fault) | {
+        "subject": subject | ({"rates": rates_by_name(request.rates)} if request.rates else {}),
         "scores": [score.expression for score in request.scores],
         "sink": sink,
         "affected": options["affected"] or own_affected(request.app, sink),

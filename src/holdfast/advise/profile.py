@@ -4,17 +4,20 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from holdfast.cli.shared import progress_bar
+from pyspark.sql import DataFrame, SparkSession
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from holdfast.app import App
-    from holdfast.documents.descriptor import Descriptor
-    from holdfast.documents.topology import Topology
-    from holdfast.profile import Measurement
+from holdfast.app import App
+from holdfast.app.task_topology import topology_of
+from holdfast.assess.targets import target_name
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.document import check_document, document_text, write_document
+from holdfast.documents.topology import Topology
+from holdfast.documents.whole_files import read_json, write_whole
+from holdfast.planning.laar import expected_work
+from holdfast.profile import Measurement, describe, measure
+from holdfast.terminal import progress_bar
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,14 @@ class Profile:
     cpu: dict[str, float]
 
 
-def profiled(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]", subject: dict[str, Any], out: Path) -> Profile:
+def load_or_measure_profile(
+    spark: SparkSession, app: App, frames: dict[str, DataFrame], subject: dict[str, Any], out: Path
+) -> Profile:
     """The profile of a subject as an earlier call has left it in the folder, or measured now and left there.
 
     CPU times differ from one measurement to the next, and plans with them: an advice that goes on, or is verified later, must find
     the plans that it has tried.
     """
-    from holdfast.documents.document import write_document
-    from holdfast.documents.whole_files import write_whole
-
     named = hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]
     path = out / f"profile-{named}.json"
     if path.exists():
@@ -47,10 +49,7 @@ def profiled(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]", 
     return profile
 
 
-def _measured(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]") -> Profile:
-    from holdfast.app.task_topology import topology_of
-    from holdfast.profile import describe, measure
-
+def _measured(spark: SparkSession, app: App, frames: dict[str, DataFrame]) -> Profile:
     with progress_bar("measuring PEs") as bar:
         measurement = measure(spark, app, frames, progress=lambda what, done, total: bar(done, total))
     descriptor = describe(app, measurement, hosts=2)
@@ -60,11 +59,8 @@ def _measured(spark: "SparkSession", app: "App", frames: "dict[str, DataFrame]")
     return Profile(descriptor, topology, cpu_of(measurement, descriptor))
 
 
-def cpu_of(measurement: "Measurement", descriptor: "Descriptor") -> dict[str, float]:
+def cpu_of(measurement: Measurement, descriptor: Descriptor) -> dict[str, float]:
     """The CPU seconds per second of a replica of every source and PE, at average rates."""
-    from holdfast.assess.targets import target_name
-    from holdfast.planning.laar import expected_work
-
     cpu = {source: cost_s * measurement.leaving[source] for source, cost_s in measurement.reading_s.items()}
     for name, described in descriptor.pes.items():
         cpu[target_name(described.operators or (name,))] = sum(
@@ -75,18 +71,11 @@ def cpu_of(measurement: "Measurement", descriptor: "Descriptor") -> dict[str, fl
 
 
 def _plain(profile: Profile) -> dict[str, Any]:
-    from holdfast.documents.document import document_text
-
     descriptor, topology = (json.loads(document_text(each, json_text=True)) for each in (profile.descriptor, profile.topology))
     return {"descriptor": descriptor, "topology": topology, "cpu": profile.cpu}
 
 
 def _read(path: Path) -> Profile:
-    from holdfast.documents.descriptor import Descriptor
-    from holdfast.documents.document import check_document
-    from holdfast.documents.topology import Topology
-    from holdfast.documents.whole_files import read_json
-
     kept = read_json(path)
     descriptor = check_document(kept.get("descriptor"), Descriptor, thing=str(path))
     return Profile(descriptor, check_document(kept.get("topology"), Topology, thing=str(path)), kept["cpu"])

@@ -35,7 +35,7 @@ class Pace:
 
 
 @contextmanager
-def shown() -> Iterator[Callable[[str, int, int], None]]:
+def show_progress() -> Iterator[Callable[[str, int, int], None]]:
     """What to call with what is being done, how much of it is done, and how much there is."""
     if sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft(time.monotonic))

@@ -6,20 +6,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from holdfast.advise import loop as advise_loop
 from holdfast.advise.candidates import Candidate
+from holdfast.advise.loop import AdviceLoop
 from holdfast.app import App
 from holdfast.app.task_topology import topology_of
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
 from holdfast.assess.campaign_fit import require_places
+from holdfast.assess.campaign_setup import build_campaign
 from holdfast.assess.case import Places, Tempo, astray
 from holdfast.assess.injection import struck_edges
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.output_score import score_of
 from holdfast.assess.targets import Choice
-from holdfast.cli import advise_loop
 from holdfast.cli.advise import _sla, _tell
-from holdfast.cli.advise_loop import Loop
-from holdfast.cli.assess_campaign import campaign_of
 from holdfast.errors import HoldfastError
 
 TUPLES = 20_000
@@ -39,7 +39,7 @@ def operator(app, name, *inputs, **options):
 
 
 class Recorded:
-    """As much of a setting as choosing cases takes: every stream has all tuples but those that are empty, or end early."""
+    """As much of a context as choosing cases takes: every stream has all tuples but those that are empty, or end early."""
 
     def __init__(self, app, empty=(), ends=None):
         self.app, self.graph, self.sink, self.scores = app, app.graph(), "out", [score_of("out", "sum(x)")]
@@ -56,22 +56,24 @@ class Recorded:
         return Places(self.rows.seq, {name: seqs[name] for case in cases for name in self.struck(case)}, self.rows.tempo)
 
 
-class Told(Loop):
+class Told(AdviceLoop):
     """Its trials are told: a failure costs what it costs alone, a failover a tenth of that, and all else at once 100."""
 
     def __init__(self, app=None, empty=(), ends=None, costs=ALONE, **options):
         app = app or line()
         given = {"budget": None, "ic": None, "loss": None, "failover_s": None, "outage_s": 8.0, "repetitions": 1, "seed": 1}
         topology = topology_of(app.graph(), name=app.name)
-        super().__init__(Recorded(app, empty, ends), {}, topology, {**given, **options}, None)
+        super().__init__(
+            Recorded(app, empty, ends), {}, topology, {**given, **options}, None, write_reports=lambda results, choices: None
+        )
         self.costs, self.tried = costs, []
 
     def assessed(self, cases, folder, *, fitting):
         """What is told of the cases that are really tried; it is refused as a campaign would be."""
         self.tried.append(folder)
-        campaign = campaign_of(self.setting, cases, self.subject, self._wanted(folder, fitting))
-        require_places(self.setting, campaign, {})
-        assert not astray(self.setting.graph, campaign.cases, self.setting.sink)
+        campaign = build_campaign(self.context, cases, self.subject, self._wanted(folder, fitting))
+        require_places(self.context, campaign, {})
+        assert not astray(self.context.graph, campaign.cases, self.context.sink)
         return campaign, assessment([view(case.name, self._impact(case, folder)) for case in campaign.cases])
 
     def _impact(self, case, folder):

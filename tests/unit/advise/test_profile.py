@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from holdfast.advise.profile import load_or_measure_profile
 from holdfast.app import App
-from holdfast.cli.advise_profile import profiled
 from holdfast.errors import HoldfastError
 from holdfast.profile.measurement import MeasuredInput, MeasuredPe, Measurement
 from holdfast.profile.rates import flow
@@ -42,29 +42,29 @@ def measured(monkeypatch):
 
 
 def test_an_advice_that_goes_on_finds_the_costs_that_it_was_planned_on(measured, tmp_path):
-    first = profiled(None, shop(), {}, SUBJECT, tmp_path)
-    again = profiled(None, shop(), {}, SUBJECT, tmp_path)
+    first = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
+    again = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
     assert (again.cpu, again.topology, again.descriptor) == (first.cpu, first.topology, first.descriptor)
     assert measured == ["shop"]
     assert (tmp_path / "descriptor.yaml").exists() and (tmp_path / "topology.yaml").exists()
 
 
 def test_another_subject_is_measured_anew_and_the_first_is_not_forgotten(measured, tmp_path):
-    first = profiled(None, shop(), {}, SUBJECT, tmp_path)
-    other = profiled(None, shop(), {}, {**SUBJECT, "trace_hash": "2"}, tmp_path)
+    first = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
+    other = load_or_measure_profile(None, shop(), {}, {**SUBJECT, "trace_hash": "2"}, tmp_path)
     assert other.cpu["last"] == pytest.approx(2 * first.cpu["last"])
-    assert profiled(None, shop(), {}, SUBJECT, tmp_path) == first
+    assert load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path) == first
     assert len(measured) == 2
 
 
 def test_a_replica_of_fused_operators_takes_what_their_pe_does(measured, tmp_path):
-    cpu = profiled(None, shop(), {}, SUBJECT, tmp_path).cpu
+    cpu = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path).cpu
     assert cpu == {"orders": pytest.approx(0.1), "paid+total": pytest.approx(0.2), "last": pytest.approx(0.1)}
 
 
 def test_a_profile_that_is_damaged_is_told(measured, tmp_path):
-    profiled(None, shop(), {}, SUBJECT, tmp_path)
+    load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
     (kept,) = tmp_path.glob("profile-*.json")
     kept.write_text("{")
     with pytest.raises(HoldfastError, match=r"profile-.*json' is damaged; give another folder"):
-        profiled(None, shop(), {}, SUBJECT, tmp_path)
+        load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)

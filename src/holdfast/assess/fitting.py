@@ -2,16 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from holdfast.cli.shared import say
+from holdfast.app import Graph
+from holdfast.assess.campaign import OUTAGES_S
+from holdfast.assess.campaign_context import CampaignContext
+from holdfast.assess.campaign_fit import Rates, has_fractions, tempo_of
+from holdfast.assess.case import Case, Pace, Places
 from holdfast.errors import ProblemsError
-
-if TYPE_CHECKING:
-    from holdfast.app import Graph
-    from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.campaign_fit import Rates
-    from holdfast.assess.case import Case, Pace, Places
+from holdfast.terminal import say
 
 SECTION = 5000
 """Keys of a section (DEBS'11, section 6.3)."""
@@ -21,7 +19,7 @@ FILLED = 4
 """Sections that the longest outage fills at least: in fewer, what it does is lost among what it does not touch."""
 
 
-def leading(graph: "Graph", cases: "Sequence[Case]", sink: str) -> "list[Case]":
+def cases_reaching(graph: Graph, cases: Sequence[Case], sink: str) -> list[Case]:
     """The cases that can change what reaches a sink."""
     upstream = graph.upstream(sink)
     others = [case.name for case in cases if upstream.isdisjoint(case.target)]
@@ -30,7 +28,7 @@ def leading(graph: "Graph", cases: "Sequence[Case]", sink: str) -> "list[Case]":
     return [case for case in cases if not upstream.isdisjoint(case.target)]
 
 
-def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "list[Case]":
+def cases_with_tuples(graph: Graph, cases: Sequence[Case], places: Places) -> list[Case]:
     """The cases that have tuples to lose at all."""
     idle = [case for case in cases if not places.count(graph, case)]
     for side, what in (("input", "reaches"), ("output", "leaves")):
@@ -40,11 +38,9 @@ def with_tuples(graph: "Graph", cases: "Sequence[Case]", places: "Places") -> "l
     return [case for case in cases if places.count(graph, case)]
 
 
-def with_fractions(setting: "CampaignContext", cases: "Sequence[Case]") -> "list[Case]":
+def cases_with_fractions(context: CampaignContext, cases: Sequence[Case]) -> list[Case]:
     """The cases in whose streams values can diverge; all of them where none can, which the campaign refuses."""
-    from holdfast.assess.campaign_fit import has_fractions
-
-    insensitive = [case.name for case in cases if not has_fractions(setting, case)]
+    insensitive = [case.name for case in cases if not has_fractions(context, case)]
     if not insensitive or len(insensitive) == len(cases):
         return list(cases)
     say(f"left out, because there are no fractional numbers that could diverge: {', '.join(insensitive)}")
@@ -52,38 +48,34 @@ def with_fractions(setting: "CampaignContext", cases: "Sequence[Case]") -> "list
 
 
 def longest_loss(
-    setting: "CampaignContext",
-    places: "Places",
-    case: "Case",
+    context: CampaignContext,
+    places: Places,
+    case: Case,
     longest_s: float,
     *,
-    paces: "Sequence[Pace]",
-    rates: "Rates",
+    paces: Sequence[Pace],
+    rates: Rates,
 ) -> int:
     """How many tuples the longest outage takes from a case."""
-    from holdfast.assess.campaign_fit import tempo_of
-
-    tempo = tempo_of(setting, places, case, rates)
+    tempo = tempo_of(context, places, case, rates)
     return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)
 
 
-def fitting_outages(setting: "CampaignContext") -> tuple[float, ...]:
+def default_outages(context: CampaignContext) -> tuple[float, ...]:
     """The paper's outages, without those that at the peak rate take more than half of the trace; the shortest in any case."""
-    from holdfast.assess.campaign import OUTAGES_S
-
-    half = len(setting.rows.seq) / 2
-    fitting = tuple(outage for outage in OUTAGES_S if outage * setting.rows.tempo.peak <= half) or OUTAGES_S[:1]
+    half = len(context.rows.seq) / 2
+    fitting = tuple(outage for outage in OUTAGES_S if outage * context.rows.tempo.peak <= half) or OUTAGES_S[:1]
     if fitting != OUTAGES_S:
         left = ", ".join(f"{outage:g}" for outage in OUTAGES_S if outage not in fitting)
         say(f"outages of {left} s are left out: at the peak rate they take more than half of the trace (--outage says otherwise)")
     return fitting
 
 
-def fitting_section(setting: "CampaignContext", longest_s: float) -> int:
+def default_section(context: CampaignContext, longest_s: float) -> int:
     """The paper's section, or the largest round one that the longest outage fills several of at the peak rate."""
-    seq = setting.rows.seq
+    seq = context.rows.seq
     apart = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
-    keys = setting.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
+    keys = context.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
     papers = SECTION * max(1, round(apart))  # the paper's keys have no gaps
     if keys >= papers:
         return papers
@@ -93,7 +85,7 @@ def fitting_section(setting: "CampaignContext", longest_s: float) -> int:
     return section
 
 
-def spread_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
+def spread_offsets(graph: Graph, places: Places, lost: Mapping[Case, int]) -> tuple[int, ...]:
     """Five offsets spread over as much of the trace as leaves room for what every case loses; ProblemsError where none does."""
     room = {case: places.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
     short = [case for case, offsets in room.items() if not offsets]

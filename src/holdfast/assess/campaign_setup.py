@@ -1,0 +1,191 @@
+"""Set up a campaign: read the options of `holdfast assess`, and choose what they leave open from the trace."""
+
+import math
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from holdfast.app import App, Graph
+from holdfast.app.source_files import application_hash
+from holdfast.assess.campaign import PACES, Campaign
+from holdfast.assess.campaign_context import CampaignContext
+from holdfast.assess.campaign_fit import Rates
+from holdfast.assess.case import Case, Tempo
+from holdfast.assess.fitting import (
+    cases_reaching,
+    cases_with_fractions,
+    cases_with_tuples,
+    default_outages,
+    default_section,
+    longest_loss,
+    spread_offsets,
+)
+from holdfast.assess.output_score import READY_MADE, OutputScore, own_affected, own_scores, ready_made, score_of
+from holdfast.assess.targets import Target
+from holdfast.documents.descriptor import Descriptor
+from holdfast.documents.document import read_document
+from holdfast.documents.fault import KINDS, Side, StreamFault
+from holdfast.engine.trace_reader import open_trace
+from holdfast.errors import HoldfastError
+
+
+def parse_fault(text: str, *, side: Side = "input") -> dict[str, Any]:
+    """The fault that every trial injects, from its kind and figures.
+
+    >>> parse_fault("divergence,size=0.2", side="output")
+    {'kind': 'divergence', 'size': 0.2, 'side': 'output'}
+    """
+    kind, *figures = (word.strip() for word in text.split(","))
+    if kind not in KINDS:
+        raise HoldfastError(f"--fault: there is no fault '{kind}'; faults are: {', '.join(KINDS)}")
+    known = [field.name for field in fields(KINDS[kind]) if field.name not in {base.name for base in fields(StreamFault)}]
+    fault: dict[str, Any] = {"kind": kind}
+    for figure in figures:
+        name, _, value = figure.partition("=")
+        if name not in known:
+            has = f"its figures are: {', '.join(known)}" if known else "it has no figures"
+            raise HoldfastError(f"--fault: a {kind} has no '{name}'; {has}")
+        try:
+            fault[name] = int(value) if value.isdigit() else float(value)
+        except ValueError:
+            raise HoldfastError(f"--fault: the {name} of a {kind} is a number, got '{value}'") from None
+    return fault if side == "input" else fault | {"side": side}
+
+
+def build_cases(targets: Sequence[Target], groups: Sequence[Target], *, failover_s: float, loses: Side = "input") -> list[Case]:
+    """Every target as it is and every group with an active replica; a group that no target is part of also as it is, so that
+    there is a before to its after."""
+    cases = [Case(target, loses=loses) for target in targets]
+    cases += [
+        Case(group, loses=loses) for group in dict.fromkeys(groups) if not any(set(target) <= set(group) for target in targets)
+    ]
+    return cases + [Case(group, failover_s) for group in groups]
+
+
+def select_scores(app: App, texts: Sequence[str], sink: str | None = None) -> list[OutputScore]:
+    """The scores of a sink to go by: those asked for, ready-made ones by their name, or the application's own."""
+    if sink is not None and sink not in {node.name for node in app.graph().sinks}:
+        known = ", ".join(node.name for node in app.graph().sinks)
+        raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
+    own = own_scores(app, sink=sink)
+    return [ready_made(app, text, sink=sink) if text in READY_MADE else score_of(own[0].sink, text) for text in texts] or own
+
+
+def read_rates(path: Path, graph: Graph) -> dict[frozenset[str], Tempo]:
+    """The rates of PEs, by all their operators, and of sources that a descriptor of this application holds.
+
+    A source flows as fast as into a PE that reads nothing else; its levels say less, since each is the highest rate that it
+    stands for.
+    """
+    descriptor = read_document(path, Descriptor)
+    rates: dict[frozenset[str], Tempo] = {}
+    for name, source in descriptor.sources.items():
+        average = sum(rate.rate * rate.probability for rate in source.rates)
+        rates[frozenset({name})] = Tempo(average, max(rate.rate for rate in source.rates))
+    for name, pe in sorted(descriptor.pes.items()):
+        if pe.rate is not None:
+            tempo = Tempo(pe.rate.average, pe.rate.peak)
+            rates[frozenset(pe.operators or (name,))] = tempo
+            if len(pe.inputs) == 1 and not pe.inputs.keys().isdisjoint(descriptor.sources):
+                rates[frozenset(pe.inputs)] = tempo
+    unknown = sorted({name for names in rates for name in names} - set(graph.order))
+    if unknown:
+        raise HoldfastError(
+            f"the profile '{path}' is of application '{descriptor.application}': it speaks of {', '.join(unknown)}, which this "
+            "application does not have; make one of it with: holdfast profile"
+        )
+    return rates
+
+
+@contextmanager
+def parsed_trace(
+    spark: SparkSession, graph: Graph, trace: str, *, columns: dict[str, dict[str, str]] | None
+) -> Iterator[dict[str, DataFrame]]:
+    """The rows of a trace, parsed once. On a cluster Spark holds them: a copy on this machine's disk is not where workers are."""
+    if (spark.sparkContext.master or "").startswith("local"):
+        with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
+            yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))
+        return
+    held = {name: frame.persist() for name, frame in open_trace(spark, graph, trace, columns=columns).items()}
+    try:
+        yield held
+    finally:
+        for frame in held.values():
+            frame.unpersist()
+
+
+def describe_subject(context: CampaignContext, app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
+    """Which application and trace a campaign is about."""
+    seq = context.rows.seq
+    return {
+        **describe_partial_subject(context.app, app_file, trace, mapping),
+        "trace_hash": context.trace_hash(),
+        "tuples": len(seq),
+        "seqs": [int(seq[0]), int(seq[-1])],
+    }
+
+
+def describe_partial_subject(app: App, app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
+    """As much of a subject as is known before the trace is read."""
+    return {
+        "application": app.name,
+        "application_sha256": application_hash(app_file),
+        "trace": Path(trace).name,
+        "columns": mapping,
+    }
+
+
+def rates_by_name(rates: Rates) -> dict[str, list[float]]:
+    """Given rates as plain values, for a campaign's subject."""
+    return {"+".join(sorted(names)): [tempo.average, tempo.peak] for names, tempo in rates.items()}
+
+
+def campaign_figures(options: Mapping[str, Any], *, fault: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What options say of a campaign whatever its application and trace, as its values; the fault unless one is given."""
+    return {
+        "paces": PACES if options["rate"] == "both" else (options["rate"],),
+        "repetitions": options["repetitions"],
+        "golden_runs": options["golden_runs"] or options["repetitions"],
+        "fault": fault or parse_fault(options["fault"], side=options.get("side", "input")),
+        "threshold": options["threshold"],
+        "percentile": options["percentile"],
+        "jitter": options["jitter"],
+        "seed": options["seed"],
+    }
+
+
+def build_campaign(
+    context: CampaignContext,
+    cases: Sequence[Case],
+    subject: dict[str, Any],
+    options: Mapping[str, Any],
+    *,
+    rates: Rates | None = None,
+) -> Campaign:
+    """The campaign that the options of `holdfast assess` ask for; what they leave open follows from the trace."""
+    figures = campaign_figures(options)
+    outages_s = tuple(options["outages"]) or default_outages(context)
+    if not options["targets"]:
+        cases = cases_reaching(context.graph, cases, context.sink)
+        cases = cases_with_fractions(context, cases) if figures["fault"]["kind"] == "divergence" else cases
+    places = context.places(cases, context.stream_seqs({stream for case in cases for stream in context.struck(case)}))
+    if not options["targets"]:
+        cases = cases_with_tuples(context.graph, cases, places)
+    longest_s = max(outages_s) if all(0 < outage < math.inf for outage in outages_s) else 1.0  # the campaign refuses such outages
+    lost = {case: longest_loss(context, places, case, longest_s, paces=figures["paces"], rates=rates or {}) for case in cases}
+    return Campaign(
+        subject=subject,
+        cases=tuple(cases),
+        offsets=tuple(options["offsets"]) or spread_offsets(context.graph, places, lost),
+        outages_s=outages_s,
+        scores=tuple(score.expression for score in context.scores),
+        sink=context.sink,
+        section=options["section"] or default_section(context, longest_s),
+        affected=options["affected"] or own_affected(context.app, context.sink),
+        **figures,
+    )
