@@ -17,8 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
-
 from holdfast.errors import HoldfastError
 from holdfast.node.light_host import STARTS
 from holdfast.node.pe_hosts import living_host
@@ -68,18 +66,8 @@ class ProcessCluster:
         )
 
     def kill_orchestrator(self) -> None:
-        """SIGKILL the orchestrator, and the parent that would start it again, if it has one."""
-        children = psutil.Process(self.pid("orchestrator")).children()
+        """SIGKILL the orchestrator and wait until its process has ended, because until then its port is taken."""
         self.kill("orchestrator")
-        for child in children:
-            child.kill()
-        psutil.wait_procs(children, STOP_S)  # until then its port is taken
-
-    def kill_revived_orchestrator(self) -> None:
-        """SIGKILL the orchestrator and leave it to its parent to start it again (`serve --revive`)."""
-        (child,) = psutil.Process(self.pid("orchestrator")).children()
-        child.kill()
-        child.wait(STOP_S)
 
     def start_fleet(self, nodes: int) -> None:
         """Start so many light nodes in one process."""

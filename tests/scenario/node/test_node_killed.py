@@ -14,7 +14,7 @@ from holdfast.documents.job import Job, LightPe, Policy
 from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.node_files import Fail, ask_to_fail
 from holdfast.trial.process_cluster import ProcessCluster
-from holdfast_papers.system_s.recovery_study import cancel_all, recover, revive, running, unsettled
+from holdfast_papers.system_s.recovery_study import cancel_all, recover, running, unsettled
 
 LIMIT_S = 90
 NODES = ("n1", "n2", "n3")
@@ -162,19 +162,10 @@ def test_an_orchestrator_killed_in_steady_state_touches_no_pe(cluster):
     assert cluster.starts() == before
 
 
-def test_an_orchestrator_with_a_parent_is_back_by_itself_and_ends_when_told(tmp_path):
-    with ProcessCluster(tmp_path, serve_options=("--revive", "--lost-after", "20")) as cluster:
+def test_sigterm_ends_the_orchestrator_with_exit_code_0(tmp_path):
+    with ProcessCluster(tmp_path) as cluster:
         cluster.start_orchestrator()
-        cluster.start_node("n1")
-        cluster.wait_for_nodes(1)
-        cluster.client.submit(job("steady", 3))
-        cluster.wait_until(lambda: settled(cluster, 1), limit_s=LIMIT_S)
-        before = cluster.starts()
-        revive(cluster, 1)
-        cluster.kill_revived_orchestrator()
-        assert cluster.client.status()["term"] == 3, "a call while there is no orchestrator is answered by the next"
-        assert cluster.starts() == before
-        assert "the orchestrator was killed by SIGKILL; starting it again in 0 s" in cluster.said("orchestrator")
+        cluster.wait_until(cluster.client.health, limit_s=LIMIT_S)
         os.kill(cluster.pid("orchestrator"), signal.SIGTERM)
         ends = time.monotonic() + LIMIT_S
         while cluster.exit_code("orchestrator") is None:
@@ -183,14 +174,13 @@ def test_an_orchestrator_with_a_parent_is_back_by_itself_and_ends_when_told(tmp_
         assert cluster.exit_code("orchestrator") == 0
 
 
-def test_an_orchestrator_that_cannot_run_is_not_started_again(tmp_path):
+def test_serve_reports_an_unusable_work_folder(tmp_path):
     (tmp_path / "file").write_text("")
     command = [
         sys.executable,
         "-m",
         "holdfast.cli.main",
         "serve",
-        "--revive",
         "--work",
         str(tmp_path / "file" / "work"),
         "--port",

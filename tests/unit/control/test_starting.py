@@ -3,7 +3,6 @@
 import errno
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -21,8 +20,11 @@ LOADED = """
 import json, sys
 from holdfast.cli import main
 from holdfast.cli import serve
-from holdfast.control.revival import preload
-preload({})
+from holdfast.control import server
+from holdfast.control.plugins import plugin_class, plugin_names
+import uvicorn.protocols.http.h11_impl, uvicorn.lifespan.off, sqlalchemy.dialects.sqlite
+for name in plugin_names({}):
+    plugin_class(name, {})
 print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules} | {n for n in sys.modules if n.startswith('holdfast')})))
 """
 
@@ -106,12 +108,11 @@ def test_a_certificate_that_cannot_be_served_with_is_told_before_anything_is_tou
     for name in ("key.pem", "certificate.pem"):
         (tmp_path / name).write_text("no certificate")
     given = ["--certificate", str(tmp_path / "certificate.pem"), "--key", str(tmp_path / "key.pem")]
-    for more in ([], ["--revive"]):
-        done = CliRunner().invoke(serve, ["--work", str(tmp_path / "work"), "--port", "0", *given, *more])
-        assert isinstance(done.exception, HoldfastError)
-        assert f"certificate '{given[1]}' and key '{given[3]}' cannot be used" in str(done.exception)
-        assert "give PEM files that belong together, the key without a password" in str(done.exception)
-        assert not (tmp_path / "work").exists()
+    done = CliRunner().invoke(serve, ["--work", str(tmp_path / "work"), "--port", "0", *given])
+    assert isinstance(done.exception, HoldfastError)
+    assert f"certificate '{given[1]}' and key '{given[3]}' cannot be used" in str(done.exception)
+    assert "give PEM files that belong together, the key without a password" in str(done.exception)
+    assert not (tmp_path / "work").exists()
 
 
 def test_the_port_of_an_orchestrator_that_is_just_dying_is_waited_for(tmp_path, monkeypatch):
@@ -126,7 +127,7 @@ def test_an_address_that_cannot_be_listened_at_is_told_with_what_helps(tmp_path,
     monkeypatch.setattr("holdfast.control.api.listening.FREED_S", 0.0)
     with bind(tmp_path, Listening()) as taken, pytest.raises(HoldfastError, match="another process has it: stop that one"):
         bind(tmp_path, Listening(port=taken.getsockname()[1]))
-    with pytest.raises(HoldfastError, match="give another --host: an address of this machine"):
+    with pytest.raises(HoldfastError, match="give another --listen: an address of this machine"):
         bind(tmp_path, Listening(host="192.0.2.1"))
 
     def forbidden(self, address):
@@ -135,23 +136,3 @@ def test_an_address_that_cannot_be_listened_at_is_told_with_what_helps(tmp_path,
     monkeypatch.setattr(socket.socket, "bind", forbidden)
     with pytest.raises(HoldfastError, match=r"cannot listen at 127.0.0.1:80: Permission denied; give another --port: those below"):
         bind(tmp_path, Listening(port=80))
-
-
-REVIVED = """
-import os, signal, sys
-from holdfast.control.revival import revived
-def run():
-    print("began", flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
-sys.exit(revived(run, say=lambda text: print(text, flush=True)))
-"""
-
-
-def test_an_order_to_stop_that_comes_while_a_killed_orchestrator_waits_to_be_started_again_is_obeyed():
-    with subprocess.Popen([sys.executable, "-c", REVIVED], stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout:
-            if line.endswith("starting it again in 3.2 s\n"):
-                os.kill(process.pid, signal.SIGTERM)
-                break
-        assert process.stdout.read() == ""
-        assert process.wait(60) == 0

@@ -126,16 +126,14 @@ def _table(rows: list[Any], runs: "list[Run]") -> list[dict[str, Any]]:
 
 def _show(document: dict[str, Any]) -> None:
     click.echo("Figure 8: seconds to start the jobs and to recover, the paper's beside ours")
-    click.echo(
-        f"  {'row':12} {'nodes':>5} {'PEs':>6} {'start':>13} {'recover':>13} {'ratio':>11} {'revived':>8}  answers after, nodes are"
-    )
+    click.echo(f"  {'row':12} {'nodes':>5} {'PEs':>6} {'start':>13} {'recover':>13} {'ratio':>11}  answers after, nodes are")
     for row in document["rows"]:
         start = f"{_s(row['paper_start_s'])} {row['start_s']:6.2f}"
         recover = f"{_s(row['paper_recover_s'])} {row['recover_s']:6.2f}"
         paper = row["paper_recover_s"] / row["paper_start_s"] if row["paper_start_s"] else None
         ratio = f"{'-' if paper is None else format(paper, '.2f'):>5} {row['recover_s'] / row['start_s']:5.2f}"
         click.echo(
-            f"  {row['row']:12} {row['nodes']:5} {row['pes']:6} {start:>13} {recover:>13} {ratio:>11} {row['revive_s']:8.2f}  "
+            f"  {row['row']:12} {row['nodes']:5} {row['pes']:6} {start:>13} {recover:>13} {ratio:>11}  "
             f"{row['boot_s']:.2f} s, {row['nodes_as']} (x{row['runs']})"
         )
     click.echo("")

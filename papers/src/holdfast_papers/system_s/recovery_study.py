@@ -59,9 +59,8 @@ class Run:
     was done.
 
     `recover_s` is from starting the orchestrator's process, after it was killed, until every job and every PE is known to run.
-    `boot_s` of that passed until it answered. `revive_s` is the same from the moment it was killed, where a parent notices
-    that and starts it again (`serve --revive`). `restarted`: PEs that were started more than once, or anew. `lost`: jobs or PEs
-    that were not running afterwards.
+    `boot_s` of that passed until it answered. `restarted`: PEs that were started more than once. `lost`: jobs or PEs that were
+    not running afterwards.
     """
 
     row: str
@@ -73,7 +72,6 @@ class Run:
     again_s: float | None
     recover_s: float
     boot_s: float
-    revive_s: float
     restarted: int
     lost: int
 
@@ -93,23 +91,22 @@ def measure(
 ) -> Run:
     """Start a row's jobs, kill the orchestrator in steady state, recover and, with `again`, cancel all and start them again.
 
-    With several `crashes` (from which it is started cold, and then as many revived), recovery is their median.
+    With several `crashes`, recovery is their median.
     `bytecode` is where compiled code is kept, as an installed package has it; what is timed then compiles none.
     """
     jobs = row.workload(seed)
-    with ProcessCluster(work, serve_options=("--revive",), bytecode=bytecode) as cluster:
+    with ProcessCluster(work, bytecode=bytecode) as cluster:
         own = row.nodes <= processes
         start_nodes(cluster, row.nodes, own=own)
         client = cluster.client
         start_s = submit_all(client, jobs)
         cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
         before = cluster.starts()
-        cold = []
+        recoveries = []
         for _ in range(crashes):
             cluster.kill_orchestrator()
-            cold.append(recover(cluster, len(jobs)))
-        recover_s, boot_s = median(seconds for seconds, _ in cold), median(seconds for _, seconds in cold)
-        revive_s = median(revive(cluster, len(jobs)) for _ in range(crashes))
+            recoveries.append(recover(cluster, len(jobs)))
+        recover_s, boot_s = (median(seconds) for seconds in zip(*recoveries, strict=True))
         lost = len(jobs) - len(running(client)) + unsettled(client)
         after = cluster.starts()
         again_s = None
@@ -126,7 +123,6 @@ def measure(
             again_s=again_s,
             recover_s=recover_s,
             boot_s=boot_s,
-            revive_s=revive_s,
             restarted=sum((after - before).values()) + sum(count > 1 for count in before.values()),
             lost=lost,
         )
@@ -174,25 +170,6 @@ def recover(cluster: ProcessCluster, jobs: int) -> tuple[float, float]:
         cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
         recover_s = time.monotonic() - began
     return recover_s, boot_s
-
-
-def revive(cluster: ProcessCluster, jobs: int) -> float:
-    """Kill the orchestrator under its parent: seconds until another one knows every job and PE to run."""
-    client = cluster.client
-    term = client.status()["term"]
-    began = time.monotonic()
-    cluster.kill_revived_orchestrator()
-
-    def back() -> bool:
-        status = client.status()
-        return bool(status["term"] > term and status["state"] == "serving" and len(running(client)) >= jobs)
-
-    cluster.wait_until(back, limit_s=LIMIT_S, what="recovery")
-    revive_s = time.monotonic() - began
-    if unsettled(client):
-        cluster.wait_until(lambda: not unsettled(client), limit_s=LIMIT_S, what="PEs running")
-        revive_s = time.monotonic() - began
-    return revive_s
 
 
 def living(client: Client) -> Iterator[dict[str, Any]]:
@@ -266,7 +243,6 @@ def averaged(runs: Sequence[Run], *, by: Callable[[list[float]], float] = mean) 
         "start_s": by([seconds for run in runs for seconds in (run.start_s, run.again_s) if seconds is not None]),
         "recover_s": by([run.recover_s for run in runs]),
         "boot_s": by([run.boot_s for run in runs]),
-        "revive_s": by([run.revive_s for run in runs]),
     }
 
 
@@ -290,9 +266,6 @@ def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | N
         ratio = means["5"]["recover_s"] / means["5"]["start_s"]
         name = "930 PEs on 90 nodes are recovered in less than a third of the time to start them"
         found.append(Finding(name, f"about a half: {16.2 / 33.9:.2f}", f"ratio {ratio:.2f}", ratio < 1 / 3))
-        ratio = means["5"]["revive_s"] / means["5"]["start_s"]
-        name = "and so they are where a parent starts the orchestrator again (serve --revive), from the kill on"
-        found.append(Finding(name, "", f"ratio {ratio:.2f}", ratio < 1 / 3))
     found.extend(_scaling(by_row, means))
     return found
 
@@ -300,7 +273,7 @@ def findings(rows: Sequence[Row], runs: Sequence[Run], dispatch: DispatchRun | N
 def _untouched(runs: Sequence[Run], dispatch: DispatchRun | None) -> Finding:
     restarted = sum(run.restarted for run in runs) + (dispatch.restarted if dispatch else 0)
     lost = sum(run.lost for run in runs) + (dispatch.lost if dispatch else 0)
-    crashes = 2 * len(runs) + (dispatch is not None)  # each run has one from which it is started cold, and one revived
+    crashes = len(runs) + (dispatch is not None)
     name = "no PE is restarted and none is lost when the orchestrator is killed"
     return Finding(name, "none", f"{crashes} crashes, {restarted} PEs restarted, {lost} lost", not restarted and not lost)
 
@@ -315,15 +288,15 @@ def _growing(small: dict[str, float], large: dict[str, float]) -> Iterator[Findi
 
 
 def _scaling(by_row: dict[str, list[Run]], means: dict[str, dict[str, float]]) -> Iterator[Finding]:
-    """Growth beyond the paper, of a cold start and of one that is revived."""
+    """Growth of the recovery beyond the paper's scale."""
     beyond = [row.name for row in BEYOND if row.name in means]
     for name in beyond if "5" in means else ():
         run, base = by_row[name][0], by_row["5"][0]
         pes = run.pes / base.pes
-        cold, revived = (means[name][which] / means["5"][which] for which in ("recover_s", "revive_s"))
+        seconds = means[name]["recover_s"] / means["5"]["recover_s"]
         yield Finding(
             f"recovery grows at most linearly from {base.pes:,} PEs on {base.nodes:,} nodes to {run.pes:,} on {run.nodes:,}",
             "",
-            f"{pes:.1f} times the PEs, {cold:.1f} times the seconds, {revived:.1f} times revived",
-            max(cold, revived) <= pes,
+            f"{pes:.1f} times the PEs, {seconds:.1f} times the seconds",
+            seconds <= pes,
         )

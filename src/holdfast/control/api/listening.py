@@ -84,7 +84,7 @@ def _advice(error: OSError) -> str:
         return "another process has it: stop that one, or give another --port (0 for any that is free)"
     if error.errno == errno.EACCES:
         return "give another --port: those below 1024 are for the system's administrator"
-    return "give another --host: an address of this machine, such as 127.0.0.1 or 0.0.0.0"
+    return "give another --listen: an address of this machine, such as 127.0.0.1 or 0.0.0.0"
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

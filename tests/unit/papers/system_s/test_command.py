@@ -21,7 +21,7 @@ def told(monkeypatch):
 
     def measure(row, work, **_):
         seen.append(row.name)
-        return Run(row.name, row.nodes, 1, 1, True, 1.0, None, 0.5, 0.4, 0.3, 0, 0)
+        return Run(row.name, row.nodes, 1, 1, True, 1.0, None, 0.5, 0.4, 0, 0)
 
     monkeypatch.setattr("holdfast_papers.system_s.command.progress_bar", bar)
     monkeypatch.setattr("holdfast_papers.system_s.command.end_in_order", lambda: None)
