@@ -75,7 +75,7 @@ def picture(pes: int, layers: int) -> dict[str, Any]:
         before = range(max(0, (number // width - 1) * width), (number // width) * width)
         reads = tuple(Reading(stream=f"s{k}") for k in sorted(rng.sample(before, min(2, len(before)))))
         tasks.append(Task(pe=f"pe{number:04}", kind="light", reads=reads, makes=(f"s{number}",)))
-    job = Job(job="thousand", host="light", pes={"x": LightPe()})
+    job = Job(job="thousand", host_kind="light", pes={"x": LightPe()})
     layout = Layout(application="thousand", tasks=tuple(tasks))
     return picture_of(1, job, layout, edges=edges_of(tasks), plan=plan_of(job, tasks), epoch_s=1 / 60)
 
@@ -363,7 +363,7 @@ def follow(*, pes: int, seconds: float) -> dict[str, Any]:
         light = {
             f"pe{k:04}": LightPe(reads=(f"s{rng.randrange(k)}",) if k > pes // 10 else (), makes=(f"s{k}",)) for k in range(pes)
         }
-        number = cluster.client.submit(Job(job="thousand", host="light", pes=light))
+        number = cluster.client.submit(Job(job="thousand", host_kind="light", pes=light))
         cluster.client.wait_for(number, ["running"], limit_s=120)
         orchestrator = psutil.Process(cluster.pid("orchestrator"))
         alone = _cpu_share(orchestrator, lambda: time.sleep(seconds))

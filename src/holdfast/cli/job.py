@@ -46,10 +46,10 @@ def job(
 
 def tell(story: dict[str, Any]) -> None:
     """Print a story for a person."""
-    click.echo(f"job {story['id']} '{story['name']}' ({story['type']}, {story['host']}): {story['state']}")
+    click.echo(f"job {story['id']} '{story['name']}' ({story['type']}, {story['host_kind']}): {story['state']}")
     if story["reason"]:
         click.echo(f"  because: {story['reason']}")
-    for move in story["story"]:
+    for move in story["history"]:
         cause = f": {move['cause']}" if move["cause"] else ""
         click.echo(f"  {clock(move['at_s'])}  {move['state']:<13} by {move['event']}{cause}")
     for task in story["tasks"]:

@@ -56,14 +56,14 @@ def jobs(
 
 def _show(found: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False)
-    for column in ("job", "name", "type", "host", "state", "submitted", "why"):
+    for column in ("job", "name", "type", "host kind", "state", "submitted", "why"):
         table.add_column(column, no_wrap=column not in ("name", "why"))
     for job in found:
         table.add_row(
             str(job["id"]),
             job["name"],
             job["type"],
-            job["host"],
+            job["host_kind"],
             job["state"],
             clock(job["submitted_s"])[:8],
             shortened(job["reason"]),

@@ -25,7 +25,7 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 @click.option("--cores", type=FiniteRange(min=0, min_open=True), help="Cores to offer.  [default: all]")
 @click.option("--memory", default="1g", show_default=True, help="Memory to offer, which bounds the PE host's heap.")
 @click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What the node shares with others, such as rack=r1.")
-@click.option("--host", default="spark", show_default=True, help="Kind of PE host: spark, light, or one from a package.")
+@click.option("--host-kind", default="spark", show_default=True, help="Kind of PE host: spark, light, or one from a package.")
 @click.option("--master", help="Spark master that the node's PE host runs on.  [default: local with as many cores]")
 @click.option("--spark-ui", is_flag=True, help="Serve Spark's own UI; 'holdfast nodes --json' says where.")
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="The node's folder.  [default: ./NAME]")
@@ -45,7 +45,7 @@ def node(
     cores: float | None,
     memory: str,
     labels: tuple[str, ...],
-    host: str,
+    host_kind: str,
     master: str | None,
     spark_ui: bool,
     work: Path | None,
@@ -61,7 +61,7 @@ def node(
     \b
     Example:
       holdfast node --orchestrator http://127.0.0.1:8470 --token-file orchestrator/node.token --name n1 --label rack=r1
-      holdfast node --orchestrator orchestrator --name n2 --host light --metrics-port 9470
+      holdfast node --orchestrator orchestrator --name n2 --host-kind light --metrics-port 9470
     """
     from holdfast.documents.job import NAME
     from holdfast.node.controller import Node
@@ -74,7 +74,7 @@ def node(
     whole = max(1, round(cores))
     options = ["--master", master or f"local[{whole}]", "--cores", str(whole), "--memory", memory, *(["--ui"] if spark_ui else [])]
     serve_node(
-        Node(name, cores=cores, memory_bytes=memory_bytes(memory), host=host, labels=dict(map(_label, labels))),
+        Node(name, cores=cores, memory_bytes=memory_bytes(memory), host_kind=host_kind, labels=dict(map(_label, labels))),
         work or Path(name),
         orchestrator=orchestrator,
         token=token_file,

@@ -54,14 +54,14 @@ def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
     if not found:
         return "no nodes; start one with 'holdfast node'"
     shown = Table(box=None, header_style="bold", pad_edge=False)
-    for column in ("node", "state", "host", "labels", "cores", "memory", "replicas", "PE host", "since"):
+    for column in ("node", "state", "kind", "labels", "cores", "memory", "replicas", "PE host", "since"):
         right = column in ("cores", "memory", "replicas", "since")
         shown.add_column(column, justify="right" if right else "left", no_wrap=column not in ("labels", "PE host"))
     for node in found:
         shown.add_row(
             node["name"],
             node["state"],
-            node["host"],
+            node["host_kind"],
             " ".join(f"{key}={value}" for key, value in sorted(node["labels"].items())) or "-",
             f"{node['cores']:g}",
             f"{node['memory_bytes'] / 2**30:.1f} GiB",

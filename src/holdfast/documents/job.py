@@ -161,7 +161,7 @@ NO_NEED = Need()
 class Job(Document):
     """What is submitted. Either an `application` (the path of its file) or `pes` written out.
 
-    `type` names the state machine of its life, `host` the kind of PE host that runs it. `streams` lets a source of the
+    `type` names the state machine of its life, `host_kind` the kind of PE host that runs it. `streams` lets a source of the
     application be a stream of another job: source name to `job:stream`. `share`: the PEs that make the streams which it reads of
     other jobs, and all that feed these, are shared with those jobs, and live on until this one has ended, too. `replicas` is
     per PE (or PE/task) the number of replicas; a `plan` or a `strategy` (paths) says it otherwise. `adapt` lets the plan follow
@@ -171,7 +171,7 @@ class Job(Document):
 
     job: str
     type: str = "streaming"
-    host: str = "spark"
+    host_kind: str = "spark"
     application: str | None = None
     pes: dict[str, LightPe] | None = Field(default=None, max_length=MAX_PES)
     feed: Feed = Field(default_factory=Feed)
@@ -221,8 +221,8 @@ class Job(Document):
         if self.pes is not None:
             yield from light_problems(self.pes, {"replicas": self.replicas, "contracts": self.contracts, "needs": self.needs})
             yield from self._unused()
-            if self.host != "light":
-                yield Problem(("host",), f"PEs that are written out run on a host of kind 'light', got '{self.host}'")
+            if self.host_kind != "light":
+                yield Problem(("host_kind",), f"PEs that are written out run on a PE host of kind 'light', got '{self.host_kind}'")
 
     def _unused(self) -> Iterable[Problem]:
         """What only an application has a use for, in a job whose PEs are written out."""

@@ -45,7 +45,7 @@ class Node:
     name: str
     cores: float
     memory_bytes: int
-    host: str = "spark"
+    host_kind: str = "spark"
     labels: dict[str, str] = field(default_factory=dict)
     metrics: str | None = None
 
@@ -211,7 +211,7 @@ class NodeController:
                 heard=newest,
                 cores=self.node.cores,
                 memory_bytes=self.node.memory_bytes,
-                host=self.node.host,
+                host_kind=self.node.host_kind,
                 labels=self.node.labels,
                 metrics=self.node.metrics,
                 process=status and status.model_copy(update={"replicas": ()}),

@@ -45,7 +45,7 @@ def serve_node(
     that was silent for `hung_after_s` is killed and started again.
     """
     find = place_at(orchestrator, token)
-    command = (*host_command(node.host), "--work", str(work.resolve()), "--node", node.name, *host_options)
+    command = (*host_command(node.host_kind), "--work", str(work.resolve()), "--node", node.name, *host_options)
     with _locked(work):
         reports = Reports(work / REPORTS, clock=time.time)
         try:
@@ -135,7 +135,7 @@ async def _serve(
 
 def _agents(node: Node, work: Path) -> AgentProcesses | None:
     """The prediction agents of a node, for a kind of PE host that has them."""
-    command = AGENTS.get(node.host)
+    command = AGENTS.get(node.host_kind)
     return None if command is None else AgentProcesses(work, command, node=node.name, log=_say, monotonic=time.monotonic)
 
 

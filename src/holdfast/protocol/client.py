@@ -76,7 +76,7 @@ class Client:
         return self._call("POST", "/v1/jobs", json=sendable)
 
     def job(self, job: int) -> dict[str, Any]:
-        """One job and its story."""
+        """Return one job and its history."""
         return self._call("GET", f"/v1/jobs/{job}")
 
     def jobs(

@@ -193,7 +193,7 @@ class Registration(Part):
     heard: Whole = 0
     cores: float
     memory_bytes: int
-    host: str = "spark"
+    host_kind: str = "spark"
     labels: dict[str, str] = Field(default_factory=dict)
     metrics: str | None = None
     process: HostStatus | None = None

@@ -104,7 +104,7 @@ class Fleet:
             self.hosts[name] = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
             self.controllers.append(
                 NodeController(
-                    Node(name, cores=64, memory_bytes=2**36, host="light", labels={"rack": f"r{number // rack:03}"}),
+                    Node(name, cores=64, memory_bytes=2**36, host_kind="light", labels={"rack": f"r{number // rack:03}"}),
                     Link(name, find, Wire()),
                     self.hosts[name],
                     reports=Reports(work / f"{name}.db", clock=time.time, synced=False),  # one disk here stands for many

@@ -80,7 +80,8 @@ class ProcessCluster:
         work = self.node_work(name)
         if name not in self._nodes:
             self._nodes.append(name)
-        base = ["node", "--orchestrator", str(self.folder), "--name", name, "--host", "light", "--cores", "8", "--work", str(work)]
+        offer = ["--host-kind", "light", "--cores", "8"]
+        base = ["node", "--orchestrator", str(self.folder), "--name", name, *offer, "--work", str(work)]
         self.start_process(name, [*HOLDFAST, *base, *options])
 
     def node_work(self, name: str) -> Path:

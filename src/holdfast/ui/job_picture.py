@@ -43,7 +43,7 @@ def picture_of(
         "job": number,
         "name": job.job,
         "application": layout.application,
-        "host": job.host,
+        "host_kind": job.host_kind,
         "epoch_s": epoch_s,
         "size": list(arranged.size),
         "tasks": [_task(task, arranged.places[task.name], plan, job.contract_of(task.pe)) for task in layout.tasks],

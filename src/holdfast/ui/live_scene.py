@@ -125,7 +125,7 @@ class LiveScene:
                 {
                     **{
                         key: line[key]
-                        for key in ("name", "state", "host", "cores", "labels", "since_s", "slots", "replicas", "stalled_s")
+                        for key in ("name", "state", "host_kind", "cores", "labels", "since_s", "slots", "replicas", "stalled_s")
                     },
                     "memory_bytes": host.get("memory_bytes"),
                     "ready": host.get("ready", False),

@@ -71,7 +71,7 @@ def read_run(folder: Path) -> PastRun:
             f"the run in '{folder}' is stored in words that this holdfast does not take "
             f"({'.'.join(map(str, first['loc']))}: {first['msg']}); play it back with the one that made it"
         ) from None
-    line = {name: row[name] for name in ("id", "name", "type", "host", "state", "reason", "submitted_s", "changed_s")}
+    line = {name: row[name] for name in ("id", "name", "type", "host_kind", "state", "reason", "submitted_s", "changed_s")}
     return PastRun(
         number=row["id"],
         line={**line, "ended": True, "application": layout.application},

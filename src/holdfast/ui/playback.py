@@ -92,7 +92,7 @@ class Playback:
             for replica in task.replicas.values():
                 here[replica["node"]] = here.get(replica["node"], 0) + 1
         return [
-            {"name": name, "state": self._nodes[name], "host": self.run.job.host, "cores": None, "labels": {},
+            {"name": name, "state": self._nodes[name], "host_kind": self.run.job.host_kind, "cores": None, "labels": {},
              "replicas": here.get(name, 0), "stalled_s": 0.0, "ready": True, **self._used(name)}
             for name in sorted(self._nodes)
         ]  # fmt: skip

@@ -13,7 +13,7 @@ from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 JOB = """
 job: a
-host: light
+host_kind: light
 pes:
   x: {makes: [s], replicas: 2}
   y: {reads: [s]}

@@ -24,7 +24,7 @@ from holdfast.trial.injection.campaign import Campaign
 from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 
 JOB = Job.model_validate(
-    {"job": "a", "host": "light", "pes": {"x": {"makes": ["s"], "replicas": 2}, "y": {"reads": ["s"]}, "z": {"reads": ["s"]}}}
+    {"job": "a", "host_kind": "light", "pes": {"x": {"makes": ["s"], "replicas": 2}, "y": {"reads": ["s"]}, "z": {"reads": ["s"]}}}
 )
 
 

@@ -16,7 +16,7 @@ from holdfast.documents.job import Job
 from holdfast.protocol.client import find_client
 from holdfast.trial.process_cluster import ProcessCluster
 
-JOB = Job.model_validate({"job": "a", "host": "light", "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}}})
+JOB = Job.model_validate({"job": "a", "host_kind": "light", "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}}})
 
 
 class Server:
@@ -93,7 +93,7 @@ def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_i
         client._call("POST", f"/v1/jobs/{first}/cancel", json={"cause": "a zero \0 byte, which PostgreSQL does not take"})
         client.wait_for(first, ("canceled",), limit_s=60)
         assert [(job["id"], job["state"]) for job in client.jobs()] == [(second, "running"), (first, "canceled")]
-        assert [move["state"] for move in client.job(first)["story"]][-2:] == ["canceling", "canceled"]
+        assert [move["state"] for move in client.job(first)["history"]][-2:] == ["canceling", "canceled"]
 
 
 def test_a_server_that_is_restarted_under_load_loses_no_submission_and_takes_none_twice(server, tmp_path):

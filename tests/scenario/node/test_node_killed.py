@@ -39,7 +39,7 @@ def cluster(processes: ProcessCluster) -> Iterator[ProcessCluster]:
 
 def job(name: str, pes: int, *, lives_s: float | None = None) -> Job:
     made = {f"pe{n:02}": LightPe(makes=(f"s{n}",), reads=(f"s{n - 1}",) if n else (), lives_s=lives_s) for n in range(pes)}
-    return Job(job=name, host="light", pes=made, policy=Policy(backoff_s=0.1, give_up_after=50))
+    return Job(job=name, host_kind="light", pes=made, policy=Policy(backoff_s=0.1, give_up_after=50))
 
 
 def incarnations(cluster: ProcessCluster, number: int) -> dict[str, int]:

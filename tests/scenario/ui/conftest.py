@@ -44,7 +44,7 @@ def cluster(chromium, tmp_path_factory) -> Iterator[ProcessCluster]:
         for name in ("n1", "n2", "n3"):
             made.start_node(name)
         made.wait_for_nodes(3)
-        number = made.client.submit(Job(job="bargains", host="light", pes=PES))
+        number = made.client.submit(Job(job="bargains", host_kind="light", pes=PES))
         made.client.wait_for(number, ["running"], limit_s=60)
         yield made
 

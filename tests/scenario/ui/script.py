@@ -30,7 +30,7 @@ def picture(*names: str, job: int = 1) -> dict[str, Any]:
         Task(pe=name, kind="light", reads=(Reading(stream=f"s{k - 1}"),) if k else (), makes=(f"s{k}",))
         for k, name in enumerate(names)
     ]
-    document = Job(job="scripted", host="light", pes={"x": LightPe()})
+    document = Job(job="scripted", host_kind="light", pes={"x": LightPe()})
     layout = Layout(application="scripted", tasks=tuple(tasks))
     return picture_of(job, document, layout, edges=edges_of(tasks), plan=plan_of(document, tasks), epoch_s=1.0)
 

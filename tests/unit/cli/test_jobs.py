@@ -12,10 +12,10 @@ from holdfast.protocol import client
 PROBLEMS = (
     "job 14 has 2 problems:\n  - task 'a/0' reads stream 'b:s', which that job does not make\n  - names job 'c', which is not there"
 )
-JOB = {"id": 14, "name": "a", "type": "streaming", "host": "light", "state": "failed", "submitted_s": 0.0, "reason": PROBLEMS}
+JOB = {"id": 14, "name": "a", "type": "streaming", "host_kind": "light", "state": "failed", "submitted_s": 0.0, "reason": PROBLEMS}
 STATUS = {"ready": True, "error": None, "cpu_s": 7300.0, "memory_bytes": 300 * 2**20}
 NODE = {
-    "name": "node-17", "state": "draining", "host": "light", "labels": {"rack": "r1", "zone": "north"}, "cores": 16.0,
+    "name": "node-17", "state": "draining", "host_kind": "light", "labels": {"rack": "r1", "zone": "north"}, "cores": 16.0,
     "memory_bytes": 2**36, "replicas": 120, "slots": 512, "since_s": 0.0, "stalled_s": 0.0, "host_status": STATUS,
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ def refused(command, *arguments: str) -> str:
         (["--name", "a b"], "--name: wanted letters, digits, '_', '.', '-' (at most 100), got 'a b'"),
         (["--memory", "much"], "--memory: wanted a size such as 512m or 4g, got 'much'"),
         (["--label", "rack"], "--label: wanted KEY=VALUE such as rack=r1, got 'rack'"),
-        (["--host", "none"], "PE host 'none' is not known; kinds are: light, spark"),
+        (["--host-kind", "none"], "PE host 'none' is not known; kinds are: light, spark"),
     ],
 )
 def test_a_mistake_of_a_node_is_told(tmp_path, arguments, text):

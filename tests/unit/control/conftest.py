@@ -31,7 +31,7 @@ class Control:
 
     async def submit(self, name: str = "a", **given: Any) -> int:
         pes = given.pop("pes", {"x": {}})
-        answer = await self.call("POST", "/v1/jobs", json={"job": name, "host": "light", "pes": pes, **given})
+        answer = await self.call("POST", "/v1/jobs", json={"job": name, "host_kind": "light", "pes": pes, **given})
         assert answer.status_code == 201, answer.text
         return int(answer.json()["id"])
 
@@ -68,7 +68,7 @@ class PlayedNode:
 
     def __init__(self, control: Control, name: str, **offer: Any) -> None:
         self.control, self.name = control, name
-        self.offer = {"cores": 4, "memory_bytes": 1, "host": "light", **offer}
+        self.offer = {"cores": 4, "memory_bytes": 1, "host_kind": "light", **offer}
         self.has: dict[str, dict[str, Any]] = {}
         self.starts: list[tuple[str, int]] = []
         self.number = 0

@@ -19,7 +19,7 @@ from holdfast.protocol.messages import Beat, Registration, Report
 from .conditions import nodes, told
 from .conftest import PlayedNode, alive, running
 
-LIGHT = {"host": "light", "pes": {"x": {}}}
+LIGHT = {"host_kind": "light", "pes": {"x": {}}}
 
 
 def refusals(settings, calls):
@@ -200,7 +200,7 @@ def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(
 def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, depth):
     deep = "[" * depth + "]" * depth
     calls = [
-        ("POST", "/v1/jobs", "user", f'{{"job": "x", "host": "light", "pes": {deep}}}'),
+        ("POST", "/v1/jobs", "user", f'{{"job": "x", "host_kind": "light", "pes": {deep}}}'),
         ("POST", "/v1/nodes", "node", f'{{"name": {deep}}}'),
         ("POST", "/v1/nodes/n1/beat", "node", f'{{"term": 1, "reports": {deep}}}'),
     ]
@@ -210,14 +210,14 @@ def test_json_that_is_nested_too_deeply_is_refused_whoever_sends_it(settings, de
 
 
 def test_a_key_that_stands_twice_in_one_mapping_is_refused_and_named(settings):
-    content = '{"job": "a", "job": "b", "host": "light", "pes": {"x": {}}}'
+    content = '{"job": "a", "job": "b", "host_kind": "light", "pes": {"x": {}}}'
     assert refusals(settings, [("POST", "/v1/jobs", "user", content)]) == [
         (422, "the body has 'job' more than once in one mapping; keep one")
     ]
 
 
 def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
-    offer = {"cores": float("nan"), "memory_bytes": -1, "host": "h" * 2000, "labels": {"replicas": "²"}}
+    offer = {"cores": float("nan"), "memory_bytes": -1, "host_kind": "h" * 2000, "labels": {"replicas": "²"}}
     huge = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {"replicas": "9" * 5000}}
     many = {"name": "n1", "cores": 1, "memory_bytes": 1, "labels": {f"l{n}": "" for n in range(101)}}
     calls = [("POST", "/v1/nodes", "node", json.dumps(each)) for each in ({"name": "../n", **offer}, huge, many)]
@@ -238,7 +238,7 @@ def test_a_node_that_offers_nonsense_is_told_all_of_it(settings):
 def test_a_node_whose_numbers_or_words_nobody_can_show_is_refused_and_others_are_placed_and_listed(settings):
     huge = "9" * 400
     offers = (
-        f'{{"name": "bad", "cores": 1, "memory_bytes": {huge}, "host": "light"}}',
+        f'{{"name": "bad", "cores": 1, "memory_bytes": {huge}, "host_kind": "light"}}',
         '{"name": "bad", "cores": 1, "memory_bytes": 1, "labels": {"rack": "\\u001b[2J"}}',
     )
 
@@ -330,7 +330,7 @@ def test_an_error_of_ours_is_answered_shortly_and_told_at_length(settings):
 
 
 def test_a_node_whose_numbers_are_none_is_refused_and_what_is_shown_of_all_stays_json(settings):
-    offer = '{"name": "n1", "host": "light", "cores": 1, "memory_bytes": 1}'
+    offer = '{"name": "n1", "host_kind": "light", "cores": 1, "memory_bytes": 1}'
     host = '{"pid": 1, "started_s": 0, "beat_s": 0, "cpu_s": %s, "about": {"accuracy": [NaN]}}'
 
     async def play():

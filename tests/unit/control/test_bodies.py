@@ -41,12 +41,12 @@ def served(folder) -> Iterator[str]:
 
 
 def test_a_job_that_is_too_long_is_refused_in_words_and_not_by_a_broken_line(tmp_path):
-    job = Job(job="a", host="light", pes={f"{n:05}{'x' * 90}": LightPe() for n in range(1_000)})
+    job = Job(job="a", host_kind="light", pes={f"{n:05}{'x' * 90}": LightPe() for n in range(1_000)})
     with served(tmp_path) as url, Client(url, "user") as client:
         with pytest.raises(ClientError, match="the body is too long; wanted at most 10000 bytes") as caught:
             client.submit(job)
         assert caught.value.status == 413
-        assert client.submit(Job(job="a", host="light", pes={"x": LightPe()})) == 1
+        assert client.submit(Job(job="a", host_kind="light", pes={"x": LightPe()})) == 1
 
 
 def test_who_sends_all_before_it_listens_hears_why_that_was_too_much(tmp_path):

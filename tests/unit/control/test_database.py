@@ -132,11 +132,14 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds
         old.execute("INSERT INTO holdfast_schema VALUES (1)")
         for statement in VERSIONS[0]:
             old.execute(statement)
-        old.execute("INSERT INTO jobs VALUES (7, 'a', 'streaming', 'light', 'running', 0, '', '{}', NULL, '{}', 1, 2)")
+        old.execute(
+            "INSERT INTO jobs VALUES (7, 'a', 'streaming', 'light', 'running', 0, '', '{\"host\":\"light\"}', NULL, '{}', 1, 2)"
+        )
         old.execute("INSERT INTO placement VALUES (7, 'x/0', 0, 'n1', 2, 1, 3, 1)")
     old.close()
     database = opened(path)
-    assert [job.id for job in database.ask(archive.unended_jobs)] == [7]
+    [job] = database.ask(archive.unended_jobs)
+    assert (job.id, job.host_kind, job.document) == (7, "light", '{"host_kind":"light"}')
     assert database.ask(archive.all_placed) == [StoredPlacement(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)]
     assert database.ask(archive.draining_nodes) == []
     assert database.ask(lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()) == len(
@@ -152,7 +155,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
         new.execute("UPDATE holdfast_schema SET version = 99")
     new.close()
     with pytest.raises(
-        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 4; start the newer"
+        NewerDatabase, match="the database has version 99 and this holdfast knows versions up to 5; start the newer"
     ):
         opened(path)
     with sqlite3.connect(path) as new:

@@ -33,7 +33,7 @@ def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done
             (n1,) = nodes(control, "n1")
             await n1.register()
             control.orchestrator.persistence.database.cut(1.0)
-            job = {"job": "a", "host": "light", "pes": {"x": {}}}
+            job = {"job": "a", "host_kind": "light", "pes": {"x": {}}}
             for path, asked in (("/v1/jobs", job), ("/v1/nodes/n1/drain", {})):
                 answer = await control.call("POST", path, json=asked)
                 assert answer.status_code == 503

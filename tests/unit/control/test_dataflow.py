@@ -8,7 +8,7 @@ from holdfast.documents.job import Job
 
 
 def layout(name: str, **pes: dict):
-    return light_layout(Job(job=name, host="light", pes=pes))
+    return light_layout(Job(job=name, host_kind="light", pes=pes))
 
 
 MAKER = layout("maker", source={"makes": ["rows"]}, filter={"reads": ["rows"], "makes": ["few"]})

@@ -29,7 +29,7 @@ def test_a_job_runs_and_is_canceled_and_its_story_says_so(settings):
                 await control.until(lambda: agree(control, number))
                 assert (await control.call("POST", f"/v1/jobs/{number}/cancel")).status_code == 202
                 story = await control.reaches(number, "canceled")
-                assert " ".join(move["state"] for move in story["story"]) == (
+                assert " ".join(move["state"] for move in story["history"]) == (
                     "submitted parsing mapping optimizing instantiating dispatching running canceling canceled"
                 )
                 await control.until(lambda: is_empty(n1))
@@ -78,7 +78,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
     async def play():
         async with running(settings) as control:
             call = control.call
-            job = {"job": "a", "host": "light", "pes": {"x": {}}}
+            job = {"job": "a", "host_kind": "light", "pes": {"x": {}}}
             no_room = await control.submit("full")
             story = await control.reaches(no_room, "failed")
             assert story["reason"].startswith("no capacity: task 'x/0' wants 1 nodes for its replicas and 0 of kind 'light' are up")
@@ -90,7 +90,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
             def register(**offer):
                 return call("POST", "/v1/nodes", token="node", json={"cores": 1, "memory_bytes": 1, **offer})
 
-            application = {"pes": None, "application": "/no/such.py", "host": "spark"}
+            application = {"pes": None, "application": "/no/such.py", "host_kind": "spark"}
             for status, text, asked in [
                 (401, "a user token is missing", control.http.get("/v1/jobs")),
                 (401, "the token is not this orchestrator's user token", call("GET", "/v1/jobs", headers=stranger)),
@@ -106,7 +106,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
                 (422, "replicas.x: wanted a number from 1 to 1000, got 99999", submit(replicas={"x": 99999999999999999999})),
                 (413, "the body is too long; wanted at most 8388608 bytes", call("POST", "/v1/jobs", content=b" " * 9_000_000)),
                 (422, "there is no type 'forever'; types are: finite, streaming", submit(type="forever")),
-                (422, "PEs that are written out run on a host of kind 'light'", submit(host="spark")),
+                (422, "PEs that are written out run on a PE host of kind 'light'", submit(host_kind="spark")),
                 (422, "application: '/no/such.py' is no file that the orchestrator can read", submit(**application)),
                 (422, "job has 2 problems", submit(job="a b", policy={"give_up_after": 0})),
                 (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),
@@ -130,7 +130,7 @@ def test_a_name_is_taken_while_its_job_lives_and_free_after(settings):
             async with alive(n1):
                 number = await control.submit("a")
                 await control.reaches(number, "running")
-                again = await control.call("POST", "/v1/jobs", json={"job": "a", "host": "light", "pes": {"x": {}}})
+                again = await control.call("POST", "/v1/jobs", json={"job": "a", "host_kind": "light", "pes": {"x": {}}})
                 assert again.status_code == 409
                 assert again.json()["error"] == "job 'a' is there already, as job 1 (running); cancel it or choose another name"
                 await control.call("POST", f"/v1/jobs/{number}/cancel")
@@ -215,7 +215,7 @@ def test_a_dispatch_that_fails_after_it_was_written_leaves_nothing_behind(settin
                 number = await control.submit()
                 story = await control.reaches(number, "failed")
                 assert story["reason"] == "a fault was injected"
-                assert [move["state"] for move in story["story"]][-3:] == ["dispatching", "canceling", "failed"]
+                assert [move["state"] for move in story["history"]][-3:] == ["dispatching", "canceling", "failed"]
                 assert not n1.starts
                 assert await control.orchestrator.persistence.database.read(all_placed) == []
 

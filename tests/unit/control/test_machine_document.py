@@ -47,7 +47,7 @@ def test_a_step_returns_what_comes_before_the_write_then_the_write_then_the_acti
     assert [command.name for command in commands] == ["a.zero", WRITE, "a.one", "a.two"]
     assert [command.before for command in commands] == [True, False, False, False]
     assert {command.job for command in commands} == {4}
-    assert (life.state, life.moves, life.story[-1].cause) == ("busy", 1, "asked")
+    assert (life.state, life.moves, life.history[-1].cause) == ("busy", 1, "asked")
 
 
 def test_a_state_is_written_on_its_first_entry_only():
@@ -64,7 +64,7 @@ def test_an_event_that_the_state_does_not_take_tells_what_it_takes_and_the_story
     machine = small()
     life, _ = step(machine, begin(machine, 4, at_s=1.0), event("go"))
     with pytest.raises(
-        IllegalTransition, match=r"job 4 is busy and takes no 'go'; it takes: poke, stop \(its story: new -> busy\)"
+        IllegalTransition, match=r"job 4 is busy and takes no 'go'; it takes: poke, stop \(its history: new -> busy\)"
     ):
         step(machine, life, event("go"))
     life, _ = step(machine, life, event("stop"))

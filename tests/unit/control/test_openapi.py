@@ -56,7 +56,7 @@ def no_signals():
     yield
 
 
-NODE = {"name": "n1", "cores": 1, "memory_bytes": 1, "host": "light"}
+NODE = {"name": "n1", "cores": 1, "memory_bytes": 1, "host_kind": "light"}
 NOBODY = {"pid": -1, "started_s": 0, "beat_s": 0}
 """A PE host that is no process at all."""
 

@@ -14,11 +14,11 @@ def room(
     rack: str = "",
     slots: int = 10,
     used: int = 0,
-    host: str = "light",
+    host_kind: str = "light",
     cores: float = 1.0,
     holds: tuple[Need, ...] = (),
 ) -> Room:
-    return Room(name, host, rack, cores, slots, memory_mib=1024, holds=(*holds, *[NO_NEED] * used))
+    return Room(name, host_kind, rack, cores, slots, memory_mib=1024, holds=(*holds, *[NO_NEED] * used))
 
 
 def layout(**replicas: int) -> Layout:
@@ -27,15 +27,15 @@ def layout(**replicas: int) -> Layout:
 
 def test_replicas_of_a_task_go_to_different_racks_where_there_are_some():
     rooms = [room("a1", rack="a"), room("a2", rack="a"), room("b1", rack="b", used=5)]
-    assert place(layout(x=2), rooms, host="light") == {"x/0": ("a1", "b1")}
+    assert place(layout(x=2), rooms, host_kind="light") == {"x/0": ("a1", "b1")}
 
 
 def test_with_one_rack_replicas_still_go_to_different_nodes():
-    assert place(layout(x=2), [room("a1", rack="a"), room("a2", rack="a")], host="light") == {"x/0": ("a1", "a2")}
+    assert place(layout(x=2), [room("a1", rack="a"), room("a2", rack="a")], host_kind="light") == {"x/0": ("a1", "a2")}
 
 
 def test_nodes_fill_by_their_cores():
-    placed = place(layout(**{f"x{n}": 1 for n in range(6)}), [room("big", cores=2), room("small", cores=1)], host="light")
+    placed = place(layout(**{f"x{n}": 1 for n in range(6)}), [room("big", cores=2), room("small", cores=1)], host_kind="light")
     on = [nodes[0] for nodes in placed.values()]
     assert (on.count("big"), on.count("small")) == (4, 2)
 
@@ -43,29 +43,29 @@ def test_nodes_fill_by_their_cores():
 def test_a_strategy_names_nodes_or_hosts_of_its_own():
     rooms = [room("n1"), room("n2"), room("n3")]
     wanted = layout(x=2, y=2).model_copy(update={"hosts": {"x/0": ("n2", "h1"), "y/0": ("h1", "n2")}})
-    placed = place(wanted, rooms, host="light")
+    placed = place(wanted, rooms, host_kind="light")
     assert placed["x/0"] == ("n2", "n1")
     assert placed["y/0"] == ("n1", "n2")
 
 
 def test_no_capacity_says_all_that_is_missing():
     with pytest.raises(NoCapacity) as told:
-        place(layout(x=3, y=1), [room("n1", slots=2, used=1), room("n2", slots=1, host="spark")], host="light")
+        place(layout(x=3, y=1), [room("n1", slots=2, used=1), room("n2", slots=1, host_kind="spark")], host_kind="light")
     assert str(told.value) == (
         "no capacity: task 'x/0' wants 3 nodes for its replicas and 1 of kind 'light' is up; 4 replicas want a place and 1 are "
         "free (n1 1 of 2); start more nodes ('holdfast node'), or cancel a job"
     )
     with pytest.raises(NoCapacity, match=r"the strategy wants 2 hosts \(h1, h2\) and 1 nodes are up"):
-        place(layout(x=1, y=1).model_copy(update={"hosts": {"x/0": ("h1",), "y/0": ("h2",)}}), [room("n1")], host="light")
+        place(layout(x=1, y=1).model_copy(update={"hosts": {"x/0": ("h1",), "y/0": ("h2",)}}), [room("n1")], host_kind="light")
     with pytest.raises(NoCapacity, match="no room for replica 1 of task 'x/0': it needs a place"):
-        place(layout(x=2), [room("n1"), room("n2", slots=1, used=1)], host="light")
+        place(layout(x=2), [room("n1"), room("n2", slots=1, used=1)], host_kind="light")
 
 
 def test_one_more_replica_avoids_its_peers_and_their_racks():
     rooms = [room("a1", rack="a"), room("a2", rack="a"), room("b1", rack="b", used=9)]
-    assert place_one(Rooms.of(rooms, host="light"), not_on={"a1"}, beside={"a1"}) == "b1"
-    assert place_one(Rooms.of(rooms, host="light"), not_on={"a1", "b1"}, beside={"a1"}) == "a2"
-    assert place_one(Rooms.of(rooms, host="light"), not_on={"a1", "a2", "b1"}, beside=set()) is None
+    assert place_one(Rooms.of(rooms, host_kind="light"), not_on={"a1"}, beside={"a1"}) == "b1"
+    assert place_one(Rooms.of(rooms, host_kind="light"), not_on={"a1", "b1"}, beside={"a1"}) == "a2"
+    assert place_one(Rooms.of(rooms, host_kind="light"), not_on={"a1", "a2", "b1"}, beside=set()) is None
 
 
 @given(
@@ -76,7 +76,7 @@ def test_what_is_placed_fits_and_replicas_are_apart(nodes, tasks):
     rooms = [room(f"n{n}", rack=rack, slots=slots, used=min(used, slots)) for n, (rack, slots, used) in enumerate(nodes)]
     wanted = layout(**{f"t{n}": count for n, count in enumerate(tasks)})
     try:
-        placed = place(wanted, rooms, host="light")
+        placed = place(wanted, rooms, host_kind="light")
     except NoCapacity:
         return
     for task in wanted.tasks:
@@ -88,26 +88,26 @@ def test_what_is_placed_fits_and_replicas_are_apart(nodes, tasks):
 def test_needs_of_cores_and_memory_count_where_they_are_known():
     rooms = [room("a", cores=4, slots=8, holds=(Need(cores=3),)), room("b", cores=2, slots=4)]
     needs = {"x/0": Need(cores=1.5), "y/0": Need(memory_mib=1000), "z/0": Need(memory_mib=100)}
-    placed = place(layout(x=1, y=1, z=1), rooms, host="light", need_of=needs.__getitem__)
+    placed = place(layout(x=1, y=1, z=1), rooms, host_kind="light", need_of=needs.__getitem__)
     assert placed == {"x/0": ("b",), "y/0": ("a",), "z/0": ("b",)}, "a has 1 core left, and 24 MiB once y is there"
-    assert place_one(Rooms.of(rooms, host="light"), Need(cores=2), not_on=set(), beside=set()) == "b"
-    assert place_one(Rooms.of(rooms, host="light"), Need(cores=2.1), not_on=set(), beside=set()) is None
-    assert place_one(Rooms.of(rooms, host="light"), Need(memory_mib=1025), not_on=set(), beside=set()) is None
+    assert place_one(Rooms.of(rooms, host_kind="light"), Need(cores=2), not_on=set(), beside=set()) == "b"
+    assert place_one(Rooms.of(rooms, host_kind="light"), Need(cores=2.1), not_on=set(), beside=set()) is None
+    assert place_one(Rooms.of(rooms, host_kind="light"), Need(memory_mib=1025), not_on=set(), beside=set()) is None
 
 
 def test_thirds_of_a_node_fill_it():
     rooms = [room("a", cores=1, slots=32)]
     third = Need(cores=1 / 3)
-    assert place(layout(x=1, y=1, z=1), rooms, host="light", need_of=lambda task: third).keys() == {"x/0", "y/0", "z/0"}
+    assert place(layout(x=1, y=1, z=1), rooms, host_kind="light", need_of=lambda task: third).keys() == {"x/0", "y/0", "z/0"}
     with pytest.raises(NoCapacity, match=r"needs 0\.333333 cores"):
-        place(layout(x=1, y=1, z=1, more=1), rooms, host="light", need_of=lambda task: third)
+        place(layout(x=1, y=1, z=1, more=1), rooms, host_kind="light", need_of=lambda task: third)
 
 
 def test_no_capacity_says_what_of_cores_and_memory_is_missing():
     rooms = [room("n1", cores=4, slots=128, holds=(Need(cores=3, memory_mib=512),)), room("n2", cores=1, slots=32)]
     needs = {"x/0": Need(cores=2, memory_mib=600), "y/0": Need(cores=1)}
     with pytest.raises(NoCapacity) as told:
-        place(layout(x=1, y=3), rooms, host="light", need_of=needs.__getitem__)
+        place(layout(x=1, y=3), rooms, host_kind="light", need_of=needs.__getitem__)
     assert str(told.value) == (
         "no capacity: task 'y/0' wants 3 nodes for its replicas and 2 of kind 'light' are up; task 'x/0' needs 2 cores and 600 MiB "
         "on a node, and none have that free (n1 96 of 128 and 512 of 1024 MiB, n2 0 of 32); task 'y/0' needs 1 cores on each of 3 "
@@ -115,10 +115,10 @@ def test_no_capacity_says_what_of_cores_and_memory_is_missing():
         "a job"
     )
     with pytest.raises(NoCapacity, match=r"no room for replica 0 of task 'y/0': it needs 1 cores, and no node .* \(n1 128 of 128"):
-        place(layout(x=1, y=1), [rooms[0]], host="light", need_of=lambda task: Need(cores=1))
+        place(layout(x=1, y=1), [rooms[0]], host_kind="light", need_of=lambda task: Need(cores=1))
 
 
 def test_a_strategy_fills_no_node_beyond_what_it_takes():
     wanted = layout(x=1).model_copy(update={"hosts": {"x/0": ("n1",)}})
     with pytest.raises(NoCapacity, match=r"no room for task 'x/0' on n1, where its strategy wants it: .* \(n1 10 of 10\)"):
-        place(wanted, [room("n1", used=10), room("n2")], host="light")
+        place(wanted, [room("n1", used=10), room("n2")], host_kind="light")

@@ -49,7 +49,7 @@ def test_a_new_orchestrator_touches_nothing_that_runs_and_takes_the_reports_that
                 story = await control.job(number)
                 assert story["state"] == "running"
                 assert [start for _, start in n1.starts] == [1, 1]
-                assert story["story"][-1]["event"] == "started"
+                assert story["history"][-1]["event"] == "started"
                 assert control.orchestrator.resources.nodes["n1"].generation == 1, "one assignment had all there was to say"
 
     asyncio.run(play())
@@ -128,7 +128,7 @@ def test_an_orchestrator_that_was_replaced_ends_and_writes_nothing(settings):
         async with running(settings) as old:
             task = next(task for task in asyncio.all_tasks() if task.get_coro().__qualname__ == "Orchestrator.run")
             async with running(settings) as new:
-                answer = await old.call("POST", "/v1/jobs", json={"job": "late", "host": "light", "pes": {"x": {}}})
+                answer = await old.call("POST", "/v1/jobs", json={"job": "late", "host_kind": "light", "pes": {"x": {}}})
                 assert answer.status_code == 503
                 assert answer.json()["error"].startswith("another orchestrator has taken over (term 2, this one has 1)")
                 assert (await new.call("GET", "/v1/jobs")).json()["jobs"] == []

@@ -351,7 +351,7 @@ def test_a_machine_may_call_its_states_as_it_likes(settings, tmp_path):
         async with running(replace(settings, machines=(tmp_path / "own.toml",))) as control:
             control.orchestrator.observers.set("light", Asking())
             async with alive(*nodes(control, "n1", "n2")):
-                job = {"job": "a", "type": "mystreaming", "host": "light", "pes": TWICE}
+                job = {"job": "a", "type": "mystreaming", "host_kind": "light", "pes": TWICE}
                 answer = (await control.call("POST", "/v1/jobs", json=job)).json()
                 assert answer["state"] == "mysubmitted"
                 number = answer["id"]

@@ -42,7 +42,7 @@ def test_needs_that_cannot_be_and_needs_of_something_that_is_not_there_are_refus
         async with running(settings) as control:
             await control.orchestrator.recovered.wait()
             needs = {"x": {"cores": -1, "memory_mib": -2}, "x/0": {"cores": 1}, "y": {"cores": 1}}
-            wrong = {"job": "b", "host": "light", "pes": {"x": {}}, "needs": needs, "replicas": {"z": 2}}
+            wrong = {"job": "b", "host_kind": "light", "pes": {"x": {}}, "needs": needs, "replicas": {"z": 2}}
             answer = await control.call("POST", "/v1/jobs", json=wrong)
             assert answer.status_code == 422
             assert answer.json()["error"].splitlines()[1:] == [

@@ -186,7 +186,8 @@ def test_a_key_that_stands_twice_in_json_is_told_with_its_line():
 
 
 def test_a_word_that_is_none_of_the_choices_hides_no_other_mistake():
-    text = "job: a/b\nhost: light\npes: {x: {lives_s: -1}}\npolicy: {restart: often, backoff_s: -1}\nfeed: {speed: 0}\nnothing: 1\n"
+    text = "job: a/b\nhost_kind: light\npes: {x: {lives_s: -1}}\n"
+    text += "policy: {restart: often, backoff_s: -1}\nfeed: {speed: 0}\nnothing: 1\n"
     with pytest.raises(DocumentError) as caught:
         parse_document(text, Job)
     places = [problem.split(" ")[0] for problem in caught.value.problems]

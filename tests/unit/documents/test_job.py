@@ -18,7 +18,7 @@ def problems_of(text):
 
 
 def test_wrong_types_and_missing_fields_hide_no_mistake_of_meaning():
-    text = """host: light
+    text = """host_kind: light
 typo: 1
 pes:
   x: {replicas: 0, lives_s: .nan}
@@ -33,8 +33,8 @@ contract: {protection: prediction, retries: -1}
         "pes.y.reads[0] (line 5): wanted text, got 5",
         "policy.restart (line 6): wanted one of 'here', 'elsewhere', 'missing' or 'never', got 7",
         'policy.give_up_after (line 6): wanted a whole number, got "often"',
-        "typo (line 2): is no field of this document; its fields are: adapt, application, contract, contracts, feed, host, job, "
-        "log, needs, out, pes, plan, policy, replicas, share, strategy, streams, type",
+        "typo (line 2): is no field of this document; its fields are: adapt, application, contract, contracts, feed, host_kind, "
+        "job, log, needs, out, pes, plan, policy, replicas, share, strategy, streams, type",
         "feed.speed (line 7): wanted a number above 0, got 0.0",
         "contract.retries (line 8): wanted a number of at least 0, got -1",
         "policy.backoff_s (line 6): wanted a number of at least 0, got -1.0",
@@ -54,7 +54,7 @@ def test_a_stream_of_another_job_is_named_with_that_job():
 
 GOOD = {
     "job": "a",
-    "host": "light",
+    "host_kind": "light",
     "pes": {"x": {"makes": ["s"]}, "y": {"reads": ["s"]}},
     "policy": {},
     "feed": {},
@@ -99,11 +99,11 @@ def test_whatever_is_wrong_with_a_job_is_told_and_nothing_else(chosen):
 
 
 def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():
-    assert problems_of("job: a\nhost: light\npes: 5\nreplicas: {x: 2}\nneeds: {y: {cores: -1}}\n") == {
+    assert problems_of("job: a\nhost_kind: light\npes: 5\nreplicas: {x: 2}\nneeds: {y: {cores: -1}}\n") == {
         "pes (line 3): wanted a mapping, got 5",
         "needs.y.cores (line 5): wanted a number of at least 0, got -1.0",
     }
-    assert problems_of("job: a\nhost: light\npes: {x: 5, y: {reads: [s]}}\nreplicas: {x: 2}\npolicy: [here]\n") == {
+    assert problems_of("job: a\nhost_kind: light\npes: {x: 5, y: {reads: [s]}}\nreplicas: {x: 2}\npolicy: [here]\n") == {
         "pes.x (line 3): wanted a mapping, got 5",
         'policy (line 5): wanted a mapping, got ["here"]',
     }
@@ -111,7 +111,7 @@ def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():
 
 def test_streams_of_light_pes_are_looked_at_as_a_whole():
     text = """job: a
-host: light
+host_kind: light
 pes:
   x: {reads: [none, "b:c:d"], makes: [s, "", ../../etc]}
   y: {makes: [s]}
@@ -138,6 +138,6 @@ needs: {x/0: {cores: 1}, x/1: {cores: 1}}
 
 
 def test_a_light_job_says_nothing_that_only_an_application_has_a_use_for():
-    text = "job: a\nhost: light\npes: {}\nplan: p.yaml\nstreams: {s: 'b:t'}\nlog: l\nout: o\nfeed: {trace: t, columns: c}\n"
+    text = "job: a\nhost_kind: light\npes: {}\nplan: p.yaml\nstreams: {s: 'b:t'}\nlog: l\nout: o\nfeed: {trace: t, columns: c}\n"
     places = {problem.split(" ")[0] for problem in problems_of(text)}
     assert places == {"pes", "plan", "streams", "log", "out", "feed.trace", "feed.columns"}

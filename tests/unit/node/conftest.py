@@ -125,7 +125,7 @@ class Bench:
 
     def made(self, host: object = None) -> NodeController:
         return NodeController(
-            Node("n1", cores=2, memory_bytes=2**30, host="light"),
+            Node("n1", cores=2, memory_bytes=2**30, host_kind="light"),
             Link("n1", lambda: Place("http://orchestrator", self.token), self.orchestrator),
             host or self.host,  # type: ignore[arg-type]
             reports=Reports(self.work / "reports.db", clock=time.time),

@@ -24,7 +24,7 @@ async def broken(controller):
     raise KeyError("odd")
 
 NodeController._talk = broken
-serve_node(Node("n1", cores=1, memory_bytes=1, host="light"), Path(sys.argv[1]), orchestrator=sys.argv[1])
+serve_node(Node("n1", cores=1, memory_bytes=1, host_kind="light"), Path(sys.argv[1]), orchestrator=sys.argv[1])
 """
 
 
@@ -37,7 +37,7 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
         found.append(living_host(tmp_path) if controller.host.alive() else None)  # its end is that of the node, in good order
 
     monkeypatch.setattr(NodeController, "_talk", look)
-    serve_node(Node("n1", cores=1, memory_bytes=1, host="light"), tmp_path, orchestrator=str(tmp_path))
+    serve_node(Node("n1", cores=1, memory_bytes=1, host_kind="light"), tmp_path, orchestrator=str(tmp_path))
     assert left is not None and found == [left], done.stderr
     assert living_host(tmp_path) is None
     assert done.returncode == 1
@@ -49,7 +49,7 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
 
 
 def test_a_folder_that_another_controller_has_and_a_disk_that_is_full_are_told(tmp_path):
-    offered = Node("n1", cores=1, memory_bytes=1, host="light")
+    offered = Node("n1", cores=1, memory_bytes=1, host_kind="light")
     with _locked(tmp_path), pytest.raises(HoldfastError, match=r"another node controller runs in '.*'; give this node another"):
         serve_node(offered, tmp_path, orchestrator=str(tmp_path))
     most = resource.getrlimit(resource.RLIMIT_FSIZE)

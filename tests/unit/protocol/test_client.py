@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 from holdfast.protocol.client import Client, ClientError, NotReached, OrchestratorAway, find_client
 from holdfast.protocol.node_link import Away, place_at
 
-JOB = Job(job="a", host="light", pes={"x": LightPe()})
+JOB = Job(job="a", host_kind="light", pes={"x": LightPe()})
 
 
 def client(answer) -> Client:
@@ -24,7 +24,7 @@ def client(answer) -> Client:
 def test_a_job_is_handed_in_as_its_document():
     def answer(request: httpx.Request) -> httpx.Response:
         assert (request.method, request.url.path, request.headers["authorization"]) == ("POST", "/v1/jobs", "Bearer secret")
-        assert json.loads(request.content) == {"job": "a", "host": "light", "pes": {"x": {}}}
+        assert json.loads(request.content) == {"job": "a", "host_kind": "light", "pes": {"x": {}}}
         return httpx.Response(201, json={"id": 7})
 
     with client(answer) as made:

@@ -29,7 +29,7 @@ def fan_out(name: str, *, pes: int = PES_A_JOB, sinks: int = SINKS_A_JOB) -> Job
     for index in range(sinks):
         source = inner - index % max(1, inner // 2)  # the leaves of the tree, in turn
         made[f"pe{inner + 1 + index:03}"] = LightPe(reads=(f"s{source:03}",))
-    return Job(job=name, host="light", pes=made)
+    return Job(job=name, host_kind="light", pes=made)
 
 
 def uniform(jobs: int, *, pes: int = PES_A_JOB) -> list[Job]:
@@ -80,7 +80,7 @@ def _woven(name: str, size: int, before: Sequence[Job], rng: random.Random) -> J
         other = rng.choice(before)
         own = sorted(pe for pe, light in (other.pes or {}).items() if light.shared is None)
         pes["shared"] = LightPe(shared=f"{other.job}:{rng.choice(own)}")
-    return Job(job=name, host="light", pes=pes)
+    return Job(job=name, host_kind="light", pes=pes)
 
 
 def own_pes(jobs: Sequence[Job]) -> int:

@@ -25,16 +25,16 @@ def job_line(job: LiveJob) -> dict[str, Any]:
         "id": job.id,
         "name": job.name,
         "type": job.document.type,
-        "host": job.document.host,
+        "host_kind": job.document.host_kind,
         "state": job.life.state,
         "ended": job.ended,
         "reason": job.reason,
         "submitted_s": job.submitted_s,
-        "changed_s": job.life.story[-1].at_s if job.life.story else job.submitted_s,
+        "changed_s": job.life.history[-1].at_s if job.life.history else job.submitted_s,
     }
 
 
-def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
+def live_job_document(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
     """Everything about a job that has not ended."""
     graph = orchestrator.dataflow.graph
     tasks = []
@@ -46,7 +46,7 @@ def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
     return {
         **job_line(job),
         "document": job.document.model_dump(mode="json", exclude_none=True),
-        "story": _story(job.life.story),
+        "history": _history(job.life.history),
         "tasks": tasks,
         "connections": [
             {"stream": each.stream, "maker": f"{each.maker[0]}:{each.maker[1]}", "reader": f"{each.reader[0]}:{each.reader[1]}"}
@@ -56,7 +56,7 @@ def live_story(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
     }
 
 
-def ended_story(kept: StoredJob, story: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
+def ended_job_document(kept: StoredJob, history: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
     """Everything that is kept of a job that has ended."""
     try:
         layout = restored(kept.layout, Layout) if kept.layout else None
@@ -66,14 +66,14 @@ def ended_story(kept: StoredJob, story: Sequence[Move], *, document: dict[str, A
         "id": kept.id,
         "name": kept.name,
         "type": kept.type,
-        "host": kept.host,
+        "host_kind": kept.host_kind,
         "state": kept.state,
         "ended": kept.ended,
         "reason": kept.reason,
         "submitted_s": kept.submitted_s,
         "changed_s": kept.changed_s,
         "document": document,
-        "story": _story(story),
+        "history": _history(history),
         "tasks": [{**_task(task), "replicas": []} for task in layout.tasks] if layout is not None else [],
         "connections": [],
         "term": term,
@@ -87,7 +87,7 @@ def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
     return {
         "name": node.name,
         "state": state,
-        "host": node.offer.host,
+        "host_kind": node.offer.host_kind,
         "cores": node.offer.cores,
         "memory_bytes": node.offer.memory_bytes,
         "labels": dict(node.offer.labels),
@@ -135,5 +135,5 @@ def _task(task: Task) -> dict[str, Any]:
     }
 
 
-def _story(story: Sequence[Move]) -> list[dict[str, Any]]:
-    return [{"state": move.state, "at_s": move.at_s, "event": move.event, "cause": move.cause} for move in story]
+def _history(history: Sequence[Move]) -> list[dict[str, Any]]:
+    return [{"state": move.state, "at_s": move.at_s, "event": move.event, "cause": move.cause} for move in history]

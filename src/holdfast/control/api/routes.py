@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holdfast.control.api.api_documents import ended_story, job_line, live_story, node_line
+from holdfast.control.api.api_documents import ended_job_document, job_line, live_job_document, node_line
 from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Tokens, endpoint, refused
 from holdfast.control.api.guard import Guard
 from holdfast.control.api.openapi import openapi
@@ -117,7 +117,7 @@ class Api(Plugin):
                 status=201, statuses=(409, 422, 503),
             ),
             Call("GET", "/v1/jobs", "List jobs, newest first", self.jobs, query=page, statuses=(422, 503)),
-            Call("GET", "/v1/jobs/{id}", "The story of a job", self.job, statuses=(404, 503)),
+            Call("GET", "/v1/jobs/{id}", "The history of a job", self.job, statuses=(404, 503)),
             Call(
                 "POST", "/v1/jobs/{id}/cancel", "Cancel a job", self.cancel, body=Cancel, strict=True, status=202,
                 statuses=(404, 409, 503),
@@ -212,13 +212,13 @@ class Api(Plugin):
     async def job(self, asked: ApiRequest) -> ApiAnswer:
         number = _number(asked)
         if number in self.orchestrator.jobs:
-            return ApiAnswer(live_story(self.orchestrator, self.orchestrator.jobs[number]))
-        kept, story = await self._read(
-            lambda connection: (archive.job_by_id(connection, number), archive.story_of(connection, number))
+            return ApiAnswer(live_job_document(self.orchestrator, self.orchestrator.jobs[number]))
+        kept, history = await self._read(
+            lambda connection: (archive.job_by_id(connection, number), archive.history_of(connection, number))
         )
         if kept is None:
             raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
-        return ApiAnswer(ended_story(kept, story, document=json.loads(kept.document), term=self.orchestrator.term))
+        return ApiAnswer(ended_job_document(kept, history, document=json.loads(kept.document), term=self.orchestrator.term))
 
     async def cancel(self, asked: ApiRequest) -> ApiAnswer:
         number = _number(asked)

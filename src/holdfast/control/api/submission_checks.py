@@ -51,7 +51,7 @@ def offer_problems(offer: Registration) -> Iterator[str]:
         yield f"wanted cores above 0 and up to {MAX_CORES}, got {offer.cores}"
     if not 0 <= offer.memory_bytes <= LARGEST:
         yield f"wanted memory of 0 to {LARGEST} bytes, got {str(offer.memory_bytes)[:30]}"
-    if max(len(offer.host), len(offer.controller), len(offer.metrics or "")) > MAX_TEXT:
+    if max(len(offer.host_kind), len(offer.controller), len(offer.metrics or "")) > MAX_TEXT:
         yield f"wanted a controller, a kind of host and an address of metrics of at most {MAX_TEXT} characters each"
     if len(offer.labels) > MAX_LABELS or any(len(text) > MAX_TEXT for label in offer.labels.items() for text in label):
         yield f"wanted at most {MAX_LABELS} labels of at most {MAX_TEXT} characters"

@@ -103,7 +103,7 @@ class Strike:
         """What kind of PE host is struck."""
         name = self.node if self.node is not None and self.pe is None else self.replica().node
         node = self.orchestrator.resources.nodes.get(name)
-        return "" if node is None else node.offer.host
+        return "" if node is None else node.offer.host_kind
 
 
 Fault: TypeAlias = Callable[[Strike], Awaitable[None]]

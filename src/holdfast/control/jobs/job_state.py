@@ -19,7 +19,7 @@ class LiveJob:
     """A job that has not ended. `life` is what is durable of it; whoever reads it sees no state that a crash would take back.
 
     `refs` are the jobs whose streams it reads or whose PEs it shares, name to number. `plan` is where its replicas shall go, until
-    that is done. `told`, `layout_told` and `plan_told` say what of its story, layout and plan the database has. `unread` is why
+    that is done. `told`, `layout_told` and `plan_told` say what of its history, layout and plan the database has. `unread` is why
     what is stored of it could not be read: then nothing is left for it but to fail.
     """
 

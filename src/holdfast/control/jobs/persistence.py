@@ -22,12 +22,12 @@ class Persistence(Plugin):
 
     async def submitted(self, job: LiveJob) -> None:
         """Write a new job; once this returns it is not lost."""
-        move = job.life.story[0]
+        move = job.life.history[0]
         kept = StoredJob(
             job.id,
             job.name,
             job.document.type,
-            job.document.host,
+            job.document.host_kind,
             job.life.state,
             ended=False,
             reason="",
@@ -40,7 +40,7 @@ class Persistence(Plugin):
         await self.database.write(archive.job_submitted(kept, move))
 
     async def write(self, job: LiveJob, moved: Life) -> None:
-        """Write the state that a job is about to enter, with its story so far and, where that is new, its layout and places."""
+        """Write the state that a job is about to enter, with its history so far and, where that is new, its layout and places."""
         state = job.machine.states[moved.state]
         layout = job.layout.model_dump_json(exclude_none=True) if job.layout is not None and not job.layout_told else None
         changes: list[Change] = [
@@ -49,11 +49,11 @@ class Persistence(Plugin):
                 state=moved.state,
                 ended=state.end,
                 reason=job.reason,
-                at_s=moved.story[-1].at_s,
+                at_s=moved.history[-1].at_s,
                 layout=layout,
                 refs=job.refs,
             ),
-            *archive.told(job.id, moved.story[job.told :], first=job.told),
+            *archive.told(job.id, moved.history[job.told :], first=job.told),
         ]
         if state.end:
             for owner, tasks in self.orchestrator.dataflow.graph.left_by(job.id).items():
@@ -62,7 +62,7 @@ class Persistence(Plugin):
             changes.extend(archive.replicas_added(job.plan))
         await self.database.write(changes)
         job.plan_told = job.plan_told or bool(job.plan)
-        job.told = len(moved.story)
+        job.told = len(moved.history)
         job.layout_told = job.layout_told or layout is not None
 
     def _tell(self, text: str) -> None:

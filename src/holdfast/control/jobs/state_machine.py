@@ -32,7 +32,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One line of a job's story."""
+    """One line of a job's history."""
 
     state: str
     at_s: float
@@ -59,7 +59,7 @@ class Life:
     state: str
     written: frozenset[str] = frozenset()
     moves: int = 0
-    story: tuple[Move, ...] = ()
+    history: tuple[Move, ...] = ()
 
 
 class IllegalTransition(HoldfastError):
@@ -67,9 +67,9 @@ class IllegalTransition(HoldfastError):
 
     def __init__(self, life: Life, event: str, *, known: list[str]) -> None:
         self.life, self.event = life, event
-        told = " -> ".join(move.state for move in life.story[-6:]) or life.state
+        told = " -> ".join(move.state for move in life.history[-6:]) or life.state
         can = f"it takes: {', '.join(known)}" if known else "it has ended"
-        super().__init__(f"job {life.job} is {life.state} and takes no '{event}'; {can} (its story: {told})")
+        super().__init__(f"job {life.job} is {life.state} and takes no '{event}'; {can} (its history: {told})")
 
 
 def begin(machine: Machine, job: int, *, at_s: float, cause: str = "") -> Life:
@@ -101,7 +101,7 @@ def step(machine: Machine, life: Life, event: Event) -> tuple[Life, list[Command
         state=row.next,
         written=life.written | {row.next} if write else life.written,
         moves=life.moves + 1,
-        story=(*life.story, Move(row.next, event.at_s, event.name, event.cause)),
+        history=(*life.history, Move(row.next, event.at_s, event.name, event.cause)),
     )
     return moved, commands
 

@@ -176,7 +176,7 @@ class Agents(Plugin):
         """See to one agent's place; the nodes that this concerns."""
         agent = self._agents.get(key)
         nodes = self.orchestrator.resources.nodes
-        rooms = {name for name, node in nodes.items() if node.takes_replicas and node.offer.host == job.document.host}
+        rooms = {name for name, node in nodes.items() if node.takes_replicas and node.offer.host_kind == job.document.host_kind}
         living = [r for r in self.orchestrator.replicas.of(job.id, [task.name]) if r.state in LIVING and r.active]
         primary = min(living, key=lambda replica: (replica.state != "running", replica.rank), default=None)
         apart = rooms - ({primary.node} if primary is not None else set())

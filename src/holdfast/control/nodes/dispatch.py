@@ -79,7 +79,7 @@ class Dispatch(Plugin):
         document = self.orchestrator.restart_policy.document_of(replica)
         node = replica.node if up else None
         if document.policy.restart != "here":
-            node = self.orchestrator.placement.another(replica, host=document.host) or node
+            node = self.orchestrator.placement.another(replica, host_kind=document.host_kind) or node
         if node is None:
             return  # no room now: it is weighed again when there is some
         await self._place_anew(replica, node, why=f"restarted after failure {replica.failures}")
@@ -90,10 +90,10 @@ class Dispatch(Plugin):
         if replica is None or not replica.wanted or replica.node != command.event.data["node"] or replica.state == "finished":
             return
         document = self.orchestrator.restart_policy.document_of(replica)
-        node = self.orchestrator.placement.another(replica, host=document.host)
+        node = self.orchestrator.placement.another(replica, host_kind=document.host_kind)
         if node is None:
             text = (
-                f"cannot leave {replica.node}: every other node of kind '{document.host}' is full or has another replica of "
+                f"cannot leave {replica.node}: every other node of kind '{document.host_kind}' is full or has another replica of "
                 "the same task; start one more"
             )
             self.orchestrator.restart_policy.tell_once(job, replica, text)

@@ -258,7 +258,7 @@ class Resources(Plugin):
         """Have nodes listed, as lost, that are drained and have not come back to this orchestrator: they can be used again."""
         now_s = self.orchestrator.time.now_s()
         for name in self.draining - set(self.nodes):
-            offer = Registration(name=name, cores=0.0, memory_bytes=0, host="")
+            offer = Registration(name=name, cores=0.0, memory_bytes=0, host_kind="")
             self.nodes[name] = Node(offer, seen_s=self._now_s(), since_s=now_s, slots=0, state="lost", draining=True)
 
     async def watch(self) -> None:

@@ -121,9 +121,9 @@ class JobObservers(Plugin):
         self._busy: set[int] = set()
         self._failed: dict[int, str] = {}
 
-    def set(self, host: str, observer: JobObserver) -> None:
+    def set(self, host_kind: str, observer: JobObserver) -> None:
         """Use an observer for a kind of host, whatever entry points say."""
-        self._made[host] = observer
+        self._made[host_kind] = observer
 
     async def run(self) -> None:
         """Show every running job, for ever."""
@@ -134,7 +134,7 @@ class JobObservers(Plugin):
             running = [job for job in self.orchestrator.jobs.values() if job.watched]
             left = [job for job in self.orchestrator.restart_policy.ended.values() if job.layout is not None]
             for job in (*running, *left):
-                observer = self._of(job.document.host)
+                observer = self._of(job.document.host_kind)
                 if observer is not None and job.id not in self._busy:
                     self._busy.add(job.id)
                     self.orchestrator.spawn(self._show(job, observer))
@@ -148,7 +148,7 @@ class JobObservers(Plugin):
         except asyncio.CancelledError:
             raise
         except Exception as error:  # an observer's mistake must not end the control plane: it is told, once
-            text = f"observer of '{job.document.host}' failed: {type(error).__name__}: {error}"
+            text = f"observer of '{job.document.host_kind}' failed: {type(error).__name__}: {error}"
             if self._failed.get(job.id) != text:
                 self._failed[job.id] = text
                 self.orchestrator.events.tell("control", text, job=job.id)
@@ -192,7 +192,7 @@ class JobObservers(Plugin):
 
         Checked in a thread: it reads the log, and calls what packages bring.
         """
-        check = getattr(self._of(job.document.host), "check_orders", None)
+        check = getattr(self._of(job.document.host_kind), "check_orders", None)
         if check is not None:
             await asyncio.to_thread(check, self.view(job), task, orders)
 
@@ -213,10 +213,10 @@ class JobObservers(Plugin):
             case Note(text=text, data=data):
                 self.orchestrator.events.tell("decision", text, job=job.id, data=data)
 
-    def _of(self, host: str) -> JobObserver | None:
-        if host not in self._made:
-            self._made[host] = _brought(host)
-        return self._made[host]
+    def _of(self, host_kind: str) -> JobObserver | None:
+        if host_kind not in self._made:
+            self._made[host_kind] = _brought(host_kind)
+        return self._made[host_kind]
 
 
 def _seen(replica: PlacedReplica) -> ReplicaView:
@@ -236,13 +236,13 @@ def _seen(replica: PlacedReplica) -> ReplicaView:
     )
 
 
-def _brought(host: str) -> JobObserver | None:
-    for entry in installed_entry_points(GROUP).select(name=host):
+def _brought(host_kind: str) -> JobObserver | None:
+    for entry in installed_entry_points(GROUP).select(name=host_kind):
         try:
             made: JobObserver = entry.load()()
         except HoldfastError:
             raise
         except Exception as error:
-            raise MachineError(f"observer '{host}' cannot be loaded from '{entry.value}': {error}; mend its package") from error
+            raise MachineError(f"observer '{host_kind}' cannot be loaded from '{entry.value}': {error}; fix its package") from error
         return made
     return None

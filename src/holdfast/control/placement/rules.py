@@ -27,7 +27,7 @@ class Room:
     """
 
     name: str
-    host: str
+    host_kind: str
     rack: str
     cores: float
     slots: int
@@ -53,8 +53,8 @@ class Rooms:
     heap: list[tuple[float, str]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, rooms: Iterable[Room], *, host: str) -> Rooms:
-        made = cls({room.name: room for room in rooms if room.host == host})
+    def of(cls, rooms: Iterable[Room], *, host_kind: str) -> Rooms:
+        made = cls({room.name: room for room in rooms if room.host_kind == host_kind})
         for name, room in made.rooms.items():
             needy = [need for need in room.holds if need.cores]
             made.used[name] = len(room.holds) - len(needy) + sum(map(room.slots_of, needy))
@@ -99,7 +99,7 @@ class Rooms:
 
 
 def place(
-    layout: Layout, rooms: Sequence[Room], *, host: str, need_of: Callable[[str], Need] = lambda task: NO_NEED
+    layout: Layout, rooms: Sequence[Room], *, host_kind: str, need_of: Callable[[str], Need] = lambda task: NO_NEED
 ) -> dict[str, tuple[str, ...]]:
     """Per task the nodes of its replicas, in the order of the replicas. `need_of` is what a replica takes, by its task's name.
 
@@ -108,9 +108,9 @@ def place(
     Shared tasks are another job's to place. Where the layout names hosts, those decide: a name of a node is that node, any
     other names get nodes of their own, one each.
     """
-    fitting = Rooms.of(rooms, host=host)
+    fitting = Rooms.of(rooms, host_kind=host_kind)
     tasks = [task for task in layout.tasks if task.shared is None]
-    _check_enough(tasks, fitting, host=host, need_of=need_of)
+    _check_enough(tasks, fitting, host_kind=host_kind, need_of=need_of)
     hosts = _hosts(layout, fitting)
     placed: dict[str, tuple[str, ...]] = {}
     for task in tasks:
@@ -148,14 +148,14 @@ def _place_task(task: Task, need: Need, rooms: Rooms, *, has: Sequence[str]) -> 
     return on[len(has) :]
 
 
-def _check_enough(tasks: Sequence[Task], rooms: Rooms, *, host: str, need_of: Callable[[str], Need]) -> None:
+def _check_enough(tasks: Sequence[Task], rooms: Rooms, *, host_kind: str, need_of: Callable[[str], Need]) -> None:
     """Raise NoCapacity for what can be seen before anything is placed, all of it at once."""
     missing = []
     most = max(tasks, key=lambda task: task.replicas, default=None)
     if most is not None and most.replicas > len(rooms.rooms):
         missing.append(
             f"task '{most.name}' wants {most.replicas} nodes for its replicas and {len(rooms.rooms)} "
-            f"of kind '{host}' {'is' if len(rooms.rooms) == 1 else 'are'} up"
+            f"of kind '{host_kind}' {'is' if len(rooms.rooms) == 1 else 'are'} up"
         )
     wants = sum(task.replicas for task in tasks)
     free = sum(max(0, int(room.slots - rooms.used[name] + ROUNDING)) for name, room in rooms.rooms.items())

@@ -57,7 +57,7 @@ class Placing(Plugin):
     def _place(self, job: LiveJob) -> None:
         assert job.layout is not None
         self.forget(job.id)
-        found = place(job.layout, self.rooms(), host=job.document.host, need_of=job.document.need_of)
+        found = place(job.layout, self.rooms(), host_kind=job.document.host_kind, need_of=job.document.need_of)
         job.plan = [StoredPlacement(job.id, task, replica, node) for task, on in found.items() for replica, node in enumerate(on)]
         self._promised[job.id] = [(placed.node, job.document.need_of(placed.task)) for placed in job.plan]
         for node, need in self._promised[job.id]:
@@ -79,18 +79,18 @@ class Placing(Plugin):
             for need in needs:
                 self._held[node].remove(need)
 
-    def another(self, replica: PlacedReplica, *, host: str) -> str | None:
+    def another(self, replica: PlacedReplica, *, host_kind: str) -> str | None:
         """A node for a replica that cannot stay where it is."""
-        return self._another(replica, Rooms.of(self.rooms(), host=host))
+        return self._another(replica, Rooms.of(self.rooms(), host_kind=host_kind))
 
-    def may_go_elsewhere(self, replica: PlacedReplica, *, host: str) -> bool:
+    def may_go_elsewhere(self, replica: PlacedReplica, *, host_kind: str) -> bool:
         """Whether there was such a node at the beginning of this turn of the loop: when a thousand nodes are lost at once, or come
         back, each of their replicas asks."""
         if not self._seen:
             asyncio.get_running_loop().call_soon(self._seen.clear)
-        if host not in self._seen:
-            self._seen[host] = Rooms.of(self.rooms(), host=host)
-        return self._another(replica, self._seen[host]) is not None
+        if host_kind not in self._seen:
+            self._seen[host_kind] = Rooms.of(self.rooms(), host_kind=host_kind)
+        return self._another(replica, self._seen[host_kind]) is not None
 
     def look_again(self) -> None:
         """Nodes have come, or room was made: what was seen in this turn is not how it is."""
@@ -105,7 +105,7 @@ class Placing(Plugin):
         return [
             Room(
                 node.name,
-                node.offer.host,
+                node.offer.host_kind,
                 node.rack,
                 node.offer.cores,
                 node.slots,

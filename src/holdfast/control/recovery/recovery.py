@@ -44,7 +44,7 @@ class Recovery(Plugin):
         self.orchestrator.begin_numbers(stored.last_job)
         self.orchestrator.resources.draining.update(stored.draining)
         for job in stored.jobs:
-            self._adopt(job, stored.stories.get(job.id, []))
+            self._adopt(job, stored.histories.get(job.id, []))
         self._restore(stored.placed, stored.others)
 
     async def finish(self) -> None:
@@ -63,10 +63,10 @@ class Recovery(Plugin):
         self.orchestrator.agents.place()  # a node's first assignment has its agents too: what is not in it is ended
         self.orchestrator.resume()
 
-    def _adopt(self, kept: StoredJob, story: Sequence[Move]) -> None:
+    def _adopt(self, kept: StoredJob, history: Sequence[Move]) -> None:
         """Phase 1 for one job: rebuilt from what is stored, its `recover` the first event that it will see. One that cannot be read
         fails instead: neither may it keep the others waiting."""
-        live = live_job(kept, story, self.orchestrator.machines)
+        live = live_job(kept, history, self.orchestrator.machines)
         self.orchestrator.adopt(live)
         if live.unread and not live.leaving:
             self.orchestrator.say(live.unread)
@@ -128,13 +128,13 @@ class Stored:
 
     last_job: int
     jobs: list[StoredJob]
-    stories: dict[int, list[Move]]
+    histories: dict[int, list[Move]]
     placed: list[StoredPlacement]
     others: list[StoredJob]
     draining: list[str]
 
 
-def live_job(kept: StoredJob, story: Sequence[Move], machines: Mapping[str, Machine]) -> LiveJob:
+def live_job(kept: StoredJob, history: Sequence[Move], machines: Mapping[str, Machine]) -> LiveJob:
     """A job as it is held, from what is stored of it."""
     if kept.type not in machines:
         raise HoldfastError(
@@ -147,20 +147,20 @@ def live_job(kept: StoredJob, story: Sequence[Move], machines: Mapping[str, Mach
             f"job {kept.id} ('{kept.name}') is {kept.state}, and machine '{kept.type}' has no such state; "
             f"states are: {', '.join(machine.states)}; give the document that it was begun with by --machine"
         )
-    written = frozenset(move.state for move in story if move.state in machine.states and machine.states[move.state].persisted)
+    written = frozenset(move.state for move in history if move.state in machine.states and machine.states[move.state].persisted)
     document, undocumented = _read(kept, kept.document, Job)
     layout, unlaid = _read(kept, kept.layout, Layout)
     return LiveJob(
         kept.id,
-        document or Job.model_construct(job=kept.name, type=kept.type, host=kept.host),
+        document or Job.model_construct(job=kept.name, type=kept.type, host_kind=kept.host_kind),
         machine,
-        Life(kept.id, kept.state, written | {kept.state}, len(story), tuple(story)),
+        Life(kept.id, kept.state, written | {kept.state}, len(history), tuple(history)),
         kept.submitted_s,
         layout=layout,
         refs=dict(kept.refs),
         reason=kept.reason,
-        broken=bool(story) and story[-1].event != "cancel",
-        told=len(story),
+        broken=bool(history) and history[-1].event != "cancel",
+        told=len(history),
         layout_told=kept.layout is not None,
         unread=undocumented or unlaid,
     )
@@ -185,7 +185,7 @@ def _everything(connection: Connection) -> Stored:
     return Stored(
         archive.last_job(connection),
         jobs,
-        archive.stories_of_unended(connection),
+        archive.histories_of_unended(connection),
         placed,
         others,
         archive.draining_nodes(connection),

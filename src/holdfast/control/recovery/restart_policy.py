@@ -190,7 +190,7 @@ class RestartPolicy(Plugin):
                 failures=replica.failures,
                 living=living_beside(replica, peers),
                 here=node is not None and node.takes_replicas,
-                elsewhere=self.orchestrator.placement.may_go_elsewhere(replica, host=document.host),
+                elsewhere=self.orchestrator.placement.may_go_elsewhere(replica, host_kind=document.host_kind),
             ),
         )
         match decision:

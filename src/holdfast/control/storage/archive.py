@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from holdfast.control.jobs.state_machine import Move
 from holdfast.control.storage.database import Change
-from holdfast.control.storage.schema import jobs, nodes, placement, story
+from holdfast.control.storage.schema import history, jobs, nodes, placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StoredJob:
     id: int
     name: str
     type: str
-    host: str
+    host_kind: str
     state: str
     ended: bool
     reason: str
@@ -66,7 +66,7 @@ def job_submitted(kept: StoredJob, move: Move) -> list[Change]:
         "id": kept.id,
         "name": kept.name,
         "type": kept.type,
-        "host": kept.host,
+        "host_kind": kept.host_kind,
         "state": kept.state,
         "ended": int(kept.ended),
         "reason": kept.reason,
@@ -108,7 +108,7 @@ def told(job: int, moves: Sequence[Move], *, first: int) -> list[Change]:
         }
         for index, move in enumerate(moves)
     ]
-    return [Change(insert(story), rows)] if rows else []
+    return [Change(insert(history), rows)] if rows else []
 
 
 def replicas_placed(placed: Sequence[StoredPlacement]) -> list[Change]:
@@ -179,15 +179,15 @@ def job_by_id(connection: Connection, job: int) -> StoredJob | None:
     return None if row is None else _kept(row)
 
 
-def story_of(connection: Connection, job: int) -> tuple[Move, ...]:
-    rows = connection.execute(select(story).where(story.c.job == job).order_by(story.c.number))
+def history_of(connection: Connection, job: int) -> tuple[Move, ...]:
+    rows = connection.execute(select(history).where(history.c.job == job).order_by(history.c.number))
     return tuple(Move(row.state, row.at_s, row.event, row.cause) for row in rows)
 
 
-def stories_of_unended(connection: Connection) -> dict[int, list[Move]]:
-    """The stories of all jobs that have not ended, in one question."""
+def histories_of_unended(connection: Connection) -> dict[int, list[Move]]:
+    """The histories of all jobs that have not ended, in one question."""
     rows = connection.execute(
-        select(story).join(jobs, jobs.c.id == story.c.job).where(jobs.c.ended == 0).order_by(story.c.job, story.c.number)
+        select(history).join(jobs, jobs.c.id == history.c.job).where(jobs.c.ended == 0).order_by(history.c.job, history.c.number)
     )
     found: dict[int, list[Move]] = {}
     for row in rows:
@@ -214,7 +214,7 @@ def storable(text: str) -> str:
     return text.replace("\0", "\ufffd")
 
 
-_LINE = ("id", "name", "type", "host", "state", "ended", "reason", "submitted_s", "changed_s")
+_LINE = ("id", "name", "type", "host_kind", "state", "ended", "reason", "submitted_s", "changed_s")
 
 
 def _is(placed: StoredPlacement) -> Any:
@@ -230,7 +230,7 @@ def _kept(row: Row[Any]) -> StoredJob:
         row.id,
         row.name,
         row.type,
-        row.host,
+        row.host_kind,
         row.state,
         bool(row.ended),
         row.reason,

@@ -26,7 +26,7 @@ jobs = Table(
     Column("id", BigInteger, primary_key=True),
     Column("name", Text),
     Column("type", Text),
-    Column("host", Text),
+    Column("host_kind", Text),
     Column("state", Text),
     Column("ended", Integer),
     Column("reason", Text),
@@ -36,8 +36,8 @@ jobs = Table(
     Column("submitted_s", Double),
     Column("changed_s", Double),
 )
-story = Table(
-    "story",
+history = Table(
+    "history",
     metadata,
     Column("job", BigInteger, primary_key=True),
     Column("number", Integer, primary_key=True),
@@ -81,9 +81,15 @@ VERSIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("ALTER TABLE fence ADD COLUMN batch BIGINT NOT NULL DEFAULT 0",),
     ("ALTER TABLE placement ADD COLUMN finished INTEGER NOT NULL DEFAULT 0",),
+    (
+        "ALTER TABLE story RENAME TO history",
+        "ALTER TABLE jobs RENAME COLUMN host TO host_kind",
+        "UPDATE jobs SET document = replace(document, '\"host\":', '\"host_kind\":')",
+    ),
 )
-"""Version 1: jobs, their stories and placement. Version 2: looked up fast when many have ended; nodes that are drained. Version 3:
-the number of the last batch that was committed in the present term. Version 4: replicas that have finished."""
+"""Version 1 has jobs, their histories and placement. Version 2 adds indexes for databases in which many jobs have ended, and the
+nodes that are drained. Version 3 adds the number of the last batch that was committed in the present term. Version 4 adds which
+replicas have finished. Version 5 renames the history table and the host kind."""
 
 
 class NewerDatabase(HoldfastError):

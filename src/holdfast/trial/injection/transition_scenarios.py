@@ -147,7 +147,7 @@ class _Base:
             {
                 "job": self.name,
                 "type": self.machine,
-                "host": "light",
+                "host_kind": "light",
                 "pes": {
                     "source": {"makes": ["rows"], **lives},
                     "work": {"reads": ["rows"], "makes": ["out"], "replicas": 2, **lives},
@@ -160,4 +160,4 @@ class _Base:
 
 def job_on_every_node(name: str, nodes: int) -> Job:
     """A job with a replica on each of so many nodes: an orchestrator that starts anew waits for all of them."""
-    return Job.model_validate({"job": name, "host": "light", "pes": {"everywhere": {"replicas": nodes}}})
+    return Job.model_validate({"job": name, "host_kind": "light", "pes": {"everywhere": {"replicas": nodes}}})
