@@ -96,9 +96,7 @@ def assessment(views):
 @pytest.fixture
 def apart(monkeypatch):
     """Every operator of the line is a target of its own."""
-    monkeypatch.setattr(
-        "holdfast.advise.protection_units.choices_of", lambda graph: tuple(Choice(name, ("it is one",)) for name in ALONE)
-    )
+    monkeypatch.setattr("holdfast.advise.loop.choices_of", lambda graph: tuple(Choice(name, ("it is one",)) for name in ALONE))
 
 
 def test_a_share_of_the_loss_takes_as_few_replicas_as_keep_it(apart):

@@ -37,7 +37,7 @@ def measured(monkeypatch):
         leaving = dict.fromkeys(("orders", "paid", "total", "last"), 100.0)
         return Measurement(pes, {"orders": counts}, 1.0, leaving, {}, {"orders": cost_s})
 
-    monkeypatch.setattr("holdfast.profile.measure", measure)
+    monkeypatch.setattr("holdfast.advise.profile.measure", measure)
     return calls
 
 
