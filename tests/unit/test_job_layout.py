@@ -13,7 +13,7 @@ from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.planning.laar.strategy import Activation, Strategy
 from holdfast.planning.ppa.plan_document import PlanDocument, PlannedReplica
-from holdfast.runtime.sources.reader_query import checkpoint_of
+from holdfast.runtime.sources.reader_query import query_checkpoint_path
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "bargain_discovery.py"
 
@@ -102,7 +102,7 @@ def test_a_reader_whose_place_spark_cannot_keep_in_the_log_needs_another():
     ],
 )
 def test_how_far_a_reader_has_come_is_kept_for_each_log_apart(changes, place):
-    assert checkpoint_of(job(**changes), Task(pe="market", kind="source")) == place
+    assert query_checkpoint_path(job(**changes), Task(pe="market", kind="source")) == place
 
 
 def test_a_plan_for_fused_operators_replicates_their_pe(tmp_path):

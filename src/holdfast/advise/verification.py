@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.log import Store
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.sinks.output_files import Which, written_by
+from holdfast.runtime.sinks.output_files import OutputVersion, list_output_files
 from holdfast.trial.checkers import Verdict, check_run
 from holdfast.trial.job_run import Show, new_folder, run_job
 from holdfast.trial.local_cluster import LocalCluster
@@ -294,8 +294,8 @@ class _Reader:
         first, newest = (self._scored(epochs, which) for which in ("first", "newest"))
         return first / newest if newest else 1.0 if not first else inf
 
-    def _scored(self, epochs: Sequence[int], which: Which) -> float:
-        files = [file for file in written_by(self.out, self.sink, which=which) if file.epoch in set(epochs)]
+    def _scored(self, epochs: Sequence[int], which: OutputVersion) -> float:
+        files = [file for file in list_output_files(self.out, self.sink, which=which) if file.epoch in set(epochs)]
         tables = [pq.read_table(pa.BufferReader(self.out.read(file.name) or b"")) for file in files]
         rows = pa.concat_tables(tables) if tables else None
         assert self.score is not None

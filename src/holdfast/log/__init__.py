@@ -1,7 +1,7 @@
 """The epoch log, on a file system or an object store."""
 
-from holdfast.log.epoch_log import Divergence, EpochLog, Offered
+from holdfast.log.epoch_log import Divergence, EpochLog, OfferResult
 from holdfast.log.record import AGENT_PREFIX, Quality, Record
 from holdfast.log.store import Store
 
-__all__ = ["AGENT_PREFIX", "Divergence", "EpochLog", "Offered", "Quality", "Record", "Store"]
+__all__ = ["AGENT_PREFIX", "Divergence", "EpochLog", "OfferResult", "Quality", "Record", "Store"]

@@ -29,14 +29,14 @@ class Checkpoints:
         """Store a state, unless that epoch's is there already, and forget those before the last one, and who asked for it."""
         self._store.create(_name(task, head.epoch), _encoded(head))
         self._store.remove([_name(task, epoch) for epoch in self._epochs(task)[: -self.KEPT]])
-        if self.is_asked(task):
+        if self.is_requested(task):
             self._store.remove([_asked(task)])
 
-    def ask(self, task: str) -> None:
+    def request(self, task: str) -> None:
         """Ask whoever runs a task for a checkpoint of where it is now."""
         self._store.create(_asked(task), b"")
 
-    def is_asked(self, task: str) -> bool:
+    def is_requested(self, task: str) -> bool:
         return self._store.read(_asked(task)) is not None
 
     def latest(self, task: str) -> Position | None:
@@ -47,14 +47,14 @@ class Checkpoints:
                 return _decoded(content, f"checkpoint {epoch} of {task}")
         return None
 
-    def epoch(self, task: str) -> int | None:
+    def latest_epoch(self, task: str) -> int | None:
         """The epoch of the newest checkpoint."""
         epochs = self._epochs(task)
         return epochs[-1] if epochs else None
 
-    def behind_all(self, tasks: Iterable[str]) -> int | None:
+    def epoch_reached_by_all(self, tasks: Iterable[str]) -> int | None:
         """The last epoch that every one of the tasks has a checkpoint at or past; None while one of them has none."""
-        epochs = [self.epoch(task) for task in tasks]
+        epochs = [self.latest_epoch(task) for task in tasks]
         return None if not epochs or None in epochs else min(epoch for epoch in epochs if epoch is not None)
 
     def _epochs(self, task: str) -> list[int]:

@@ -33,10 +33,10 @@ class Divergence:
 
 
 @dataclass(frozen=True)
-class Offered:
+class OfferResult:
     """What became of an offered record: taken as first, as final, or not at all, and a divergence if there was one."""
 
-    taken: str | None
+    accepted_as: str | None
     divergence: Divergence | None = None
 
 
@@ -46,7 +46,7 @@ class EpochLog:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def offer(self, record: Record) -> Offered:
+    def offer(self, record: Record) -> OfferResult:
         """Commit a record: as the epoch's first, or, if it is exact and the first is not, as its final.
 
         Not at all where the epoch was trimmed: whoever makes it still, such as a replica that was stopped for a while, is
@@ -63,7 +63,7 @@ class EpochLog:
             return self._gone(record)
         same = held.quality is record.quality is Quality.EXACT and held.lineage == record.lineage
         differs = same and held.checksum != record.checksum
-        return Offered(None, Divergence(held, record) if differs else None)
+        return OfferResult(None, Divergence(held, record) if differs else None)
 
     def first(self, stream: str, task: int, *, epoch: int) -> Record | None:
         """What was there in time, or None while nothing is."""
@@ -80,7 +80,7 @@ class EpochLog:
         """The final record where there is one, else the first."""
         return self.final(stream, task, epoch=epoch) or self.first(stream, task, epoch=epoch)
 
-    def head(self, stream: str, task: int, *, after: int) -> int:
+    def last_epoch(self, stream: str, task: int, *, after: int) -> int:
         """The last epoch past `after` up to which every epoch has a first record; `after` itself if the next has none.
 
         Epochs are committed in order, so it is found by doubling and halving: look-ups grow with the logarithm of the distance.
@@ -94,7 +94,7 @@ class EpochLog:
             low, high = (middle, high) if self.first(stream, task, epoch=after + middle) is not None else (low, middle)
         return after + low
 
-    def exact_head(self, stream: str, task: int, *, after: int) -> int:
+    def last_exact_epoch(self, stream: str, task: int, *, after: int) -> int:
         """The last epoch past `after` up to which every epoch is exact: from there a producer has something to make good.
 
         Looks at every epoch up to the head; producers ask it once, when they start behind their checkpoint.
@@ -103,19 +103,19 @@ class EpochLog:
             after += 1
         return after
 
-    def oldest(self, stream: str, task: int) -> int | None:
+    def oldest_epoch(self, stream: str, task: int) -> int | None:
         """The oldest epoch that has a record, found by listing the names; None where there is none."""
         names = self._store.names(f"records/{quote(stream, safe='')}/{task}/")
         return min((int(name.rsplit("/", 1)[1].split(".")[0]) for name in names), default=None)
 
-    def trimmed(self, stream: str, task: int) -> int | None:
+    def trimmed_until(self, stream: str, task: int) -> int | None:
         """The last epoch that was trimmed; None where none was."""
         content = self._store.read(_line(stream, task))
         return int(content) if content is not None else None
 
     def trim(self, stream: str, task: int, *, after: int, until: int) -> list[str]:
         """Forget the epochs past `after` up to and including `until`, and name the data files that nothing refers to any more."""
-        line = self.trimmed(stream, task)
+        line = self.trimmed_until(stream, task)
         if line is None or until > line:
             self._store.replace(_line(stream, task), str(until).encode())  # before anything goes: an offer looks there last
         files: list[str] = []
@@ -134,21 +134,21 @@ class EpochLog:
             return record
         return self._read(record.stream, record.task, record.epoch, kind)
 
-    def _stands(self, record: Record, kind: str) -> Offered:
+    def _stands(self, record: Record, kind: str) -> OfferResult:
         """What became of a record that was created; it is taken back where its epoch had been trimmed."""
-        line = self.trimmed(record.stream, record.task)
+        line = self.trimmed_until(record.stream, record.task)
         if line is None or record.epoch > line:
-            return Offered(kind)
+            return OfferResult(kind)
         self._store.remove([_name(record.stream, record.task, record.epoch, kind)])
-        return Offered(None)
+        return OfferResult(None)
 
-    def _gone(self, record: Record) -> Offered:
+    def _gone(self, record: Record) -> OfferResult:
         """What became of a record in whose place one was that is there no more. Raises LogError unless it was trimmed meanwhile."""
-        line = self.trimmed(record.stream, record.task)
+        line = self.trimmed_until(record.stream, record.task)
         if line is None or record.epoch > line:
             where = f"epoch {record.epoch} of '{record.stream}' task {record.task}"
             raise LogError(f"the log at '{self._store.root}' says that {where} is there, and does not show it")
-        return Offered(None)
+        return OfferResult(None)
 
     def _read(self, stream: str, task: int, epoch: int, kind: str) -> Record | None:
         content = self._store.read(_name(stream, task, epoch, kind))

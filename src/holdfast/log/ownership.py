@@ -7,14 +7,14 @@ from typing import Any
 from holdfast.documents.job import Job, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.trimming import LEFT
+from holdfast.log.trimming import TRIMMED_FOR
 
 NAME = "claim"
 UNCORRECTED = "uncorrected"
 """The name in a log of the PEs that have ever gone on without correction."""
 
 
-def claim(store: Store, job: Job, application: str, tasks: Iterable[Task]) -> None:
+def claim_log(store: Store, job: Job, application: str, tasks: Iterable[Task]) -> None:
     """Note in a log what is made there, unless it is noted already. Raises HoldfastError where that is something else: records
     and checkpoints go by the names of tasks and epochs, which say nothing of what they were made from."""
     listed = list(tasks)
@@ -33,10 +33,10 @@ def claim(store: Store, job: Job, application: str, tasks: Iterable[Task]) -> No
     _require_correctable(store, job, listed)
 
 
-def require_whole(store: Store, job: Job) -> None:
+def require_inputs_of_all_tasks(store: Store, job: Job) -> None:
     """Raise HoldfastError where a part of the application went on alone, for jobs that shared it, when its own had ended: what the
     rest of it would need next has been forgotten."""
-    content = store.read(LEFT)
+    content = store.read(TRIMMED_FOR)
     if content is not None:
         raise HoldfastError(
             f"the log at '{store.root}' was gone on with by {', '.join(json.loads(content))} alone, for jobs that shared them: the "

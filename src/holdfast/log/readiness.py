@@ -10,19 +10,19 @@ from holdfast.log.record import AGENT_PREFIX
 FOLDER = "ready"
 
 
-def leave_ready(store: Store, name: str) -> None:
+def mark_ready(store: Store, name: str) -> None:
     """Say that a task, or an agent, is ready."""
     store.create(_mark(name), b"")
 
 
-def awaited(job: Job, tasks: Iterable[Task]) -> frozenset[str]:
+def awaited_names(job: Job, tasks: Iterable[Task]) -> frozenset[str]:
     """All whose marks a job's trace waits for: what came before they are there would only be caught up with, or go unwatched."""
     listed = list(tasks)
     readers = {task.name for task in listed if task.kind != "source"}
     return frozenset(readers | {f"{AGENT_PREFIX}{task.name}" for task in listed if job.has_agent(task)})
 
 
-def are_ready(store: Store, names: Iterable[str]) -> bool:
+def all_ready(store: Store, names: Iterable[str]) -> bool:
     return {_mark(name) for name in names} <= set(store.names(f"{FOLDER}/"))
 
 

@@ -22,13 +22,13 @@ DIGITS = 9
 
 def write_rows(store: Store, rows: pa.Table, *, folder: str) -> str:
     """Store the rows as a Parquet file of its own name, and return that name."""
-    name, content = f"{folder}/{uuid4().hex}.parquet", parquet(rows)
+    name, content = f"{folder}/{uuid4().hex}.parquet", encode_parquet(rows)
     if not store.create(name, content) and store.read(name) != content:  # its own: an object store's first answer was lost
         raise HoldfastError(f"the log at '{store.root}' already has a file '{name}'; nothing may write there but holdfast")
     return name
 
 
-def parquet(rows: pa.Table) -> bytes:
+def encode_parquet(rows: pa.Table) -> bytes:
     """The rows as the content of a Parquet file that Spark reads as it is."""
     buffer = io.BytesIO()
     pq.write_table(rows, buffer, compression="zstd", coerce_timestamps="us")
@@ -43,12 +43,12 @@ def read_rows(store: Store, name: str) -> pa.Table:
     return pq.read_table(pa.BufferReader(content))
 
 
-def rows_behind(store: Store, record: Record) -> list[pa.Table]:
+def read_record_rows(store: Store, record: Record) -> list[pa.Table]:
     """The rows of a record, one table per file. Raises TrimmedError where they were trimmed since the record was read."""
     try:
         return [read_rows(store, file) for file in record.files]
     except HoldfastError as error:
-        line = EpochLog(store).trimmed(record.stream, record.task)
+        line = EpochLog(store).trimmed_until(record.stream, record.task)
         if line is None or record.epoch > line:
             raise
         raise TrimmedError(f"epoch {record.epoch} of '{record.stream}' was trimmed while it was read") from error
@@ -70,7 +70,7 @@ def checksum(rows: pa.Table) -> str:
         return f"{rows.num_rows}-{int(np.add.reduce(total, dtype=np.uint64)):016x}"
 
 
-def part_of(rows: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
+def partition_numbers(rows: pa.Table, key: tuple[str, ...], *, parts: int) -> NDArray[np.int64]:
     """For each row the number of the part, from 0, that its key falls on: the same on every machine and in every run."""
     if parts == 1:
         return np.zeros(rows.num_rows, np.int64)

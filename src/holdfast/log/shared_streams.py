@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from holdfast.documents.job import Reading, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Store
-from holdfast.log.timeline import Timeline, agree, timeline_of
-from holdfast.log.trimming import leave_mark
+from holdfast.log.timeline import Timeline, agree_on_timeline, read_timeline
+from holdfast.log.trimming import save_reader_position
 
 JOINED = "joined"
 
 
 @dataclass(frozen=True)
-class Foreign:
+class SharedInput:
     """One input that another job makes: which task reads it, and where that job's log lives."""
 
     task: Task
@@ -22,7 +22,7 @@ class Foreign:
     store: Store
 
 
-def remembered(own: Store, logs: Mapping[str, str | None]) -> dict[str, str]:
+def resolve_log_locations(own: Store, logs: Mapping[str, str | None]) -> dict[str, str]:
     """Where the logs of the jobs that are read lie, by the jobs' names: as told now, else as it was told before. A job may end,
     and be forgotten by the control plane, before those that read it have read it to its end."""
     told = {name: log for name, log in logs.items() if log}
@@ -37,16 +37,16 @@ def reader_name(job: str, task: Task) -> str:
     return f"{job}:{task.name}".replace("/", "~")
 
 
-def join(own: Store, job: str, inputs: Sequence[Foreign]) -> Timeline | None:
+def join_timelines(own: Store, job: str, inputs: Sequence[SharedInput]) -> Timeline | None:
     """The job's timeline, made from those of the jobs it reads; None while one of them has not begun.
 
     Before it is agreed on, a mark is left for every reader, so that nothing is trimmed that the job will want. Raises
     HoldfastError where the epochs of the jobs do not coincide.
     """
-    agreed = timeline_of(own)
+    agreed = read_timeline(own)
     if agreed is not None:
         return agreed
-    theirs = [timeline_of(each.store) for each in inputs]
+    theirs = [read_timeline(each.store) for each in inputs]
     begun = [timeline for timeline in theirs if timeline is not None]
     if len(begun) < len(theirs):
         return None
@@ -54,7 +54,9 @@ def join(own: Store, job: str, inputs: Sequence[Foreign]) -> Timeline | None:
     while True:
         for each in inputs:
             for number in each.reading.tasks:
-                leave_mark(each.store, reader_name(job, each.task), stream=each.reading.stream, task=number, epoch=first - 1)
+                save_reader_position(
+                    each.store, reader_name(job, each.task), stream=each.reading.stream, task=number, epoch=first - 1
+                )
         left = max((_oldest(each) for each in inputs), default=first)
         if left <= first:
             break
@@ -63,14 +65,14 @@ def join(own: Store, job: str, inputs: Sequence[Foreign]) -> Timeline | None:
     clock = begun[0]
     ends = [timeline.last for timeline in begun if timeline.last is not None]
     opened = clock.closes_s(first) - clock.epoch_s / clock.speed
-    return agree(own, Timeline(first, min(ends, default=None), clock.epoch_s, opened_s=opened, speed=clock.speed))
+    return agree_on_timeline(own, Timeline(first, min(ends, default=None), clock.epoch_s, opened_s=opened, speed=clock.speed))
 
 
-def _oldest(each: Foreign) -> int:
+def _oldest(each: SharedInput) -> int:
     log = EpochLog(each.store)
-    timeline = timeline_of(each.store)
+    timeline = read_timeline(each.store)
     assert timeline is not None
-    trimmed = [log.trimmed(each.reading.stream, number) for number in each.reading.tasks]
+    trimmed = [log.trimmed_until(each.reading.stream, number) for number in each.reading.tasks]
     return max([timeline.first, *(line + 1 for line in trimmed if line is not None)])
 
 

@@ -18,18 +18,18 @@ class StreamProgress:
     others: Mapping[str, EpochLog] = field(default_factory=dict)
     _heads: dict[tuple[str, int], int] = field(default_factory=dict)
 
-    def of(self, stream: str, task: int) -> int:
+    def last_epoch(self, stream: str, task: int) -> int:
         """The last epoch of a task's stream; the one before the first where there is none."""
-        seen, trimmed = self._heads.get((stream, task), self.timeline.first - 1), self.log.trimmed(stream, task)
-        head = self.log.head(stream, task, after=seen if trimmed is None else max(seen, trimmed))
+        seen, trimmed = self._heads.get((stream, task), self.timeline.first - 1), self.log.trimmed_until(stream, task)
+        head = self.log.last_epoch(stream, task, after=seen if trimmed is None else max(seen, trimmed))
         self._heads[stream, task] = head
         return head
 
-    def of_task(self, task: Task) -> int:
+    def last_epoch_of_task(self, task: Task) -> int:
         """The last epoch that a task has made of all its streams."""
-        return min(self.of(stream, task.task) for stream in task.makes)
+        return min(self.last_epoch(stream, task.task) for stream in task.makes)
 
-    def fed_s(self, task: Task, epoch: int) -> float | None:
+    def inputs_ready_s(self, task: Task, epoch: int) -> float | None:
         """Since when all that a task needs for an epoch has been there; None while something is missing."""
         if not task.reads:
             return self.timeline.closes_s(epoch)
@@ -57,14 +57,14 @@ class StreamProgress:
         return self.log if reading.job is None else self.others.get(reading.job)
 
 
-Streams = dict[tuple[str, int], tuple[StreamProgress, str]]
+StreamLocations = dict[tuple[str, int], tuple[StreamProgress, str]]
 """Where streams are found, by the name that the job has for each and the number of the task: in which log, under which name."""
 
 
-def streams_of(tasks: Iterable[Task], own: StreamProgress) -> Streams:
+def locate_streams(tasks: Iterable[Task], own: StreamProgress) -> StreamLocations:
     """Every stream that a job makes or another job feeds it with, in the log that has it."""
     listed = list(tasks)
-    found: Streams = {(stream, task.task): (own, stream) for task in listed for stream in task.makes}
+    found: StreamLocations = {(stream, task.task): (own, stream) for task in listed for stream in task.makes}
     theirs = {name: StreamProgress(log, own.timeline) for name, log in own.others.items()}
     for reading in (reading for task in listed for reading in task.reads if reading.job in theirs):
         found |= {(reading.name or "", number): (theirs[reading.job or ""], reading.stream) for number in reading.tasks}

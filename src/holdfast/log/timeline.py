@@ -29,25 +29,25 @@ class Timeline:
         """
         return self.opened_s + (epoch - self.first + 1) * self.epoch_s / self.speed
 
-    def closed(self, now_s: float) -> int:
+    def last_closed_epoch(self, now_s: float) -> int:
         """The newest epoch that is over; the one before the first while none is.
 
-        >>> Timeline(first=100, last=None, epoch_s=1.0, opened_s=50.0).closed(51.5)
+        >>> Timeline(first=100, last=None, epoch_s=1.0, opened_s=50.0).last_closed_epoch(51.5)
         100
         """
         over = self.first - 1 + int((now_s - self.opened_s) * self.speed / self.epoch_s + 1e-9)
         return max(self.first - 1, over if self.last is None else min(over, self.last))
 
 
-def agree(store: Store, offered: Timeline) -> Timeline:
+def agree_on_timeline(store: Store, offered: Timeline) -> Timeline:
     """The job's timeline: the one that is there, else the offered one."""
     store.create(NAME, json.dumps(asdict(offered)).encode())
-    held = timeline_of(store)
+    held = read_timeline(store)
     assert held is not None
     return held
 
 
-def timeline_of(store: Store) -> Timeline | None:
+def read_timeline(store: Store) -> Timeline | None:
     """The job's timeline, or None while no source has begun."""
     content = store.read(NAME)
     return Timeline(**json.loads(content)) if content is not None else None

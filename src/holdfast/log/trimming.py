@@ -7,14 +7,14 @@ from holdfast.documents.job import Task
 from holdfast.log import EpochLog, Store
 from holdfast.log.checkpoints import Checkpoints
 
-SPARED = 12
+EPOCHS_KEPT_FOR_AGENTS = 12
 """Epochs behind everyone that are kept of what prediction agents watch: they look a few times a second, and learn from epochs
 without a gap. As many as a number may be a mean over."""
-LEFT = "left"
+TRIMMED_FOR = "left"
 """The name in a log of the tasks for which alone something was trimmed: the others of their job cannot go on from it."""
 
 
-class Trimmer:
+class LogTrimmer:
     """Trims the streams of one job. Behind the slowest of a stream's consumers, and behind its producer, which would otherwise
     make again, after a restart, what has been forgotten. A consumer in another job counts by the mark that it leaves. `left` are
     the tasks that live on, shared by other jobs, when the job itself has ended; None: all. Of what the tasks in `watched` read and
@@ -43,20 +43,20 @@ class Trimmer:
 
     def trim(self, stream: str, task: int) -> None:
         """Forget what can be forgotten of one task's stream."""
-        until = self._checkpoints.behind_all(self._living(stream, task))
+        until = self._checkpoints.epoch_reached_by_all(self._living(stream, task))
         marks = [int(self._store.read(name) or b"-1") for name in self._store.names(_marks(stream, task))]
         if until is None:
             return
-        until = min([until, *marks]) - (SPARED if stream in self._spared else 0)
+        until = min([until, *marks]) - (EPOCHS_KEPT_FOR_AGENTS if stream in self._spared else 0)
         after = self._done.get((stream, task))
         if after is None:
-            oldest = self._log.oldest(stream, task)
+            oldest = self._log.oldest_epoch(stream, task)
             if oldest is None:
                 return
             after = oldest - 1
         if until > after:
             if self.left is not None:
-                self._store.create(LEFT, json.dumps(sorted(self.left)).encode())
+                self._store.create(TRIMMED_FOR, json.dumps(sorted(self.left)).encode())
             self._store.remove(self._log.trim(stream, task, after=after, until=until))
             self._done[stream, task] = until
 
@@ -65,12 +65,12 @@ class Trimmer:
         return [name for name in self._concerned[stream, task] if self.left is None or name in self.left]
 
 
-def leave_mark(store: Store, reader: str, *, stream: str, task: int, epoch: int) -> None:
+def save_reader_position(store: Store, reader: str, *, stream: str, task: int, epoch: int) -> None:
     """Say in another job's log up to which epoch a stream has been read for good by a reader of this name."""
     store.replace(f"{_marks(stream, task)}{reader}", str(epoch).encode())
 
 
-def forget_readers(store: Store, living: Container[str]) -> None:
+def remove_ended_readers(store: Store, living: Container[str]) -> None:
     """Take away the marks of jobs that are gone: nobody waits for what they have not read."""
     gone = [name for name in store.names("readers/") if name.rsplit("/", 1)[1].partition(":")[0] not in living]
     if gone:

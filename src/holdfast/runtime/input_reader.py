@@ -7,13 +7,13 @@ import pyarrow as pa
 from holdfast.documents.job import Reading
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Record, Store
-from holdfast.log.row_files import part_of, rows_behind
+from holdfast.log.row_files import partition_numbers, read_record_rows
 
 Records = tuple[Record, ...]
 """The records of one epoch, one per input task, in the order of the readings."""
 
 
-class Inbox:
+class InputReader:
     """The inputs of one task. `stores` holds, per reading, the store that the stream's log lives in."""
 
     def __init__(self, reads: Sequence[Reading], stores: Sequence[Store], schemas: Mapping[str, pa.Schema]) -> None:
@@ -38,11 +38,11 @@ class Inbox:
                 _shaped(rows, schema, reading, records[place].epoch)
                 for records in epochs
                 for place in places
-                for rows in rows_behind(store, records[place])
+                for rows in read_record_rows(store, records[place])
             ]
             table = pa.concat_tables(parts) if parts else schema.empty_table()
             if reading.of > 1:
-                table = table.filter(pa.array(part_of(table, reading.key, parts=reading.of) == reading.share))
+                table = table.filter(pa.array(partition_numbers(table, reading.key, parts=reading.of) == reading.share))
             if len(places) > 1:
                 table = table.sort_by("seq")
             made[name] = table

@@ -10,17 +10,17 @@ import pyarrow as pa
 from holdfast.engine.row_comparison import first_difference
 from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.row_files import checksum, rows_behind, write_rows
+from holdfast.log.row_files import checksum, read_record_rows, write_rows
 from holdfast.log.timeline import Timeline
 
-Tell = Callable[[str, dict[str, object]], None]
+Emit = Callable[[str, dict[str, object]], None]
 """Writes an event of a kind into the history."""
 
 POLL_S = 0.01
 
 
 @dataclass
-class Outbox:
+class OutputWriter:
     """The streams that one replica of a task makes.
 
     `patience_s` is how long a record of another replica is waited for before this one writes its own: 0 for the primary and for
@@ -32,7 +32,7 @@ class Outbox:
     task: int
     producer: str
     timeline: Timeline
-    tell: Tell
+    tell: Emit
     patience_s: float = 0.0
     clock: Callable[[], float] = time.time
     log: EpochLog = field(init=False)
@@ -69,7 +69,7 @@ class Outbox:
             committed_s=self.clock(),
         )
         offered = self.log.offer(record)
-        if offered.taken is None:
+        if offered.accepted_as is None:
             self.store.remove(list(files))
             if offered.divergence is not None:
                 self._compare(offered.divergence.held, rows, named, quality, lineage)
@@ -80,7 +80,7 @@ class Outbox:
                 "stream": stream,
                 "task": self.task,
                 "epoch": epoch,
-                "as": offered.taken,
+                "as": offered.accepted_as,
                 "quality": quality.value,
                 "rows": rows.num_rows,
                 "closed_s": record.closed_s,
@@ -111,11 +111,11 @@ class Outbox:
         return self.log.final(stream, self.task, epoch=epoch)
 
     def _compare(self, held: Record, rows: pa.Table, named: str, quality: Quality, lineage: tuple[str, ...]) -> None:
-        """Tell of a divergence: exact rows of the same inputs that differ by more than the last digits of a sum."""
+        """Emit of a divergence: exact rows of the same inputs that differ by more than the last digits of a sum."""
         if not (held.quality is quality is Quality.EXACT) or held.checksum == named or held.lineage != lineage:
             return
         try:
-            theirs = rows_behind(self.store, held)
+            theirs = read_record_rows(self.store, held)
         except TrimmedError:
             return  # everyone has read them
         apart = first_difference(rows, pa.concat_tables(theirs) if theirs else rows.schema.empty_table())

@@ -47,7 +47,7 @@ class PeCompute:
         return {stream: rows.cast(self._empty[stream].schema) for stream, rows in made.items()}, self._pe.kept
 
 
-def fades_after(graph: Graph, part: Iterable[str]) -> int | None:
+def taint_duration_epochs(graph: Graph, part: Iterable[str]) -> int | None:
     """After how many epochs an incomplete input no longer shows in what a part of the graph keeps; None: it may always."""
     operators = [graph.operator(name) for name in part]
     if any(o.state is not None or any(not isinstance(rule, LastEpochs) for rule in o.keep.values()) for o in operators):

@@ -27,8 +27,8 @@ from holdfast.documents.history import History
 from holdfast.engine.session import Pulse, open_session
 from holdfast.errors import HoldfastError, LogError, MachineError
 from holdfast.protocol.messages import Assigned, Assignment, HostStatus, ReplicaStatus
-from holdfast.runtime.replica_loop import Loop
-from holdfast.runtime.running_job import RunningJob
+from holdfast.runtime.replica_factory import ReplicaFactory
+from holdfast.runtime.replica_loop import ReplicaLoop
 from holdfast.runtime.warm_up import rehearse
 
 TICK_S = 0.05
@@ -36,7 +36,7 @@ STANDBY_S = 5.0
 """A host that had no work for so long after its start is a standby."""
 BEAT_S = 0.25
 USAGE_BEATS = 8
-ORDER_S = 5.0
+ORDER_VALID_S = 5.0
 """For how long a fault's order to a replica is good."""
 SPARK = {
     "spark.scheduler.mode": "FAIR",  # one PE's long catch-up must not starve the others
@@ -62,7 +62,7 @@ def share_of_cluster(master: str, cores: int) -> dict[str, str]:
     return {"spark.cores.max": str(cores)}
 
 
-class Host:
+class PeHost:
     """What runs on this node, made equal to the assignment again and again."""
 
     def __init__(self, work: Path, node: str) -> None:
@@ -70,8 +70,8 @@ class Host:
         self._started_s = time.time()
         self._history = History(work / f"history-{os.getpid()}.jsonl", node)
         self._assignment, self._seen = Assignment(), (0, 0)
-        self._jobs: dict[int, RunningJob] = {}
-        self._loops: dict[str, Loop] = {}
+        self._jobs: dict[int, ReplicaFactory] = {}
+        self._loops: dict[str, ReplicaLoop] = {}
         self._refused: dict[str, ReplicaStatus] = {}
         self._carried_out = 0, 0
         self._spark: SparkSession | None = None
@@ -154,7 +154,7 @@ class Host:
             job.is_left(self._assignment.jobs[number].get("left"))
 
     @staticmethod
-    def _outdated(loop: Loop, wanted: Assigned | None) -> bool:
+    def _outdated(loop: ReplicaLoop, wanted: Assigned | None) -> bool:
         return wanted is None or wanted.incarnation != loop.assigned.incarnation
 
     def _start(self, assigned: Assigned) -> None:
@@ -169,7 +169,7 @@ class Host:
             return
         group = f"{self._assignment.jobs[assigned.job]['job']['job']}: {assigned.pe}/{assigned.task}"
         cancel = self._spark.sparkContext.cancelJobGroup
-        self._loops[assigned.key] = Loop(
+        self._loops[assigned.key] = ReplicaLoop(
             assigned,
             lambda assigned, stopped: self._job(assigned.job).worker(assigned, stopped),
             ranked=lambda worker, rank: self._job(assigned.job).ranked(worker, rank),
@@ -179,14 +179,14 @@ class Host:
         self._refused.pop(assigned.key, None)
         self._tell("start", {"replica": assigned.key, "incarnation": assigned.incarnation, "node": self._node})
 
-    def _job(self, number: int) -> RunningJob:
+    def _job(self, number: int) -> ReplicaFactory:
         """A job as it runs here, loaded when it is asked for first. Raises HoldfastError."""
         assert self._spark is not None
         with self._loading:
             if number not in self._jobs:
                 if "job" not in self._assignment.jobs.get(number, {}):
                     raise HoldfastError(f"its assignment does not describe job {number}")
-                self._jobs[number] = RunningJob(
+                self._jobs[number] = ReplicaFactory(
                     self._spark,
                     number,
                     self._assignment.jobs[number],
@@ -205,7 +205,7 @@ class Host:
         for path in sorted((self._work / "faults").glob("*.json")):
             fault: dict[str, Any] = json.loads(path.read_text())
             path.unlink()
-            if time.time() - fault["at_s"] > ORDER_S:
+            if time.time() - fault["at_s"] > ORDER_VALID_S:
                 continue
             for loop in self._loops.values():
                 name = loop.assigned.key.split(":", 1)[1]
@@ -315,7 +315,7 @@ def main() -> None:
     parser.add_argument("--ui", action="store_true")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
-    host = Host(arguments.work, arguments.node)
+    host = PeHost(arguments.work, arguments.node)
     signal.signal(signal.SIGTERM, lambda *_: host.stopping.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     host.run(arguments.master, arguments.memory, cores=arguments.cores, ui=arguments.ui)

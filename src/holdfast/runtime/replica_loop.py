@@ -45,7 +45,7 @@ class Worker(Protocol):
     def close(self) -> None: ...
 
 
-class Loop:
+class ReplicaLoop:
     """One replica's thread and what is known of it.
 
     `make` builds the worker inside the thread, when the replica is active; it may take long, and may fail. `ranked` is told the
@@ -111,7 +111,7 @@ class Loop:
         worker, timeline, now = self._worker, self._timeline, time.time()
         lag = None
         if worker is not None and timeline is not None:
-            lag = max(0, timeline.closed(now) - worker.live.epoch) * timeline.epoch_s / timeline.speed
+            lag = max(0, timeline.last_closed_epoch(now) - worker.live.epoch) * timeline.epoch_s / timeline.speed
             then, rows = self._seen
             if time.monotonic() - then >= 1:
                 self._rate = (worker.rows_read - rows) / (time.monotonic() - then)

@@ -18,7 +18,7 @@ from holdfast.engine.session import open_session
 from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.timeline import timeline_of
+from holdfast.log.timeline import read_timeline
 from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 from holdfast.trial.second_law import differences
@@ -79,7 +79,7 @@ class BystanderApp:
         self._number = cluster.client.submit(job)
         self.rounds.append(job)
         store = Store(str(job.log))
-        cluster.wait_until(lambda: timeline_of(store) is not None, limit_s=START_S, what="the application on Spark has begun")
+        cluster.wait_until(lambda: read_timeline(store) is not None, limit_s=START_S, what="the application on Spark has begun")
 
     def _tend(self, cluster: ProcessCluster) -> None:
         if self._story(cluster)["ended"]:
@@ -118,7 +118,7 @@ class BystanderApp:
         try:
             sources = open_trace(spark, app.graph(), str(self.trace))
             for job in self.rounds:
-                timeline = timeline_of(Store(str(job.log)))
+                timeline = read_timeline(Store(str(job.log)))
                 assert timeline is not None and timeline.last is not None and job.out is not None
                 self.epochs += timeline.last - timeline.first + 1
                 for sink, difference in differences(spark, app, sources, out=Store(job.out), timeline=timeline).items():

@@ -18,7 +18,7 @@ from holdfast.documents.job import Job, Layout, Task
 from holdfast.engine.trace_reader import require_there
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
-from holdfast.log.timeline import Timeline, timeline_of
+from holdfast.log.timeline import Timeline, read_timeline
 from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.trial.fault_injector import FaultInjector, faults_for
 from holdfast.trial.local_cluster import LocalCluster
@@ -125,7 +125,7 @@ def _follow(
         answered = time.monotonic()
         seen.story = story
         if timeline is None:
-            timeline = timeline_of(store)
+            timeline = read_timeline(store)
             if timeline is not None:
                 chaos.start(at_s=timeline.opened_s)
         if show is not None:
@@ -282,7 +282,7 @@ def require_new(job: Job, layout: Layout) -> None:
     """Raise HoldfastError where a job's log or output has been written to before: what this run's history does not tell of cannot
     be judged by it."""
     assert job.log is not None and job.out is not None
-    if timeline_of(Store(job.log)) is not None:
+    if read_timeline(Store(job.log)) is not None:
         raise HoldfastError(f"the log at '{job.log}' is that of an earlier run; give another --log, or remove it")
     out = Store(job.out, what="output")
     for sink in sorted(task.pe for task in layout.tasks if task.kind == "sink"):

@@ -77,7 +77,7 @@ def lags(
             for lag in lag_of_pe.values():
                 lag.append(None)
             continue
-        closed = timeline.closed(now_s)
+        closed = timeline.last_closed_epoch(now_s)
         for pe, lag in lag_of_pe.items():
             epochs_behind = max(closed - newest[task.name] for task in tasks if task.pe == pe)
             lag.append(max(0, epochs_behind) * timeline.epoch_s / timeline.speed)

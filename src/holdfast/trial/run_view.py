@@ -141,7 +141,7 @@ def _epoch(epoch: int | None, timeline: Timeline | None) -> str:
 
 def _closed(timeline: Timeline) -> str:
     of = f" of {timeline.last - timeline.first + 1}" if timeline.last is not None else ""
-    return f"{timeline.closed(time.time()) - timeline.first + 1}{of}"
+    return f"{timeline.last_closed_epoch(time.time()) - timeline.first + 1}{of}"
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -221,10 +221,10 @@ class LiveScene:
 
     async def _read_epochs(self, log: str, watched: _Watched) -> None:
         from holdfast.log import Store
-        from holdfast.log.timeline import timeline_of
+        from holdfast.log.timeline import read_timeline
 
         try:
-            timeline = await asyncio.to_thread(lambda: timeline_of(Store(log)))
+            timeline = await asyncio.to_thread(lambda: read_timeline(Store(log)))
         except Exception as error:  # told with the next sample: nobody waits for this
             watched.wrong = error
             return

@@ -16,7 +16,7 @@ from holdfast.documents.history import HistoryEvent, read_history
 from holdfast.documents.job import Job, Layout
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.timeline import Timeline, timeline_of
+from holdfast.log.timeline import Timeline, read_timeline
 from holdfast.ui.replica_reasons import plan_of
 
 STATES = ("placed", "starting", "running", "idle", "finished", "failed", "lost", "stopped", "abandoned")
@@ -98,7 +98,7 @@ def _timeline(job: Job) -> Timeline | None:
     """The epochs of the run, where its log is still there."""
     if job.log is None or ("://" not in job.log and not Path(job.log).is_dir()):
         return None
-    return timeline_of(Store(job.log))
+    return read_timeline(Store(job.log))
 
 
 def told_of(events: Iterable[HistoryEvent]) -> list[dict[str, Any]]:

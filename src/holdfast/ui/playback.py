@@ -212,7 +212,7 @@ class Playback:
         base = 0 if timeline is None else timeline.first - 1
         lag_s: float | None = None
         if timeline is not None and task.live is not None:
-            lag_s = round(max(0, timeline.closed(now_s) - task.live) * timeline.epoch_s / timeline.speed, 3)
+            lag_s = round(max(0, timeline.last_closed_epoch(now_s) - task.live) * timeline.epoch_s / timeline.speed, 3)
         states = [replica["state"] for replica in task.replicas.values()]
         replicas = tuple(
             (number, r["node"], r["state"], number, True, r["starts"], 0, r["error"], epoch(task.live, base), lag_s)

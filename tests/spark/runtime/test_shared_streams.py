@@ -13,9 +13,9 @@ from holdfast.engine.whole_trace import run_batch
 from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog
-from holdfast.log.timeline import timeline_of
+from holdfast.log.timeline import read_timeline
 from holdfast.protocol.messages import Assigned
-from holdfast.runtime.running_job import RunningJob
+from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.sinks.output_files import read_output
 from holdfast.trace import write_market
 
@@ -42,7 +42,7 @@ app.sink("busy", counts)
 
 def running(spark, tmp_path, job, number, **more):
     layout = layout_of(job)
-    made = RunningJob(
+    made = ReplicaFactory(
         spark, number, {**layout.settings, **more}, node="n", tell=lambda kind, about: None, scratch=tmp_path / f"scratch-{number}"
     )
     made._await_readers = lambda stopped: None
@@ -87,7 +87,7 @@ def settle(workers):
 
 
 def assert_is_what_one_plan_gives(spark, made, second, trace, job):
-    timeline = timeline_of(second.store)
+    timeline = read_timeline(second.store)
     epochs = timeline.first, timeline.last
     events = with_epochs(open_trace(spark, made.graph, str(trace)), ByTime(timeline.epoch_s))
     averages = run_batch(made.graph, events, epochs=epochs)["vwap"].join(events["market"].select("seq", "epoch"), "seq")
@@ -121,8 +121,8 @@ def test_a_job_reads_another_jobs_stream_to_its_end_though_that_job_is_gone_and_
     made.is_left(left)
     settle([*(worker for worker, task in zip(whole_job, tasks, strict=True) if task.name in left), *readers])
     assert_is_what_one_plan_gives(spark, made, second, trace, job)
-    oldest = EpochLog(made.store).oldest("vwap", 0)
-    assert oldest is not None and oldest > timeline_of(made.store).first
+    oldest = EpochLog(made.store).oldest_epoch("vwap", 0)
+    assert oldest is not None and oldest > read_timeline(made.store).first
 
 
 def test_a_source_that_declares_what_the_stream_lacks_is_told_what_there_is(spark, tmp_path, market):

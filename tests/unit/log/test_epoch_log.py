@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from obstore.store import MemoryStore, S3Store
 
 from holdfast.errors import HoldfastError, LogError
-from holdfast.log import EpochLog, Offered, Quality, Record, Store
+from holdfast.log import EpochLog, OfferResult, Quality, Record, Store
 
 
 @pytest.fixture(params=["folder", "memory"])
@@ -43,7 +43,7 @@ def record(
 
 
 def test_a_record_comes_back_as_it_was_committed(log: EpochLog) -> None:
-    assert log.offer(record(7)).taken == "first"
+    assert log.offer(record(7)).accepted_as == "first"
     assert log.first("vwap", 0, epoch=7) == record(7)
     assert log.first("vwap", 0, epoch=8) is None
     assert log.first("vwap", 1, epoch=7) is None
@@ -52,7 +52,7 @@ def test_a_record_comes_back_as_it_was_committed(log: EpochLog) -> None:
 def test_the_first_writer_wins_and_an_equal_copy_is_no_divergence(log: EpochLog) -> None:
     log.offer(record(1, producer="one"))
     outcome = log.offer(record(1, producer="two"))
-    assert (outcome.taken, outcome.divergence) == (None, None)
+    assert (outcome.accepted_as, outcome.divergence) == (None, None)
     held = log.first("vwap", 0, epoch=1)
     assert held is not None
     assert held.producer == "one"
@@ -68,7 +68,7 @@ def test_different_exact_rows_are_a_divergence_that_names_both_producers(log: Ep
 def test_an_exact_record_corrects_an_inexact_first_as_the_final(log: EpochLog, quality: Quality) -> None:
     log.offer(record(1, quality=quality, value="guess"))
     assert log.final("vwap", 0, epoch=1) is None
-    assert log.offer(record(1)).taken == "final"
+    assert log.offer(record(1)).accepted_as == "final"
     assert log.final("vwap", 0, epoch=1) == record(1)
     first = log.first("vwap", 0, epoch=1)
     assert first is not None
@@ -78,7 +78,7 @@ def test_an_exact_record_corrects_an_inexact_first_as_the_final(log: EpochLog, q
 
 def test_a_late_inexact_record_changes_nothing(log: EpochLog) -> None:
     log.offer(record(1))
-    assert log.offer(record(1, quality=Quality.PREDICTED, value="guess")).taken is None
+    assert log.offer(record(1, quality=Quality.PREDICTED, value="guess")).accepted_as is None
     assert log.final("vwap", 0, epoch=1) == record(1)
 
 
@@ -93,7 +93,7 @@ def test_the_head_is_the_last_epoch_without_a_gap(length: int, after: int) -> No
     log = EpochLog(Store(MemoryStore()))
     for epoch in range(length):
         log.offer(record(epoch))
-    assert log.head("vwap", 0, after=after) == max(after, length - 1)
+    assert log.last_epoch("vwap", 0, after=after) == max(after, length - 1)
 
 
 def test_the_head_is_found_in_a_number_of_lookups_that_hardly_grows() -> None:
@@ -111,7 +111,7 @@ def test_the_head_is_found_in_a_number_of_lookups_that_hardly_grows() -> None:
         for epoch in range(length):
             log.offer(record(epoch))
         store.reads = 0
-        log.head("vwap", 0, after=-1)
+        log.last_epoch("vwap", 0, after=-1)
         counts.append(store.reads)
     assert counts[1] <= 2 * counts[0] + 2
 
@@ -128,9 +128,9 @@ def test_a_record_of_an_epoch_that_was_trimmed_is_not_taken(log: EpochLog, quali
     for epoch in range(4):
         log.offer(record(epoch))
     log.trim("vwap", 0, after=-1, until=2)
-    assert log.offer(record(1, quality=quality)) == Offered(None)
-    assert (log.oldest("vwap", 0), log.trimmed("vwap", 0)) == (3, 2)
-    assert log.offer(record(4)).taken == "first"
+    assert log.offer(record(1, quality=quality)) == OfferResult(None)
+    assert (log.oldest_epoch("vwap", 0), log.trimmed_until("vwap", 0)) == (3, 2)
+    assert log.offer(record(4)).accepted_as == "first"
 
 
 def test_a_correction_of_an_epoch_that_is_trimmed_meanwhile_is_not_taken() -> None:
@@ -149,8 +149,8 @@ def test_a_correction_of_an_epoch_that_is_trimmed_meanwhile_is_not_taken() -> No
     log = EpochLog(store)
     log.offer(record(1, quality=Quality.ABSENT, value=""))
     store.armed = True
-    assert log.offer(record(1)) == Offered(None)
-    assert log.oldest("vwap", 0) is None
+    assert log.offer(record(1)) == OfferResult(None)
+    assert log.oldest_epoch("vwap", 0) is None
 
 
 class Unsure(Store):
@@ -167,8 +167,8 @@ def test_a_record_that_is_found_where_it_was_to_be_created_has_been_taken(before
     if before is not None:
         EpochLog(Store(memory)).offer(record(1, quality=before, value=""))
     log = EpochLog(Unsure(memory))
-    assert log.offer(record(1)) == Offered(kind)
-    assert log.offer(record(1, producer="another")) == Offered(None)
+    assert log.offer(record(1)) == OfferResult(kind)
+    assert log.offer(record(1, producer="another")) == OfferResult(None)
     assert log.final("vwap", 0, epoch=1) == record(1)
 
 
@@ -181,13 +181,13 @@ def test_a_record_that_is_said_to_be_there_and_is_not_is_no_trimmed_one() -> Non
     with pytest.raises(LogError, match=r"says that epoch 1 of 'vwap' task 0 is there, and does not show it"):
         log.offer(record(1))
     log.trim("vwap", 0, after=-1, until=1)
-    assert log.offer(record(1)) == Offered(None)
+    assert log.offer(record(1)) == OfferResult(None)
 
 
 def test_what_was_trimmed_stays_trimmed_when_a_slower_trimmer_comes_behind(log: EpochLog) -> None:
     log.trim("vwap", 0, after=-1, until=7)
     log.trim("vwap", 0, after=-1, until=3)
-    assert log.trimmed("vwap", 0) == 7
+    assert log.trimmed_until("vwap", 0) == 7
 
 
 def test_a_streams_name_cannot_reach_outside_the_log(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_a_writer_killed_at_any_moment_leaves_only_whole_records(tmp_path: Path)
         process.send_signal(signal.SIGKILL)
         process.communicate()
     log = EpochLog(Store(tmp_path))
-    head = log.head("s", 0, after=-1)
+    head = log.last_epoch("s", 0, after=-1)
     assert head >= 49
     assert all(log.first("s", 0, epoch=epoch) is not None for epoch in range(head + 1))
 
@@ -349,7 +349,7 @@ def test_the_second_law_holds_under_any_schedule_of_kills_and_stand_ins(seed: in
             dead.remove(number)
             replica.restart()
         elif act < 0.95:
-            epoch = log.head(replica.stream, 0, after=-1) + 1
+            epoch = log.last_epoch(replica.stream, 0, after=-1) + 1
             if all(log.first(i, 0, epoch=epoch) for i in READS[replica.stream]):
                 quality = rng.choice([Quality.ABSENT, Quality.PREDICTED])
                 log.offer(entry(replica.stream, epoch, quality, None if quality is Quality.ABSENT else rng.randint(0, 9)))

@@ -6,7 +6,7 @@ from obstore.store import MemoryStore
 from holdfast.documents.job import Contract, Feed, Job, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.log.ownership import claim
+from holdfast.log.ownership import claim_log
 
 TASKS = (Task(pe="s", kind="source", makes=("s",)), Task(pe="f", makes=("f",)), Task(pe="out", kind="sink"))
 
@@ -18,13 +18,13 @@ def job(**more):
 @pytest.fixture
 def store():
     made = Store(MemoryStore())
-    claim(made, job(), "shop", TASKS)
+    claim_log(made, job(), "shop", TASKS)
     return made
 
 
 def test_the_same_application_goes_on_with_its_log_whatever_its_replicas_and_contract_are(store):
     more = [task.model_copy(update={"replicas": 2}) for task in TASKS]
-    claim(store, job(contract=Contract(tentative_after_s=1.0)), "shop", more)
+    claim_log(store, job(contract=Contract(tentative_after_s=1.0)), "shop", more)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_same_application_goes_on_with_its_log_whatever_its_replicas_and_con
 )
 def test_a_log_of_something_else_is_refused(store, job, application, tasks, said):
     with pytest.raises(HoldfastError) as caught:
-        claim(store, job, application, tasks)
+        claim_log(store, job, application, tasks)
     assert said in str(caught.value)
     assert str(caught.value).endswith("; give each a log of its own")
 
@@ -54,15 +54,15 @@ LOSSY = Contract(correction=False)
 
 
 def test_a_log_that_was_written_without_correction_is_gone_on_with_only_so(store):
-    claim(store, job(contracts={"f": LOSSY, "out": LOSSY}), "shop", TASKS)
-    claim(store, job(contract=LOSSY), "shop", TASKS)
+    claim_log(store, job(contracts={"f": LOSSY, "out": LOSSY}), "shop", TASKS)
+    claim_log(store, job(contract=LOSSY), "shop", TASKS)
     said = "was written without correction by f, out: what is incomplete in it stays so, and job 'one' has correction"
     with pytest.raises(HoldfastError, match=said):
-        claim(store, job(), "shop", TASKS)
+        claim_log(store, job(), "shop", TASKS)
     with pytest.raises(HoldfastError, match="was written without correction by out:"):
-        claim(store, job(contracts={"f": LOSSY}), "shop", TASKS)
+        claim_log(store, job(contracts={"f": LOSSY}), "shop", TASKS)
 
 
 def test_whether_a_source_has_correction_does_not_matter(store):
-    claim(store, job(contracts={"s": LOSSY}), "shop", TASKS)
-    claim(store, job(), "shop", TASKS)
+    claim_log(store, job(contracts={"s": LOSSY}), "shop", TASKS)
+    claim_log(store, job(), "shop", TASKS)

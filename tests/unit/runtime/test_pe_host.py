@@ -9,7 +9,7 @@ import pytest
 from holdfast.errors import HoldfastError, LogError, MachineError
 from holdfast.protocol.messages import Assigned, Assignment, HostStatus
 from holdfast.runtime import pe_host as hosts
-from holdfast.runtime.pe_host import Host
+from holdfast.runtime.pe_host import PeHost
 
 LIMIT_S = 20.0
 
@@ -20,7 +20,7 @@ class Ended(BaseException):
 
 @pytest.fixture
 def host(tmp_path, monkeypatch):
-    made = Host(tmp_path, "n1")
+    made = PeHost(tmp_path, "n1")
     monkeypatch.setattr(hosts, "BEAT_S", 0.01)
     yield made
     made.stopping.set()
@@ -112,7 +112,7 @@ def loading(host, monkeypatch):
     """A function that gives the host a replica of a job of that name; and how often it tried to load it."""
     tries: list[str] = []
     monkeypatch.setattr("holdfast.runtime.replica_loop.LOG_LOOK_S", 0.01)
-    monkeypatch.setattr(hosts, "RunningJob", lambda spark, number, settings, **_: Job(tries, name=settings["job"]["job"]))
+    monkeypatch.setattr(hosts, "ReplicaFactory", lambda spark, number, settings, **_: Job(tries, name=settings["job"]["job"]))
     host._spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelJobGroup=lambda group: None))
     assigned = Assigned(job=1, pe="vwap", task=0, replica=0, incarnation=1, rank=0, active=True)
 

@@ -15,7 +15,7 @@ from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
 from holdfast.protocol.messages import Assigned
 from holdfast.runtime import replica_loop as loops
-from holdfast.runtime.replica_loop import Loop
+from holdfast.runtime.replica_loop import ReplicaLoop
 
 LIMIT_S = 20.0
 
@@ -58,17 +58,17 @@ def started(
     before: Callable[[], None] = lambda: None,
     assigned: Assigned = ASSIGNED,
     woken: Callable[[FiveEpochs], None] = lambda worker: None,
-) -> Loop:
+) -> ReplicaLoop:
     line = Timeline(first=1, last=5, epoch_s=1.0, opened_s=time.time())
 
     def make(assigned, stopped):
         before()
         return worker, line
 
-    return Loop(assigned, make, ranked=lambda worker, rank: None, woken=woken, cancel=lambda: None)
+    return ReplicaLoop(assigned, make, ranked=lambda worker, rank: None, woken=woken, cancel=lambda: None)
 
 
-def ended(loop: Loop, state: str) -> bool:
+def ended(loop: ReplicaLoop, state: str) -> bool:
     until = time.monotonic() + LIMIT_S
     while loop.status().state != state and time.monotonic() < until:
         time.sleep(0.01)

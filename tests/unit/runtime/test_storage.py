@@ -10,9 +10,9 @@ from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
-from holdfast.log.row_files import checksum, parquet, part_of, read_rows, write_rows
-from holdfast.log.timeline import Timeline, agree, timeline_of
-from holdfast.runtime.sinks.output_files import file_name, read_output, written_by
+from holdfast.log.row_files import checksum, encode_parquet, partition_numbers, read_rows, write_rows
+from holdfast.log.timeline import Timeline, agree_on_timeline, read_timeline
+from holdfast.runtime.sinks.output_files import file_name, list_output_files, read_output
 
 ROWS = pa.table({"seq": [1, 2, 3], "ticker": ["a", None, "b"], "gain": [0.1, None, -1.0]})
 
@@ -49,7 +49,7 @@ def test_the_checksum_of_a_bag_of_rows_ignores_their_order_and_the_noise_of_sums
 
 def test_every_row_of_a_key_falls_on_one_part_and_all_parts_are_used():
     rows = pa.table({"user": list(range(100)) * 2, "shop": ["x"] * 200})
-    parts = part_of(rows, ("user", "shop"), parts=4)
+    parts = partition_numbers(rows, ("user", "shop"), parts=4)
     assert (parts[:100] == parts[100:]).all()
     assert set(parts) == {0, 1, 2, 3}
 
@@ -66,7 +66,7 @@ def test_every_row_of_a_key_falls_on_one_part_and_all_parts_are_used():
     ],
 )
 def test_rows_are_divided_by_keys_of_any_type_and_what_is_one_key_to_spark_falls_on_one_part(values):
-    first, _, third = part_of(pa.table({"k": values}), ("k",), parts=1_000_000)
+    first, _, third = partition_numbers(pa.table({"k": values}), ("k",), parts=1_000_000)
     assert first == third
 
 
@@ -84,9 +84,9 @@ def test_a_checkpoint_comes_back_whole_and_only_the_last_two_stay(store):
 def test_what_every_task_has_a_checkpoint_past_is_the_oldest_of_their_newest(store):
     checkpoints = Checkpoints(store)
     checkpoints.save("a/0", Position(4))
-    assert checkpoints.behind_all(["a/0", "b/0"]) is None
+    assert checkpoints.epoch_reached_by_all(["a/0", "b/0"]) is None
     checkpoints.save("b/0", Position(7))
-    assert checkpoints.behind_all(["a/0", "b/0"]) == 4
+    assert checkpoints.epoch_reached_by_all(["a/0", "b/0"]) == 4
 
 
 def test_a_damaged_checkpoint_is_told_and_not_guessed(store):
@@ -96,20 +96,20 @@ def test_a_damaged_checkpoint_is_told_and_not_guessed(store):
 
 
 def test_the_first_source_decides_the_timeline_and_all_others_agree(store):
-    assert timeline_of(store) is None
+    assert read_timeline(store) is None
     mine = Timeline(first=5, last=9, epoch_s=1.0, opened_s=100.0, speed=2.0)
-    assert agree(store, mine) == mine
-    assert agree(store, Timeline(first=6, last=9, epoch_s=1.0, opened_s=200.0)) == mine == timeline_of(store)
+    assert agree_on_timeline(store, mine) == mine
+    assert agree_on_timeline(store, Timeline(first=6, last=9, epoch_s=1.0, opened_s=200.0)) == mine == read_timeline(store)
 
 
 def test_an_epoch_is_closed_when_its_time_is_over_and_never_past_the_last():
     timeline = Timeline(first=5, last=9, epoch_s=1.0, opened_s=100.0, speed=2.0)
-    assert [timeline.closed(at) for at in (99.0, 100.4, 100.5, 101.2, 500.0)] == [4, 4, 5, 6, 9]
+    assert [timeline.last_closed_epoch(at) for at in (99.0, 100.4, 100.5, 101.2, 500.0)] == [4, 4, 5, 6, 9]
 
 
 def test_an_output_is_read_as_newest_first_or_exact(store):
     def write(epoch, kind, quality, seq):
-        store.create(f"out/{file_name(epoch, kind, quality)}", parquet(pa.table({"seq": [seq]})))
+        store.create(f"out/{file_name(epoch, kind, quality)}", encode_parquet(pa.table({"seq": [seq]})))
 
     write(1, "first", Quality.EXACT, 10)
     write(2, "first", Quality.TENTATIVE, 20)
@@ -120,4 +120,4 @@ def test_an_output_is_read_as_newest_first_or_exact(store):
     assert read["first"]["seq"].to_pylist() == [10, 20, 30]
     assert read["exact"]["seq"].to_pylist() == [10, 21]
     with pytest.raises(HoldfastError, match="'newest', 'first' or 'exact', got 'last'"):
-        written_by(store, "out", which="last")
+        list_output_files(store, "out", which="last")

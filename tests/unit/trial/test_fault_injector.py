@@ -22,7 +22,7 @@ from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.job_layout import layout_of
 from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.protocol.messages import Assigned, HostStatus
-from holdfast.runtime.pe_host import ORDER_S, Host
+from holdfast.runtime.pe_host import ORDER_VALID_S, PeHost
 from holdfast.trial.fault_injector import FaultInjector, faults_for
 
 LIMIT_S = 20.0
@@ -204,7 +204,7 @@ class Loop:
 
 
 def hosts(cluster):
-    found, loop = [Host(cluster.node_work(name), name) for name in cluster.names], Loop()
+    found, loop = [PeHost(cluster.node_work(name), name) for name in cluster.names], Loop()
     for host in found:
         host._history.close()
         host._history = cluster
@@ -259,7 +259,7 @@ def test_an_order_that_lay_before_a_dead_host_is_not_obeyed_when_it_is_back(tmp_
     chaos(cluster, crash(1, "pe", "vwap/0")).look(1)
     (path,) = (cluster.node_work("n2") / "faults").glob("*.json")
     order = json.loads(path.read_text())
-    path.write_text(json.dumps({**order, "at_s": order["at_s"] - ORDER_S - 1}))
+    path.write_text(json.dumps({**order, "at_s": order["at_s"] - ORDER_VALID_S - 1}))
     found, loop = hosts(cluster)
     found[1]._obey_faults()
     assert (loop.done, told(cluster, "struck")) == ([], [])
@@ -282,7 +282,7 @@ def test_what_an_orchestrator_orders_of_a_replica_is_obeyed_too_and_costs_the_ho
 
 
 def test_a_host_beats_on_after_a_full_disk(tmp_path, monkeypatch):
-    host, write, refused = Host(tmp_path, "n1"), Path.write_text, []
+    host, write, refused = PeHost(tmp_path, "n1"), Path.write_text, []
 
     def full(path, *arguments, **options):
         if path.name == ".host.json.tmp" and len(refused) < 3:

@@ -12,7 +12,7 @@ from holdfast.control.storage.schema import migrate
 from holdfast.documents.history import History
 from holdfast.documents.job import Contract, Job, Layout, Reading, Task
 from holdfast.log import Store
-from holdfast.log.timeline import Timeline, agree
+from holdfast.log.timeline import Timeline, agree_on_timeline
 
 BEGAN_S = 1_700_000_000.0
 TIMELINE = Timeline(first=100, last=119, epoch_s=1.0, opened_s=BEGAN_S + 1)
@@ -30,7 +30,7 @@ def write_run(folder: Path) -> Path:
     job = Job(
         job="bargains", application="bargains.py", log=str(log), contract=Contract(tentative_after_s=1.0), replicas={"vwap": 2}
     )
-    agree(Store(str(log)), TIMELINE)
+    agree_on_timeline(Store(str(log)), TIMELINE)
     _write_database(folder / "orchestrator" / "jobs.db", job, Layout(application="bargains", tasks=TASKS))
     history = History(folder / "history-run.jsonl", "run")
     for at_s, kind, about in sorted(_events(), key=lambda event: event[0]):

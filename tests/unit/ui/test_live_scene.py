@@ -51,7 +51,7 @@ def test_a_log_that_is_away_or_hangs_costs_no_job_its_samples_and_is_told(scene,
                 released.wait(30)
         return FOUND
 
-    monkeypatch.setattr("holdfast.log.timeline.timeline_of", timeline_of)
+    monkeypatch.setattr("holdfast.log.timeline.read_timeline", timeline_of)
     monkeypatch.setattr("holdfast.log.Store", lambda root: SimpleNamespace(root=root))
 
     async def sampled():

@@ -63,19 +63,19 @@ class AbsentCommitter:
             return bool(replicas) and not (task.name not in self._down_s and ready)
         if task.name not in self._down_s:
             return False
-        return max(r.status.live for r in running if r.status and r.status.live is not None) < self._heads.of_task(task)
+        return max(r.status.live for r in running if r.status and r.status.live is not None) < self._heads.last_epoch_of_task(task)
 
     def _commit(self, task: Task, before_s: float, now_s: float) -> list[Record]:
         """Offer absent records for what a task has not made in time; those that were taken."""
         made: list[Record] = []
         for stream in task.makes:
-            head = self._heads.of(stream, task.task)
+            head = self._heads.last_epoch(stream, task.task)
             while len(made) < AT_ONCE and (self.timeline.last is None or head < self.timeline.last):
-                fed_s = self._heads.fed_s(task, head + 1)
+                fed_s = self._heads.inputs_ready_s(task, head + 1)
                 if fed_s is None or fed_s > before_s:
                     break
                 record = _absent(stream, task.task, head + 1, self.timeline, now_s)
-                if self._heads.log.offer(record).taken is not None:
+                if self._heads.log.offer(record).accepted_as is not None:
                     made.append(record)
                 head += 1
         return made

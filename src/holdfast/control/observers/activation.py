@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from holdfast.control.observers.job_observers import Activate, Decision, Note, ReplicaView
 from holdfast.documents.job import Task
-from holdfast.log.stream_progress import StreamProgress, streams_of
+from holdfast.log.stream_progress import StreamProgress, locate_streams
 from holdfast.planning.laar.strategy import Activation, Strategy
 
 STEADY_EPOCHS = 5
@@ -26,12 +26,12 @@ class RateMonitor:
         self._timeline = heads.timeline
         sources = {stream for task in tasks for stream in task.makes if task.kind == "source"}
         sources |= {reading.name or "" for task in tasks for reading in task.reads if reading.job is not None}
-        self._streams = {key: place for key, place in streams_of(tasks, heads).items() if key[0] in sources}
+        self._streams = {key: place for key, place in locate_streams(tasks, heads).items() if key[0] in sources}
 
     def rates(self) -> tuple[int, dict[str, float]] | None:
         """The newest epoch that every source has committed, and each source's rate in it; None before the first, and while that
         epoch has been trimmed already."""
-        newest = (heads.of(stream, task) for (_, task), (heads, stream) in self._streams.items())
+        newest = (heads.last_epoch(stream, task) for (_, task), (heads, stream) in self._streams.items())
         epoch = min(newest, default=self._timeline.first - 1)
         if epoch < self._timeline.first:
             return None

@@ -15,7 +15,7 @@ from holdfast.control.observers.job_observers import Activate, Decision, Note, R
 from holdfast.documents.job import Adapting, Task
 from holdfast.documents.topology import Topology
 from holdfast.log import EpochLog, Store
-from holdfast.log.stream_progress import StreamProgress, streams_of
+from holdfast.log.stream_progress import StreamProgress, locate_streams
 from holdfast.log.timeline import Timeline
 from holdfast.planning.ppa import Frontier, Measure, internal_completeness, output_fidelity
 from holdfast.planning.ppa.adaptation import adapt
@@ -42,12 +42,12 @@ class TaskRates:
     _read: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._streams = streams_of(self.tasks, StreamProgress(self.log, self.timeline, self.others))
+        self._streams = locate_streams(self.tasks, StreamProgress(self.log, self.timeline, self.others))
 
     def look(self) -> None:
         """Take note of the epochs that have been committed since the last look."""
         for key, (heads, stream) in self._streams.items():
-            head = heads.of(stream, key[1])
+            head = heads.last_epoch(stream, key[1])
             rows = self._rows.setdefault(key, deque(maxlen=WINDOW))
             for epoch in range(max(self._read.get(key, 0), head - WINDOW) + 1, head + 1):
                 record = heads.log.newest(stream, key[1], epoch=epoch)

@@ -95,8 +95,8 @@ class HungReplicas:
 
     def _allowed_s(self, key: str, task: Task, mark: _Mark, now_s: float) -> float:
         assert self.policy.hung_after_s is not None
-        heads = [self._heads.of(reading.stream, number) for reading in task.reads for number in reading.tasks]
-        behind = max(0, min(heads, default=self.timeline.closed(now_s)) - mark.clean)
+        heads = [self._heads.last_epoch(reading.stream, number) for reading in task.reads for number in reading.tasks]
+        behind = max(0, min(heads, default=self.timeline.last_closed_epoch(now_s)) - mark.clean)
         furthest, times = self._again.get(key, (mark.live, 0))
         longer = 2.0 ** min(times, 20) if mark.live <= furthest else 1.0
         return self.policy.hung_after_s * longer + (SPARE_EPOCHS + behind) * self.timeline.epoch_s / self.timeline.speed

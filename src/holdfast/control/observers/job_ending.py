@@ -36,7 +36,7 @@ class Ending:
     def _is_stood_in_for(self, task: Task) -> bool:
         """Whether nothing will come of a task that was given up, also not in its stead."""
         waits = self.job.contract_of(task.pe).tentative_after_s is None or not task.makes
-        return waits or self.heads.of_task(task) == self.heads.timeline.last
+        return waits or self.heads.last_epoch_of_task(task) == self.heads.timeline.last
 
     def _has_done_all(self, task: Task, replicas: Sequence[ReplicaView], now_s: float) -> bool:
         """Whether a task that waits for one that was given up has done everything that it can."""

@@ -19,10 +19,10 @@ from holdfast.documents.job import Task
 from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Store
-from holdfast.log.shared_streams import remembered
+from holdfast.log.shared_streams import resolve_log_locations
 from holdfast.log.stream_progress import StreamProgress
-from holdfast.log.timeline import Timeline, timeline_of
-from holdfast.log.trimming import forget_readers
+from holdfast.log.timeline import Timeline, read_timeline
+from holdfast.log.trimming import remove_ended_readers
 from holdfast.planning.laar.strategy import Strategy
 
 GONE_AFTER_S = 60.0
@@ -62,7 +62,7 @@ class Readers:
         due = self._looked_s.get(view.id, self._began_s) + GONE_AFTER_S <= now
         if due and view.job.log is not None:
             self._looked_s[view.id] = now
-            forget_readers(Store(view.job.log), {name for name, at in self._seen_s.items() if at > now - GONE_AFTER_S})
+            remove_ended_readers(Store(view.job.log), {name for name, at in self._seen_s.items() if at > now - GONE_AFTER_S})
 
 
 class SparkJobObserver:
@@ -103,7 +103,7 @@ class SparkJobObserver:
         from holdfast.prediction.contract_terms import check_orders
 
         assert view.job.log is not None
-        timeline = timeline_of(Store(view.job.log))
+        timeline = read_timeline(Store(view.job.log))
         if timeline is None:
             raise HoldfastError(f"job {view.id} has not begun; its agents can be changed when its first epoch has")
         check_orders(orders, view.job.contract_of(task.rpartition("/")[0]), epoch_s=timeline.epoch_s / timeline.speed)
@@ -131,12 +131,12 @@ class SparkJobObserver:
         """Begin to watch a job once its first source has begun."""
         assert view.job.log is not None
         store = Store(view.job.log)
-        timeline = timeline_of(store)
+        timeline = read_timeline(store)
         if timeline is None:
             return None
         tasks = view.layout.tasks
         strategy = read_document(view.job.strategy, Strategy) if view.job.strategy else None
-        others = {name: EpochLog(Store(log)) for name, log in remembered(store, {}).items()}
+        others = {name: EpochLog(Store(log)) for name, log in resolve_log_locations(store, {}).items()}
         made = _Watched(
             tasks,
             AbsentCommitter(view.job, tasks, store, timeline, others),

@@ -39,7 +39,7 @@ class UpstreamBackup:
         return decisions
 
     def _switch(self, task: Task, living: Sequence[ReplicaView], now_s: float) -> list[Decision]:
-        head = self._heads.of_task(task)
+        head = self._heads.last_epoch_of_task(task)
         late_s = self._late_s(task, head, now_s)
         said: list[Decision] = []
         if task.name not in self._rerouted and late_s > self._contract(task).reroute_after_s:
@@ -58,7 +58,7 @@ class UpstreamBackup:
         """For how long the task could have gone on and has not."""
         if self.timeline.last is not None and head >= self.timeline.last:
             return 0.0
-        fed_s = self._heads.fed_s(task, head + 1)
+        fed_s = self._heads.inputs_ready_s(task, head + 1)
         return 0.0 if fed_s is None else max(0.0, now_s - fed_s)
 
     def _contract(self, task: Task) -> Contract:

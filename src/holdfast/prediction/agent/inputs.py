@@ -9,7 +9,7 @@ import pyarrow as pa
 from holdfast.documents.job import Reading, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.row_files import part_of, rows_behind
+from holdfast.log.row_files import partition_numbers, read_record_rows
 
 MOST_ROWS = 50_000
 """Of an epoch's input: where there are more, reading them costs more than an agent should."""
@@ -44,7 +44,7 @@ class Input:
         """The rows of a record that are the watched task's; None where there are none, or they cannot be read: they were trimmed
         since, or that is the task's problem, which its agent must not share."""
         try:
-            found = rows_behind(self._store, record)
+            found = read_record_rows(self._store, record)
         except (HoldfastError, pa.ArrowException, OSError):
             return None
         if not found:
@@ -52,7 +52,7 @@ class Input:
         table, reading = pa.concat_tables(found, promote_options="permissive"), self.reading
         if reading.of == 1:
             return table
-        return table.filter(pa.array(part_of(table, reading.key, parts=reading.of) == reading.share))
+        return table.filter(pa.array(partition_numbers(table, reading.key, parts=reading.of) == reading.share))
 
 
 def input_rows(inputs: Sequence[Input], epoch: int, *, final: bool) -> tuple[list[pa.Table], bool] | None:

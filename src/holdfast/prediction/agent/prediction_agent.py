@@ -16,7 +16,7 @@ from holdfast.prediction.agent.inputs import Input, by_our_clock
 from holdfast.prediction.agent.watched_stream import WatchedStream
 from holdfast.prediction.contract_terms import cover_of
 from holdfast.prediction.lateness_monitor import RECENT
-from holdfast.runtime.output_writer import Outbox
+from holdfast.runtime.output_writer import OutputWriter
 
 POLL_S = 0.05
 """How often an agent looks that waits for its PE: it has handed over, or has nothing to say yet about what is overdue."""
@@ -43,7 +43,7 @@ class PredictionAgent:
         contract: Contract,
         *,
         keys: Mapping[str, Sequence[str]],
-        outbox: Outbox,
+        outbox: OutputWriter,
         stores: Sequence[Store],
         learner: Executor,
         clock: Callable[[], float] = time.time,
@@ -159,7 +159,7 @@ class PredictionAgent:
         own, oldest = [], []
         for stream in self.streams:
             oldest.append(self._oldest(self._log, stream.name, self.task.task))
-            head = self._log.head(stream.name, self.task.task, after=oldest[-1] - 1)
+            head = self._log.last_epoch(stream.name, self.task.task, after=oldest[-1] - 1)
             own.append(self._last_own(stream.name, head))
             stream.skip_to(max(oldest[-1], own[-1] + 1 - self.contract.predicting.depth))
         begins = max(*oldest, min(own) + 1 - RECENT)
@@ -169,7 +169,7 @@ class PredictionAgent:
 
     def _oldest(self, log: EpochLog, stream: str, task: int) -> int:
         """The oldest epoch of a stream that is left; the first of all where there is none yet."""
-        found = log.oldest(stream, task)
+        found = log.oldest_epoch(stream, task)
         return self.timeline.first if found is None else found
 
     def _last_own(self, stream: str, head: int) -> int:
@@ -221,7 +221,7 @@ class PredictionAgent:
 
         Whether it was so. Waiting for such an epoch would keep the agent from what is late now.
         """
-        lines = [self._log.trimmed(stream.name, self.task.task) for stream in missing]
+        lines = [self._log.trimmed_until(stream.name, self.task.task) for stream in missing]
         if any(line is None or line < self._next for line in lines):
             return False
         self.monitor.passed(self._next)

@@ -23,17 +23,17 @@ from holdfast.documents.history import History
 from holdfast.documents.job import Job, Task
 from holdfast.errors import HoldfastError, ProblemsError
 from holdfast.log import Store
-from holdfast.log.readiness import leave_ready
+from holdfast.log.readiness import mark_ready
 from holdfast.log.record import AGENT_PREFIX
-from holdfast.log.shared_streams import remembered
-from holdfast.log.timeline import timeline_of
+from holdfast.log.shared_streams import resolve_log_locations
+from holdfast.log.timeline import read_timeline
 from holdfast.prediction.agent.inputs import stores_of
 from holdfast.prediction.agent.prediction_agent import POLL_S, PredictionAgent
 from holdfast.prediction.contract_terms import check_orders
 from holdfast.prediction.warm_up import rehearse
 from holdfast.protocol.messages import AssignedAgent, Assignment, HostStatus
 from holdfast.protocol.node_files import ASSIGNMENT, Watched, write_status
-from holdfast.runtime.output_writer import Outbox
+from holdfast.runtime.output_writer import OutputWriter
 
 BEAT_S = 0.5
 AGAIN_S = 1.0
@@ -106,15 +106,15 @@ class AgentProcess:
         if task is None or job.log is None:
             raise HoldfastError(f"job '{job.job}' has no task '{assigned.task}' with a log to watch")
         store = Store(job.log)
-        stores = stores_of(task, store, remembered(store, settings.get("logs", {})))
-        timeline = timeline_of(store)
+        stores = stores_of(task, store, resolve_log_locations(store, settings.get("logs", {})))
+        timeline = read_timeline(store)
         name = f"{AGENT_PREFIX}{task.name}"
         if timeline is None:
             if not self._ready:
-                leave_ready(store, name)
+                mark_ready(store, name)
                 self._ready = True
             return None
-        outbox = Outbox(store, task.task, f"{name} on {self._node}", timeline, self._history.tell)
+        outbox = OutputWriter(store, task.task, f"{name} on {self._node}", timeline, self._history.tell)
         keys = settings.get("keys", {})
         made = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, learner=learner)
         self._history.tell("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})

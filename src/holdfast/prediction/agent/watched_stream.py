@@ -14,7 +14,7 @@ import pyarrow as pa
 from holdfast.documents.job import Contract
 from holdfast.errors import TrimmedError
 from holdfast.log import EpochLog, Record, Store
-from holdfast.log.row_files import rows_behind
+from holdfast.log.row_files import read_record_rows
 from holdfast.prediction import EpochPredictor, Prediction, columns_of, view
 from holdfast.prediction.agent.inputs import Input, input_rows
 from holdfast.prediction.agent.scores import Scores
@@ -150,7 +150,7 @@ class WatchedStream:
     def _rows(self, record: Record) -> pa.Table | None:
         """The rows of a record; None where there is nothing to learn from: no rows before the columns are known."""
         try:
-            found = rows_behind(self._store, record)
+            found = read_record_rows(self._store, record)
         except TrimmedError:
             return None  # all its readers are past it
         if found:

@@ -12,13 +12,13 @@ import pyarrow.parquet as pq
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 
-Which = Literal["newest", "first", "exact"]
+OutputVersion = Literal["newest", "first", "exact"]
 
 FILE = re.compile(r"(\d{20})\.(first|final)\.(\w+)\.parquet")
 
 
 @dataclass(frozen=True)
-class Written:
+class OutputFile:
     """One file of a sink."""
 
     name: str
@@ -27,7 +27,7 @@ class Written:
     quality: Quality
 
 
-def written_by(out: Store, sink: str, *, which: Which = "newest") -> list[Written]:
+def list_output_files(out: Store, sink: str, *, which: OutputVersion = "newest") -> list[OutputFile]:
     """The files that together are a sink's output, by epoch.
 
     `newest`: each epoch's correction where there is one, else what was there in time. `first`: what was there in time, never
@@ -35,13 +35,13 @@ def written_by(out: Store, sink: str, *, which: Which = "newest") -> list[Writte
     """
     if which not in ("newest", "first", "exact"):
         raise HoldfastError(f"a sink's output is read as 'newest', 'first' or 'exact', got '{which}'")
-    found: dict[int, Written] = {}
+    found: dict[int, OutputFile] = {}
     prefix = f"{quote(sink, safe='')}/"
     for name in sorted(out.names(prefix)):
         match = FILE.fullmatch(name.rsplit("/", 1)[1])
         if match is None:
             continue
-        file = Written(name, int(match[1]), match[2], Quality(match[3]))
+        file = OutputFile(name, int(match[1]), match[2], Quality(match[3]))
         if which == "first" and file.kind == "final":
             continue
         if which == "exact" and file.quality is not Quality.EXACT:
@@ -52,11 +52,11 @@ def written_by(out: Store, sink: str, *, which: Which = "newest") -> list[Writte
     return [found[epoch] for epoch in sorted(found)]
 
 
-def read_output(out: str | Path | Store, sink: str, *, which: Which = "newest") -> pa.Table:
+def read_output(out: str | Path | Store, sink: str, *, which: OutputVersion = "newest") -> pa.Table:
     """The rows of a sink, with the quality that each of them has, in the order of epochs; without rows where none were written."""
     store = out if isinstance(out, Store) else Store(out, what="output")
     tables = []
-    for file in written_by(store, sink, which=which):
+    for file in list_output_files(store, sink, which=which):
         rows = pq.read_table(pa.BufferReader(store.read(file.name) or b""))
         tables.append(rows.append_column("quality", pa.array([file.quality.value] * rows.num_rows, pa.string())))
     return pa.concat_tables(tables) if tables else pa.table({})

@@ -8,7 +8,7 @@ from uuid import uuid4
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
 
-GIVEN_S = 10.0
+CLAIM_TIMEOUT_S = 10.0
 """How long a replica that has begun to write is given before another one writes in its stead: it may have died meanwhile."""
 
 
@@ -32,7 +32,7 @@ class WriteClaims:
             self._seen_s.pop(name, None)
             return "written"
         if self._out.create(f"{name}.begun", self._me):
-            saved = self._checkpoints.epoch(self._task)
+            saved = self._checkpoints.latest_epoch(self._task)
             if saved is None or saved < epoch:
                 return "write"
             self.give_up(epoch, kind)  # there was no note because it is long done with
@@ -40,7 +40,7 @@ class WriteClaims:
         if self._out.read(f"{name}.begun") == self._me:
             return "write"
         since_s = self._seen_s.setdefault(name, self._clock())
-        return "write" if self._clock() - since_s > GIVEN_S else "wait"
+        return "write" if self._clock() - since_s > CLAIM_TIMEOUT_S else "wait"
 
     def end(self, epoch: int, kind: str) -> bool:
         """Note that an epoch is written; whether this replica is the first to say so."""

@@ -12,7 +12,7 @@ from holdfast.engine.operator_call import SPARK_ERRORS, first_line
 from holdfast.engine.schema import quoted, source_schema
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
-from holdfast.runtime.sources.staged_batches import Staged
+from holdfast.runtime.sources.staged_batches import StagedBatches
 
 
 class Query(Protocol):
@@ -22,7 +22,7 @@ class Query(Protocol):
     def stop(self) -> None: ...
 
 
-def checkpoint_of(job: Job, task: Task) -> str:
+def query_checkpoint_path(job: Job, task: Task) -> str:
     """Where Spark keeps how far a source's reader has come: in the log, or where the job says, under the log's name. It belongs to
     what is staged in that log."""
     assert job.log is not None
@@ -32,7 +32,7 @@ def checkpoint_of(job: Job, task: Task) -> str:
 
 
 def start_query(
-    spark: SparkSession, source: Source, task: Task, *, store: Store, staged: Staged, checkpoint: str, epoch_s: float
+    spark: SparkSession, source: Source, task: Task, *, store: Store, staged: StagedBatches, checkpoint: str, epoch_s: float
 ) -> Query:
     """Start a source's reader, one micro-batch an epoch at most, from where the query before it was. Raises HoldfastError."""
     if source.reader is None:
@@ -40,13 +40,13 @@ def start_query(
     try:
         frame = source.reader(spark)
     except (Exception, SystemExit) as error:
-        raise HoldfastError(f"{reader_of(source)} raised {type(error).__name__}: {first_line(error)}") from error
+        raise HoldfastError(f"{describe_reader(source)} raised {type(error).__name__}: {first_line(error)}") from error
     if not isinstance(frame, DataFrame) or not frame.isStreaming:
-        raise HoldfastError(f"{reader_of(source)} must return a streaming DataFrame (spark.readStream...)")
+        raise HoldfastError(f"{describe_reader(source)} must return a streaming DataFrame (spark.readStream...)")
     fields = {field.name: field.dataType for field in source_schema(source)}
     missing = sorted(set(fields) - set(frame.columns) - {"seq", "time"})
     if missing:
-        raise HoldfastError(f"{reader_of(source)} gives no column '{missing[0]}'; it gives: {', '.join(frame.columns)}")
+        raise HoldfastError(f"{describe_reader(source)} gives no column '{missing[0]}'; it gives: {', '.join(frame.columns)}")
     given = frame.select(*(F.col(quoted(name)).cast(kind) for name, kind in fields.items() if name in frame.columns))
     writer = given.writeStream.foreachBatch(lambda batch, number: staged.put(number, batch.toArrow()))
     name = f"{task.name} of {store.root}"
@@ -58,10 +58,10 @@ def start_query(
     try:
         started: Query = writer.start()
     except SPARK_ERRORS as error:
-        raise HoldfastError(f"{reader_of(source)} cannot start: {first_line(error)}") from error
+        raise HoldfastError(f"{describe_reader(source)} cannot start: {first_line(error)}") from error
     return started
 
 
-def reader_of(source: Source) -> str:
+def describe_reader(source: Source) -> str:
     """A source's reader, as messages name it."""
     return f"the reader of source '{source.name}' ({source.origin})"

@@ -19,23 +19,23 @@ from holdfast.errors import HoldfastError, LogError
 from holdfast.log import Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
-from holdfast.log.row_files import part_of
-from holdfast.log.timeline import Timeline, agree
-from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.sources.reader_query import Query, reader_of
-from holdfast.runtime.sources.staged_batches import Staged
+from holdfast.log.row_files import partition_numbers
+from holdfast.log.timeline import Timeline, agree_on_timeline
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.sources.reader_query import Query, describe_reader
+from holdfast.runtime.sources.staged_batches import StagedBatches
 
 UP_TO = "batches up to "
 NONE_TAKEN = -1
 
 
-def stream_timeline(store: Store, *, epoch_s: float) -> Timeline:
+def reader_timeline(store: Store, *, epoch_s: float) -> Timeline:
     """The job's timeline: it has no end, and its epochs are counted from 1970."""
     first = int(time.time() / epoch_s)
-    return agree(store, Timeline(first, None, epoch_s, opened_s=first * epoch_s))
+    return agree_on_timeline(store, Timeline(first, None, epoch_s, opened_s=first * epoch_s))
 
 
-class StreamSource:
+class ReaderSource:
     """One task of a source with a reader. `schema` is what the source declares; `start` starts the query that fills `staged`, again
     where the log was full or away and that has ended it. `place` is where the task stands among all source tasks of the job, and
     how many there are: from it follow seqs that ascend over all of them."""
@@ -50,10 +50,10 @@ class StreamSource:
         *,
         source: Source,
         schema: pa.Schema,
-        staged: Staged,
+        staged: StagedBatches,
         start: Callable[[], Query],
         place: tuple[int, int],
-        outbox: Outbox,
+        outbox: OutputWriter,
         checkpoints: Checkpoints,
         timeline: Timeline,
         checkpointed: Callable[[int], None] = lambda epoch: None,
@@ -73,10 +73,10 @@ class StreamSource:
         saved = self._checkpoints.latest(self.task.name) or Position(self._timeline.first - 1, after=NONE_TAKEN)
         log, stream, number = self._outbox.log, self.task.pe, self.task.task
         self._saved = saved.epoch
-        self._missed = log.head(stream, number, after=saved.epoch)
+        self._missed = log.last_epoch(stream, number, after=saved.epoch)
         named = (_taken_by(log.newest(stream, number, epoch=epoch)) for epoch in range(saved.epoch + 1, self._missed + 1))
         taken = max([saved.after, *(last for last in named if last is not None)])
-        self.clean = self.live = Position(log.exact_head(stream, number, after=saved.epoch), after=taken)
+        self.clean = self.live = Position(log.last_exact_epoch(stream, number, after=saved.epoch), after=taken)
 
     def step(self) -> bool:
         """Commit the next epoch if it is over, with the batches that have come since the one before; whether there was one."""
@@ -114,7 +114,7 @@ class StreamSource:
             self._log_was_away = True
             raise
         if not self._log_was_away:
-            raise HoldfastError(f"{reader_of(self._source)} stopped: {first_line(failed)}")
+            raise HoldfastError(f"{describe_reader(self._source)} stopped: {first_line(failed)}")
         self._query, self._log_was_away = self._start(), False
 
     def save(self) -> None:
@@ -130,7 +130,9 @@ class StreamSource:
     def _rows(self, tables: list[pa.Table], epoch: int) -> pa.Table:
         rows = pa.concat_tables(tables) if tables else None
         if rows is not None and self._source.parallelism > 1:
-            rows = rows.filter(pa.array(part_of(rows, self._source.key, parts=self._source.parallelism) == self.task.task))
+            rows = rows.filter(
+                pa.array(partition_numbers(rows, self._source.key, parts=self._source.parallelism) == self.task.task)
+            )
         if rows is None or rows.num_rows == 0:
             return self._schema.empty_table()
         columns = {name: rows[name] for name in rows.column_names}
@@ -142,7 +144,7 @@ class StreamSource:
         made = pa.table({name: columns[name] for name in self._schema.names}).cast(self._schema)
         if pc.any(pc.is_null(made["seq"])).as_py():
             said = "gives rows without a seq; leave the column out to have them numbered on arrival"
-            raise HoldfastError(f"{reader_of(self._source)} {said}")
+            raise HoldfastError(f"{describe_reader(self._source)} {said}")
         return made.sort_by("seq")
 
 

@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 
 from holdfast.documents.job import Task
 from holdfast.log import Store
-from holdfast.log.row_files import parquet
+from holdfast.log.row_files import encode_parquet
 
 ROOM_BYTES = 2**16
 
 
-class Staged:
+class StagedBatches:
     """The staged batches of one task of a source. Its incarnations share them; a batch that comes once more replaces itself."""
 
     def __init__(self, store: Store, task: Task) -> None:
@@ -21,7 +21,7 @@ class Staged:
     def put(self, number: int, rows: pa.Table) -> None:
         """Keep a batch, unless it is empty."""
         if rows.num_rows:
-            self._store.replace(self._name(number), parquet(rows))
+            self._store.replace(self._name(number), encode_parquet(rows))
 
     def require_room(self) -> None:
         """Raise LogError where nothing can be kept now."""

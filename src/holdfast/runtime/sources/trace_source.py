@@ -16,9 +16,9 @@ from holdfast.errors import TraceError
 from holdfast.log import Quality, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
-from holdfast.log.row_files import part_of
-from holdfast.log.timeline import Timeline, agree
-from holdfast.runtime.output_writer import Outbox
+from holdfast.log.row_files import partition_numbers
+from holdfast.log.timeline import Timeline, agree_on_timeline
+from holdfast.runtime.output_writer import OutputWriter
 
 READ_ROWS = 200_000
 """How many rows are read ahead: with it, what a source holds in memory is bounded by the longest epoch."""
@@ -31,14 +31,14 @@ def trace_spans(sources: Mapping[str, DataFrame], epoch_s: float) -> Sequence[Sp
 
 def trace_timeline(store: Store, spans: Sequence[Span], *, epoch_s: float, speed: float) -> Timeline:
     """The job's timeline, from the first epoch of the trace to its last; the trace begins now, unless it has begun."""
-    return agree(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
+    return agree_on_timeline(store, Timeline(spans[0].first, spans[-1].last, epoch_s, opened_s=time.time(), speed=speed))
 
 
-Fetch = Callable[[Span], pa.Table]
+FetchRows = Callable[[Span], pa.Table]
 """Reads the rows of a span that one task of a source has of a trace."""
 
 
-def trace_rows(rows: DataFrame, task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int) -> Fetch:
+def trace_row_fetcher(rows: DataFrame, task: Task, *, epoch_s: float, key: tuple[str, ...], tasks: int) -> FetchRows:
     """How the rows of a trace are read: ordered by seq, and of several `tasks` the share that is this one's. What is read raises
     TraceError where the trace is gone."""
     cut = with_epochs({task.pe: rows}, ByTime(epoch_s))[task.pe]
@@ -50,15 +50,15 @@ def trace_rows(rows: DataFrame, task: Task, *, epoch_s: float, key: tuple[str, .
             found = wanted.toArrow().cast(schema).sort_by("seq")
         except SPARK_ERRORS as error:
             raise TraceError(f"the trace of source '{task.pe}' cannot be read any more: {first_line(error)}") from error
-        return found if tasks == 1 else found.filter(pa.array(part_of(found, key, parts=tasks) == task.task))
+        return found if tasks == 1 else found.filter(pa.array(partition_numbers(found, key, parts=tasks) == task.task))
 
     return fetch
 
 
-class Ahead:
+class TraceReadAhead:
     """The rows of a trace that are next, read some epochs ahead."""
 
-    def __init__(self, fetch: Fetch, spans: Sequence[Span]) -> None:
+    def __init__(self, fetch: FetchRows, spans: Sequence[Span]) -> None:
         self._fetch, self._spans = fetch, spans
         self._held: list[tuple[Span, pa.Table]] = []
 
@@ -94,8 +94,8 @@ class TraceSource:
         task: Task,
         contract: Contract,
         *,
-        ahead: Ahead,
-        outbox: Outbox,
+        ahead: TraceReadAhead,
+        outbox: OutputWriter,
         checkpoints: Checkpoints,
         timeline: Timeline,
         checkpointed: Callable[[int], None] = lambda epoch: None,
@@ -107,7 +107,7 @@ class TraceSource:
         self._checkpointed, self._clock = checkpointed, clock
         saved = checkpoints.latest(task.name) or Position(timeline.first - 1)
         self._saved = saved.epoch
-        self.clean = self.live = Position(outbox.log.exact_head(task.pe, task.task, after=saved.epoch))
+        self.clean = self.live = Position(outbox.log.last_exact_epoch(task.pe, task.task, after=saved.epoch))
         self.rows_read = 0
 
     @property

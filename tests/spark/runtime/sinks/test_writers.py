@@ -8,7 +8,7 @@ from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Feed, Job
 from holdfast.job_layout import layout_of
 from holdfast.protocol.messages import Assigned
-from holdfast.runtime.running_job import RunningJob
+from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.trace import write_market
 from holdfast.trial.checkers import check_run
 
@@ -57,7 +57,7 @@ def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_
     def tell(kind, about):
         told.append(HistoryEvent(len(told), "n", kind, about))
 
-    running = RunningJob(spark, 1, layout.settings, node="n", tell=tell, scratch=tmp_path / "scratch")
+    running = ReplicaFactory(spark, 1, layout.settings, node="n", tell=tell, scratch=tmp_path / "scratch")
     running._await_readers = lambda stopped: None
 
     def start(name, replica=0):

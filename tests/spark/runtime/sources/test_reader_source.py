@@ -13,10 +13,10 @@ from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.row_files import read_rows
-from holdfast.runtime.output_writer import Outbox
+from holdfast.runtime.output_writer import OutputWriter
 from holdfast.runtime.sources.reader_query import start_query
-from holdfast.runtime.sources.reader_source import StreamSource, stream_timeline
-from holdfast.runtime.sources.staged_batches import Staged
+from holdfast.runtime.sources.reader_source import ReaderSource, reader_timeline
+from holdfast.runtime.sources.staged_batches import StagedBatches
 
 SCHEMA = "seq long, time timestamp, page string, bytes long"
 LIMIT_S = 120
@@ -27,7 +27,7 @@ class Fed:
         self.spark, self.folder = spark, tmp_path / "in"
         self.folder.mkdir()
         self.store = Store(tmp_path / "log")
-        self.timeline = stream_timeline(self.store, epoch_s=0.5)
+        self.timeline = reader_timeline(self.store, epoch_s=0.5)
         self.files = 0
 
     def write(self, *pages):
@@ -42,8 +42,8 @@ class Fed:
 
     def start(self, *, reader=None):
         task = Task(pe="clicks", kind="source", makes=("clicks",))
-        source, staged = Source("clicks", SCHEMA, reader=reader or self.reader), Staged(self.store, task)
-        return StreamSource(
+        source, staged = Source("clicks", SCHEMA, reader=reader or self.reader), StagedBatches(self.store, task)
+        return ReaderSource(
             task,
             Contract(checkpoint_epochs=2),
             source=source,
@@ -59,14 +59,14 @@ class Fed:
                 epoch_s=self.timeline.epoch_s,
             ),
             place=(0, 1),
-            outbox=Outbox(self.store, 0, "clicks/0.0", self.timeline, lambda kind, about: None),
+            outbox=OutputWriter(self.store, 0, "clicks/0.0", self.timeline, lambda kind, about: None),
             checkpoints=Checkpoints(self.store),
             timeline=self.timeline,
         )
 
     def committed(self):
         log = EpochLog(self.store)
-        head = log.head("clicks", 0, after=self.timeline.first - 1)
+        head = log.last_epoch("clicks", 0, after=self.timeline.first - 1)
         records = [log.final("clicks", 0, epoch=epoch) for epoch in range(self.timeline.first, head + 1)]
         return [row for record in records if record for file in record.files for row in read_rows(self.store, file).to_pylist()]
 

@@ -8,7 +8,7 @@ from holdfast.control.observers.job_observers import Failed, JobView, ReplicaVie
 from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.documents.job import Job, Layout, Policy, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.timeline import Timeline, agree
+from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.protocol.messages import ReplicaStatus
 
 TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
@@ -135,7 +135,7 @@ def test_a_policy_may_wait_for_ever(policy):
 
 
 def test_the_observer_of_a_job_gives_up_its_hung_replicas(tmp_path):
-    agree(Store(tmp_path), TIMELINE)
+    agree_on_timeline(Store(tmp_path), TIMELINE)
     for epoch in (1, 2):
         EpochLog(Store(tmp_path)).offer(Record("src", 0, epoch, Quality.EXACT, (), 0, None, None, "x", "p"))
     job = Job(job="j", application="app.py", log=str(tmp_path), policy=Policy(hung_after_s=1.0))

@@ -13,7 +13,7 @@ from holdfast.control.observers.spark_job_observer import SparkJobObserver
 from holdfast.documents.job import Contract, Job, Layout, Reading, Task
 from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.stream_progress import StreamProgress
-from holdfast.log.timeline import Timeline, agree
+from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.planning.laar.strategy import Activation, Strategy
 from holdfast.protocol.messages import ReplicaStatus
 
@@ -216,7 +216,7 @@ def test_what_was_trimmed_while_nobody_looked_does_not_hide_what_came_after(stor
         commit(store, "a", epoch)
     for stream in ("src", "a"):
         EpochLog(store).trim(stream, 0, after=0, until=20)
-    assert heads.of("a", 0) == 30 and monitor.rates() == (30, {"src": 7.0})
+    assert heads.last_epoch("a", 0) == 30 and monitor.rates() == (30, {"src": 7.0})
     commit(store, "src", 31, at_s=131.0)
     dead = [replica("src/0", live=31), replica("a/0", "lost"), replica("b/0", live=30)]
     one.look(dead, 132.0)
@@ -324,7 +324,7 @@ def test_pes_that_jobs_share_are_stood_in_for_in_their_own_log_also_when_their_j
 
     one, two = Store(str(tmp_path / "one")), Store(str(tmp_path / "two"))
     for store in (one, two):
-        agree(store, TIMELINE)
+        agree_on_timeline(store, TIMELINE)
     for epoch in (1, 2):
         commit(one, "src", epoch, at_s=100.0 + epoch)
     observer = SparkJobObserver()

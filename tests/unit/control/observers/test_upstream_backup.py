@@ -10,8 +10,8 @@ from holdfast.control.recovery.restart_decision import STEADY_S
 from holdfast.documents.job import Contract, Job, Layout, Policy, Reading, Task
 from holdfast.errors import HoldfastError
 from holdfast.log import EpochLog, Quality, Record, Store
-from holdfast.log.shared_streams import remembered
-from holdfast.log.timeline import Timeline, agree
+from holdfast.log.shared_streams import resolve_log_locations
+from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.protocol.messages import ReplicaStatus
 
 TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=100.0)
@@ -71,8 +71,8 @@ def test_it_is_woken_when_an_epoch_is_overdue_for_as_long_as_the_contract_says_a
 
 def test_a_task_that_reads_another_job_s_stream_is_late_by_that_job_s_log(tmp_path):
     own, theirs = Store(tmp_path / "own"), Store(tmp_path / "theirs")
-    agree(own, TIMELINE)
-    remembered(own, {"feed": str(tmp_path / "theirs")})
+    agree_on_timeline(own, TIMELINE)
+    resolve_log_locations(own, {"feed": str(tmp_path / "theirs")})
     commit(theirs, "src", 1, at_s=101.0)
     task = TASKS[1].model_copy(update={"reads": (Reading(stream="src", job="feed", name="src"),)})
     contract = Contract(protection="upstream", reroute_after_s=3.0)
@@ -99,7 +99,7 @@ def view(store, tmp_path, *, state, policy="elsewhere", tentative_after_s=None, 
 @pytest.mark.parametrize("policy", ["here", "elsewhere", "missing"])
 def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_policy_starts_it_anew(tmp_path, policy):
     store = Store(tmp_path)
-    agree(store, TIMELINE)
+    agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
     assert observer._look(view(store, tmp_path, state="predicting", policy=policy)) == []
     (failed,) = observer._look(view(store, tmp_path, state="handed over", policy=policy))
@@ -110,13 +110,13 @@ def test_what_prediction_has_covered_for_too_long_counts_as_failed_so_that_its_p
 
 def test_what_policy_never_restarts_is_covered_for_no_longer_but_left_alone(tmp_path):
     store = Store(tmp_path)
-    agree(store, TIMELINE)
+    agree_on_timeline(store, TIMELINE)
     assert SparkJobObserver()._look(view(store, tmp_path, state="handed over", policy="never")) == []
 
 
 def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_forgotten_and_is_then_started_again(tmp_path):
     store = Store(tmp_path)
-    agree(store, TIMELINE)
+    agree_on_timeline(store, TIMELINE)
     observer = SparkJobObserver()
     assert len(observer._look(view(store, tmp_path, state="handed over"))) == 1
     again = {"state": "handed over", "incarnation": 2, "since_s": 205.0}
@@ -128,7 +128,7 @@ def test_a_replica_that_was_started_anew_is_given_time_until_its_failures_are_fo
 
 def test_after_the_hand_over_epochs_are_absent_where_the_contract_goes_on_without_a_dead_pe(tmp_path):
     store = Store(tmp_path)
-    agree(store, TIMELINE)
+    agree_on_timeline(store, TIMELINE)
     for epoch in (1, 2):
         commit(store, "src", epoch, at_s=101.0)
     commit(store, "a", 1, at_s=101.5, quality=Quality.PREDICTED)
@@ -145,7 +145,7 @@ def test_a_change_of_an_agent_is_held_against_its_contract_before_it_is_passed_o
     seen = view(store, tmp_path, state="watching")
     with pytest.raises(HoldfastError, match="job 1 has not begun; its agents can be changed when its first epoch has"):
         SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 2.0})
-    agree(store, TIMELINE)
+    agree_on_timeline(store, TIMELINE)
     SparkJobObserver().check_orders(seen, "a/0", {"deadline_s": 2.0, "algorithms": {"stride": {}}})
     with pytest.raises(HoldfastError, match="predictor 'oracle' is not installed"):
         SparkJobObserver().check_orders(seen, "a/0", {"algorithms": {"oracle": {}}})

@@ -20,7 +20,7 @@ from holdfast.prediction.agent.prediction_agent import CALM_POLL_S, POLL_S, Pred
 from holdfast.prediction.agent.process import AgentProcess
 from holdfast.prediction.contract_terms import check_orders, check_protection
 from holdfast.protocol.messages import AssignedAgent
-from holdfast.runtime.output_writer import Outbox
+from holdfast.runtime.output_writer import OutputWriter
 
 TIMELINE = Timeline(first=1, last=None, epoch_s=1.0, opened_s=0.0)
 TASK = Task(pe="racks", reads=(Reading(stream="src"),), makes=("racks",))
@@ -48,7 +48,7 @@ class World:
 
     def new_agent(self):
         tell = lambda kind, about: self.told.append((kind, about))  # noqa: E731
-        outbox = Outbox(self.store, 0, "agent of racks/0 on n2", TIMELINE, tell, clock=lambda: self.now_s)
+        outbox = OutputWriter(self.store, 0, "agent of racks/0 on n2", TIMELINE, tell, clock=lambda: self.now_s)
         return PredictionAgent(
             TASK,
             self.contract,
@@ -61,7 +61,7 @@ class World:
         )
 
     def commit(self, stream, epoch, rows, quality=Quality.EXACT):
-        box = Outbox(self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, clock=lambda: self.now_s + self.ahead_s)
+        box = OutputWriter(self.store, 0, f"{stream}/0.0 on n1", TIMELINE, lambda *_: None, clock=lambda: self.now_s + self.ahead_s)
         box.publish(stream, epoch, rows=rows, quality=quality)
 
     def feed(self, epoch):
@@ -196,7 +196,7 @@ def test_an_input_that_may_not_or_cannot_be_read_leaves_it_to_history(reason, mo
 
 def test_of_a_divided_input_only_the_tasks_own_rows_are_read():
     store = Store(MemoryStore())
-    outbox = Outbox(store, 0, "src/0.0 on n1", TIMELINE, lambda *_: None)
+    outbox = OutputWriter(store, 0, "src/0.0 on n1", TIMELINE, lambda *_: None)
     outbox.publish("src", 1, rows=Echoing.said(1), quality=Quality.EXACT)
     shares = [Input(Reading(stream="src", key=("rack",), share=share, of=2), store, 0) for share in range(2)]
     found = [input_rows([each], 1, final=True) for each in shares]

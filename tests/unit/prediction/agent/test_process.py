@@ -4,9 +4,9 @@ import time
 
 from holdfast.documents.job import Contract, Job, Reading, Task
 from holdfast.log import Store
-from holdfast.log.readiness import are_ready
-from holdfast.log.shared_streams import remembered
-from holdfast.log.timeline import Timeline, agree
+from holdfast.log.readiness import all_ready
+from holdfast.log.shared_streams import resolve_log_locations
+from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.prediction.agent import process as agent_process
 from holdfast.prediction.agent.process import AgentProcess
 from holdfast.protocol.messages import AssignedAgent, Assignment, HostStatus
@@ -67,8 +67,8 @@ TIMELINE = Timeline(first=7, last=None, epoch_s=5.0, opened_s=0.0, speed=5.0)
 def fed(tmp_path, **contract):
     """The assignment of an agent whose task reads another job's stream; that job is gone, and only the log remembers its own."""
     own = Store(str(tmp_path / "own"))
-    remembered(own, {"feed": str(tmp_path / "feed")})
-    agree(Store(str(tmp_path / "feed")), Timeline(first=1, last=None, epoch_s=5.0, opened_s=-6.0, speed=5.0))
+    resolve_log_locations(own, {"feed": str(tmp_path / "feed")})
+    agree_on_timeline(Store(str(tmp_path / "feed")), Timeline(first=1, last=None, epoch_s=5.0, opened_s=-6.0, speed=5.0))
     task = Task(pe="racks", reads=(Reading(stream="readings", job="feed", name="fed"),), makes=("racks",))
     contract = Contract(protection="prediction", **contract)
     job = Job(job="j", application="app.py", log=str(tmp_path / "own"), contract=contract)
@@ -86,8 +86,8 @@ def test_an_agent_of_a_job_that_another_feeds_finds_that_log_again_and_is_on_its
     own, assigned, assignment = fed(tmp_path, deadline_s=2.0)
     process = AgentProcess(tmp_path, "n2")
     assert process._made(assigned, assignment, None) is None  # the feeding job has begun, but this one has not joined it yet
-    assert are_ready(own, {"agent of racks/0"})
-    agree(own, TIMELINE)
+    assert all_ready(own, {"agent of racks/0"})
+    agree_on_timeline(own, TIMELINE)
     made = process._made(assigned, assignment, None)
     assert made.timeline == TIMELINE
     assert made.monitor.cover.epoch_s == 1.0
@@ -96,7 +96,7 @@ def test_an_agent_of_a_job_that_another_feeds_finds_that_log_again_and_is_on_its
 
 def test_a_deadline_that_the_feeding_job_s_epochs_cannot_keep_is_told_as_a_problem_of_the_agent(tmp_path, monkeypatch):
     own, _, assignment = fed(tmp_path, deadline_s=0.5)
-    agree(own, TIMELINE)
+    agree_on_timeline(own, TIMELINE)
     monkeypatch.setattr(agent_process, "rehearse", lambda: None)
     process = AgentProcess(tmp_path, "n2")
     (tmp_path / ASSIGNMENT).write_text(assignment.model_dump_json())

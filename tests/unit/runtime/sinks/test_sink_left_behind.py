@@ -7,9 +7,9 @@ from holdfast.documents.job import Contract, Reading, Task
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.input_reader import Inbox
-from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.sinks.sink import SinkReplica
+from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.sinks.sink_replica import SinkReplica
 
 TIMELINE = Timeline(first=0, last=None, epoch_s=1.0, opened_s=0.0)
 SCHEMA = pa.schema({"seq": pa.int64()})
@@ -20,13 +20,13 @@ class Fed:
     def __init__(self):
         self.store, self.out, self.now_s = Store(MemoryStore()), Store(MemoryStore()), 100.0
         self.log, self.checkpoints = EpochLog(self.store), Checkpoints(self.store)
-        self.made = Outbox(self.store, 0, "a", TIMELINE, lambda kind, about: None)
+        self.made = OutputWriter(self.store, 0, "a", TIMELINE, lambda kind, about: None)
 
     def sink(self, *, saves_every=5):
         return SinkReplica(
             TASK,
             Contract(checkpoint_epochs=saves_every),
-            inbox=Inbox(TASK.reads, [self.store], {"a": SCHEMA}),
+            inbox=InputReader(TASK.reads, [self.store], {"a": SCHEMA}),
             out=self.out,
             checkpoints=self.checkpoints,
             timeline=TIMELINE,

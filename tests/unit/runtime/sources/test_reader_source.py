@@ -13,9 +13,9 @@ from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.row_files import read_rows
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.sources.reader_source import StreamSource
-from holdfast.runtime.sources.staged_batches import Staged
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.sources.reader_source import ReaderSource
+from holdfast.runtime.sources.staged_batches import StagedBatches
 
 FIRST = 100
 TIMELINE = Timeline(FIRST, None, epoch_s=1.0, opened_s=1000.0)
@@ -40,7 +40,7 @@ class Fed:
 
     def __init__(self):
         self.store, self.told, self.over = Store(MemoryStore()), [], 0
-        self.log, self.staged = EpochLog(self.store), Staged(self.store, TASK)
+        self.log, self.staged = EpochLog(self.store), StagedBatches(self.store, TASK)
         self.delivered = []
         self.query, self.started = Reading(), 0
 
@@ -49,7 +49,7 @@ class Fed:
         return self.query
 
     def start(self, name, *, saves_every=50):
-        return StreamSource(
+        return ReaderSource(
             TASK,
             Contract(checkpoint_epochs=saves_every),
             source=Source("clicks", "", reader=lambda spark: spark),
@@ -57,7 +57,7 @@ class Fed:
             staged=self.staged,
             start=self.read,
             place=(0, 1),
-            outbox=Outbox(self.store, 0, name, TIMELINE, lambda kind, about: self.told.append((kind, about))),
+            outbox=OutputWriter(self.store, 0, name, TIMELINE, lambda kind, about: self.told.append((kind, about))),
             checkpoints=Checkpoints(self.store),
             timeline=TIMELINE,
             clock=lambda: 1000.5 + self.over,
@@ -68,7 +68,7 @@ class Fed:
         self.delivered.append(page)
 
     def pages(self):
-        head = self.log.head("clicks", 0, after=FIRST - 1)
+        head = self.log.last_epoch("clicks", 0, after=FIRST - 1)
         finals = [self.log.final("clicks", 0, epoch=epoch) for epoch in range(FIRST, head + 1)]
         return [row["page"] for record in finals for file in record.files for row in read_rows(self.store, file).to_pylist()]
 
@@ -138,7 +138,7 @@ def test_an_incarnation_that_the_log_was_trimmed_past_goes_on_from_the_newest_ch
     fed.over += 1
     assert old.step()
     assert fed.log.final("clicks", 0, epoch=FIRST + 3).rows == 1
-    assert fed.log.oldest("clicks", 0) == FIRST + 3
+    assert fed.log.oldest_epoch("clicks", 0) == FIRST + 3
 
 
 def test_a_batch_that_spark_delivers_again_is_known_from_the_checkpoint_where_the_log_is_trimmed():
@@ -198,15 +198,15 @@ def test_every_row_is_committed_once_and_in_order_whatever_two_incarnations_do(a
             case "pass":
                 fed.over += 1
             case "stand in":
-                head = fed.log.head("clicks", 0, after=fed.log.trimmed("clicks", 0) or FIRST - 1)
-                if head < TIMELINE.closed(1000.5 + fed.over):
+                head = fed.log.last_epoch("clicks", 0, after=fed.log.trimmed_until("clicks", 0) or FIRST - 1)
+                if head < TIMELINE.last_closed_epoch(1000.5 + fed.over):
                     fed.log.offer(Record("clicks", 0, head + 1, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
             case "restart":
                 sources = {"old": sources["new"], "new": fed.start("new")}
             case "save":
                 sources["new"].save()
             case "trim":
-                until = Checkpoints(fed.store).epoch(TASK.name)
+                until = Checkpoints(fed.store).latest_epoch(TASK.name)
                 if until is not None:
                     read += taken(fed, until)
                     fed.trim(until)
@@ -215,13 +215,13 @@ def test_every_row_is_committed_once_and_in_order_whatever_two_incarnations_do(a
     fed.over += len(acts) + 2
     while sum(source.step() for source in sources.values()):
         pass
-    read += taken(fed, TIMELINE.closed(1000.5 + fed.over))
+    read += taken(fed, TIMELINE.last_closed_epoch(1000.5 + fed.over))
     assert read == fed.delivered and fed.left() == []
     assert [about for kind, about in fed.told if kind == "divergence"] == []
 
 
 def taken(fed, until):
     """The pages up to an epoch that were not trimmed before."""
-    begin = fed.log.trimmed("clicks", 0)
+    begin = fed.log.trimmed_until("clicks", 0)
     records = [fed.log.final("clicks", 0, epoch=e) for e in range(FIRST if begin is None else begin + 1, until + 1)]
     return [row["page"] for record in records for file in record.files for row in read_rows(fed.store, file).to_pylist()]

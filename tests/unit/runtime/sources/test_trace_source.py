@@ -11,8 +11,8 @@ from holdfast.log import EpochLog, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.row_files import read_rows
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.sources.trace_source import Ahead, TraceSource
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.sources.trace_source import TraceReadAhead, TraceSource
 
 TASK = Task(pe="orders", kind="source", makes=("orders",))
 SPANS = [Span(epoch, epoch, 2 * (epoch - 5), 2 * (epoch - 4)) for epoch in range(5, 9)]
@@ -36,9 +36,9 @@ def fetch(span):
 
 
 def source(store, *, clock=lambda: 100.0):
-    outbox = Outbox(store, 0, "orders/0.0 on n1", TIMELINE, lambda kind, about: None)
+    outbox = OutputWriter(store, 0, "orders/0.0 on n1", TIMELINE, lambda kind, about: None)
     made = {"outbox": outbox, "checkpoints": Checkpoints(store), "timeline": TIMELINE, "clock": clock}
-    return TraceSource(TASK, Contract(checkpoint_epochs=2), ahead=Ahead(fetch, SPANS), **made)
+    return TraceSource(TASK, Contract(checkpoint_epochs=2), ahead=TraceReadAhead(fetch, SPANS), **made)
 
 
 def committed(store):

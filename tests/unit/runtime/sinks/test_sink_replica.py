@@ -14,14 +14,14 @@ from holdfast.log import EpochLog, Quality, Record, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
-from holdfast.log.trimming import Trimmer
-from holdfast.runtime.input_reader import Inbox
-from holdfast.runtime.output_writer import Outbox
+from holdfast.log.trimming import LogTrimmer
+from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.replica_loop import Killed
-from holdfast.runtime.running_job import RunningJob
 from holdfast.runtime.sinks.output_files import read_output
-from holdfast.runtime.sinks.sink import SinkReplica
-from holdfast.runtime.sinks.write_claims import GIVEN_S
+from holdfast.runtime.sinks.sink_replica import SinkReplica
+from holdfast.runtime.sinks.write_claims import CLAIM_TIMEOUT_S
 from holdfast.trial.checkers import check_run, rows_left
 
 SCHEMA = pa.schema({"seq": pa.int64()})
@@ -36,7 +36,7 @@ class Stage:
         self.log, self.out = Store(MemoryStore()), Store(MemoryStore())
         self.written, self.told = [], []
         self.now_s = 100.0
-        self.stream = Outbox(self.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
+        self.stream = OutputWriter(self.log, 0, "a/0.0 on n1", TIMELINE, lambda kind, about: None)
 
     def publish(self, *epochs):
         for epoch in epochs:
@@ -55,7 +55,7 @@ class Stage:
         return SinkReplica(
             TASK,
             Contract(**{"checkpoint_epochs": 100, **contract}),
-            inbox=Inbox(TASK.reads, [self.log], {"a": SCHEMA}),
+            inbox=InputReader(TASK.reads, [self.log], {"a": SCHEMA}),
             out=self.out,
             checkpoints=Checkpoints(self.log),
             timeline=TIMELINE,
@@ -108,7 +108,7 @@ def test_what_a_replica_was_writing_when_it_died_another_writes_when_it_has_been
         stage.sink(writer=dies).step()
     other = stage.sink(writer=stage.write)
     assert not other.step()
-    stage.now_s += GIVEN_S
+    stage.now_s += CLAIM_TIMEOUT_S
     assert not other.step()
     stage.now_s += 0.1
     settle(other)
@@ -129,7 +129,7 @@ def test_a_correction_whose_writer_died_is_written_while_epochs_go_on_leaving(st
         one.step()
     for epoch in (2, 3):
         settle(other)
-        stage.now_s += 0.6 * GIVEN_S
+        stage.now_s += 0.6 * CLAIM_TIMEOUT_S
         stage.publish(epoch)
     settle(other)
     assert (1, "exact", 1) in stage.written
@@ -154,8 +154,8 @@ def test_a_writer_that_raised_is_named_with_its_epoch_also_where_it_meant_to_end
 
     app = App("shop")
     app.sink("out", app.source("orders", "seq long"), writer=raises)
-    monkeypatch.setattr("holdfast.runtime.running_job.to_frame", lambda spark, rows: rows)
-    write = RunningJob._writer(SimpleNamespace(_spark=None), app.graph().nodes["out"])
+    monkeypatch.setattr("holdfast.runtime.replica_factory.to_frame", lambda spark, rows: rows)
+    write = ReplicaFactory._writer(SimpleNamespace(_spark=None), app.graph().nodes["out"])
     with pytest.raises(HoldfastError, match=rf"^the writer of sink 'out' \(.*\) raised {said} in epoch 7: no table$"):
         write(SCHEMA.empty_table(), 7, "exact")
 
@@ -180,8 +180,8 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_behind_the_checkpoint_of_th
     leads.save()
     checkpoints = Checkpoints(stage.log)
     checkpoints.save("a/0", Position(2))
-    Trimmer(stage.log, [Task(pe="a", makes=("a",)), TASK], checkpoints).trim("a", 0)
-    assert EpochLog(stage.log).oldest("a", 0) is None
+    LogTrimmer(stage.log, [Task(pe="a", makes=("a",)), TASK], checkpoints).trim("a", 0)
+    assert EpochLog(stage.log).oldest_epoch("a", 0) is None
     stage.now_s += 2.0
     settle(lags)
     assert lags.clean.epoch == lags.live.epoch == 2

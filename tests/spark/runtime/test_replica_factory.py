@@ -18,12 +18,12 @@ from holdfast.errors import OperatorError, TraceError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog, Quality, Record
 from holdfast.log.position import Position
-from holdfast.log.timeline import timeline_of
+from holdfast.log.timeline import read_timeline
 from holdfast.protocol.messages import Assigned
 from holdfast.runtime.pe_compute import PeCompute
-from holdfast.runtime.running_job import RunningJob
-from holdfast.runtime.sinks.output_files import read_output, written_by
-from holdfast.runtime.sources.trace_source import trace_rows
+from holdfast.runtime.replica_factory import ReplicaFactory
+from holdfast.runtime.sinks.output_files import list_output_files, read_output
+from holdfast.runtime.sources.trace_source import trace_row_fetcher
 from holdfast.trace import write_market
 from holdfast.trial.second_law import differences
 
@@ -109,7 +109,7 @@ class Driven:
         )
         layout = layout_of(self.job)
         self.tasks = layout.tasks
-        self.running = RunningJob(
+        self.running = ReplicaFactory(
             spark,
             1,
             layout.settings,
@@ -119,7 +119,7 @@ class Driven:
         )
         self.running._await_readers = lambda stopped: None
         self.workers = {task.name: self.start(task) for task in self.tasks}
-        self.timeline = timeline_of(self.running.store)
+        self.timeline = read_timeline(self.running.store)
 
     def tell(self, kind, about):
         self.told.append((kind, about))
@@ -131,8 +131,8 @@ class Driven:
         """Stand in for the next epoch of a task, as the recovery manager would."""
         log = EpochLog(self.running.store)
         for stream in task.makes:
-            after = self.running.checkpoints.epoch(task.name) or self.timeline.first - 1
-            epoch = log.head(stream, task.task, after=after) + 1
+            after = self.running.checkpoints.latest_epoch(task.name) or self.timeline.first - 1
+            epoch = log.last_epoch(stream, task.task, after=after) + 1
             if epoch <= self.timeline.last:
                 log.offer(Record(stream, task.task, epoch, Quality.ABSENT, (), 0, None, None, "absent", "recovery manager"))
 
@@ -174,7 +174,7 @@ def test_the_newest_output_equals_one_plan_whatever_died_on_the_way(spark, tmp_p
     sink = next(task.pe for task in driven.tasks if task.kind == "sink")
     newest = read_output(driven.job.out, sink).drop_columns("quality")
     assert newest.num_rows > 0
-    files = [f"{driven.job.out}/{file.name}" for file in written_by(driven.running.out, sink)]
+    files = [f"{driven.job.out}/{file.name}" for file in list_output_files(driven.running.out, sink)]
     by_spark = spark.read.parquet(*files).toArrow()  # as anybody would who knows nothing of holdfast
     assert first_difference(by_spark, newest) is None
     corrected = [about for kind, about in driven.told if kind == "output" and about["as"] == "final"]
@@ -191,7 +191,9 @@ def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spa
     rows = pa.table({"seq": [1, 2, 3, 4], "x": [0.0, 1.0, 1.0, 2.0], "epoch": [1, 1, 2, 2]})
     made, _ = compute.run({"s": rows.slice(0, 2)}, Position(0), Span(1, 1, 0, 2))
     assert made["ahead"].num_rows == 2
-    words = r"^operator 'ahead' \(.*test_running_job.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
+    words = (
+        r"^operator 'ahead' \(.*test_replica_factory.py:\d+\) makes a row with seq 104, and its input goes to seq 4; every row must"
+    )
     with pytest.raises(OperatorError, match=words):
         compute.run({"s": rows.slice(2)}, Position(1, after=2), Span(2, 2, 2, 4))
 
@@ -199,7 +201,7 @@ def test_a_row_past_all_that_its_operator_has_read_is_told_with_the_operator(spa
 def test_a_trace_that_is_gone_while_it_is_replayed_is_told_in_a_line(spark, tmp_path):
     trace, task = tmp_path / "trace.parquet", Task(pe="orders", kind="source", makes=("orders",))
     write_orders(trace)
-    fetch = trace_rows(spark.read.parquet(str(trace)), task, epoch_s=1.0, key=("user",), tasks=1)
+    fetch = trace_row_fetcher(spark.read.parquet(str(trace)), task, epoch_s=1.0, key=("user",), tasks=1)
     assert fetch(Span(0, 0, 0, 10)).num_rows == 10
     trace.unlink()
     with pytest.raises(TraceError, match=r"^the trace of source 'orders' cannot be read any more: .*trace\.parquet.*$") as told:

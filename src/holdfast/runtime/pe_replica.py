@@ -20,8 +20,8 @@ from holdfast.log import Quality
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.input_reader import Inbox, Records
-from holdfast.runtime.output_writer import Outbox
+from holdfast.runtime.input_reader import InputReader, Records
+from holdfast.runtime.output_writer import OutputWriter
 
 MOST_EPOCHS = 1_000
 """The most epochs of one job: what a catch-up job reads is bounded by rows, and by this where rows are few."""
@@ -51,8 +51,8 @@ class PeReplica:
         task: Task,
         contract: Contract,
         *,
-        inbox: Inbox,
-        outbox: Outbox,
+        inbox: InputReader,
+        outbox: OutputWriter,
         compute: Compute,
         checkpoints: Checkpoints,
         timeline: Timeline,
@@ -79,7 +79,7 @@ class PeReplica:
         saved = self._checkpoints.latest(self.task.name)
         self.clean = self.live = saved or Position(self._timeline.first - 1)
         self._saved = self.clean.epoch
-        before = max(self.outbox.log.head(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
+        before = max(self.outbox.log.last_epoch(s, self.task.task, after=self.clean.epoch) for s in self.task.makes)
         self.outbox.tell("restored", {"task": self.task.name, "from": self.clean.epoch, "to": before})
         if not self.contract.correction and before > self.clean.epoch:
             self.clean = self.live = replace(self.clean, epoch=before, tainted=before)
@@ -93,13 +93,13 @@ class PeReplica:
         """
         behind = 0 if self._recovers_to is None else self._recovers_to - self.clean.epoch
         if behind > FEW_EPOCHS and self._is_made():
-            self._checkpoints.ask(self.task.name)
+            self._checkpoints.request(self.task.name)
             self._given_until_s = self._clock() + FEW_EPOCHS * self._timeline.epoch_s / self._timeline.speed + 2 * LOOK_S
 
     def _is_made(self) -> bool:
         """Whether somebody makes this task's stream now: it is at most an epoch behind its inputs."""
         stream = self.task.makes[0]
-        head = self.outbox.log.head(stream, self.task.task, after=max(self.clean.epoch, self._recovers_to or 0))
+        head = self.outbox.log.last_epoch(stream, self.task.task, after=max(self.clean.epoch, self._recovers_to or 0))
         return self._inbox.firsts(head + 2) is None
 
     @property
@@ -190,7 +190,7 @@ class PeReplica:
 
     def _save_if_due(self) -> None:
         due = self.clean.epoch - self._saved >= self.saves_every
-        if due or self.finished or self._checkpoints.is_asked(self.task.name):
+        if due or self.finished or self._checkpoints.is_requested(self.task.name):
             self.save()
 
     def _is_waiting(self) -> bool:
@@ -208,7 +208,7 @@ class PeReplica:
         if self._clock() < self._looks_again_s:
             return False
         self._looks_again_s = self._clock() + LOOK_S
-        newest = self._checkpoints.epoch(self.task.name)
+        newest = self._checkpoints.latest_epoch(self.task.name)
         if newest is None or newest <= self.clean.epoch:
             return False
         saved = self._checkpoints.latest(self.task.name)

@@ -21,32 +21,32 @@ from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.checkpoints import Checkpoints
-from holdfast.log.ownership import claim, require_whole
-from holdfast.log.readiness import are_ready, awaited, leave_ready
-from holdfast.log.shared_streams import Foreign, join, reader_name, remembered
-from holdfast.log.timeline import Timeline, timeline_of
-from holdfast.log.trimming import Trimmer, leave_mark
+from holdfast.log.ownership import claim_log, require_inputs_of_all_tasks
+from holdfast.log.readiness import all_ready, awaited_names, mark_ready
+from holdfast.log.shared_streams import SharedInput, join_timelines, reader_name, resolve_log_locations
+from holdfast.log.timeline import Timeline, read_timeline
+from holdfast.log.trimming import LogTrimmer, save_reader_position
 from holdfast.protocol.messages import Assigned
-from holdfast.runtime.input_reader import Inbox
-from holdfast.runtime.output_writer import Outbox, Tell
-from holdfast.runtime.pe_compute import PeCompute, fades_after
-from holdfast.runtime.replica import PeReplica
+from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.output_writer import Emit, OutputWriter
+from holdfast.runtime.pe_compute import PeCompute, taint_duration_epochs
+from holdfast.runtime.pe_replica import PeReplica
 from holdfast.runtime.replica_loop import Worker
-from holdfast.runtime.sinks.sink import SinkReplica, Writer
-from holdfast.runtime.sources.reader_query import checkpoint_of, start_query
-from holdfast.runtime.sources.reader_source import StreamSource, stream_timeline
-from holdfast.runtime.sources.staged_batches import Staged
-from holdfast.runtime.sources.trace_source import Ahead, TraceSource, trace_rows, trace_spans, trace_timeline
+from holdfast.runtime.sinks.sink_replica import SinkReplica, Writer
+from holdfast.runtime.sources.reader_query import query_checkpoint_path, start_query
+from holdfast.runtime.sources.reader_source import ReaderSource, reader_timeline
+from holdfast.runtime.sources.staged_batches import StagedBatches
+from holdfast.runtime.sources.trace_source import TraceReadAhead, TraceSource, trace_row_fetcher, trace_spans, trace_timeline
 
 WAIT_S = 0.05
 READY_S = 60.0
 """How long a trace waits for its readers, and for the agents that watch them, before it begins without them."""
 
 
-class RunningJob:
+class ReplicaFactory:
     """One job on one node. `settings` is what its layout carries; `node` names the producer of what is made here."""
 
-    def __init__(self, spark: SparkSession, number: int, settings: dict[str, Any], *, node: str, tell: Tell, scratch: Path) -> None:
+    def __init__(self, spark: SparkSession, number: int, settings: dict[str, Any], *, node: str, tell: Emit, scratch: Path) -> None:
         self.job = check_document(settings["job"], Job, thing=f"job {number}")
         self.tasks = [check_document(task, Task, thing=f"task of job {number}") for task in settings["tasks"]]
         assert self.job.application is not None and self.job.log is not None
@@ -54,19 +54,19 @@ class RunningJob:
         self.graph = self.app.graph()
         self.schemas = analyse(self.graph, spark, name=self.app.name)
         self.store = Store(self.job.log)
-        claim(self.store, self.job, self.app.name, self.tasks)
+        claim_log(self.store, self.job, self.app.name, self.tasks)
         if settings.get("left") is None:
-            require_whole(self.store, self.job)
-        self._logs = remembered(self.store, settings.get("logs", {}))
+            require_inputs_of_all_tasks(self.store, self.job)
+        self._logs = resolve_log_locations(self.store, settings.get("logs", {}))
         self.out = Store(self.job.out or f"{self.job.log.rstrip('/')}/out", what="output")
         self.checkpoints = Checkpoints(self.store)
         self._spark, self._node, self._number = spark, node, number
         self._tell, self._scratch = tell, scratch
         watched = [task for task in self.tasks if self.job.has_agent(task)]
-        self._trimmer = Trimmer(self.store, self.tasks, self.checkpoints, watched=watched)
+        self._trimmer = LogTrimmer(self.store, self.tasks, self.checkpoints, watched=watched)
         self.is_left(settings.get("left"))
         self._foreign = [
-            Foreign(task, reading, self._store_of(reading))
+            SharedInput(task, reading, self._store_of(reading))
             for task in self.tasks
             for reading in task.reads
             if reading.job is not None
@@ -85,7 +85,7 @@ class RunningJob:
         if self._timeline() is None:
             if compute is not None:
                 compute.warm(self.schemas)
-            leave_ready(self.store, task.name)
+            mark_ready(self.store, task.name)
         timeline = self._awaited_timeline(stopped)
         if timeline is None:
             return None
@@ -100,7 +100,7 @@ class RunningJob:
         if isinstance(worker, PeReplica):
             quiet = rank > 0 and worker.contract.secondary == "quiet"
             worker.outbox.patience_s = worker.contract.patience_s if quiet else 0.0
-        if isinstance(worker, PeReplica | TraceSource | StreamSource | SinkReplica):
+        if isinstance(worker, PeReplica | TraceSource | ReaderSource | SinkReplica):
             every = self.job.contract_of(worker.task.pe).checkpoint_epochs
             worker.saves_every = every if rank == 0 else 2 * every
 
@@ -122,7 +122,7 @@ class RunningJob:
             compute=compute,
             checkpoints=self.checkpoints,
             timeline=timeline,
-            fades=fades_after(self.graph, task.operators),
+            fades=taint_duration_epochs(self.graph, task.operators),
             checkpointed=lambda epoch: self._trim(task, epoch),
         )
 
@@ -130,11 +130,11 @@ class RunningJob:
         source = self.graph.nodes[task.pe]
         assert isinstance(source, Source)
         if self.job.feed.trace is None:
-            timeline = self._awaited_timeline(stopped) if self._foreign else stream_timeline(self.store, epoch_s=self.app.epoch_s)
+            timeline = self._awaited_timeline(stopped) if self._foreign else reader_timeline(self.store, epoch_s=self.app.epoch_s)
             if timeline is None:
                 return None
-            staged, checkpoint, epoch_s = Staged(self.store, task), checkpoint_of(self.job, task), timeline.epoch_s
-            made = StreamSource(
+            staged, checkpoint, epoch_s = StagedBatches(self.store, task), query_checkpoint_path(self.job, task), timeline.epoch_s
+            made = ReaderSource(
                 task,
                 self.job.contract_of(task.pe),
                 source=source,
@@ -151,9 +151,9 @@ class RunningJob:
             )
             return made, timeline
         frames, spans = self._open_trace()
-        fetch = trace_rows(frames[task.pe], task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
-        ahead = Ahead(fetch, spans)
-        if timeline_of(self.store) is None:
+        fetch = trace_row_fetcher(frames[task.pe], task, epoch_s=self.app.epoch_s, key=source.key, tasks=source.parallelism)
+        ahead = TraceReadAhead(fetch, spans)
+        if read_timeline(self.store) is None:
             ahead.read(spans[0].first)  # before time begins to pass
         self._await_readers(stopped)
         timeline = trace_timeline(self.store, spans, epoch_s=self.app.epoch_s, speed=self.job.feed.speed)
@@ -170,10 +170,10 @@ class RunningJob:
 
     def _await_readers(self, stopped: Callable[[], bool]) -> None:
         """Let a trace begin when all that reads it, or watches what does, is there."""
-        wanted = awaited(self.job, self.tasks)
+        wanted = awaited_names(self.job, self.tasks)
         ends = time.monotonic() + READY_S
-        while timeline_of(self.store) is None and not stopped() and time.monotonic() < ends:
-            if are_ready(self.store, wanted):
+        while read_timeline(self.store) is None and not stopped() and time.monotonic() < ends:
+            if all_ready(self.store, wanted):
                 return
             time.sleep(WAIT_S)
 
@@ -226,14 +226,14 @@ class RunningJob:
                 self._trace = frames, list(trace_spans(frames, self.app.epoch_s))
             return self._trace
 
-    def _inbox(self, task: Task) -> Inbox:
+    def _inbox(self, task: Task) -> InputReader:
         stores = [self._store_of(reading) for reading in task.reads]
         schemas = {name: arrow_schema(schema) for name, schema in self.schemas.items()}
-        return Inbox(task.reads, stores, schemas)
+        return InputReader(task.reads, stores, schemas)
 
-    def _outbox(self, task: Task, timeline: Timeline, assigned: Assigned) -> Outbox:
+    def _outbox(self, task: Task, timeline: Timeline, assigned: Assigned) -> OutputWriter:
         producer = f"{task.name}.{assigned.replica} on {self._node}"
-        return Outbox(self.store, task.task, producer, timeline, self._tell)
+        return OutputWriter(self.store, task.task, producer, timeline, self._tell)
 
     def _store_of(self, reading: Reading) -> Store:
         if reading.job is None:
@@ -249,7 +249,7 @@ class RunningJob:
 
     def _timeline(self) -> Timeline | None:
         """When this job's epochs begin and end, once its first source has begun or the jobs that feed it have."""
-        return join(self.store, self.job.job, self._foreign) if self._foreign else timeline_of(self.store)
+        return join_timelines(self.store, self.job.job, self._foreign) if self._foreign else read_timeline(self.store)
 
     def _trim(self, task: Task, epoch: int) -> None:
         """Forget the inputs that everyone has a checkpoint past; the checkpoint has just been moved there by this task."""
@@ -260,6 +260,6 @@ class RunningJob:
                 if reading.job is None:
                     self._trimmer.trim(reading.stream, number)
                 else:
-                    leave_mark(
+                    save_reader_position(
                         self._store_of(reading), reader_name(self.job.job, task), stream=reading.stream, task=number, epoch=epoch
                     )

@@ -17,11 +17,11 @@ from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
-from holdfast.log.trimming import Trimmer
-from holdfast.runtime.input_reader import Inbox
-from holdfast.runtime.output_writer import Outbox
-from holdfast.runtime.replica import PeReplica
-from holdfast.runtime.running_job import RunningJob
+from holdfast.log.trimming import LogTrimmer
+from holdfast.runtime.input_reader import InputReader
+from holdfast.runtime.output_writer import OutputWriter
+from holdfast.runtime.pe_replica import PeReplica
+from holdfast.runtime.replica_factory import ReplicaFactory
 
 EPOCHS = 12
 GRAPH = {"a": ["src"], "b": ["src"], "c": ["a"], "d": ["b", "c"], "e": ["d"]}
@@ -61,12 +61,12 @@ class Cluster:
         self.contract, self.compute = contract or Contract(checkpoint_epochs=10_000), compute
         self.source = self.outbox("src")
         tasks = [Task(pe="src", kind="source", makes=("src",)), *map(task, GRAPH)]
-        self.trimmer = Trimmer(store, tasks, self.checkpoints)
+        self.trimmer = LogTrimmer(store, tasks, self.checkpoints)
         self.replicas = [self.replica(name) for name in GRAPH for _ in range((counts or {}).get(name, 1))]
         self.produced = 0
 
     def outbox(self, name):
-        return Outbox(self.store, 0, name, TIMELINE, lambda kind, event: self.told.append((kind, event)), clock=lambda: 0.0)
+        return OutputWriter(self.store, 0, name, TIMELINE, lambda kind, event: self.told.append((kind, event)), clock=lambda: 0.0)
 
     def replica(self, name):
         stores = [self.store] * len(GRAPH[name])
@@ -74,7 +74,7 @@ class Cluster:
         return PeReplica(
             task(name),
             self.contract,
-            inbox=Inbox(task(name).reads, stores, schemas),
+            inbox=InputReader(task(name).reads, stores, schemas),
             outbox=self.outbox(name),
             compute=self.compute(name),
             checkpoints=self.checkpoints,
@@ -127,7 +127,7 @@ def test_when_all_is_quiet_the_final_records_equal_the_run_without_faults(seed):
             cluster.replicas[n] = cluster.replica(replica.task.pe)
         elif act < 0.90:
             name = replica.task.pe
-            epoch = log.head(name, 0, after=cluster.checkpoints.epoch(f"{name}/0") or -1) + 1
+            epoch = log.last_epoch(name, 0, after=cluster.checkpoints.latest_epoch(f"{name}/0") or -1) + 1
             inputs = [log.first(stream, 0, epoch=epoch) for stream in GRAPH[name]]
             if epoch < EPOCHS and all(inputs):
                 quality = rng.choice([Quality.ABSENT, Quality.PREDICTED])
@@ -148,7 +148,7 @@ def test_when_all_is_quiet_the_final_records_equal_the_run_without_faults(seed):
         assert [held for held in cluster.final(name) if held] == [
             right for right, held in zip(GOLDEN[name], cluster.final(name), strict=True) if held
         ]
-        behind = cluster.checkpoints.epoch(f"{name}/0")
+        behind = cluster.checkpoints.latest_epoch(f"{name}/0")
         trimmed = cluster.final(name)[: (behind if behind is not None else -1) + 1]
         assert all(cluster.final(name)[len(trimmed) :])
     assert all(replica.finished and replica.quality is Quality.EXACT for replica in cluster.replicas)
@@ -172,7 +172,7 @@ def test_a_checkpoint_is_told_with_what_it_took_beside_the_work_since_the_one_be
     a = PeReplica(
         task("a"),
         Contract(checkpoint_epochs=5),
-        inbox=Inbox(task("a").reads, [cluster.store], {"src": SCHEMA, "a": SCHEMA}),
+        inbox=InputReader(task("a").reads, [cluster.store], {"src": SCHEMA, "a": SCHEMA}),
         outbox=cluster.outbox("a"),
         compute=Slow("a"),
         checkpoints=SlowCheckpoints(cluster.store),
@@ -386,7 +386,7 @@ def test_a_replica_that_stood_still_while_the_log_was_trimmed_past_it_commits_no
 
     stopped._compute, stopped.outbox.producer = Stopped("a"), "stopped"
     assert stopped.step()
-    assert EpochLog(cluster.store).oldest("a", 0) is None
+    assert EpochLog(cluster.store).oldest_epoch("a", 0) is None
     assert list(cluster.store.names("data/a/")) == []
     assert "stopped" not in {event.get("producer") for kind, event in cluster.told if kind == "commit"}
     cluster.produce()
@@ -432,7 +432,7 @@ def test_a_replica_left_behind_a_trimmed_log_goes_on_from_the_newest_checkpoint(
     cluster.checkpoints.save("src/0", Position(4))
     cluster.checkpoints.save("b/0", Position(4))
     cluster.trimmer.trim("src", 0)
-    assert EpochLog(cluster.store).oldest("src", 0) is None
+    assert EpochLog(cluster.store).oldest_epoch("src", 0) is None
     assert behind.step() and behind.clean.epoch == 4
 
 
@@ -447,7 +447,7 @@ def test_a_quiet_secondary_is_patient_an_eager_one_is_not_and_each_pe_has_its_ow
     cluster = Cluster(Store(MemoryStore()), contract=own)
     job = Job(job="j", application="app.py", log="log", contract=Contract(checkpoint_epochs=100), contracts={"a": own})
     replica = cluster.replica("a")
-    RunningJob.ranked(SimpleNamespace(job=job), replica, rank)
+    ReplicaFactory.ranked(SimpleNamespace(job=job), replica, rank)
     assert (replica.outbox.patience_s, replica.saves_every) == (patience_s, saves_every)
 
 
@@ -477,7 +477,7 @@ def test_a_replica_that_is_woken_takes_over_what_an_active_one_keeps_and_replays
     now_s[0] = 2.0
     replica.step()
     assert (replica.clean.epoch, replica.rows_read) == (8, 0)
-    assert not cluster.checkpoints.is_asked("a/0")
+    assert not cluster.checkpoints.is_requested("a/0")
     cluster.produce()
     assert replica.step()
     cluster.settle()
@@ -495,13 +495,13 @@ def test_a_replica_that_is_woken_replays_what_is_missing_where_nobody_is_to_be_w
     for _ in range(waiting):
         cluster.produce()
     replica = woken(cluster, "a", now_s=now_s)
-    assert cluster.checkpoints.is_asked("a/0") == asks
+    assert cluster.checkpoints.is_requested("a/0") == asks
     replica.step()
     assert replica.rows_read == (0 if asks else epochs + waiting)
     now_s[0] += 10.0  # nobody has answered in the time that is given
     replica.step()
     assert (replica.clean.epoch, replica.rows_read) == (epochs + waiting - 1, epochs + waiting)
-    assert not cluster.checkpoints.is_asked("a/0")
+    assert not cluster.checkpoints.is_requested("a/0")
 
 
 def test_a_replica_that_waits_for_one_that_dies_meanwhile_waits_no_longer_than_that_shows():
@@ -518,5 +518,5 @@ def test_a_replica_that_waits_for_one_that_dies_meanwhile_waits_no_longer_than_t
 def test_a_replica_that_is_woken_because_the_active_one_is_late_does_not_wait_for_it(protection, asks):
     cluster = running_for(8)
     cluster.contract = Contract(protection=protection)
-    RunningJob.woken(cluster.replica("a"))
-    assert cluster.checkpoints.is_asked("a/0") == asks
+    ReplicaFactory.woken(cluster.replica("a"))
+    assert cluster.checkpoints.is_requested("a/0") == asks

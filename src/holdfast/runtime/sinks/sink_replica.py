@@ -10,10 +10,10 @@ from holdfast.errors import TrimmedError
 from holdfast.log import Quality, Store
 from holdfast.log.checkpoints import Checkpoints
 from holdfast.log.position import Position
-from holdfast.log.row_files import parquet
+from holdfast.log.row_files import encode_parquet
 from holdfast.log.timeline import Timeline
-from holdfast.runtime.input_reader import Inbox, Records
-from holdfast.runtime.output_writer import Tell
+from holdfast.runtime.input_reader import InputReader, Records
+from holdfast.runtime.output_writer import Emit
 from holdfast.runtime.sinks.output_files import file_name
 from holdfast.runtime.sinks.write_claims import WriteClaims
 
@@ -37,11 +37,11 @@ class SinkReplica:
         task: Task,
         contract: Contract,
         *,
-        inbox: Inbox,
+        inbox: InputReader,
         out: Store,
         checkpoints: Checkpoints,
         timeline: Timeline,
-        tell: Tell,
+        tell: Emit,
         writer: Writer | None = None,
         checkpointed: Callable[[int], None] = lambda epoch: None,
         clock: Callable[[], float],
@@ -91,7 +91,7 @@ class SinkReplica:
         if self._clock() < self._looks_again_s:
             return False
         self._looks_again_s = self._clock() + LOOK_S
-        newest = self._checkpoints.epoch(self.task.name)
+        newest = self._checkpoints.latest_epoch(self.task.name)
         if newest is None or newest <= self.clean.epoch:
             return False
         self._inexact = {epoch for epoch in self._inexact if epoch > newest}
@@ -159,7 +159,7 @@ class SinkReplica:
     def _written(self, epoch: int, rows: pa.Table, kind: str, quality: Quality) -> bool:
         """Write an epoch; whether no other replica had."""
         if self._writer is None or self._writings is None:
-            return self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", parquet(rows))
+            return self._out.create(f"{quote(self.task.pe, safe='')}/{file_name(epoch, kind, quality)}", encode_parquet(rows))
         try:
             self._writer(rows, epoch, quality.value)
         except Exception:
