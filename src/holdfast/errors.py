@@ -8,29 +8,29 @@ class HoldfastError(Exception):
     """A mistake that the user can mend."""
 
 
-class ProblemsError(HoldfastError):
+class CompoundError(HoldfastError):
     """Everything found wrong with one thing, at once.
 
-    >>> print(ProblemsError("application 'shop'", ["no sink", "no source"]))
-    application 'shop' has 2 problems:
+    >>> print(CompoundError("application 'shop'", ["no sink", "no source"]))
+    application 'shop' has 2 errors:
       - no sink
       - no source
     """
 
-    def __init__(self, thing: str, problems: Sequence[str]) -> None:
-        self.thing, self.problems = thing, tuple(problems)
-        if len(self.problems) == 1:
-            super().__init__(f"{thing}: {self.problems[0]}")
+    def __init__(self, thing: str, errors: Sequence[str]) -> None:
+        self.thing, self.errors = thing, tuple(errors)
+        if len(self.errors) == 1:
+            super().__init__(f"{thing}: {self.errors[0]}")
         else:
-            lines = "".join(f"\n  - {problem}" for problem in self.problems)
-            super().__init__(f"{thing} has {len(self.problems)} problems:{lines}")
+            lines = "".join(f"\n  - {error}" for error in self.errors)
+            super().__init__(f"{thing} has {len(self.errors)} errors:{lines}")
 
 
-class ApplicationError(ProblemsError):
+class ApplicationError(CompoundError):
     """The application as written cannot run."""
 
 
-class DocumentError(ProblemsError):
+class DocumentError(CompoundError):
     """A document (descriptor, topology, plan, schedule) does not say what it must."""
 
 

@@ -14,14 +14,14 @@ from holdfast.app.load import load_app
 from holdfast.app.task_topology import topology_of
 from holdfast.documents.document import check_document
 from holdfast.documents.job import Job, Layout, Reading, Task
-from holdfast.errors import ApplicationError, DocumentError, HoldfastError, ProblemsError
+from holdfast.errors import ApplicationError, CompoundError, DocumentError, HoldfastError
 from holdfast.planning.laar.strategy import Strategy, read_strategy
 from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
 from holdfast.prediction.contract_terms import check_protection, keys_of
 
 
 def layout_of(job: Job) -> Layout:
-    """The tasks of a job, each after those it reads; every problem of the application, plan and strategy is told."""
+    """The tasks of a job, each after those it reads; every error of the application, plan and strategy is told."""
     if job.application is None:
         raise HoldfastError(f"job '{job.job}' names no application; a job for Spark needs the path of its file")
     assert job.log is not None  # a job with an application has one
@@ -62,11 +62,11 @@ def _sources(graph: Graph, job: Job) -> list[Task]:
 
 
 def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
-    """Raise ProblemsError with everything that the job names and its application does not have."""
+    """Raise CompoundError with everything that the job names and its application does not have."""
     listed, sinks = list(tasks), {sink.name for sink in graph.sinks}
     pes = {task.pe for task in listed} | sinks
     parts = pes | {task.name for task in listed}
-    problems = [
+    errors = [
         f"{what} '{name}'; its {kind} are: {_list(known)}"
         for what, kind, given, known in (
             ("takes from another job source", "sources", job.streams, {source.name for source in graph.sources}),
@@ -76,8 +76,8 @@ def _check_names(job: Job, graph: Graph, tasks: Iterable[Task]) -> None:
         )
         for name in sorted(set(given) - known)
     ]
-    if problems:
-        raise ProblemsError(f"job '{job.job}'", problems)
+    if errors:
+        raise CompoundError(f"job '{job.job}'", errors)
 
 
 def _check_times(job: Job, graph: Graph) -> None:
@@ -103,7 +103,7 @@ def _check_readers(job: Job, tasks: Iterable[Task]) -> None:
 
 def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
     tasks = []
-    problems = []
+    errors = []
     for pe, part in graph.pes.items():
         operators = [graph.operator(each) for each in part]
         counts = {operator.parallelism for operator in operators}
@@ -118,7 +118,7 @@ def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
             for stream in graph.streams_into(part)
         }
         if len(counts) > 1 or inner or (counts != {1} and any(len(way) > 1 for way in ways.values())):
-            problems.append(
+            errors.append(
                 f"PE '{pe}' fuses {', '.join(part)}, which divide their rows differently; fused operators need the same "
                 "parallelism, key and partitioning"
             )
@@ -133,13 +133,13 @@ def _pes(graph: Graph, job: Job, name: str) -> list[Task]:
             )
             for number in range(operators[0].parallelism)
         ]
-    if problems:
-        raise ApplicationError(f"application '{name}'", problems)
+    if errors:
+        raise ApplicationError(f"application '{name}'", errors)
     return tasks
 
 
 def _check_correction(job: Job, tasks: Iterable[Task]) -> None:
-    """Raise ProblemsError where final records are waited for that nobody makes. Sources always make theirs good."""
+    """Raise CompoundError where final records are waited for that nobody makes. Sources always make theirs good."""
     listed = list(tasks)
     without = {
         stream: task.pe
@@ -148,14 +148,14 @@ def _check_correction(job: Job, tasks: Iterable[Task]) -> None:
         if task.kind == "operators" and not job.contract_of(task.pe).correction
     }
     pairs = {(task.pe, reading.stream) for task in listed for reading in task.reads if reading.job is None}
-    problems = [
+    errors = [
         f"'{pe}' has correction and reads '{stream}' of PE '{without[stream]}', which has none: it would wait for corrections that "
         f"never come; let the contract of '{pe}' be without correction too, or that of '{without[stream]}' have it"
         for pe, stream in sorted(pairs)
         if stream in without and job.contract_of(pe).correction
     ]
-    if problems:
-        raise ProblemsError(f"job '{job.job}'", problems)
+    if errors:
+        raise CompoundError(f"job '{job.job}'", errors)
 
 
 def _reading(graph: Graph, job: Job, stream: str, operators: list[Operator], number: int) -> Reading:
@@ -229,9 +229,9 @@ class _Replicas:
         """The tasks that a plan replicates. A plan names tasks of operators; where operators are fused, it is their PE's."""
         _require_same(f"plan '{self._job.plan}'", plan.topology, application)
         sources = {source.name: source.parallelism for source in graph.sources}
-        misfits = plan.misfits({**sources, **{operator.name: operator.parallelism for operator in graph.operators}})
-        if misfits:
-            raise DocumentError(f"plan '{self._job.plan}' of application '{application}'", misfits)
+        errors = plan.topology_errors({**sources, **{operator.name: operator.parallelism for operator in graph.operators}})
+        if errors:
+            raise DocumentError(f"plan '{self._job.plan}' of application '{application}'", errors)
         home = {f"{operator}/{task.task}": task.name for task in tasks for operator in (task.operators or (task.pe,))}
         return {home[name] for name in plan.tasks if name in home}
 

@@ -134,7 +134,7 @@ def test_everything_that_a_job_names_and_its_application_lacks_is_told_at_once()
     with pytest.raises(HoldfastError) as found:
         layout_of(job(**named, feed=Feed(trace="trace"), needs={"bargain/0": Need(cores=1), "bargains/0": Need(cores=1)}))
     assert [line.partition("; ")[0] for line in str(found.value).splitlines()] == [
-        "job 'j' has 5 problems:",
+        "job 'j' has 5 errors:",
         "  - takes from another job source 'markt'",
         "  - wants replicas of 'vwap/1'",
         "  - wants replicas of 'wvap'",

@@ -169,8 +169,8 @@ def _result(name: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
     error = None
     try:
         found = json.loads(told)
-    except json.JSONDecodeError as problem:
-        error = f"its answer is no JSON document: {problem}"
+    except json.JSONDecodeError as decode_error:
+        error = f"its answer is no JSON document: {decode_error}"
     if code != 0 and not found.get("findings"):  # one that ends so for a finding that does not hold has told it
         error = f"ended with exit code {code}; call it alone to see why: {command} --out {shlex.quote(str(folder))}"
     result = {

@@ -1,6 +1,6 @@
 """An application as its author writes it: sources, operators and sinks, recorded and not run.
 
-Decorators only record frozen definitions that know the file and line they came from. Mistakes are collected by
+Decorators only record frozen definitions that know the file and line they came from. ErrorCollector are collected by
 `App.graph()`, which reports all of them at once.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from holdfast.app.definition import Node, Operator, Origin, Score, Sink, Source
 from holdfast.app.graph import Graph
 from holdfast.app.keep import Keep, StateTable
-from holdfast.app.validation import problems_of
+from holdfast.app.validation import find_errors
 from holdfast.documents.partitioning import Partitioning
 from holdfast.errors import ApplicationError
 
@@ -116,24 +116,24 @@ class App:
         return tuple(self._scores)
 
     def graph(self) -> Graph:
-        """The checked graph of this application; raises ApplicationError with every problem found."""
-        problems = problems_of(self._nodes)
+        """The checked graph of this application; raises ApplicationError with every error found."""
+        errors = find_errors(self._nodes)
         sinks = {node.name for node in self._nodes if isinstance(node, Sink)}
-        problems += [
+        errors += [
             f"the score at {score.origin} is of sink '{score.sink}', which does not exist; sinks are: {_list(sinks)}"
             for score in self._scores
             if score.sink not in sinks
         ]
-        problems += [
+        errors += [
             f"the score at {score.origin} says that a fault affects {score.affected!r} source tuples; it must be a whole number of "
             "at least 1, or left out"
             for score in self._scores
             if score.affected is not None and (type(score.affected) is not int or score.affected < 1)
         ]
         if not isinstance(self.epoch_s, int | float) or not self.epoch_s > 0:
-            problems.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s!r}")
-        if problems:
-            raise ApplicationError(f"application '{self.name}' ({self.origin})", problems)
+            errors.append(f"epoch_s must be more than 0 seconds, got {self.epoch_s!r}")
+        if errors:
+            raise ApplicationError(f"application '{self.name}' ({self.origin})", errors)
         return Graph.of(self._nodes)
 
 

@@ -23,7 +23,7 @@ class Graph:
 
     @classmethod
     def of(cls, nodes: Sequence[Node]) -> "Graph":
-        """The graph of nodes that `problems_of` found nothing wrong with."""
+        """The graph of nodes that `find_errors` found nothing wrong with."""
         by_name = {node.name: node for node in nodes}
         return cls(by_name, tuple(_topological(waits_of(nodes))))
 

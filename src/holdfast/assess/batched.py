@@ -189,9 +189,9 @@ def obstacle(setting: CampaignContext, course: FaultPath) -> str | None:
     if other:
         return f"the score '{other[0]}' is no sum, count or average, so it cannot be told from the rows that differ"
     for stream in course.cut:
-        problem = _stream_obstacle(setting, keying, stream)
-        if problem:
-            return problem
+        error = _stream_obstacle(setting, keying, stream)
+        if error:
+            return error
     return None if setting.deterministic else _order_obstacle(setting.graph, course)
 
 

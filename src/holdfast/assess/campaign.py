@@ -11,7 +11,7 @@ from holdfast.assess.arrival_jitter import FURTHEST_JITTER
 from holdfast.assess.case import Case, Pace, Trial
 from holdfast.assess.metrics import PERCENTILE, THRESHOLD
 from holdfast.documents.fault import StreamFault, fault_of
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 OUTAGES_S = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 PACES: tuple[Pace, ...] = ("average", "peak")
@@ -44,34 +44,32 @@ class Campaign:
     affected: int | None = None
 
     def __post_init__(self) -> None:
-        problems = [
+        errors = [
             f"needs at least one of its {what}, got none"
             for what in ("cases", "offsets", "outages_s", "paces", "scores")
             if not getattr(self, what)
         ]
-        problems += [f"an offset counts source tuples from 0, got {offset}" for offset in self.offsets if offset < 0]
-        problems += [
-            f"an outage lasts more than 0 seconds, got {outage:g}" for outage in self.outages_s if not 0 < outage < math.inf
-        ]
-        problems += [f"a rate is 'average' or 'peak', got '{pace}'" for pace in self.paces if pace not in PACES]
-        problems += [] if self.repetitions >= 1 else [f"repetitions must be at least 1, got {self.repetitions}"]
+        errors += [f"an offset counts source tuples from 0, got {offset}" for offset in self.offsets if offset < 0]
+        errors += [f"an outage lasts more than 0 seconds, got {outage:g}" for outage in self.outages_s if not 0 < outage < math.inf]
+        errors += [f"a rate is 'average' or 'peak', got '{pace}'" for pace in self.paces if pace not in PACES]
+        errors += [] if self.repetitions >= 1 else [f"repetitions must be at least 1, got {self.repetitions}"]
         if self.golden_runs < self.repetitions:
-            problems.append(f"golden runs must be at least as many as the {self.repetitions} repetitions, got {self.golden_runs}")
-        problems += [] if self.section >= 1 else [f"a section holds at least 1 key, got {self.section}"]
-        problems += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
+            errors.append(f"golden runs must be at least as many as the {self.repetitions} repetitions, got {self.golden_runs}")
+        errors += [] if self.section >= 1 else [f"a section holds at least 1 key, got {self.section}"]
+        errors += [] if 0 < self.percentile <= 1 else [f"the percentile lies above 0 and up to 1, got {self.percentile:g}"]
         if not 0 < self.threshold < math.inf:
-            problems.append(f"the threshold is a relative error above 0, such as 0.03, got {self.threshold:g}")
+            errors.append(f"the threshold is a relative error above 0, such as 0.03, got {self.threshold:g}")
         if not 0 <= self.jitter <= FURTHEST_JITTER:
-            problems.append(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {self.jitter}")
-        problems += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]
+            errors.append(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {self.jitter}")
+        errors += [] if self.seed >= 0 else [f"the seed must not be negative, got {self.seed}"]
         if self.affected is not None and self.affected < 1:
-            problems.append(f"a fault affects at least 1 source tuple, got {self.affected}")
+            errors.append(f"a fault affects at least 1 source tuple, got {self.affected}")
         try:
             fault = fault_of({**self.fault, "target": ("any",), "offset": 0, "tuples": 1})
         except HoldfastError as error:
-            problems.append(str(error))
+            errors.append(str(error))
         else:
-            problems += [
+            errors += [
                 f"the fault strikes the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
                 for case in self.cases
                 if case.failover_s is None and case.side != fault.side
@@ -83,9 +81,9 @@ class Campaign:
             ("rate", self.paces),
             ("score", self.scores),
         ):
-            problems += [f"the {what} '{value}' is there twice" for value in dict.fromkeys(values) if values.count(value) > 1]
-        if problems:
-            raise ProblemsError("the campaign", problems)
+            errors += [f"the {what} '{value}' is there twice" for value in dict.fromkeys(values) if values.count(value) > 1]
+        if errors:
+            raise CompoundError("the campaign", errors)
 
     @property
     def size(self) -> int:

@@ -26,7 +26,7 @@ from holdfast.engine.analysis import Schemas, analyse, check_score
 from holdfast.engine.epochs import ByTime, with_epochs
 from holdfast.engine.operator_call import running
 from holdfast.engine.whole_trace import run_batch
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 FURTHEST = 1 << 53
 """A seq that leaves no room for its displacement beside it."""
@@ -45,11 +45,11 @@ def analysed(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Sc
     """The schemas of an application's streams; its errors and those of its scores are told without a trace."""
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)
-    problems = [
-        problem for score in scores for problem in check_score(graph, spark, schemas, sink=score.sink, expression=score.expression)
+    errors = [
+        error for score in scores for error in check_score(graph, spark, schemas, sink=score.sink, expression=score.expression)
     ]
-    if problems:
-        raise ProblemsError(f"the scores of application '{app.name}'", problems)
+    if errors:
+        raise CompoundError(f"the scores of application '{app.name}'", errors)
     return schemas
 
 

@@ -6,18 +6,18 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.case import Case, Places, Tempo
 from holdfast.assess.injection import fractions
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 Rates = Mapping[frozenset[str], Tempo]
 """The rates of what operators, by all their names, or a source take in together."""
 
 
 def require_places(setting: CampaignContext, campaign: Campaign, rates: Rates) -> None:
-    """Raise ProblemsError with every place where the trace has no room for some trial, before any is run."""
+    """Raise CompoundError with every place where the trace has no room for some trial, before any is run."""
     places = setting.places(
         campaign.cases, setting.stream_seqs({stream for case in campaign.cases for stream in setting.struck(case)})
     )
-    problems: dict[str, None] = {}
+    errors: dict[str, None] = {}
     for case in campaign.cases:
         tempo = tempo_of(setting, places, case, rates)
         tuples = max(case.tuples(outage_s, tempo.at(pace)) for outage_s in campaign.outages_s for pace in campaign.paces)
@@ -25,9 +25,9 @@ def require_places(setting: CampaignContext, campaign: Campaign, rates: Rates) -
             try:
                 places.strike(setting.graph, case, offset=offset, tuples=tuples)
             except HoldfastError as error:
-                problems[str(error)] = None  # an offset past the end is so for every case
-    if problems:
-        raise ProblemsError("the campaign", list(problems))
+                errors[str(error)] = None  # an offset past the end is so for every case
+    if errors:
+        raise CompoundError("the campaign", list(errors))
 
 
 def has_fractions(setting: CampaignContext, case: Case) -> bool:

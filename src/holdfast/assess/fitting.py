@@ -8,7 +8,7 @@ from holdfast.assess.campaign import OUTAGES_S
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_fit import Rates, has_fractions, tempo_of
 from holdfast.assess.case import Case, Pace, Places
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 from holdfast.terminal import say
 
 SECTION = 5000
@@ -86,11 +86,11 @@ def default_section(context: CampaignContext, longest_s: float) -> int:
 
 
 def spread_offsets(graph: Graph, places: Places, lost: Mapping[Case, int]) -> tuple[int, ...]:
-    """Five offsets spread over as much of the trace as leaves room for what every case loses; ProblemsError where none does."""
+    """Five offsets spread over as much of the trace as leaves room for what every case loses; CompoundError where none does."""
     room = {case: places.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
     short = [case for case, offsets in room.items() if not offsets]
     if short:
-        raise ProblemsError(
+        raise CompoundError(
             "the campaign",
             [
                 f"the longest outage is longer than the trace: it takes {lost[case]:,} tuples from {case.name}, which has "

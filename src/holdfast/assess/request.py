@@ -26,7 +26,7 @@ from holdfast.assess.output_score import OutputScore, own_affected
 from holdfast.assess.targets import Choice, Target, choose_targets, group_targets
 from holdfast.documents.column_mapping import read_columns
 from holdfast.engine.trace_reader import known_rows, require_there
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 T = TypeVar("T")
 
@@ -46,15 +46,15 @@ class ErrorCollector:
             return None
 
     def tell(self) -> None:
-        """Raise the one error there is as it is, or ProblemsError with all there are."""
+        """Raise the one error there is as it is, or CompoundError with all there are."""
         if len(self._found) == 1:
             raise self._found[0]
         if self._found:
-            raise ProblemsError(self._thing, list(dict.fromkeys(said for error in self._found for said in self._said(error))))
+            raise CompoundError(self._thing, list(dict.fromkeys(said for error in self._found for said in self._said(error))))
 
     def _said(self, error: HoldfastError) -> Sequence[str]:
-        whose = isinstance(error, ProblemsError) and error.thing == self._thing
-        return error.problems if isinstance(error, ProblemsError) and whose else [str(error)]
+        whose = isinstance(error, CompoundError) and error.thing == self._thing
+        return error.errors if isinstance(error, CompoundError) and whose else [str(error)]
 
 
 @dataclass(frozen=True)
@@ -75,22 +75,22 @@ def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
     """The request that the options make; HoldfastError with all that is wrong with it, as far as no Spark is needed to see it."""
     app = load_app(app_file)
     graph = app.graph()
-    mistakes = ErrorCollector("the campaign")
-    fault = mistakes.of(lambda: parse_fault(options["fault"], side=options["side"]))
-    choices, cases = mistakes.of(lambda: _cases(graph, options, fault)) or ((), ())
-    scores = mistakes.of(lambda: select_scores(app, options["scores"], options["sink"]))
-    mistakes.of(lambda: _require_figures(cases, options, fault=fault, scores=scores or ()))
+    errors = ErrorCollector("the campaign")
+    fault = errors.of(lambda: parse_fault(options["fault"], side=options["side"]))
+    choices, cases = errors.of(lambda: _cases(graph, options, fault)) or ((), ())
+    scores = errors.of(lambda: select_scores(app, options["scores"], options["sink"]))
+    errors.of(lambda: _require_figures(cases, options, fault=fault, scores=scores or ()))
     if options["explain"]:
-        mistakes.tell()
+        errors.tell()
         return Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), None, None)
     if options["targets"] and scores:
-        mistakes.of(lambda: _require_leading(graph, cases, scores[0].sink))
-    mistakes.of(lambda: _require_trace(graph, options))
-    mapping = mistakes.of(lambda: read_columns(options["columns"], [source.name for source in graph.sources]))
-    rates = mistakes.of(lambda: read_rates(options["profile_file"], graph)) if options["profile_file"] else None
+        errors.of(lambda: _require_leading(graph, cases, scores[0].sink))
+    errors.of(lambda: _require_trace(graph, options))
+    mapping = errors.of(lambda: read_columns(options["columns"], [source.name for source in graph.sources]))
+    rates = errors.of(lambda: read_rates(options["profile_file"], graph)) if options["profile_file"] else None
     request = Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), mapping, rates)
-    mistakes.of(lambda: _require_folder(request, app_file, options))
-    mistakes.tell()
+    errors.of(lambda: _require_folder(request, app_file, options))
+    errors.tell()
     return request
 
 
@@ -111,7 +111,7 @@ def _cases(
 def _require_figures(
     cases: Sequence[Case], options: Mapping[str, Any], *, fault: Mapping[str, Any] | None, scores: "Sequence[OutputScore]"
 ) -> None:
-    """Raise ProblemsError with everything that no trace would make right; what is wrong already is not told again."""
+    """Raise CompoundError with everything that no trace would make right; what is wrong already is not told again."""
     Campaign(
         subject={},
         cases=tuple(cases) or (Case(("any",), loses=options["side"]),),
@@ -123,9 +123,9 @@ def _require_figures(
 
 
 def _require_leading(graph: Graph, cases: Sequence[Case], sink: str) -> None:
-    problems = astray(graph, cases, sink)
-    if problems:
-        raise ProblemsError("the campaign", problems)
+    errors = astray(graph, cases, sink)
+    if errors:
+        raise CompoundError("the campaign", errors)
 
 
 def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
     rows = known_rows(graph, options["trace"]) if options["offsets"] else None
     past = [past_the_end(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
     if past:
-        raise ProblemsError("the campaign", past)
+        raise CompoundError("the campaign", past)
 
 
 def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]) -> None:

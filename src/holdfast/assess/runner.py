@@ -21,7 +21,7 @@ from holdfast.assess.parallel_work import side_by_side
 from holdfast.assess.progress import Progress, Steps, silent
 from holdfast.assess.whole_trace_trial import run_slow
 from holdfast.documents.fault import Divergence, Reordering
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 Way = Literal["auto", "fast", "slow"]
 HELD = 8
@@ -65,11 +65,11 @@ class Runner:
             case.name: course_of(graph, setting.shapes, campaign.fault_for(case, offset=0, tuples=1), setting.sink)
             for case in campaign.cases
         }
-        problems = astray(graph, campaign.cases, setting.sink)
+        errors = astray(graph, campaign.cases, setting.sink)
         if isinstance(fault, Divergence):
-            problems += unchangeable(setting, campaign.cases)
-        if problems:
-            raise ProblemsError("the campaign", problems)
+            errors += unchangeable(setting, campaign.cases)
+        if errors:
+            raise CompoundError("the campaign", errors)
         whole = "it was asked for" if way == "slow" else None
         if whole is None and isinstance(fault, Reordering):
             whole = "tuples that change places change which key a seq belongs to"

@@ -11,7 +11,7 @@ import click
 
 from holdfast.cli.shared import columns_option, end_in_order, json_option, spark_options, spark_session
 from holdfast.documents.column_mapping import read_columns
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
@@ -125,19 +125,19 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
 def _check(options: dict[str, Any]) -> None:
     """Refuse what cannot be, all of it at once."""
     given = [f"--{name}" for name in ("budget", "ic", "loss") if options[name] is not None]
-    problems = [f"{' and '.join(given)} say different things; give one of them"] if len(given) > 1 else []
-    problems += [
+    errors = [f"{' and '.join(given)} say different things; give one of them"] if len(given) > 1 else []
+    errors += [
         f"--{name}: wanted a share from 0 to 1, got {options[name]:g}"
         for name in ("ic", "loss")
         if options[name] is not None and not 0 <= options[name] <= 1
     ]
-    problems += [
+    errors += [
         f"--{name}: wanted more than 0 seconds, got {options[f'{name}_s']:g}"
         for name in ("outage", "failover")
         if options[f"{name}_s"] is not None and not 0 < options[f"{name}_s"] < math.inf
     ]
-    if problems:
-        raise ProblemsError("what is asked", problems)
+    if errors:
+        raise CompoundError("what is asked", errors)
 
 
 def _quick_check(graph: "Graph", budget: str | None) -> None:

@@ -12,7 +12,7 @@ from holdfast.app import Graph
 from holdfast.app.load import load_app
 from holdfast.cli.shared import application_argument, columns_option, json_option, opened_trace, spark_options, spark_session
 from holdfast.documents.column_mapping import read_columns
-from holdfast.errors import HoldfastError, OperatorError, ProblemsError, TraceError
+from holdfast.errors import CompoundError, HoldfastError, OperatorError, TraceError
 from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def check(
 
     tried = ""
     with spark_session(master, memory, name=app.name) as spark:
-        schemas, problems = examine(graph, spark)
-        problems += [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
+        schemas, errors = examine(graph, spark)
+        errors += [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
         if trace and all(source.name in schemas for source in graph.sources):
             from holdfast.engine.trace_sample import take_sample
 
@@ -69,16 +69,15 @@ def check(
                     sample = take_sample(spark, sources, rows=rows)
                 if all(operator.name in schemas for operator in graph.operators):
                     broken, tried = _try_law(spark, graph, sample, epochs=epochs, rng=random.Random(seed))
-                    problems += broken
-            except (TraceError, OperatorError) as mistake:
-                problems.append(str(mistake))
+                    errors += broken
+            except (TraceError, OperatorError) as error:
+                errors.append(str(error))
     if as_json:
-        print_json({"application": app.name, "holds": not problems, "problems": problems, "sampled": bool(tried)})
-    if problems:
-        error = ProblemsError(f"application '{app.name}'", problems)
+        print_json({"application": app.name, "holds": not errors, "problems": errors, "sampled": bool(tried)})
+    if errors:
         if as_json:
             sys.exit(2)  # click swallows the code of its own Exit outside standalone mode
-        raise error
+        raise CompoundError(f"application '{app.name}'", errors)
     if not as_json:
         stateful = [operator.name for operator in graph.operators if operator.stateful]
         click.echo(

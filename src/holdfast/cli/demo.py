@@ -12,7 +12,7 @@ from holdfast.app.examples import example_path
 from holdfast.app.load import load_app
 from holdfast.cli.run import run, run_in, tell_verdicts
 from holdfast.cli.shared import json_option, spark_session
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
@@ -56,13 +56,13 @@ def _check(seconds: int, budget: int) -> None:
     """Raise HoldfastError for what cannot be shown, before anything takes time."""
     graph = load_app(example_path(APPLICATION)).graph()
     most = len(graph.sources) + len(graph.operators)
-    problems = []
+    errors = []
     if seconds < LEAST_S:
-        problems.append(f"--seconds: wanted at least {LEAST_S}, to show a failure and its repair, got {seconds}")
+        errors.append(f"--seconds: wanted at least {LEAST_S}, to show a failure and its repair, got {seconds}")
     if not 1 <= budget <= most:
-        problems.append(f"--budget: wanted 1 to {most} replicas, got {budget}")
-    if problems:
-        raise ProblemsError("the demo", problems)
+        errors.append(f"--budget: wanted 1 to {most} replicas, got {budget}")
+    if errors:
+        raise CompoundError("the demo", errors)
 
 
 def _folder(work: Path | None) -> Path | None:

@@ -88,7 +88,7 @@ def inject(
         return
     end_in_order()
     verdicts, beside = _run(tests, work, beside_spark=beside_spark)
-    troubles = beside.problems if beside is not None else []
+    troubles = beside.errors if beside is not None else []
     if as_json:
         print_json(
             {"healed": all(verdict.passed for verdict in verdicts), "coverage": _coverage(verdicts), "passed_over": passed_over,
@@ -180,7 +180,7 @@ def _run(tests: list["InjectionTest"], work: Path | None, *, beside_spark: bool)
             with (folder / "verdicts.jsonl").open("a") as file:  # what was found is kept, also when the rest is given up
                 file.write(json.dumps(verdict.document()) + "\n")
             if not verdict.passed:
-                say(f"{verdict.test.name}: {'; '.join(verdict.problems) or 'the fault did not strike'}")
+                say(f"{verdict.test.name}: {'; '.join(verdict.errors) or 'the fault did not strike'}")
             bar(len(verdicts), len(tests))
     return verdicts, beside
 

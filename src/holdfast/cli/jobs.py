@@ -74,8 +74,8 @@ def _show(found: list[dict[str, Any]]) -> None:
 def shortened(reason: str) -> str:
     """A reason in one line; 'holdfast job' tells all of a long one.
 
-    >>> shortened("job 4 has 2 problems:\\n  - no stream 's'\\n  - no PE 'x'")
-    "job 4 has 2 problems: no stream 's'; no PE 'x'"
+    >>> shortened("job 4 has 2 errors:\\n  - no stream 's'\\n  - no PE 'x'")
+    "job 4 has 2 errors: no stream 's'; no PE 'x'"
     """
     first, *rest = (line.strip().removeprefix("- ") for line in reason.splitlines() or [""])
     told = " ".join([first, "; ".join(rest)]).strip()

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from holdfast.cli.plan_output import DOCUMENTS, FILE, check_output, write_output
 from holdfast.cli.shared import json_option
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.planning.laar import generator as laar
 from holdfast.planning.ppa import generator as ppa
 from holdfast.terminal import print_json
@@ -60,28 +60,28 @@ def _ranges(base: Any, settings: tuple[str, ...]) -> Any:
     """The ranges with what was set in place of what they are unless set."""
     known = {field.name: getattr(base, field.name) for field in fields(base)}
     given: dict[str, Any] = {}
-    problems = []
+    errors = []
     for text in settings:
         name, _, value = text.partition("=")
         if name in known and name in given:
-            problems.append(f"--set gives '{name}' twice; give it once")
+            errors.append(f"--set gives '{name}' twice; give it once")
         elif name in known:
             try:
                 given[name] = _parsed(known[name], value)
             except ValueError:
-                problems.append(f"--set {name} wants a value such as {_shown(known[name])}, got '{value}'")
+                errors.append(f"--set {name} wants a value such as {_shown(known[name])}, got '{value}'")
     unknown = [name for name in dict.fromkeys(text.partition("=")[0] for text in settings) if name not in known]
     if unknown:
         shown = ", ".join(f"{n}={_shown(v)}" for n, v in known.items())
-        problems.append(f"--set knows no {', '.join(map(repr, unknown))}; names and what they are unless set: {shown}")
+        errors.append(f"--set knows no {', '.join(map(repr, unknown))}; names and what they are unless set: {shown}")
     try:
         made = type(base)(**{**known, **given})
-    except ProblemsError as error:
-        problems.extend(error.problems)
-    if len(problems) == 1:
-        raise HoldfastError(problems[0])
-    if problems:
-        raise ProblemsError("what --set gives", problems)
+    except CompoundError as error:
+        errors.extend(error.errors)
+    if len(errors) == 1:
+        raise HoldfastError(errors[0])
+    if errors:
+        raise CompoundError("what --set gives", errors)
     return made
 
 

@@ -13,7 +13,7 @@ from holdfast.cli.node import memory_bytes
 from holdfast.cli.shared import FiniteRange, application_argument, columns_option, end_in_order, json_option, opened_trace
 from holdfast.cli.ui import page_address
 from holdfast.documents.column_mapping import read_columns
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
@@ -189,18 +189,18 @@ def _job(application: str, work: Path, options: dict[str, Any]) -> "Job":
 
 
 def _check_protection(options: dict[str, Any]) -> None:
-    """Raise ProblemsError for what is said of another protection than the one that was asked for."""
+    """Raise CompoundError for what is said of another protection than the one that was asked for."""
     asked = (
         ("deadline_s", "--deadline", "prediction", "predicted"),
         ("reroute_after_s", "--reroute-after", "upstream", "re-routed"),
     )
-    problems = [
+    errors = [
         f"{option}: is for --protection {protection}, which was not asked for; nothing would be {done}"
         for name, option, protection, done in asked
         if options[name] is not None and options["protection"] != protection
     ]
-    if problems:
-        raise ProblemsError("the run", problems)
+    if errors:
+        raise CompoundError("the run", errors)
 
 
 def _adapting(plan: str | None, every_s: float) -> dict[str, Any]:

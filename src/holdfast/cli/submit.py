@@ -50,8 +50,8 @@ def submit(
         try:
             taken = client.submit_plain(data)
         except ClientError as error:
-            if error.problems:
-                raise DocumentError(str(document), [with_line(problem, lines) for problem in error.problems]) from None
+            if error.errors:
+                raise DocumentError(str(document), [with_line(field, lines) for field in error.errors]) from None
             raise
         number = int(taken["id"])
         say(f"job {number} ({taken['name']}) is submitted")

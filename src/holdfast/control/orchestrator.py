@@ -145,7 +145,7 @@ class Orchestrator:
         task.add_done_callback(self._tasks.discard)
 
     async def submit(self, document: Job) -> int:
-        """Take a job that `job_problems` has nothing against: its number, once it cannot be lost any more. Raises Conflict."""
+        """Take a job that `job_errors` has nothing against: its number, once it cannot be lost any more. Raises Conflict."""
         self._check_name(document.job)
         document = located(document)
         self._check_log(document.log)

@@ -22,17 +22,17 @@ def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, s
         raise DocumentError(f"mapping '{path}'", [" ".join(str(error).split())]) from error
     if isinstance(data, dict) and len(sources) == 1 and not isinstance(data.get(sources[0]), dict):
         data = {sources[0]: data}
-    problems = []
+    errors = []
     if not isinstance(data, dict):
-        problems.append(f"wanted a table of columns, got {type(data).__name__}")
+        errors.append(f"wanted a table of columns, got {type(data).__name__}")
     else:
-        problems += [f"names source '{name}'; sources are: {', '.join(sources)}" for name in data if name not in sources]
-        problems += [
+        errors += [f"names source '{name}'; sources are: {', '.join(sources)}" for name in data if name not in sources]
+        errors += [
             f"column '{column}' of '{name}' must be a SQL expression in quotes, got {value!r}"
             for name, table in data.items()
             for column, value in (table.items() if isinstance(table, dict) else [("?", table)])
             if not isinstance(value, str)
         ]
-    if problems:
-        raise DocumentError(f"mapping '{path}'", problems)
+    if errors:
+        raise DocumentError(f"mapping '{path}'", errors)
     return {name: dict(table) for name, table in data.items()}

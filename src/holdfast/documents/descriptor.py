@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from holdfast.documents.cycles import cycles_in
-from holdfast.documents.document import Document, Part, Problem, above, at_least, between, wanted
+from holdfast.documents.document import Document, FieldError, Part, above, at_least, between, wanted
 from holdfast.documents.topological_order import in_order
 
 MAX_CONFIGURATIONS = 4096
@@ -138,13 +138,13 @@ class Descriptor(Document):
     placement: dict[str, tuple[str, ...]] | None = None
     contract: PricingContract = PricingContract()
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything wrong with the descriptor: ranges, probabilities, names, cycles, placement."""
-        yield from self._source_problems()
-        yield from self._joint_problems()
-        yield from self._graph_problems()
-        yield from self._host_problems()
-        yield from self._contract_problems()
+        yield from self._source_errors()
+        yield from self._joint_errors()
+        yield from self._graph_errors()
+        yield from self._host_errors()
+        yield from self._contract_errors()
 
     def predecessors(self, name: str) -> tuple[str, ...]:
         """The streams that a PE or sink reads (Eq. 1), by name. A source reads none."""
@@ -189,26 +189,26 @@ class Descriptor(Document):
     def _inputs(self) -> dict[str, Collection[str]]:
         return {name: pe.inputs.keys() for name, pe in self.pes.items()}
 
-    def _source_problems(self) -> Iterator[Problem]:
+    def _source_errors(self) -> Iterator[FieldError]:
         if not self.sources:
-            yield Problem(("sources",), "has no source; an application reads at least one")
+            yield FieldError(("sources",), "has no source; an application reads at least one")
         for name, source in self.sources.items():
             place = ("sources", name, "rates")
             if not source.rates:
-                yield Problem(place, "has no rate; give at least one")
+                yield FieldError(place, "has no rate; give at least one")
                 continue
             for index, rate in enumerate(source.rates):
                 yield from at_least(0, (*place, index, "rate"), rate.rate)
                 yield from between(0, 1, (*place, index, "probability"), rate.probability)
             for twice in _twice(rate.name for rate in source.rates):
-                yield Problem(place, f"names rate '{twice}' twice; names must differ")
+                yield FieldError(place, f"names rate '{twice}' twice; names must differ")
             yield from _sums_to_one(place, [rate.probability for rate in source.rates])
 
-    def _joint_problems(self) -> Iterator[Problem]:
+    def _joint_errors(self) -> Iterator[FieldError]:
         if self.configurations is None:
             count = prod(len(source.rates) for source in self.sources.values())
             if count > MAX_CONFIGURATIONS:
-                yield Problem(
+                yield FieldError(
                     ("sources",),
                     f"make {count} input configurations, wanted at most {MAX_CONFIGURATIONS}; give fewer rates, or the"
                     " joint distribution in 'configurations'",
@@ -219,36 +219,36 @@ class Descriptor(Document):
             place = ("configurations", index)
             yield from between(0, 1, (*place, "probability"), joint.probability)
             for source in sorted(self.sources.keys() - joint.rates.keys()):
-                yield Problem((*place, "rates"), f"gives no rate for source '{source}'")
+                yield FieldError((*place, "rates"), f"gives no rate for source '{source}'")
             for source, rate in joint.rates.items():
                 if source not in self.sources:
-                    yield Problem((*place, "rates", source), f"is no source; {_known('sources', self.sources)}")
+                    yield FieldError((*place, "rates", source), f"is no source; {_known('sources', self.sources)}")
                 elif rate not in (names := [r.name for r in self.sources[source].rates]):
-                    yield Problem((*place, "rates", source), f"has no rate named '{rate}'; {_known('rates', names)}")
+                    yield FieldError((*place, "rates", source), f"has no rate named '{rate}'; {_known('rates', names)}")
             key = tuple(sorted(joint.rates.items()))
             if key in seen:
-                yield Problem((*place, "rates"), "stands twice; give each configuration once")
+                yield FieldError((*place, "rates"), "stands twice; give each configuration once")
             seen.add(key)
         if not self.configurations:
-            yield Problem(("configurations",), "is empty; give at least one, or leave it out")
+            yield FieldError(("configurations",), "is empty; give at least one, or leave it out")
         else:
             yield from _sums_to_one(("configurations",), [joint.probability for joint in self.configurations])
 
-    def _graph_problems(self) -> Iterator[Problem]:
+    def _graph_errors(self) -> Iterator[FieldError]:
         streams = [*self.sources, *self.pes]
         for name in _twice([*self.sources, *self.pes, *self.sinks]):
             named: dict[str, Iterable[str]] = {"source": self.sources, "PE": self.pes, "sink": self.sinks}
             kinds = [kind for kind, names in named.items() if name in names]
-            yield Problem((), f"'{name}' names a {' and a '.join(kinds)}; names must differ")
+            yield FieldError((), f"'{name}' names a {' and a '.join(kinds)}; names must differ")
         if not self.pes:
-            yield Problem(("pes",), "has no PE; an application has at least one")
+            yield FieldError(("pes",), "has no PE; an application has at least one")
         for name, pe in self.pes.items():
             if not pe.inputs:
-                yield Problem(("pes", name, "inputs"), "has no input; a PE reads at least one stream")
+                yield FieldError(("pes", name, "inputs"), "has no input; a PE reads at least one stream")
             for i, edge in pe.inputs.items():
                 place = ("pes", name, "inputs", i)
                 if i not in streams:
-                    yield Problem(place, f"reads stream '{i}', which does not exist; {_known('streams', streams)}")
+                    yield FieldError(place, f"reads stream '{i}', which does not exist; {_known('streams', streams)}")
                 yield from at_least(0, (*place, "selectivity"), edge.selectivity)
                 yield from at_least(0, (*place, "cost"), edge.cost)
             if pe.rate is not None:
@@ -256,22 +256,22 @@ class Descriptor(Document):
                 yield from at_least(0, ("pes", name, "rate", "peak"), pe.rate.peak)
         cycles, more = cycles_in(self._inputs())
         for cycle in cycles:
-            yield Problem(("pes",), f"form a cycle: {' -> '.join(cycle)}; an application graph has none")
+            yield FieldError(("pes",), f"form a cycle: {' -> '.join(cycle)}; an application graph has none")
         if more:
-            yield Problem(("pes",), f"form more cycles besides these {len(cycles)}; an application graph has none")
+            yield FieldError(("pes",), f"form more cycles besides these {len(cycles)}; an application graph has none")
         if not self.sinks:
-            yield Problem(("sinks",), "has no sink; an application writes at least one")
+            yield FieldError(("sinks",), "has no sink; an application writes at least one")
         for name, sink in self.sinks.items():
             if not sink.inputs:
-                yield Problem(("sinks", name, "inputs"), "has no input; a sink reads at least one stream")
+                yield FieldError(("sinks", name, "inputs"), "has no input; a sink reads at least one stream")
             for twice in _twice(sink.inputs):
-                yield Problem(("sinks", name, "inputs"), f"names stream '{twice}' twice; give it once")
+                yield FieldError(("sinks", name, "inputs"), f"names stream '{twice}' twice; give it once")
             for index, i in enumerate(sink.inputs):
                 if i not in streams:
                     text = f"reads stream '{i}', which does not exist; {_known('streams', streams)}"
-                    yield Problem(("sinks", name, "inputs", index), text)
+                    yield FieldError(("sinks", name, "inputs", index), text)
 
-    def _host_problems(self) -> Iterator[Problem]:
+    def _host_errors(self) -> Iterator[FieldError]:
         for name, host in self.hosts.items():
             yield from above(0, ("hosts", name, "cores"), host.cores)
         if self.replicas < 1:
@@ -281,36 +281,36 @@ class Descriptor(Document):
         if self.placement is None:
             return
         for name in sorted(self.pes.keys() - self.placement.keys()):
-            yield Problem(("placement",), f"places no replica of PE '{name}'; place every PE, or leave placement out")
+            yield FieldError(("placement",), f"places no replica of PE '{name}'; place every PE, or leave placement out")
         for name, placed in self.placement.items():
             place = ("placement", name)
             if name not in self.pes:
-                yield Problem(place, f"is no PE; {_known('PEs', self.pes)}")
+                yield FieldError(place, f"is no PE; {_known('PEs', self.pes)}")
             if len(placed) != self.replicas <= MAX_REPLICAS:
                 yield wanted(place, f"{self.replicas} hosts (one per replica)", list(placed))
             for index, on in enumerate(placed):
                 if on not in self.hosts:
-                    yield Problem((*place, index), f"is host '{on}', which does not exist; {_known('hosts', self.hosts)}")
+                    yield FieldError((*place, index), f"is host '{on}', which does not exist; {_known('hosts', self.hosts)}")
             for on in _twice(placed):
                 if len(self.hosts) >= self.replicas:
-                    yield Problem(place, f"puts two replicas on host '{on}', which would lose both at once")
+                    yield FieldError(place, f"puts two replicas on host '{on}', which would lose both at once")
 
-    def _contract_problems(self) -> Iterator[Problem]:
+    def _contract_errors(self) -> Iterator[FieldError]:
         sla, pricing = self.contract.sla, self.contract.pricing
         yield from between(0, 1, ("contract", "sla", "internal_completeness"), sla.internal_completeness)
         if sla.max_latency_s is not None:
             yield from above(0, ("contract", "sla", "max_latency_s"), sla.max_latency_s)
         yield from above(0, ("contract", "billing_period_s"), self.contract.billing_period_s)
         for name in ("fare", "cpu_second", "penalty"):
-            yield from _money_problems(("contract", "pricing", name), getattr(pricing, name))
+            yield from _money_errors(("contract", "pricing", name), getattr(pricing, name))
         yield from between(0, 1, ("contract", "pricing", "failure_probability"), pricing.failure_probability)
 
 
-def _money_problems(place: tuple[str, ...], amount: float) -> Iterator[Problem]:
+def _money_errors(place: tuple[str, ...], amount: float) -> Iterator[FieldError]:
     yield from at_least(0, place, amount)
     if isfinite(amount) and amount > 0 and not MONEY[0] <= amount <= MONEY[1]:
         text = f"wanted 0 or an amount from {MONEY[0]:g} to {MONEY[1]:g}, got {amount:g}, which is beyond what can be counted"
-        yield Problem(place, text)
+        yield FieldError(place, text)
 
 
 def _twice(names: Iterable[str]) -> list[str]:
@@ -322,7 +322,7 @@ def _known(kind: str, names: Iterable[str]) -> str:
     return f"{kind} are: {listed}" if listed else f"there are no {kind}"
 
 
-def _sums_to_one(place: tuple[str | int, ...], probabilities: list[float]) -> Iterator[Problem]:
+def _sums_to_one(place: tuple[str | int, ...], probabilities: list[float]) -> Iterator[FieldError]:
     total = sum(probabilities)
     if not isclose(total, 1.0, rel_tol=0, abs_tol=PROBABILITY_TOLERANCE):
-        yield Problem(place, f"wanted probabilities that sum to 1, got {total:g}")
+        yield FieldError(place, f"wanted probabilities that sum to 1, got {total:g}")

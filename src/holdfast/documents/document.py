@@ -1,7 +1,7 @@
-"""Documents from outside: YAML 1.2 or JSON in, a checked value out, or every problem at once with its place.
+"""Documents from outside: YAML 1.2 or JSON in, a checked value out, or every error at once with its place.
 
 A document is a pydantic model derived from `Document`. Shape (types, missing and unknown fields) is pydantic's; what
-the fields mean together is the model's own `problems()`. Ranges belong there too, so that a negative rate and a cycle
+the fields mean together is the model's own `errors()`. Ranges belong there too, so that a negative rate and a cycle
 in one document are reported together and not one after the other.
 """
 
@@ -21,14 +21,14 @@ from holdfast.errors import DocumentError
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
 MAX_DIGITS = 300  # of a whole number: those of 308 and more are beyond what any number here can be compared with
-MOST_PROBLEMS = 200  # that are told of one document: with more it is no such document at all
+MAX_ERRORS = 200  # that are told of one document: with more it is no such document at all
 MAX_LINED_CHARS = 2_000_000  # lines in JSON are found by a second, slower reading
 
 Place: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FieldError:
     """One thing wrong with a document: where (keys from the top) and what.
 
     `rests_on` are places on all of which it hangs: it is not told where a mapping, a list or a name in there could not be read.
@@ -42,15 +42,15 @@ class Problem:
         return f"{dotted(self.place)}: {self.text}" if self.place else self.text
 
 
-AND_MORE = Problem((), "and more")
+AND_MORE = FieldError((), "and more")
 
 
-class ProblemsFound(ValueError):
-    """Carries a document's own problems through pydantic, which knows only ValueError."""
+class InvalidFieldsError(ValueError):
+    """Carries a document's own errors through pydantic, which knows only ValueError."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(map(str, problems)))
+    def __init__(self, errors: list[FieldError]) -> None:
+        self.errors = errors
+        super().__init__("; ".join(map(str, errors)))
 
 
 class Part(BaseModel):
@@ -60,19 +60,19 @@ class Part(BaseModel):
 
 
 class Document(Part):
-    """A whole document. Subclasses override `problems` to say what is wrong beyond shape."""
+    """A whole document. Subclasses override `errors` to say what is wrong beyond shape."""
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything wrong with the document that its fields' types cannot express."""
         return ()
 
     @model_validator(mode="after")
-    def _has_no_problems(self, info: ValidationInfo) -> Self:
-        found = [] if info.context is _TAKEN else list(islice(self.problems(), MOST_PROBLEMS + 1))
-        if len(found) > MOST_PROBLEMS:
+    def _require_no_errors(self, info: ValidationInfo) -> Self:
+        found = [] if info.context is _TAKEN else list(islice(self.errors(), MAX_ERRORS + 1))
+        if len(found) > MAX_ERRORS:
             found[-1] = AND_MORE
         if found:
-            raise ProblemsFound(found)
+            raise InvalidFieldsError(found)
         return self
 
 
@@ -93,13 +93,13 @@ def dotted(place: Place) -> str:
     return text
 
 
-def wanted(place: Place, want: str, got: object) -> Problem:
-    """The usual problem: what was wanted and what was got.
+def wanted(place: Place, want: str, got: object) -> FieldError:
+    """The usual error: what was wanted and what was got.
 
     >>> print(wanted(("replicas",), "a whole number of at least 1", 0))
     replicas: wanted a whole number of at least 1, got 0
     """
-    return Problem(place, f"wanted {want}, got {shown(got)}")
+    return FieldError(place, f"wanted {want}, got {shown(got)}")
 
 
 def listed(names: Iterable[str], *, most: int = 20) -> str:
@@ -113,28 +113,28 @@ def listed(names: Iterable[str], *, most: int = 20) -> str:
     return ", ".join(ordered[:most]) + more if ordered else "none"
 
 
-def at_least(low: float, place: Place, value: float) -> Iterator[Problem]:
-    """A problem unless value is a finite number of at least low."""
+def at_least(low: float, place: Place, value: float) -> Iterator[FieldError]:
+    """An error unless value is a finite number of at least low."""
     if not (math.isfinite(value) and value >= low):
         yield wanted(place, f"a number of at least {low:g}", value)
 
 
-def above(low: float, place: Place, value: float) -> Iterator[Problem]:
-    """A problem unless value is a finite number above low."""
+def above(low: float, place: Place, value: float) -> Iterator[FieldError]:
+    """An error unless value is a finite number above low."""
     if not (math.isfinite(value) and value > low):
         yield wanted(place, f"a number above {low:g}", value)
 
 
-def between(low: float, high: float, place: Place, value: float) -> Iterator[Problem]:
-    """A problem unless low <= value <= high."""
+def between(low: float, high: float, place: Place, value: float) -> Iterator[FieldError]:
+    """An error unless low <= value <= high."""
     if not low <= value <= high:
         yield wanted(place, f"a number from {low:g} to {high:g}", value)
 
 
-def read_document(path: str | Path, model: type[D], *, also: Callable[[object], Iterable[Problem]] = lambda data: ()) -> D:
+def read_document(path: str | Path, model: type[D], *, also: Callable[[object], Iterable[FieldError]] = lambda data: ()) -> D:
     """The document at path, read as JSON (by its suffix) or YAML 1.2, and checked against the model.
 
-    Raises DocumentError with every problem and its line. `also` is as `check_document` has it.
+    Raises DocumentError with every error and its line. `also` is as `check_document` has it.
     """
     data, lines = read_plain(path)
     return check_document(data, model, thing=str(path), lines=lines, also=also)
@@ -166,7 +166,7 @@ def parse_document(
     *,
     thing: str = "document",
     json_text: bool = False,
-    also: Callable[[object], Iterable[Problem]] = lambda data: (),
+    also: Callable[[object], Iterable[FieldError]] = lambda data: (),
 ) -> D:
     """The document written in text. As `read_document`, for text that is not in a file."""
     data, lines = _load(text, thing, json_text=json_text)
@@ -187,31 +187,31 @@ def check_document(
     *,
     thing: str = "document",
     lines: Mapping[Place, int] | None = None,
-    also: Callable[[object], Iterable[Problem]] = lambda data: (),
+    also: Callable[[object], Iterable[FieldError]] = lambda data: (),
 ) -> D:
-    """The document held in plain lists and mappings, checked against the model. Raises DocumentError with every problem.
+    """The document held in plain lists and mappings, checked against the model. Raises DocumentError with every error.
 
     `also` finds, in the plain values, what the model cannot know to be wrong, such as names of things that are elsewhere.
     """
     try:
         return judged(data, model, also=also)
-    except ProblemsFound as error:
-        raise DocumentError(thing, [with_line(problem, lines or {}) for problem in error.problems]) from None
+    except InvalidFieldsError as error:
+        raise DocumentError(thing, [with_line(field, lines or {}) for field in error.errors]) from None
 
 
-def judged(data: object, model: type[D], *, also: Callable[[object], Iterable[Problem]]) -> D:
-    """As `check_document`, and raises ProblemsFound: for whoever tells the problems elsewhere."""
-    found: list[Problem] = []
+def judged(data: object, model: type[D], *, also: Callable[[object], Iterable[FieldError]]) -> D:
+    """As `check_document`, and raises InvalidFieldsError: for whoever tells the errors elsewhere."""
+    found: list[FieldError] = []
     document: D | None = None
     try:
         document = validated(data, model)
     except ValidationError as error:
-        from holdfast.documents.validation_errors import mistakes  # only where there are any
+        from holdfast.documents.validation_errors import find_errors  # only where there are any
 
-        found.extend(mistakes(data, model, error))
+        found.extend(find_errors(data, model, error))
     found.extend(also(data))
     if document is None or found:
-        raise ProblemsFound(found)
+        raise InvalidFieldsError(found)
     return document
 
 
@@ -300,7 +300,7 @@ def _told_as_yaml(text: str) -> tuple[str, ...]:
     try:
         load_yaml(text, "")
     except DocumentError as error:
-        return error.problems
+        return error.errors
     return ()
 
 
@@ -309,14 +309,14 @@ def too_long(digits: int) -> str:
     return f"wanted a number of at most {MAX_DIGITS} digits, got one of {digits}"
 
 
-def with_line(problem: Problem, lines: Mapping[Place, int]) -> str:
-    """A problem as it is told of a text: with the line that it stands in, or that of what it would stand in."""
-    place = problem.place
+def with_line(error: FieldError, lines: Mapping[Place, int]) -> str:
+    """An error as it is told of a text: with the line that it stands in, or that of what it would stand in."""
+    place = error.place
     while place and place not in lines:
         place = place[:-1]
-    name = dotted(problem.place)
+    name = dotted(error.place)
     where = f" (line {lines[place]})" if place in lines else ""
-    return f"{name}{where}: {problem.text}" if name else problem.text
+    return f"{name}{where}: {error.text}" if name else error.text
 
 
 def shown(value: object) -> str:

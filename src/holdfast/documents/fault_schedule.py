@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, Part, Problem, at_least, wanted
+from holdfast.documents.document import Document, FieldError, Part, at_least, wanted
 
 Kind = Literal["crash", "stall", "slow", "hog", "cut", "fill"]
 Victim = Literal["pe", "host", "node", "controller", "orchestrator", "disk"]
@@ -56,16 +56,16 @@ class ScheduledFault(Part):
         lasts_s = self.for_s if self.for_s is not None else self.back_after_s
         return AS_INIT_S if lasts_s is None and self.what == "orchestrator" else lasts_s
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "at_s"), self.at_s)
         if self.what not in VICTIMS[self.kind]:
             yield wanted((*place, "what"), f"one of {', '.join(VICTIMS[self.kind])} for a {self.kind}", self.what)
         if not self.target and self.what not in ("orchestrator", "disk"):
-            yield Problem((*place, "target"), f"is missing; a {self.kind} of a {self.what} needs the name of at least one")
+            yield FieldError((*place, "target"), f"is missing; a {self.kind} of a {self.what} needs the name of at least one")
         if self.kind in LASTING and self.for_s is None:
-            yield Problem((*place, "for_s"), f"is missing; a {self.kind} lasts for so many seconds")
+            yield FieldError((*place, "for_s"), f"is missing; a {self.kind} lasts for so many seconds")
         if self.kind == "slow" and self.by_s is None:
-            yield Problem((*place, "by_s"), "is missing; a slow PE takes so many seconds longer for each epoch")
+            yield FieldError((*place, "by_s"), "is missing; a slow PE takes so many seconds longer for each epoch")
         for name in ("for_s", "by_s", "back_after_s"):
             value = getattr(self, name)
             if value is not None:
@@ -93,20 +93,20 @@ class RandomFaults(Part):
         """What can be drawn: each kind with each whom it can strike."""
         return [(kind, what) for kind in self.kinds for what in self.what if what in VICTIMS[kind]]
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "count"), self.count)
         yield from at_least(0, (*place, "from_s"), self.from_s)
         yield from at_least(self.from_s, (*place, "to_s"), self.to_s)
         for name in ("back_after_s", "for_s", "by_s"):
             yield from at_least(0, (*place, name), getattr(self, name))
         if not self.what:
-            yield Problem((*place, "what"), "is empty; say whom the faults may strike")
+            yield FieldError((*place, "what"), "is empty; say whom the faults may strike")
         if not self.kinds:
-            yield Problem((*place, "kinds"), "is empty; say what may happen, such as crash")
+            yield FieldError((*place, "kinds"), "is empty; say what may happen, such as crash")
         elif self.what:
-            yield from self._misfits(place)
+            yield from self._selector_errors(place)
 
-    def _misfits(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def _selector_errors(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         """Kinds that can strike nobody of `what`, and whom of `what`, where it is given, none of the kinds can strike."""
         struck = list(dict.fromkeys(what for kind in self.kinds for what in VICTIMS[kind]))
         for index, what in enumerate(self.what):
@@ -114,7 +114,7 @@ class RandomFaults(Part):
                 yield wanted((*place, "what", index), f"one of {', '.join(struck)}", what)
         for index, kind in enumerate(self.kinds):
             if not {*VICTIMS[kind]} & {*self.what}:
-                yield Problem(
+                yield FieldError(
                     (*place, "kinds", index), f"a {kind} strikes {' or '.join(VICTIMS[kind])}, and 'what' has none of them"
                 )
 
@@ -148,14 +148,14 @@ class Stalls(Part):
     to_s: float
     how: Literal["sleep", "stop", "hog"] = "sleep"
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         if not 0 < self.share <= 1:
             yield wanted((*place, "share"), "a share above 0 and at most 1", self.share)
         yield from at_least(0, (*place, "for_s"), self.for_s)
         yield from at_least(0, (*place, "from_s"), self.from_s)
         yield from at_least(self.from_s, (*place, "to_s"), self.to_s)
         if not self.every_s > self.for_s:
-            yield Problem((*place, "every_s"), f"wanted more than for_s, {self.for_s:g}: a stall ends before the next begins")
+            yield FieldError((*place, "every_s"), f"wanted more than for_s, {self.for_s:g}: a stall ends before the next begins")
 
     def drawn(self, rng: random.Random, *, pes: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
         """The single faults, one for each time."""
@@ -182,13 +182,13 @@ class Schedule(Document):
     random: RandomFaults | None = None
     stalls: Stalls | None = None
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         for index, fault in enumerate(self.faults):
-            yield from fault.mistakes(("faults", index))
+            yield from fault.errors_at(("faults", index))
         if self.random is not None:
-            yield from self.random.mistakes(("random",))
+            yield from self.random.errors_at(("random",))
         if self.stalls is not None:
-            yield from self.stalls.mistakes(("stalls",))
+            yield from self.stalls.errors_at(("stalls",))
 
     def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str], pes: Sequence[str] | None = None) -> list[ScheduledFault]:
         """Every fault in order of time, the random ones drawn for these tasks and nodes; `pes` are the tasks that may stall."""

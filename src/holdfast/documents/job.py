@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, Part, Place, Problem, above, at_least, between, wanted
-from holdfast.documents.light_pe import A_NAME, MAX_REPLICAS, is_of_other, light_problems
+from holdfast.documents.document import Document, FieldError, Part, Place, above, at_least, between, wanted
+from holdfast.documents.light_pe import A_NAME, MAX_REPLICAS, is_of_other, light_errors
 from holdfast.documents.light_pe import NAME as NAME
 from holdfast.documents.light_pe import LightPe as LightPe
 
@@ -68,7 +68,7 @@ class Contract(Part):
     retries: int = 2
     catch_up_rows: int = 500_000
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(1, (*place, "checkpoint_epochs"), self.checkpoint_epochs)
         if self.tentative_after_s is not None:
             yield from at_least(0, (*place, "tentative_after_s"), self.tentative_after_s)
@@ -76,7 +76,7 @@ class Contract(Part):
             yield from above(0, (*place, "deadline_s"), self.deadline_s)
         elif self.protection == "prediction":
             said = "is missing; prediction needs the seconds after its last input by which an epoch's output is due"
-            yield Problem((*place, "deadline_s"), said)
+            yield FieldError((*place, "deadline_s"), said)
         yield from above(0, (*place, "reroute_after_s"), self.reroute_after_s)
         yield from at_least(0, (*place, "patience_s"), self.patience_s)
         yield from at_least(0, (*place, "retries"), self.retries)
@@ -102,7 +102,7 @@ class Policy(Part):
     then: Literal["continue", "cancel"] = "continue"
     hung_after_s: float | None = 60.0
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "backoff_s"), self.backoff_s)
         yield from at_least(self.backoff_s, (*place, "backoff_max_s"), self.backoff_max_s)
         yield from at_least(1, (*place, "give_up_after"), self.give_up_after)
@@ -134,7 +134,7 @@ class Adapting(Part):
     move_worth: float = 0.005
     objective: Literal["of", "ic"] = "of"
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "budget"), self.budget)
         yield from above(0, (*place, "every_s"), self.every_s)
         yield from between(0, 1, (*place, "move_worth"), self.move_worth)
@@ -146,7 +146,7 @@ class Need(Part):
     cores: float = 0.0
     memory_mib: float = 0.0
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "cores"), self.cores)
         yield from at_least(0, (*place, "memory_mib"), self.memory_mib)
 
@@ -188,52 +188,54 @@ class Job(Document):
     contracts: dict[str, Contract] = Field(default_factory=dict)
     policy: Policy = Field(default_factory=Policy)
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything wrong with the job that can be seen without its application."""
         if not NAME.fullmatch(self.job):
             yield wanted(("job",), A_NAME, self.job)
         if (self.application is None) == (self.pes is None):
-            yield Problem((), "wanted either 'application' or 'pes', got " + ("neither" if self.pes is None else "both"))
+            yield FieldError((), "wanted either 'application' or 'pes', got " + ("neither" if self.pes is None else "both"))
         if self.plan is not None and self.strategy is not None:
-            yield Problem((), "has both 'plan' and 'strategy'; give the one that decides the replicas")
+            yield FieldError((), "has both 'plan' and 'strategy'; give the one that decides the replicas")
         if self.adapt is not None:
             if self.plan is None:
-                yield Problem(("adapt",), "wanted a 'plan' to begin with, got none")
-            yield from self.adapt.mistakes(("adapt",))
+                yield FieldError(("adapt",), "wanted a 'plan' to begin with, got none")
+            yield from self.adapt.errors_at(("adapt",))
         if self.application is not None and self.log is None:
-            yield Problem(("log",), "is missing; give a folder or an object store's URL that all nodes of the job can see")
+            yield FieldError(("log",), "is missing; give a folder or an object store's URL that all nodes of the job can see")
         yield from self._rivals()
         for source, stream in self.streams.items():
             if not is_of_other(stream):
                 yield wanted(("streams", source), "'job:stream'", stream)
         if self.share and not (self.streams or any(":" in stream for pe in (self.pes or {}).values() for stream in pe.reads)):
             said = "is for a job that reads a stream of another one, and this reads none"
-            yield Problem(("share",), said, (("streams",), ("pes",)))
+            yield FieldError(("share",), said, (("streams",), ("pes",)))
         yield from above(0, ("feed", "speed"), self.feed.speed)
-        yield from self.contract.mistakes(("contract",))
+        yield from self.contract.errors_at(("contract",))
         for name, contract in self.contracts.items():
-            yield from contract.mistakes(("contracts", name))
-        yield from self.policy.mistakes(("policy",))
+            yield from contract.errors_at(("contracts", name))
+        yield from self.policy.errors_at(("policy",))
         for name, count in self.replicas.items():
             yield from between(1, MAX_REPLICAS, ("replicas", name), count)
         for name, need in self.needs.items():
-            yield from need.mistakes(("needs", name))
+            yield from need.errors_at(("needs", name))
         if self.pes is not None:
-            yield from light_problems(self.pes, {"replicas": self.replicas, "contracts": self.contracts, "needs": self.needs})
+            yield from light_errors(self.pes, {"replicas": self.replicas, "contracts": self.contracts, "needs": self.needs})
             yield from self._unused()
             if self.host_kind != "light":
-                yield Problem(("host_kind",), f"PEs that are written out run on a PE host of kind 'light', got '{self.host_kind}'")
+                yield FieldError(
+                    ("host_kind",), f"PEs that are written out run on a PE host of kind 'light', got '{self.host_kind}'"
+                )
 
-    def _unused(self) -> Iterable[Problem]:
+    def _unused(self) -> Iterable[FieldError]:
         """What only an application has a use for, in a job whose PEs are written out."""
         for name in ("plan", "strategy", "adapt", "streams", "log", "out"):
             if getattr(self, name):
-                yield Problem((name,), "is for an 'application'; PEs that are written out have no use for it")
+                yield FieldError((name,), "is for an 'application'; PEs that are written out have no use for it")
         for name in ("trace", "columns", "checkpoints"):
             if getattr(self.feed, name) is not None:
-                yield Problem(("feed", name), "is for an 'application'; PEs that are written out have no use for it")
+                yield FieldError(("feed", name), "is for an 'application'; PEs that are written out have no use for it")
 
-    def _rivals(self) -> Iterable[Problem]:
+    def _rivals(self) -> Iterable[FieldError]:
         """Upstream backup where something else switches replicas too: each would undo what the other does."""
         other = "adapt" if self.adapt is not None else "strategy" if self.strategy is not None else None
         places: list[tuple[Place, Contract]] = [(("contract",), self.contract)]
@@ -241,7 +243,7 @@ class Job(Document):
         for place, contract in places:
             if other is not None and contract.protection == "upstream":
                 said = f"'upstream' wakes and idles replicas, and so does '{other}'; give one of them"
-                yield Problem((*place, "protection"), said)
+                yield FieldError((*place, "protection"), said)
 
     def contract_of(self, pe: str) -> Contract:
         """The contract of one PE."""

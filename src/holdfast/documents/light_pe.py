@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from holdfast.documents.document import Part, Problem, at_least, between, listed, wanted
+from holdfast.documents.document import FieldError, Part, at_least, between, listed, wanted
 from holdfast.documents.topological_order import in_order
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -29,7 +29,7 @@ class LightPe(Part):
     shared: str | None = None
     lives_s: float | None = None
 
-    def mistakes(self, name: str) -> Iterable[Problem]:
+    def errors_at(self, name: str) -> Iterable[FieldError]:
         place = ("pes", name)
         if not NAME.fullmatch(name):
             yield wanted(place, A_NAME, name)
@@ -43,7 +43,7 @@ class LightPe(Part):
         if self.lives_s is not None:
             yield from at_least(0, (*place, "lives_s"), self.lives_s)
         if self.shared is not None and (self != LightPe(shared=self.shared) or not is_of_other(self.shared)):
-            yield Problem((*place, "shared"), "wanted 'job:pe' and nothing else: what it reads, makes and has is said there")
+            yield FieldError((*place, "shared"), "wanted 'job:pe' and nothing else: what it reads, makes and has is said there")
 
 
 def is_of_other(text: str) -> bool:
@@ -61,32 +61,32 @@ def order_of(pes: Mapping[str, LightPe]) -> tuple[tuple[str, ...], tuple[str, ..
     return in_order({name: {makers[stream] for stream in pe.reads if stream in makers} for name, pe in pes.items()})
 
 
-def light_problems(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]]) -> Iterator[FieldError]:
     """Everything wrong with PEs that are written out; `named` are the fields of their job that name PEs, with the names."""
     if not pes:
-        yield Problem(("pes",), "is empty; a job has at least one PE")
+        yield FieldError(("pes",), "is empty; a job has at least one PE")
     makers: dict[str, str] = {}
     whole = (("pes",),)
     for name in sorted(pes):
-        yield from pes[name].mistakes(name)
+        yield from pes[name].errors_at(name)
         for index, stream in enumerate(pes[name].makes):
             if stream in makers:
                 text = f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own"
-                yield Problem(("pes", name, "makes", index), text)
+                yield FieldError(("pes", name, "makes", index), text)
             makers.setdefault(stream, name)
     streams = listed(makers)
     for name, pe in pes.items():
         for index, stream in enumerate(pe.reads):
             if ":" not in stream and stream not in makers:
                 text = f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {streams}"
-                yield Problem(("pes", name, "reads", index), text, whole)
+                yield FieldError(("pes", name, "reads", index), text, whole)
     _, circle = order_of(pes)
     if circle:
-        yield Problem(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", whole)
+        yield FieldError(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", whole)
     own = {name for name, pe in pes.items() if pe.shared is None}
     owned = listed(own)
     for field, names in named.items():
         for name in names:
             if name not in own and not (field == "needs" and name.removesuffix("/0") in own):
                 text = f"names PE '{name}', which this job does not have; its PEs are: {owned}"
-                yield Problem((field, name), text, whole)
+                yield FieldError((field, name), text, whole)

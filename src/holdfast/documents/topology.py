@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from holdfast.documents.cycles import cycles_in
-from holdfast.documents.document import Document, Part, Problem, at_least, wanted
+from holdfast.documents.document import Document, FieldError, Part, at_least, wanted
 from holdfast.documents.partitioning import Partitioning
 from holdfast.documents.topological_order import in_order
 from holdfast.errors import DocumentError
@@ -84,26 +84,26 @@ class Topology(Document):
     topology: str
     operators: dict[str, TaskOperator]
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything wrong with the topology: ranges, rates, names, cycles, partitionings that do not fit."""
         if not self.operators:
-            yield Problem(("operators",), "has no operator; a topology has at least one")
+            yield FieldError(("operators",), "has no operator; a topology has at least one")
         for name, operator in self.operators.items():
             if "/" in name:
-                yield Problem(
+                yield FieldError(
                     ("operators", name), "wanted a name without '/', which stands between an operator and its task's number"
                 )
-            yield from self._operator_problems(("operators", name), operator)
+            yield from self._operator_errors(("operators", name), operator)
             for up, partitioning in operator.inputs.items():
-                yield from self._input_problems(name, up, partitioning)
+                yield from self._input_errors(name, up, partitioning)
         total = sum(operator.parallelism for operator in self.operators.values())
         if total > MAX_TASKS:
             yield wanted(("operators",), f"at most {MAX_TASKS} tasks", total)
         cycles, more = cycles_in(self._inputs())
         for cycle in cycles:
-            yield Problem(("operators",), f"form a cycle: {' -> '.join(cycle)}; a topology has none")
+            yield FieldError(("operators",), f"form a cycle: {' -> '.join(cycle)}; a topology has none")
         if more:
-            yield Problem(("operators",), f"form more cycles besides these {len(cycles)}; a topology has none")
+            yield FieldError(("operators",), f"form more cycles besides these {len(cycles)}; a topology has none")
         if not cycles and self._depth() > MAX_DEPTH:
             yield wanted(("operators",), f"at most {MAX_DEPTH} operators in a row", self._depth())
 
@@ -193,8 +193,8 @@ class Topology(Document):
     def with_rates(self, rates: Mapping[str, Iterable[float]]) -> Topology:
         """The same topology with newly measured output rates of the tasks of some operators (section V-C)."""
         unknown = sorted(rates.keys() - self.operators.keys())
-        problems = [Problem(("rates", name), f"is no operator; operators are: {self._names()}") for name in unknown]
-        _raise(self.topology, problems)
+        errors = [FieldError(("rates", name), f"is no operator; operators are: {self._names()}") for name in unknown]
+        _raise(self.topology, errors)
         changed = {
             name: operator.model_copy(update={"rates": tuple(rates[name]), "rate": None, "selectivity": None})
             if name in rates
@@ -202,13 +202,13 @@ class Topology(Document):
             for name, operator in self.operators.items()
         }
         copy = Topology.model_construct(topology=self.topology, operators=changed)
-        _raise(self.topology, list(copy.problems()))
+        _raise(self.topology, list(copy.errors()))
         return copy
 
     def _names(self) -> str:
         return ", ".join(sorted(self.operators))
 
-    def _operator_problems(self, place: tuple[str, str], operator: TaskOperator) -> Iterator[Problem]:
+    def _operator_errors(self, place: tuple[str, str], operator: TaskOperator) -> Iterator[FieldError]:
         if operator.parallelism < 1:
             yield wanted((*place, "parallelism"), "a whole number of at least 1", operator.parallelism)
         for field in ("rate", "selectivity", "zipf"):
@@ -222,25 +222,25 @@ class Topology(Document):
             for index, value in enumerate(values):
                 yield from at_least(0, (*place, field, index), value)
             if len(values) != operator.parallelism:
-                yield Problem((*place, field), f"wanted one number per task ({operator.parallelism}), got {len(values)}")
+                yield FieldError((*place, field), f"wanted one number per task ({operator.parallelism}), got {len(values)}")
             elif field == "shares" and all(map(isfinite, values)) and not sum(values) > 0:
-                yield Problem((*place, field), "wanted at least one share above 0")
+                yield FieldError((*place, field), "wanted at least one share above 0")
             elif field == "shares" and all(map(isfinite, values)) and not isfinite(sum(values)):
-                yield Problem((*place, field), "wanted shares whose sum can be counted; give smaller ones in the same proportion")
+                yield FieldError((*place, field), "wanted shares with a finite sum; give smaller ones in the same proportion")
         given = [field for field in ("rate", "rates", "selectivity") if getattr(operator, field) is not None]
         if len(given) > 1:
-            yield Problem(place, f"gives {' and '.join(given)}; give one of them")
+            yield FieldError(place, f"gives {' and '.join(given)}; give one of them")
         if operator.zipf is not None and operator.shares is not None:
-            yield Problem(place, "gives zipf and shares; give one of them")
+            yield FieldError(place, "gives zipf and shares; give one of them")
         if not operator.inputs and operator.rate is None and operator.rates is None:
-            yield Problem(place, "has no inputs, so it is a source; give its rate, or the rates of its tasks")
+            yield FieldError(place, "has no inputs, so it is a source; give its rate, or the rates of its tasks")
         if not operator.inputs and operator.correlated:
-            yield Problem((*place, "correlated"), "is true, yet the operator has no inputs to join")
+            yield FieldError((*place, "correlated"), "is true, yet the operator has no inputs to join")
 
-    def _input_problems(self, name: str, up: str, partitioning: Partitioning) -> Iterator[Problem]:
+    def _input_errors(self, name: str, up: str, partitioning: Partitioning) -> Iterator[FieldError]:
         place = ("operators", name, "inputs", up)
         if up not in self.operators:
-            yield Problem(place, f"reads operator '{up}', which does not exist; operators are: {self._names()}")
+            yield FieldError(place, f"reads operator '{up}', which does not exist; operators are: {self._names()}")
             return
         n1, n2 = self.operators[up].parallelism, self.operators[name].parallelism
         wants = {
@@ -252,7 +252,7 @@ class Topology(Document):
         fits, want = wants[partitioning]
         if not fits:
             text = f"is {partitioning}, which wants {want}; got parallelism {n1} of '{up}' and {n2} of '{name}'"
-            yield Problem(place, text)
+            yield FieldError(place, text)
 
     def _inputs(self) -> dict[str, Collection[str]]:
         return {name: operator.inputs.keys() for name, operator in self.operators.items()}
@@ -350,6 +350,6 @@ def _task_rates(operator: TaskOperator, shares: Floats, streams: tuple[TaskStrea
     return read * (1.0 if operator.selectivity is None else operator.selectivity)
 
 
-def _raise(name: str, problems: list[Problem]) -> None:
-    if problems:
-        raise DocumentError(f"topology '{name}'", [str(problem) for problem in problems])
+def _raise(name: str, errors: list[FieldError]) -> None:
+    if errors:
+        raise DocumentError(f"topology '{name}'", [str(error) for error in errors])

@@ -2,7 +2,7 @@
 
 A value of the wrong type keeps the checks of what fields mean together from running, and a number out of range lets them
 find what is only its consequence. Here wrong values are replaced by two different right ones, one after the other: a
-problem that stands with both is real, one that comes and goes with the replacement is not told.
+error that stands with both is real, one that comes and goes with the replacement is not told.
 """
 
 from __future__ import annotations
@@ -17,54 +17,54 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.documents.document import AND_MORE, MOST_PROBLEMS, Place, Problem, ProblemsFound, shown, validated
+from holdfast.documents.document import AND_MORE, MAX_ERRORS, FieldError, InvalidFieldsError, Place, shown, validated
 
 MAX_ROUNDS = 6  # a replacement can bring missing fields to light, and they others
-_POINTS = re.compile(r"; (there are no \w|\w+ are:)")  # how problems of names end: with the names there are
+_POINTS = re.compile(r"; (there are no \w|\w+ are:)")  # how errors of names end: with the names there are
 
 
-def mistakes(data: object, model: type[BaseModel], error: ValidationError) -> list[Problem]:
-    """Every problem of shape, every number out of range, and what stands whatever is put in their place.
+def find_errors(data: object, model: type[BaseModel], error: ValidationError) -> list[FieldError]:
+    """Every error of shape, every number out of range, and what stands whatever is put in their place.
 
     `error` is what the model says of the data as they are.
     """
-    if error.error_count() > MOST_PROBLEMS:
-        told = [one.problem() for one in _wrongs(error, data, model)]
-        return [*told, Problem((), f"and {error.error_count() - MOST_PROBLEMS} more")]
-    found = list(_all_problems(data, model))
-    if len(found) > MOST_PROBLEMS:
-        return [*[problem for problem in found if problem != AND_MORE][:MOST_PROBLEMS], AND_MORE]
+    if error.error_count() > MAX_ERRORS:
+        told = [one.error() for one in _wrongs(error, data, model)]
+        return [*told, FieldError((), f"and {error.error_count() - MAX_ERRORS} more")]
+    found = list(_all_errors(data, model))
+    if len(found) > MAX_ERRORS:
+        return [*[error for error in found if error != AND_MORE][:MAX_ERRORS], AND_MORE]
     return found
 
 
-def _all_problems(data: object, model: type[BaseModel]) -> Iterator[Problem]:
+def _all_errors(data: object, model: type[BaseModel]) -> Iterator[FieldError]:
     shape, meaning, mended = _checked(data, model, variant=0)
     _, other, _ = _checked(data, model, variant=1)
     broken = any(isinstance(_at(data, place), dict | list) or place in mended.containers for place in mended.places)
-    order = {problem: number for number, problem in enumerate(meaning)}
+    order = {error: number for number, error in enumerate(meaning)}
     own = [p for p in meaning if _is_number(_at(data, p.place)) and not _is_consequence(p, mended, broken=broken)]
     if own:  # the numbers themselves are wrong: what else is wrong must not hang on them
         fixed = [_copied(data), _copied(data)]
         for variant, one in enumerate(fixed):
-            for problem in own:
-                _put(one, problem.place, _number(_at(data, problem.place), variant))
+            for error in own:
+                _put(one, error.place, _number(_at(data, error.place), variant))
         (_, meaning, _), (_, other, _) = (_checked(one, model, variant=v) for v, one in enumerate(fixed))
     stands = set(other)
     real = [p for p in meaning if p in stands and p not in own and not _is_consequence(p, mended, broken=broken)]
     yield from shape
-    for problem in sorted([*own, *real], key=lambda problem: order.get(problem, len(order))):
-        yield _finite(problem, data) if problem in own else problem
+    for error in sorted([*own, *real], key=lambda error: order.get(error, len(order))):
+        yield _finite(error, data) if error in own else error
 
 
-def _is_consequence(problem: Problem, mended: _Mended, *, broken: bool) -> bool:
-    """Whether a problem may be due to what was put in the place of something else, and not to what the user wrote."""
-    if _is_under(problem.place, mended.places):
+def _is_consequence(error: FieldError, mended: _Mended, *, broken: bool) -> bool:
+    """Whether an error may be due to what was put in the place of something else, and not to what the user wrote."""
+    if _is_under(error.place, mended.places):
         return True
-    if any(problem.place == place[:-1] for place in mended.containers):
+    if any(error.place == place[:-1] for place in mended.containers):
         return True  # what is empty there was something else
-    if problem.rests_on:
-        return any(_is_under(place, set(problem.rests_on)) for place in mended.containers | mended.names)
-    return broken and _POINTS.search(problem.text) is not None  # the name may stand in what is broken
+    if error.rests_on:
+        return any(_is_under(place, set(error.rests_on)) for place in mended.containers | mended.names)
+    return broken and _POINTS.search(error.text) is not None  # the name may stand in what is broken
 
 
 @dataclass(slots=True)
@@ -86,14 +86,14 @@ class _Wrong:
     text: str
     detail: Mapping[str, Any]
 
-    def problem(self) -> Problem:
-        return Problem(self.place, self.text if self.want is None else f"wanted {self.want}, got {shown(self.detail['input'])}")
+    def error(self) -> FieldError:
+        return FieldError(self.place, self.text if self.want is None else f"wanted {self.want}, got {shown(self.detail['input'])}")
 
 
-def _checked(data: object, model: type[BaseModel], *, variant: int) -> tuple[list[Problem], list[Problem], _Mended]:
-    """Problems of shape, problems of meaning once shapes are mended, and what was mended."""
+def _checked(data: object, model: type[BaseModel], *, variant: int) -> tuple[list[FieldError], list[FieldError], _Mended]:
+    """Errors of shape, errors of meaning once shapes are mended, and what was mended."""
     made = _copied(data)
-    shape: list[Problem] = []
+    shape: list[FieldError] = []
     mended = _Mended()
     for _ in range(MAX_ROUNDS):
         try:
@@ -106,7 +106,7 @@ def _checked(data: object, model: type[BaseModel], *, variant: int) -> tuple[lis
             break
         for wrong in wrongs:
             if not _is_under(wrong.place, mended.places):
-                shape.append(wrong.problem())
+                shape.append(wrong.error())
                 mended.places.add(wrong.place)
             if wrong.kind == "extra_forbidden":
                 _drop(made, wrong.place)
@@ -121,18 +121,17 @@ def _checked(data: object, model: type[BaseModel], *, variant: int) -> tuple[lis
     return shape, [], mended
 
 
-def _meaning(error: ValidationError) -> Iterator[Problem]:
+def _meaning(error: ValidationError) -> Iterator[FieldError]:
     for detail in error.errors(include_url=False):
-        cause = detail["ctx"]["error"]
-        for problem in cause.problems:
-            yield Problem((*detail["loc"], *problem.place), problem.text, problem.rests_on)
+        for cause in detail["ctx"]["error"].errors:
+            yield FieldError((*detail["loc"], *cause.place), cause.text, cause.rests_on)
 
 
 def _wrongs(error: ValidationError, data: object, model: type[BaseModel]) -> list[_Wrong]:
     """The mistakes of shape, one for each place: where there is a choice of types, one for all that were wanted."""
     found: dict[Place, _Wrong] = {}
-    for detail in error.errors(include_url=False)[:MOST_PROBLEMS]:
-        if isinstance(detail.get("ctx", {}).get("error"), ProblemsFound):
+    for detail in error.errors(include_url=False)[:MAX_ERRORS]:
+        if isinstance(detail.get("ctx", {}).get("error"), InvalidFieldsError):
             continue
         wrong = _wrong(detail, data, model)
         known = found.get(wrong.place)
@@ -203,9 +202,9 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _finite(problem: Problem, data: object) -> Problem:
-    value = _at(data, problem.place)
-    return problem if math.isfinite(value) else Problem(problem.place, f"wanted a finite number, got {_spelled(value)}")
+def _finite(error: FieldError, data: object) -> FieldError:
+    value = _at(data, error.place)
+    return error if math.isfinite(value) else FieldError(error.place, f"wanted a finite number, got {_spelled(value)}")
 
 
 def _spelled(value: float) -> str:

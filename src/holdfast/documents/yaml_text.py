@@ -39,8 +39,8 @@ def load_yaml(text: str, thing: str) -> tuple[object, dict[Place, int]]:
         raise DocumentError(thing, [f"not YAML: {error}"]) from None
     except RecursionError:
         raise DocumentError(thing, ["nested too deeply, or an alias that contains itself"]) from None
-    if walk.problems:
-        raise DocumentError(thing, walk.problems)
+    if walk.errors:
+        raise DocumentError(thing, walk.errors)
     return data, walk.lines
 
 
@@ -50,7 +50,7 @@ class _Walk:
     def __init__(self, yaml: YAML) -> None:
         self.constructor = yaml.constructor
         self.lines: dict[Place, int] = {}
-        self.problems: list[str] = []
+        self.errors: list[str] = []
         self.nodes = 0
 
     def value(self, node: Node, place: Place) -> object:
@@ -66,9 +66,9 @@ class _Walk:
             made = self.constructor.construct_object(node, deep=True)
         except ValueError:  # such as a date that no calendar has, or more digits than Python reads
             made = node.value
-            self.problems.append(f"{self._where(place)}: {_unreadable(node)}")
+            self.errors.append(f"{self._where(place)}: {_unreadable(node)}")
         if isinstance(made, int) and made.bit_length() > MAX_BITS:
-            self.problems.append(f"{self._where(place)}: {too_long(len(node.value))}")
+            self.errors.append(f"{self._where(place)}: {too_long(len(node.value))}")
             return 0
         return made
 
@@ -80,11 +80,11 @@ class _Walk:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if isinstance(key_node, MappingNode | SequenceNode):
-                self.problems.append(f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
+                self.errors.append(f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
                 continue
             key = str(key_node.value)
             if key in made:
-                self.problems.append(f"{dotted((*place, key))} (line {line}): key '{key}' stands twice; keep one")
+                self.errors.append(f"{dotted((*place, key))} (line {line}): key '{key}' stands twice; keep one")
                 continue
             self.lines[(*place, key)] = line
             made[key] = self.value(value_node, (*place, key))

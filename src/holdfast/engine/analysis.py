@@ -17,31 +17,31 @@ Schemas = Mapping[str, StructType]
 
 def analyse(graph: Graph, spark: SparkSession, *, name: str = "application") -> dict[str, StructType]:
     """The schema of every stream; ApplicationError with everything wrong in any operator."""
-    schemas, problems = examine(graph, spark)
-    if problems:
-        raise ApplicationError(f"application '{name}'", problems)
+    schemas, errors = examine(graph, spark)
+    if errors:
+        raise ApplicationError(f"application '{name}'", errors)
     return schemas
 
 
 def examine(graph: Graph, spark: SparkSession) -> tuple[dict[str, StructType], list[str]]:
     """The schemas of the streams that have one, and everything wrong in any source or operator.
 
-    An operator whose inputs could not be analysed is passed over: its own problems show once those are mended.
+    An operator whose inputs could not be analysed is passed over: its own errors show once those are mended.
     """
     schemas: dict[str, StructType] = {}
-    problems: list[str] = []
+    errors: list[str] = []
     windowed: set[str] = set()
     for node_name in graph.order:
         node = graph.nodes[node_name]
         if isinstance(node, Source):
-            problems += _analyse_source(node, spark, schemas)
+            errors += _analyse_source(node, spark, schemas)
         elif isinstance(node, Operator) and all(stream in schemas for stream in node.inputs):
-            found = _keep_problems(node, schemas) or _analyse_operator(node, spark, schemas)
+            found = _keep_errors(node, schemas) or _analyse_operator(node, spark, schemas)
             if not found and (node.windowed or windowed.intersection(node.inputs)):
                 windowed.add(node_name)
-                found = _epoch_problem(node, schemas[node_name])
-            problems += found
-    return schemas, problems
+                found = _epoch_error(node, schemas[node_name])
+            errors += found
+    return schemas, errors
 
 
 def state_of(operator: str) -> str:
@@ -52,7 +52,7 @@ def state_of(operator: str) -> str:
 def check_score(graph: Graph, spark: SparkSession, schemas: Schemas, *, sink: str, expression: str) -> list[str]:
     """What is wrong with a score, if anything: it must be one number over a sink's rows.
 
-    A sink whose stream has problems of its own is passed over.
+    A sink whose stream has errors of its own is passed over.
     """
     node = graph.nodes[sink]
     assert isinstance(node, Sink)
@@ -90,22 +90,22 @@ def _analyse_source(source: Source, spark: SparkSession, schemas: dict[str, Stru
     return []
 
 
-def _keep_problems(operator: Operator, schemas: Schemas) -> list[str]:
+def _keep_errors(operator: Operator, schemas: Schemas) -> list[str]:
     who = f"operator '{operator.name}' ({operator.origin})"
-    problems = []
+    errors = []
     for stream, rule in operator.keep.items():
         names = schemas[stream].names
         if isinstance(rule, LastRows):
-            problems += [
+            errors += [
                 f"{who} keeps {rule} of stream '{stream}', which has no column '{column}'; its columns are: {', '.join(names)}"
                 for column in rule.by
                 if column not in names
             ]
         if isinstance(rule, LastEpochs) and "epoch" not in names:
-            problems.append(
+            errors.append(
                 f"{who} keeps {rule} of stream '{stream}', which has no column 'epoch'; select it in operator '{stream}' too"
             )
-    return problems
+    return errors
 
 
 def _analyse_operator(operator: Operator, spark: SparkSession, schemas: dict[str, StructType]) -> list[str]:
@@ -131,7 +131,7 @@ def _analyse_operator(operator: Operator, spark: SparkSession, schemas: dict[str
     return []
 
 
-def _epoch_problem(operator: Operator, schema: StructType) -> list[str]:
+def _epoch_error(operator: Operator, schema: StructType) -> list[str]:
     if "epoch" in schema.names:
         return []
     why = "keeps epochs" if operator.windowed else "reads a stream whose rows belong to epochs"

@@ -173,9 +173,9 @@ def evaluated(frame: DataFrame) -> str:
 def check_scores(spark: SparkSession, app: App, graph: Graph) -> None:
     """Raise HoldfastError unless every score of the application is a number."""
     schemas = analyse(graph, spark, name=app.name)
-    problems = [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
-    if problems:
-        raise HoldfastError("; ".join(problems))
+    errors = [p for s in app.scores for p in check_score(graph, spark, schemas, sink=s.sink, expression=s.expression)]
+    if errors:
+        raise HoldfastError("; ".join(errors))
 
 
 def count_events(sources: Mapping[str, DataFrame]) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType
 from holdfast.app import Graph, Source
 from holdfast.engine.operator_call import SPARK_ERRORS, first_line
 from holdfast.engine.schema import quoted, source_schema
-from holdfast.errors import ProblemsError, TraceError
+from holdfast.errors import CompoundError, TraceError
 
 Columns = Mapping[str, str]
 """For each column of a source a SQL expression over the columns of the file."""
@@ -44,17 +44,17 @@ def open_trace(
     mapped or not Parquet is copied into `scratch`, if given, so that it is parsed once and not in every job.
     """
     require_there(path)
-    opened, mistakes = {}, []
+    opened, errors = {}, []
     for source in graph.sources:
         try:
             place = path if len(graph.sources) == 1 else _place(path, source)
             opened[source.name] = _open_source(spark, source, place, (columns or {}).get(source.name), scratch)
         except TraceError as error:
-            mistakes.append(error)
-    if len(mistakes) == 1:
-        raise mistakes[0]
-    if mistakes:
-        raise _TraceProblems(f"trace '{path}'", sorted({str(error) for error in mistakes}))
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise _TraceErrors(f"trace '{path}'", sorted({str(error) for error in errors}))
     if len(opened) > 1:
         _require_one_order(opened, path)
     return opened
@@ -168,17 +168,17 @@ def _mapped(frame: DataFrame, source: Source, columns: Columns) -> DataFrame:
 
 def _typed(frame: DataFrame, source: Source, path: str, *, text: bool) -> DataFrame:
     got = {field.name: field.dataType for field in frame.schema}
-    problems = []
+    errors = []
     for field in source_schema(source):
         if field.name not in got:
-            problems.append(
+            errors.append(
                 f"column '{field.name}' ({field.dataType.simpleString()}) is missing; the trace has: {_names(list(got))}"
                 "; foreign names can be mapped (--columns)"
             )
         elif not _fits(got[field.name], field.dataType, text=text):
-            problems.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
-    if problems:
-        raise _TraceProblems(f"trace '{path}' for source '{source.name}' ({source.origin})", problems)
+            errors.append(f"column '{field.name}' must be {field.dataType.simpleString()}, got {got[field.name].simpleString()}")
+    if errors:
+        raise _TraceErrors(f"trace '{path}' for source '{source.name}' ({source.origin})", errors)
     return frame.select(
         *(
             F.col(quoted(field.name)) if got[field.name] == field.dataType else F.col(quoted(field.name)).cast(field.dataType)
@@ -194,7 +194,7 @@ def _names(columns: Sequence[str]) -> str:
     return ", ".join(columns) or "nothing"
 
 
-class _TraceProblems(ProblemsError, TraceError):
+class _TraceErrors(CompoundError, TraceError):
     """Every column of a trace that is not what its source declares."""
 
 

@@ -138,8 +138,8 @@ class HostProcess:
 
     def status(self) -> HostStatus | None:
         status = self._status.read()
-        if self._status.problem != self._told:
-            self._told = self._status.problem
+        if self._status.error != self._told:
+            self._told = self._status.error
             if self._told:
                 self._log(f"what the PE host wrote is left aside: {self._told}")
         return status

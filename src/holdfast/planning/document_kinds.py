@@ -15,8 +15,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from holdfast.documents.document import MAX_LINED_CHARS, Place, Problem, dotted, read_document, validated
-from holdfast.documents.validation_errors import mistakes
+from holdfast.documents.document import MAX_LINED_CHARS, FieldError, Place, dotted, read_document, validated
+from holdfast.documents.validation_errors import find_errors
 from holdfast.errors import DocumentError
 
 D = TypeVar("D", bound=BaseModel)
@@ -51,9 +51,9 @@ def kind_of(path: str | Path) -> Kind | None:
 
 
 def read_kind(path: str | Path, model: type[D], *, wanted: Iterable[Kind]) -> D:
-    """The document at path, checked against the model. Raises DocumentError with every problem and its line.
+    """The document at path, checked against the model. Raises DocumentError with every error and its line.
 
-    A document of another kind is told by one problem, not by all the fields that differ.
+    A document of another kind is told by one error, not by all the fields that differ.
     """
     wanted = tuple(wanted)
     data = plain(path)
@@ -63,16 +63,16 @@ def read_kind(path: str | Path, model: type[D], *, wanted: Iterable[Kind]) -> D:
         fields = ", ".join(sorted(wanted[0].fields))
         is_this = f"is {kind.name}, not {wants}" if kind else f"is not {wants}, which has the fields {fields}"
         raise DocumentError(str(path), [f"{is_this}; give {wants}"])
-    found: list[Problem] = []
+    found: list[FieldError] = []
     document: D | None = None
     try:
         document = validated(data, model)
     except ValidationError as error:
-        found.extend(mistakes(data, model, error))
+        found.extend(find_errors(data, model, error))
     found.extend(_unprintable(data))
     if document is None or found:
         lines = lines_of(path)
-        raise DocumentError(str(path), [placed(problem, lines) for problem in found])
+        raise DocumentError(str(path), [placed(error, lines) for error in found])
     return document
 
 
@@ -81,13 +81,13 @@ def lines_of(path: str | Path) -> dict[Place, int]:
     return _lines(Path(path).read_text(encoding="utf-8"))
 
 
-def placed(problem: Problem, lines: Mapping[Place, int]) -> str:
-    """A problem with its place and line in words."""
-    place = problem.place
+def placed(error: FieldError, lines: Mapping[Place, int]) -> str:
+    """An error with its place and line in words."""
+    place = error.place
     while place and place not in lines:
         place = place[:-1]
     where = f" (line {lines[place]})" if place in lines and place else ""
-    return _escaped(f"{dotted(problem.place)}{where}: {problem.text}" if problem.place else problem.text)
+    return _escaped(f"{dotted(error.place)}{where}: {error.text}" if error.place else error.text)
 
 
 def plain(path: str | Path) -> dict[str, Any]:
@@ -106,22 +106,22 @@ def _instead(path: Path) -> str:
     return "check the path; 'holdfast profile' writes an application's descriptor, 'holdfast plan generate' documents to try"
 
 
-def _unprintable(value: object, place: Place = ()) -> Iterator[Problem]:
+def _unprintable(value: object, place: Place = ()) -> Iterator[FieldError]:
     """Names and other texts that would break the lines they are shown in."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not key.strip():
-                yield Problem((*place, key), "wanted a name, got an empty one")
+                yield FieldError((*place, key), "wanted a name, got an empty one")
             if _escaped(key) != key:
-                yield Problem((*place, key), "wanted a name without line breaks and control characters")
+                yield FieldError((*place, key), "wanted a name without line breaks and control characters")
             yield from _unprintable(inner, (*place, key))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
             yield from _unprintable(inner, (*place, index))
     elif place in (("topology",), ("application",)) and isinstance(value, str) and not value.strip():
-        yield Problem(place, "wanted a name, got an empty one")
+        yield FieldError(place, "wanted a name, got an empty one")
     elif isinstance(value, str) and _escaped(value) != value:
-        yield Problem(place, f"wanted text without line breaks and control characters, got '{value}'")
+        yield FieldError(place, f"wanted text without line breaks and control characters, got '{value}'")
 
 
 def _escaped(text: str) -> str:

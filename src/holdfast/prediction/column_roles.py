@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 
 EPOCH, SEQ = "epoch", "seq"
 KEYLESS = "; let 'predicting.keys' name columns that say whose row it is, or none ([]) where an epoch has one row"
@@ -39,38 +39,38 @@ def columns_of(
 ) -> Columns:
     """The columns of a stream with these keys. Numbers are predicted unless `carry` or `blank` names them.
 
-    What is no number is carried unless `blank` names it. Raises ProblemsError with everything that does not fit.
+    What is no number is carried unless `blank` names it. Raises CompoundError with everything that does not fit.
 
     >>> schema = pa.schema({"seq": pa.int64(), "epoch": pa.int64(), "rack": pa.string(), "cpu": pa.float64(), "up": pa.bool_()})
     >>> found = columns_of(schema, ["rack"])
     >>> found.numbers, found.carried, found.advancing
     (('cpu',), ('up',), ('seq',))
     """
-    problems = [
+    errors = [
         f"{what} names column '{name}', which does not exist; columns are: {', '.join(schema.names)}{mend}"
         for what, names, mend in (("the key", keys, KEYLESS), ("carry", carry, ""), ("blank", blank, ""))
         for name in names
         if name not in schema.names
     ]
-    if problems:
-        raise ProblemsError(f"prediction of stream '{stream}'", problems)
-    problems += [f"column '{name}' is carried and blank; say which" for name in carry if name in blank]
-    problems += [f"column '{name}' is part of the key, which cannot be left blank" for name in keys if name in blank]
-    problems += [
+    if errors:
+        raise CompoundError(f"prediction of stream '{stream}'", errors)
+    errors += [f"column '{name}' is carried and blank; say which" for name in carry if name in blank]
+    errors += [f"column '{name}' is part of the key, which cannot be left blank" for name in keys if name in blank]
+    errors += [
         f"column '{name}' is part of the key, which cannot be of type {schema.field(name).type} but only of plain values"
         for name in keys
         if pa.types.is_nested(schema.field(name).type)
     ]
-    problems += [f"column '{name}' may not be null, so it cannot be blank" for name in blank if not schema.field(name).nullable]
+    errors += [f"column '{name}' may not be null, so it cannot be blank" for name in blank if not schema.field(name).nullable]
     kinds: dict[str, list[str]] = {"numbers": [], "advancing": [], "carried": []}
     for field in schema:
         if field.name in (*keys, *blank, EPOCH):
             continue
         kinds["carried" if field.name in carry else _kind(field)].append(field.name)
-    if not kinds["numbers"] and not problems:
-        problems.append("no column to predict; wanted at least one number that is neither key, carried nor blank")
-    if problems:
-        raise ProblemsError(f"prediction of stream '{stream}'", problems)
+    if not kinds["numbers"] and not errors:
+        errors.append("no column to predict; wanted at least one number that is neither key, carried nor blank")
+    if errors:
+        raise CompoundError(f"prediction of stream '{stream}'", errors)
     return Columns(schema, tuple(keys), blank=tuple(blank), **{kind: tuple(names) for kind, names in kinds.items()})
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.app import Graph
 from holdfast.documents.document import Part, check_document
 from holdfast.documents.job import Contract, Job, Task
-from holdfast.errors import DocumentError, HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, DocumentError, HoldfastError
 from holdfast.prediction import Cover, Predictor, PredictorSettings, default_predictors, make
 
 
@@ -36,14 +36,14 @@ class Orders(Part):
 
 
 def cover_of(contract: Contract, epoch_s: float) -> Cover:
-    """When an output is late and what happens then; `epoch_s` is an epoch's length by the wall clock. Raises ProblemsError."""
+    """When an output is late and what happens then; `epoch_s` is an epoch's length by the wall clock. Raises CompoundError."""
     terms = contract.predicting
     late = "correct" if contract.correction else "drop"
     return Cover(contract.deadline_s, epoch_s, lead_s=terms.lead_s, most_epochs=terms.most_epochs, late=late)  # type: ignore[arg-type]  # one of its two words
 
 
 def settings_of(contract: Contract) -> PredictorSettings:
-    """How the stand-in learns. Raises ProblemsError."""
+    """How the stand-in learns. Raises CompoundError."""
     terms = contract.predicting
     return PredictorSettings(
         depth=terms.depth,
@@ -63,33 +63,33 @@ def predictors_of(contract: Contract) -> tuple[Predictor, ...]:
 
 def check_contract(contract: Contract, epoch_s: float) -> list[str]:
     """Everything wrong with a contract of prediction."""
-    problems: list[str] = []
+    errors: list[str] = []
     for build in (lambda: cover_of(contract, epoch_s), lambda: settings_of(contract)):
         try:
             build()
-        except ProblemsError as error:
-            problems += error.problems
+        except CompoundError as error:
+            errors += error.errors
     terms = contract.predicting
     for name in sorted(terms.algorithms):
         try:
             least = make(name, **terms.algorithms[name]).least
         except HoldfastError as error:
-            problems.append(str(error))
+            errors.append(str(error))
             continue
         if least > terms.depth:
             said = (
                 f"predictor '{name}' needs {least} values of a series before it says anything, and depth lets {terms.depth} be kept"
             )
-            problems.append(f"{said}; give a greater depth, or other parameters")
-    return problems
+            errors.append(f"{said}; give a greater depth, or other parameters")
+    return errors
 
 
 def check_protection(job: Job, tasks: Sequence[Task], *, epoch_s: float) -> None:
-    """Raise ProblemsError with everything that keeps the job's protection from working.
+    """Raise CompoundError with everything that keeps the job's protection from working.
 
     How long the epochs of a job are that another one feeds, only that one knows: its agents hold deadlines against it.
     """
-    problems: list[str] = []
+    errors: list[str] = []
     broken: dict[str, list[str]] = {}
     fed = any(reading.job is not None for task in tasks for reading in task.reads)
     wall_s = 0.0 if fed else epoch_s / job.feed.speed
@@ -98,22 +98,22 @@ def check_protection(job: Job, tasks: Sequence[Task], *, epoch_s: float) -> None
         contract = job.contract_of(pe)
         if kind != "operators":
             if pe in job.contracts and contract.protection != "none":
-                problems.append(
+                errors.append(
                     f"'{pe}' is a {kind}, and its contract says protection: {contract.protection}; only operators have it"
                 )
             continue
         if contract.protection == "prediction":
-            for problem in check_contract(contract, wall_s):
-                broken.setdefault(problem, []).append(f"'{pe}'")
+            for error in check_contract(contract, wall_s):
+                broken.setdefault(error, []).append(f"'{pe}'")
         alone = [task.name for task in tasks if task.pe == pe and task.replicas < 2]
         if contract.protection == "upstream" and alone:
-            problems.append(
+            errors.append(
                 f"PE '{pe}' has protection: upstream, and its task '{alone[0]}' one replica, so that there is none to re-route to; "
                 "let it have two, or leave it out of 'replicas'"
             )
-    problems += [f"{'PE' if len(pes) == 1 else 'PEs'} {', '.join(pes)}: {problem}" for problem, pes in broken.items()]
-    if problems:
-        raise ProblemsError(f"job '{job.job}'", problems)
+    errors += [f"{'PE' if len(pes) == 1 else 'PEs'} {', '.join(pes)}: {error}" for error, pes in broken.items()]
+    if errors:
+        raise CompoundError(f"job '{job.job}'", errors)
 
 
 def keys_of(graph: Graph, stream: str) -> tuple[str, ...]:
@@ -127,16 +127,16 @@ def keys_of(graph: Graph, stream: str) -> tuple[str, ...]:
 
 
 def check_orders(orders: Mapping[str, Any], contract: Contract, *, epoch_s: float) -> Orders:
-    """A change of an agent, checked against its contract. Raises ProblemsError or DocumentError with everything that is wrong."""
+    """A change of an agent, checked against its contract. Raises CompoundError or DocumentError with everything that is wrong."""
     thing = "a change of an agent"
     try:
         change = check_document(dict(orders), Orders, thing=thing)
     except DocumentError as error:
         sound = Orders(**{name: value for name, value in orders.items() if _can_be_read(name, value)})
-        raise DocumentError(thing, [*error.problems, *check_contract(sound.applied_to(contract), epoch_s)]) from None
-    problems = check_contract(change.applied_to(contract), epoch_s)
-    if problems:
-        raise ProblemsError(thing, problems)
+        raise DocumentError(thing, [*error.errors, *check_contract(sound.applied_to(contract), epoch_s)]) from None
+    errors = check_contract(change.applied_to(contract), epoch_s)
+    if errors:
+        raise CompoundError(thing, errors)
     return change
 
 

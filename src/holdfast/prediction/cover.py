@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 
 Late = Literal["correct", "drop"]
 
@@ -27,28 +27,28 @@ class Cover:
     late: Late = "correct"
 
     def __post_init__(self) -> None:
-        problems = list(self._problems())
-        if problems:
-            raise ProblemsError("contract of prediction", problems)
+        errors = list(self._errors())
+        if errors:
+            raise CompoundError("contract of prediction", errors)
 
-    def _problems(self) -> list[str]:
-        problems = []
+    def _errors(self) -> list[str]:
+        errors = []
         if self.deadline_s is None:
-            problems.append("no deadline set; give deadline_s, the seconds after its last input by which an epoch's output is due")
+            errors.append("no deadline set; give deadline_s, the seconds after its last input by which an epoch's output is due")
         elif not math.isfinite(self.deadline_s):
-            problems.append(f"deadline_s wants a number of seconds, got {self.deadline_s:g}")
+            errors.append(f"deadline_s wants a number of seconds, got {self.deadline_s:g}")
         elif self.deadline_s < self.epoch_s * (1 - 1e-9):  # a length divided by a speed may lack its last digit
-            problems.append(
+            errors.append(
                 f"the deadline of {self.deadline_s:g} s is below the epoch length of {self.epoch_s:g} s; "
                 "give a longer deadline or shorter epochs"
             )
         elif not 0 <= self.lead_s < self.deadline_s:
-            problems.append(f"lead_s wants 0 or more and less than the deadline of {self.deadline_s:g} s, got {self.lead_s:g}")
+            errors.append(f"lead_s wants 0 or more and less than the deadline of {self.deadline_s:g} s, got {self.lead_s:g}")
         if self.most_epochs < 1:
-            problems.append(f"most_epochs wants a whole number of at least 1, got {self.most_epochs}")
+            errors.append(f"most_epochs wants a whole number of at least 1, got {self.most_epochs}")
         if self.late not in get_args(Late):
-            problems.append(f"late wants {' or '.join(get_args(Late))}, got '{self.late}'")
-        return problems
+            errors.append(f"late wants {' or '.join(get_args(Late))}, got '{self.late}'")
+        return errors
 
     @property
     def due_s(self) -> float:

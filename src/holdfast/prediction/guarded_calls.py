@@ -1,4 +1,4 @@
-"""Calls into algorithms that may be anyone's: whatever they do wrong becomes a reason, never the caller's problem."""
+"""Calls into algorithms that may be anyone's: whatever they do wrong becomes a reason, never the caller's error."""
 
 from __future__ import annotations
 

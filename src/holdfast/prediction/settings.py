@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 from holdfast.prediction.ranking.rank import TOLERANCE, Measure
 
 Short = Literal["last-outcome", "abstain"]
@@ -39,18 +39,18 @@ class PredictorSettings:
     from_input: bool = True
 
     def __post_init__(self) -> None:
-        problems = [
+        errors = [
             f"{name} wants a whole number of at least {least}, got {getattr(self, name)}"
             for name, least in LEAST.items()
             if getattr(self, name) < least
         ]
         if self.measure not in get_args(Measure):
-            problems.append(f"measure wants one of {', '.join(get_args(Measure))}, got '{self.measure}'")
+            errors.append(f"measure wants one of {', '.join(get_args(Measure))}, got '{self.measure}'")
         if not 0 < self.tolerance < 1:
-            problems.append(f"tolerance wants a share between 0 and 1, got {self.tolerance:g}")
+            errors.append(f"tolerance wants a share between 0 and 1, got {self.tolerance:g}")
         if self.short not in get_args(Short):
-            problems.append(f"short wants {' or '.join(get_args(Short))}, got '{self.short}'")
+            errors.append(f"short wants {' or '.join(get_args(Short))}, got '{self.short}'")
         if self.slow_s <= 0:
-            problems.append(f"slow_s wants more than 0 seconds, got {self.slow_s:g}")
-        if problems:
-            raise ProblemsError("settings of prediction", problems)
+            errors.append(f"slow_s wants more than 0 seconds, got {self.slow_s:g}")
+        if errors:
+            raise CompoundError("settings of prediction", errors)

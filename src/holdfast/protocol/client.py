@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import httpx
 
-from holdfast.documents.document import Problem
+from holdfast.documents.document import FieldError
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import LARGEST
@@ -27,10 +27,10 @@ RETRY_S = 0.1
 
 
 class ClientError(HoldfastError):
-    """A call that the orchestrator refused; `status` is HTTP's word for it, `problems` are those of a document that was sent."""
+    """A call that the orchestrator refused; `status` is HTTP's word for it, `errors` are those of a document that was sent."""
 
-    def __init__(self, text: str, *, status: int, problems: Sequence[Problem] = ()) -> None:
-        self.status, self.problems = status, tuple(problems)
+    def __init__(self, text: str, *, status: int, errors: Sequence[FieldError] = ()) -> None:
+        self.status, self.errors = status, tuple(errors)
         super().__init__(text)
 
 
@@ -220,7 +220,7 @@ class Client:
         if answer.status_code >= 300:
             hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
             text = f"{error_text(answer.content)}{hint if answer.status_code in (401, 403) else ''}"
-            raise ClientError(text, status=answer.status_code, problems=_problems(answer.content))
+            raise ClientError(text, status=answer.status_code, errors=_errors(answer.content))
         try:
             found = answer.json() if answer.content else {}
         except ValueError:
@@ -233,11 +233,11 @@ class Client:
         return found
 
 
-def _problems(content: bytes) -> list[Problem]:
-    """The problems of a document, as an orchestrator tells them."""
+def _errors(content: bytes) -> list[FieldError]:
+    """The errors of a document, as an orchestrator tells them."""
     try:
         told = json.loads(content).get("problems", [])
-        return [Problem(tuple(each["place"]), str(each["text"])) for each in told]
+        return [FieldError(tuple(each["place"]), str(each["text"])) for each in told]
     except (ValueError, KeyError, TypeError, AttributeError):
         return []
 

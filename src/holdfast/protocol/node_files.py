@@ -93,7 +93,7 @@ class Watched(Generic[M]):
         self.path, self.model = path, model
         self._mark: tuple[int, int, int] | None = None
         self._value: M | None = None
-        self.problem: str | None = None
+        self.error: str | None = None
         """Why the file as it is now cannot be understood; None where it can."""
 
     def read(self) -> M | None:
@@ -108,8 +108,8 @@ class Watched(Generic[M]):
             self._mark = self._value = None
             return None
         try:
-            self._value, self.problem = self.model.model_validate_json(text), None
+            self._value, self.error = self.model.model_validate_json(text), None
         except ValidationError as error:
-            self.problem = f"'{self.path}' cannot be understood: {error.errors()[0]['msg']}"
+            self.error = f"'{self.path}' cannot be understood: {error.errors()[0]['msg']}"
         self._mark = mark
         return self._value

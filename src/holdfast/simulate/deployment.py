@@ -34,9 +34,9 @@ class Deployment:
     @classmethod
     def of(cls, descriptor: Descriptor, strategy: Strategy) -> Deployment:
         """The descriptor's application as the strategy document says; DocumentError where the two do not fit."""
-        problems = list(_misfits(descriptor, strategy))
-        if problems:
-            raise DocumentError(f"strategy of '{strategy.application}'", problems)
+        errors = list(_strategy_errors(descriptor, strategy))
+        if errors:
+            raise DocumentError(f"strategy of '{strategy.application}'", errors)
         pes, hosts = descriptor.topological_order, {host: h for h, host in enumerate(descriptor.hosts)}
         ordered = sorted(strategy.configurations, key=lambda activation: activation.name)
         active = np.zeros((len(ordered), len(pes), strategy.replicas), dtype=np.bool_)
@@ -180,7 +180,7 @@ def _job_costs(pes: Sequence[str], settings: SimulationSettings) -> Floats:
     return np.array([settings.jobs.get(pe, settings.job_s) for pe in pes], dtype=np.float64)
 
 
-def _misfits(descriptor: Descriptor, strategy: Strategy) -> list[str]:
+def _strategy_errors(descriptor: Descriptor, strategy: Strategy) -> list[str]:
     """Why a strategy cannot be that of the descriptor's application."""
     wrong: list[str] = []
 

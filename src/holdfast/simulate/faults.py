@@ -90,9 +90,9 @@ def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ..
     if unknown := [f"random may draw a {kind}; {_without(kind)}" for kind in drawn if kind in LACKS]:
         raise DocumentError("fault schedule", unknown)
     faults = tuple(schedule.drawn(tasks=places.pes, nodes=places.hosts))
-    problems = list(_problems(faults, places))
-    if problems:
-        raise DocumentError("fault schedule", problems)
+    errors = list(_errors(faults, places))
+    if errors:
+        raise DocumentError("fault schedule", errors)
     return faults
 
 
@@ -104,7 +104,7 @@ def troubles(faults: Sequence[ScheduledFault], places: Places, settings: Simulat
     return FaultTimeline(step, kind, replica, back, np.array(columns[4], dtype=np.float64))
 
 
-def _problems(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
+def _errors(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
     for n, fault in enumerate(faults):
         if fault.kind in LACKS:
             yield f"fault {n} is a {fault.kind} of a {fault.what}; {_without(fault.kind)}"

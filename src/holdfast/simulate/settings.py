@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields
 from math import isclose, isinf
 from typing import Literal
 
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 
 FAR = 2**40
 """Steps that no run has."""
@@ -93,7 +93,7 @@ class SimulationSettings:
     care: FailureHandling = field(default_factory=FailureHandling)
 
     def __post_init__(self) -> None:
-        problems = [
+        errors = [
             f"{name} wants a number above 0, got {value:g}"
             for name, value in (
                 ("step_s", self.step_s),
@@ -104,7 +104,7 @@ class SimulationSettings:
             )
             if not value > 0
         ]
-        problems += [
+        errors += [
             f"{part}.{name} wants a number of at least 0, got {getattr(values, name):g}"
             for part, values, names in (
                 ("control", self.control, ("tolerance", "switch_s", "resync_s", "replace_s")),
@@ -116,22 +116,20 @@ class SimulationSettings:
         ]
         for name, value in (("drain_s", self.drain_s), ("epoch_s", self.epoch_s), ("job_s", self.job_s), *self.jobs.items()):
             if not value >= 0:
-                problems.append(f"{name} wants a number of at least 0, got {value:g}")
-        problems += [f"{name} wants a finite number, got {value:g}" for name, value in self._numbers() if isinf(value)]
+                errors.append(f"{name} wants a number of at least 0, got {value:g}")
+        errors += [f"{name} wants a finite number, got {value:g}" for name, value in self._numbers() if isinf(value)]
         if self.epoch_s > 0 and {self.care.scheme, *self.care.schemes.values()} != {"checkpoint"}:
-            problems.append(
-                "epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps what a dead one has not read"
-            )
+            errors.append("epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps what a dead one has not read")
         if 0 < self.epoch_s < self.step_s:
-            problems.append(f"epoch_s wants at least a step of {self.step_s:g} s, got {self.epoch_s:g}")
+            errors.append(f"epoch_s wants at least a step of {self.step_s:g} s, got {self.epoch_s:g}")
         elif self.epoch_s > 0 and not isclose(self.steps(self.epoch_s) * self.step_s, self.epoch_s, rel_tol=1e-6):
-            problems.append(f"epoch_s wants whole steps of {self.step_s:g} s, got {self.epoch_s:g}; give another step_s")
+            errors.append(f"epoch_s wants whole steps of {self.step_s:g} s, got {self.epoch_s:g}; give another step_s")
         if self.control.steady < 1:
-            problems.append(f"control.steady wants a whole number of at least 1, got {self.control.steady}")
+            errors.append(f"control.steady wants a whole number of at least 1, got {self.control.steady}")
         wrong = sorted({self.care.scheme, *self.care.schemes.values()} - set(SCHEMES))
-        problems += [f"there is no scheme '{scheme}'; schemes are: {', '.join(SCHEMES)}" for scheme in wrong]
-        if problems:
-            raise ProblemsError("the simulation's settings", problems)
+        errors += [f"there is no scheme '{scheme}'; schemes are: {', '.join(SCHEMES)}" for scheme in wrong]
+        if errors:
+            raise CompoundError("the simulation's settings", errors)
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
         """Every time and cost by its name, but for the queue's length: a queue may have no end."""

@@ -35,7 +35,7 @@ class BystanderApp:
 
     application: Path
     trace: Path
-    problems: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
     epochs: int = 0
     rounds: list[Job] = field(default_factory=list)
     _number: int = 0
@@ -57,7 +57,7 @@ class BystanderApp:
             self._begin(cluster)
             yield lambda: self._tend(cluster)
             self._end(cluster)
-            self.problems += mistaken_starts(self._history(cluster))
+            self.errors += mistaken_starts(self._history(cluster))
             self._compare()
         finally:
             for name in NODES:
@@ -97,10 +97,10 @@ class BystanderApp:
 
         cluster.wait_until(ended, limit_s=END_S, what="the application on Spark has ended")
         if story["state"] != "completed":
-            self.problems.append(f"the application on Spark ended as {story['state']}: {story.get('reason')}")
+            self.errors.append(f"the application on Spark ended as {story['state']}: {story.get('reason')}")
         keys = {f"{self._number}:{task['task']}" for task in story["tasks"]}
         begun = {str(event.about["replica"]).rpartition(".")[0] for event in self._history(cluster) if event.kind == "start"}
-        self.problems += [f"task {key} ended without having been started" for key in sorted(keys - begun)]
+        self.errors += [f"task {key} ended without having been started" for key in sorted(keys - begun)]
 
     def _history(self, cluster: ProcessCluster) -> list[HistoryEvent]:
         return read_history(*(cluster.node_work(name) for name in NODES))
@@ -123,9 +123,9 @@ class BystanderApp:
                 self.epochs += timeline.last - timeline.first + 1
                 for sink, difference in differences(spark, app, sources, out=Store(job.out), timeline=timeline).items():
                     if difference is not None:
-                        self.problems.append(f"{job.job}: the output of '{sink}' differs from one plan at seq {difference.seq}")
+                        self.errors.append(f"{job.job}: the output of '{sink}' differs from one plan at seq {difference.seq}")
         except HoldfastError as error:
-            self.problems.append(str(error))
+            self.errors.append(str(error))
         finally:
             spark.stop()
 

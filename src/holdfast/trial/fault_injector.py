@@ -15,7 +15,7 @@ from typing import Any
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.history import History
 from holdfast.documents.job import Task
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.protocol.node_files import leave_order
 from holdfast.trial.local_cluster import LocalCluster
@@ -240,18 +240,18 @@ def _require_fillable(log: str) -> None:
 
 
 def faults_for(schedule: Schedule, tasks: Sequence[Task], cluster: LocalCluster, *, log: str) -> list[ScheduledFault]:
-    """The faults of a schedule, drawn for a job on a cluster. Raises ProblemsError for all that cannot be brought about there."""
+    """The faults of a schedule, drawn for a job on a cluster. Raises CompoundError for all that cannot be brought about there."""
     pes = [task.name for task in tasks if task.kind == "operators"]
     faults = schedule.drawn(tasks=[task.name for task in tasks], nodes=cluster.names, pes=pes)
     known = {task.pe for task in tasks} | {task.name for task in tasks}
-    problems: list[str] = []
+    errors: list[str] = []
     for fault in faults:
         try:
             _require_possible(fault, known, cluster, log=log)
         except HoldfastError as error:
-            problems.append(str(error))
-    if problems:
-        raise ProblemsError("the fault schedule", list(dict.fromkeys(problems)))
+            errors.append(str(error))
+    if errors:
+        raise CompoundError("the fault schedule", list(dict.fromkeys(errors)))
     return faults
 
 

@@ -54,7 +54,7 @@ def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_co
     done = holdfast("submit", document, *at)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines() == [
-        f"holdfast: {document} has 6 problems:",
+        f"holdfast: {document} has 6 errors:",
         '  - feed.speed (line 5): wanted a number, got "NaN"',
         "  - job (line 1): wanted a name of letters, digits, '_', '.', '-' (at most 100), got \"a b\"",
         "  - log (line 1): is missing; give a folder or an object store's URL that all nodes of the job can see",

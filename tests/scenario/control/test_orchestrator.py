@@ -47,7 +47,7 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
         *random.Random(5).sample(every, 3),
     ]
     verdicts = list(Campaign(tmp_path).run(tests))
-    assert [(verdict.test.name, verdict.struck, verdict.problems) for verdict in verdicts] == [
+    assert [(verdict.test.name, verdict.struck, verdict.errors) for verdict in verdicts] == [
         (test.name, True, ()) for test in tests
     ]
 
@@ -138,7 +138,7 @@ def test_mistakes_at_the_start_are_told_in_words_with_code_2(tmp_path):
     assert "plug-in 'dataflow' of --plugin cannot be loaded from 'nowhere:Graph': No module named 'nowhere'" in done.stderr
     (tmp_path / "odd.toml").write_text('machine = "odd"\nbegins = "x"\n[states.y]\nnumber = 1\n')
     done = serve("--work", tmp_path / "w", "--port", 0, "--machine", tmp_path / "odd.toml")
-    assert (done.returncode, "odd.toml has 2 problems" in done.stderr) == (2, True), done.stderr
+    assert (done.returncode, "odd.toml has 2 errors" in done.stderr) == (2, True), done.stderr
 
 
 def test_while_its_database_is_away_it_says_so_and_can_be_stopped(tmp_path):

@@ -28,7 +28,7 @@ from holdfast.assess.sections import Sections
 from holdfast.assess.whole_trace_trial import run_slow
 from holdfast.documents.fault import Divergence, Duplication, Loss, Reordering
 from holdfast.engine.whole_trace import run_batch
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.trace import write_market, write_servers
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -346,7 +346,7 @@ def test_applications_whose_trials_cannot_share_jobs_say_why(spark, example, sco
 
 
 def test_a_score_that_is_no_number_is_refused(spark, orders):
-    with pytest.raises(ProblemsError, match=r"the score 'max\(customer\)' of sink 'out' is a string; it must be a number"):
+    with pytest.raises(CompoundError, match=r"the score 'max\(customer\)' of sink 'out' is a string; it must be a number"):
         CampaignContext(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(customer)")], jitter=0, section=10)
 
 

@@ -157,7 +157,7 @@ def test_check_tells_everything_wrong_at_once(holdfast, written, market):
     ran = holdfast("check", written(BROKEN), "--trace", market, "--rows", 120, "--epochs", 4)
     assert ran.code == 2
     assert ran.out == ""
-    assert "application 'broken' has 3 problems:" in ran.err
+    assert "application 'broken' has 3 errors:" in ran.err
     assert "the score 'max(nothing)' of sink 'a' cannot be computed as an aggregate of its rows" in ran.err
     assert "operator 'forgetful' (application.py:19) breaks the first law at seq " in ran.err
     assert "it looks back at earlier rows but keeps none: give it a keep rule" in ran.err
@@ -170,7 +170,7 @@ def test_check_tells_of_the_trace_and_of_the_definitions_together_as_json(holdfa
     document = json.loads(ran.out)
     assert ran.code == 2
     assert document["holds"] is False
-    assert [problem.split("'")[0] for problem in document["problems"]] == ["the score ", "trace "]
+    assert [error.split("'")[0] for error in document["problems"]] == ["the score ", "trace "]
 
 
 def test_check_blames_an_operator_that_fails_on_real_rows(holdfast, written, market):

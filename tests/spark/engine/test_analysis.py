@@ -16,13 +16,13 @@ def analysed(spark, function, *, schema="seq long, k int, x double", **settings)
     return operator, examine(app.graph(), spark)
 
 
-def only_problem(spark, function, **settings) -> str:
-    """The one problem found, without the operator's name and place."""
-    operator, (_, problems) = analysed(spark, function, **settings)
-    assert len(problems) == 1, problems
+def only_error(spark, function, **settings) -> str:
+    """The one error found, without the operator's name and place."""
+    operator, (_, errors) = analysed(spark, function, **settings)
+    assert len(errors) == 1, errors
     who = f"operator 'op' ({operator.origin})"
-    assert problems[0].startswith(who)
-    return problems[0].removeprefix(who).strip()
+    assert errors[0].startswith(who)
+    return errors[0].removeprefix(who).strip()
 
 
 def same(rows):
@@ -31,8 +31,8 @@ def same(rows):
 
 def test_schemas_are_known_without_running_anything(spark):
     table = state_table("k int, total double", by="k")
-    _, (schemas, problems) = analysed(spark, lambda rows, state: (rows.select("seq", "k"), state), keep=table)
-    assert problems == []
+    _, (schemas, errors) = analysed(spark, lambda rows, state: (rows.select("seq", "k"), state), keep=table)
+    assert errors == []
     assert schemas["s"].names == ["seq", "k", "x", "epoch"]
     assert schemas["op"].names == ["seq", "k"]
     assert schemas[state_of("op")].names == ["k", "total"]
@@ -56,11 +56,11 @@ def test_schemas_are_known_without_running_anything(spark):
     ],
 )
 def test_a_function_that_returns_no_stream_is_told(spark, function, said):
-    assert only_problem(spark, function).startswith(said)
+    assert only_error(spark, function).startswith(said)
 
 
 def test_a_function_that_names_a_missing_column_is_told_without_sparks_plan(spark):
-    said = only_problem(spark, lambda rows: rows.select("seq", "price"))
+    said = only_error(spark, lambda rows: rows.select("seq", "price"))
     assert said.startswith("raised AnalysisException: [UNRESOLVED_COLUMN")
     assert "price" in said
     assert "\n" not in said
@@ -84,26 +84,24 @@ def test_a_function_that_names_a_missing_column_is_told_without_sparks_plan(spar
     ],
 )
 def test_a_function_that_does_not_return_its_state_table_is_told(spark, result, said):
-    assert only_problem(spark, result, keep=state_table("k int, total double", by="k")) == said
+    assert only_error(spark, result, keep=state_table("k int, total double", by="k")) == said
 
 
 def test_a_state_table_may_come_back_with_its_columns_in_another_order(spark):
     table = state_table("k int, total double", by="k")
-    _, (_, problems) = analysed(spark, lambda rows, state: (rows, state.select("total", "k")), keep=table)
-    assert problems == []
+    _, (_, errors) = analysed(spark, lambda rows, state: (rows, state.select("total", "k")), keep=table)
+    assert errors == []
 
 
 def test_a_state_table_that_spark_cannot_read_or_that_lacks_its_key_is_told(spark):
-    assert only_problem(spark, lambda r, s: (r, s), keep=state_table("k nonsense")).startswith(
-        "has a state table that Spark cannot"
-    )
-    assert only_problem(spark, lambda r, s: (r, s), keep=state_table("k int", by="page")) == (
+    assert only_error(spark, lambda r, s: (r, s), keep=state_table("k nonsense")).startswith("has a state table that Spark cannot")
+    assert only_error(spark, lambda r, s: (r, s), keep=state_table("k int", by="page")) == (
         "has a state table by 'page', which is not among its columns: k"
     )
 
 
 def test_a_keep_rule_on_a_missing_column_is_told(spark):
-    assert only_problem(spark, same, keep=last_rows(2, by=("k", "ticker"))) == (
+    assert only_error(spark, same, keep=last_rows(2, by=("k", "ticker"))) == (
         "keeps last_rows(2, by=k, ticker) of stream 's', which has no column 'ticker'; its columns are: seq, k, x, epoch"
     )
 
@@ -120,7 +118,7 @@ def test_keeping_epochs_of_a_stream_without_epoch_is_told(spark):
 
 
 def test_output_that_belongs_to_epochs_must_carry_them(spark):
-    assert only_problem(spark, lambda rows: rows.select("seq"), keep=last_epochs(2)) == (
+    assert only_error(spark, lambda rows: rows.select("seq"), keep=last_epochs(2)) == (
         "keeps epochs, so its output must carry the column 'epoch', got seq"
     )
 
@@ -137,7 +135,7 @@ def test_what_is_made_of_epochs_must_carry_them_on(spark):
 
 
 def test_a_key_that_no_input_has_is_told(spark):
-    assert only_problem(spark, same, key="ticker") == "has the key 'ticker', which none of its inputs has"
+    assert only_error(spark, same, key="ticker") == "has the key 'ticker', which none of its inputs has"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +163,7 @@ def test_every_operators_problems_are_told_at_once_and_those_behind_them_are_pas
     app.sink("b", app.operator(inputs=source, name="worse", keep=last_rows(1, by="x"))(same))
     with pytest.raises(ApplicationError) as caught:
         analyse(app.graph(), spark, name="shop")
-    assert [problem.split("'")[1] for problem in caught.value.problems] == ["bad", "worse"]
+    assert [error.split("'")[1] for error in caught.value.errors] == ["bad", "worse"]
 
 
 @pytest.mark.parametrize("expression", ["sum(x)", "count(*)", "avg(k)", "cast(sum(x) as decimal(10, 2))", "max(k)"])

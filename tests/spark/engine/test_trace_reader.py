@@ -69,7 +69,7 @@ def test_a_missing_trace_is_told(spark, tmp_path):
 def test_missing_columns_and_wrong_types_are_told_at_once(spark, tmp_path):
     table = rows([1], price=pa.array(["cheap"])).drop_columns(["time", "ticker"])
     said = refused(spark, written(tmp_path, table))
-    assert "has 3 problems:" in said
+    assert "has 3 errors:" in said
     assert "column 'time' (timestamp) is missing; the trace has: seq, price" in said
     assert "column 'ticker' (string) is missing" in said
     assert "column 'price' must be double, got string" in said

@@ -79,7 +79,7 @@ def test_rates_are_those_of_the_traces_seconds(market):
 def test_the_descriptor_has_no_problems_and_keeps_every_figure(market):
     app, _, measured = market
     descriptor = describe(app, measured, level_count=3, hosts=2)
-    assert list(descriptor.problems()) == []
+    assert list(descriptor.errors()) == []
     assert sum(rate.probability for rate in descriptor.sources["market"].rates) == pytest.approx(1)
     assert descriptor.sources["market"].rates[-1].rate == measured.source_counts["market"].max()
     assert descriptor.pes["bargain_index"].correlated
@@ -113,7 +113,7 @@ def test_sources_that_are_busy_together_have_joint_configurations(spark):
     app = two_sources()
     measured = measure(spark, app, sources, step_s=1.0)
     descriptor = describe(app, measured, level_count=2)
-    assert list(descriptor.problems()) == []
+    assert list(descriptor.errors()) == []
     assert {(c.rates["a"], c.rates["b"]): c.probability for c in descriptor.configurations} == {
         ("low", "low"): 0.5,
         ("high", "high"): 0.25,

@@ -24,14 +24,14 @@ def shop() -> tuple[App, Source]:
     return app, app.source("orders", ORDERS)
 
 
-def problems(app: App) -> tuple[str, ...]:
+def errors(app: App) -> tuple[str, ...]:
     with pytest.raises(ApplicationError) as caught:
         app.graph()
-    return caught.value.problems
+    return caught.value.errors
 
 
-def only_problem(app: App) -> str:
-    found = problems(app)
+def only_error(app: App) -> str:
+    found = errors(app)
     assert len(found) == 1, found
     return found[0]
 
@@ -124,7 +124,7 @@ def test_an_unknown_stream_is_told_with_those_that_exist():
     vwap = app.operator(inputs="agregator", name="vwap")(same)
     app.sink("out", "nowhere")
     known = "which does not exist; streams are: aggregator, orders, vwap"
-    assert problems(app) == (
+    assert errors(app) == (
         f"operator 'vwap' ({vwap.origin}) reads stream 'agregator', {known}",
         f"sink 'out' (test_app.py:{here() - 4}) reads stream 'nowhere', {known}",
     )
@@ -138,13 +138,13 @@ def test_a_name_used_twice_is_told_with_both_places():
         return rows
 
     app.sink("out", "orders")
-    assert only_problem(app) == (
+    assert only_error(app) == (
         f"the name 'orders' is defined 2 times ({orders.origin}, {again.origin}); a name belongs to one source, operator or sink"
     )
 
 
 def test_an_application_without_source_or_sink_is_told_both():
-    assert problems(App("nothing")) == (
+    assert errors(App("nothing")) == (
         "no source: declare at least one with app.source(name, schema)",
         "no sink: declare at least one with app.sink(name, stream)",
     )
@@ -156,7 +156,7 @@ def test_a_cycle_is_told_with_its_path():
     app.operator(inputs="a", name="b")(same)
     app.operator(inputs="b", name="c")(same)
     app.sink("out", "c")
-    found = only_problem(app)
+    found = only_error(app)
     paths = ["a -> b -> c -> a", "b -> c -> a -> b", "c -> a -> b -> c"]
     assert found in [f"the streams form a cycle: {path}; an application is acyclic" for path in paths]
 
@@ -165,21 +165,21 @@ def test_an_operator_that_reads_itself_is_a_cycle():
     app, orders = shop()
     app.operator(inputs=[orders, "a"], name="a")(lambda x, y: x)
     app.sink("out", "a")
-    assert only_problem(app) == "the streams form a cycle: a -> a; an application is acyclic"
+    assert only_error(app) == "the streams form a cycle: a -> a; an application is acyclic"
 
 
 def test_a_stream_that_leads_to_no_sink_is_told():
     app, orders = shop()
     lost = app.operator(inputs=orders, name="lost")(same)
     app.sink("out", orders)
-    assert only_problem(app) == f"operator 'lost' ({lost.origin}) leads to no sink; sink its stream or remove it"
+    assert only_error(app) == f"operator 'lost' ({lost.origin}) leads to no sink; sink its stream or remove it"
 
 
 def test_a_source_that_nothing_reads_is_told():
     app, orders = shop()
     spare = app.source("spare", ORDERS)
     app.sink("out", orders)
-    assert only_problem(app) == f"source 'spare' ({spare.origin}) leads to no sink; sink its stream or remove it"
+    assert only_error(app) == f"source 'spare' ({spare.origin}) leads to no sink; sink its stream or remove it"
 
 
 @pytest.mark.parametrize("what", ["keep", "partitioning"])
@@ -189,7 +189,7 @@ def test_a_rule_for_a_stream_that_is_no_input_is_told(what):
     bad = app.operator(inputs=orders, name="bad", **{what: {"prices": rules[what]}})(same)
     app.sink("out", bad)
     assert (
-        only_problem(app) == f"operator 'bad' ({bad.origin}) has a {what} rule for 'prices', which is not one of its inputs: orders"
+        only_error(app) == f"operator 'bad' ({bad.origin}) has a {what} rule for 'prices', which is not one of its inputs: orders"
     )
 
 
@@ -197,7 +197,7 @@ def test_a_state_table_given_for_one_input_is_told():
     app, orders = shop()
     bad = app.operator(inputs=orders, name="bad", keep={orders: state_table("a int")})(same)
     app.sink("out", bad)
-    assert "keep for 'orders' is a state table; give it as keep=state_table(...)" in only_problem(app)
+    assert "keep for 'orders' is a state table; give it as keep=state_table(...)" in only_error(app)
 
 
 @pytest.mark.parametrize(
@@ -209,14 +209,14 @@ def test_a_function_with_the_wrong_number_of_parameters_is_told(function, takes)
     prices = app.source("prices", "seq long")
     bad = app.operator(inputs=[orders, prices], name="bad")(function)
     app.sink("out", bad)
-    assert only_problem(app) == f"operator 'bad' ({bad.origin}) takes {takes} arguments, but it must take 2: one per input"
+    assert only_error(app) == f"operator 'bad' ({bad.origin}) takes {takes} arguments, but it must take 2: one per input"
 
 
 def test_a_function_without_a_parameter_for_its_state_table_is_told():
     app, orders = shop()
     bad = app.operator(inputs=orders, keep=state_table("a int"), name="bad")(lambda rows: rows)
     app.sink("out", bad)
-    assert only_problem(app).endswith("takes 1 arguments, but it must take 2: one per input and the state table")
+    assert only_error(app).endswith("takes 1 arguments, but it must take 2: one per input and the state table")
 
 
 @pytest.mark.parametrize("function", [lambda *rows: rows[0], lambda rows, scale=2: rows, len])
@@ -234,7 +234,7 @@ def test_a_function_that_wants_an_argument_by_name_is_told():
         return rows
 
     app.sink("out", bad)
-    assert "takes 'scale' by name only, but its inputs are given in order" in only_problem(app)
+    assert "takes 'scale' by name only, but its inputs are given in order" in only_error(app)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_a_partitioning_that_does_not_fit_the_tasks_is_told(kind, upstream, task
     orders = app.source("orders", ORDERS, parallelism=upstream)
     bad = app.operator(inputs=orders, key="customer", parallelism=tasks, partitioning=kind, name="bad")(same)
     app.sink("out", bad)
-    assert only_problem(app) == (
+    assert only_error(app) == (
         f"operator 'bad' ({bad.origin}): partitioning '{kind}' of 'orders' wants {wants}, got {upstream} tasks feeding {tasks}"
     )
 
@@ -262,7 +262,7 @@ def test_a_partitioning_that_does_not_fit_the_tasks_is_told(kind, upstream, task
 def test_an_unknown_partitioning_is_told():
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, partitioning="random", name="bad")(same))
-    assert "partitioning of 'orders' is 'random'; it must be one of one-to-one, split, merge, full" in only_problem(app)
+    assert "partitioning of 'orders' is 'random'; it must be one of one-to-one, split, merge, full" in only_error(app)
 
 
 def test_a_pe_with_a_stranger_between_its_operators_is_told():
@@ -270,7 +270,7 @@ def test_a_pe_with_a_stranger_between_its_operators_is_told():
     a = app.operator(inputs=orders, pe="p", name="a")(same)
     b = app.operator(inputs=a, name="b")(same)
     app.sink("out", app.operator(inputs=b, pe="p", name="c")(same))
-    assert only_problem(app) == (
+    assert only_error(app) == (
         "PE 'p' fuses a, c, but b lies between them and would wait for the PE while the PE waits for it; fuse it too or fuse less"
     )
 
@@ -281,7 +281,7 @@ def test_pes_that_wait_for_each_other_are_told_though_nothing_lies_between_their
     b2 = app.operator(inputs=orders, pe="q", name="b2")(same)
     app.sink("one", app.operator(inputs=a1, pe="q", name="b1")(same))
     app.sink("two", app.operator(inputs=b2, pe="p", name="a2")(same))
-    found = only_problem(app)
+    found = only_error(app)
     assert found in [
         f"the PEs wait for each other: {path}; fuse them into one or fuse less" for path in ("p -> q -> p", "q -> p -> q")
     ]
@@ -291,21 +291,21 @@ def test_pes_that_wait_for_each_other_are_told_though_nothing_lies_between_their
 def test_a_pe_named_like_a_source_or_sink_is_told(name, kind):
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, pe=name, name="a")(same))
-    assert only_problem(app) == f"PE '{name}' has the name of a {kind}; give it a name of its own"
+    assert only_error(app) == f"PE '{name}' has the name of a {kind}; give it a name of its own"
 
 
 @pytest.mark.parametrize("schema", ["seq long, epoch long", "seq long, Epoch int", "seq long, `epoch` long"])
 def test_a_reserved_column_is_told(schema):
     app = App("shop")
     app.sink("out", app.source("orders", schema))
-    assert "a name that holdfast gives to its own; call it something else" in only_problem(app)
+    assert "a name that holdfast gives to its own; call it something else" in only_error(app)
 
 
 @pytest.mark.parametrize("schema", ["customer string", "Seq long", "sequence long", "place struct<seq: long, y: int>", ""])
 def test_a_source_without_seq_is_told(schema):
     app = App("shop")
     app.sink("out", app.source("orders", schema))
-    assert only_problem(app).endswith(f"has no column 'seq'; its schema must have 'seq long', ascending, got '{schema}'")
+    assert only_error(app).endswith(f"has no column 'seq'; its schema must have 'seq long', ascending, got '{schema}'")
 
 
 @pytest.mark.parametrize(
@@ -320,20 +320,20 @@ def test_columns_are_told_from_the_insides_of_their_types(schema):
 def test_two_columns_of_one_name_are_told():
     app = App("shop")
     app.sink("out", app.source("orders", "seq long, amount int, Amount double"))
-    assert "has 2 columns called 'amount'; give each a name of its own" in only_problem(app)
+    assert "has 2 columns called 'amount'; give each a name of its own" in only_error(app)
 
 
 def test_a_score_of_an_unknown_sink_is_told():
     app, orders = shop()
     app.sink("out", orders)
     app.score("outs", "count(*)")
-    assert only_problem(app) == f"the score at test_app.py:{here() - 1} is of sink 'outs', which does not exist; sinks are: out"
+    assert only_error(app) == f"the score at test_app.py:{here() - 1} is of sink 'outs', which does not exist; sinks are: out"
 
 
 def test_an_epoch_that_does_not_last_is_told():
     app = App("shop", epoch_s=0)
     app.sink("out", app.source("orders", ORDERS))
-    assert only_problem(app) == "epoch_s must be more than 0 seconds, got 0"
+    assert only_error(app) == "epoch_s must be more than 0 seconds, got 0"
 
 
 def test_an_operator_that_reads_nothing_or_one_stream_twice_is_told():
@@ -342,7 +342,7 @@ def test_an_operator_that_reads_nothing_or_one_stream_twice_is_told():
     twice = app.operator(inputs=[orders, orders], name="twice")(lambda a, b: a)
     app.sink("a", none)
     app.sink("b", twice)
-    assert problems(app) == (
+    assert errors(app) == (
         f"operator 'none' ({none.origin}) reads nothing; give it inputs",
         f"operator 'twice' ({twice.origin}) reads stream 'orders' 2 times; read it once and use the DataFrame twice",
     )
@@ -353,7 +353,7 @@ def test_parallelism_without_a_key_or_below_one_is_told():
     orders = app.source("orders", ORDERS, parallelism=0)
     app.sink("a", app.operator(inputs=orders, parallelism=2, name="keyless")(same))
     app.sink("b", app.operator(inputs=orders, parallelism=-1, name="none")(same))
-    found = "\n".join(problems(app))
+    found = "\n".join(errors(app))
     assert "has parallelism 0; it must be at least 1" in found
     assert "has parallelism 2 but no key to divide its rows by; give it key=..." in found
     assert "has parallelism -1; it must be at least 1" in found
@@ -362,7 +362,7 @@ def test_parallelism_without_a_key_or_below_one_is_told():
 def test_a_join_of_one_stream_is_told():
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, correlated=True, name="join")(same))
-    assert "is correlated but reads one stream; a join needs at least two" in only_problem(app)
+    assert "is correlated but reads one stream; a join needs at least two" in only_error(app)
 
 
 def test_every_problem_is_told_at_once_even_beside_a_cycle():
@@ -372,10 +372,10 @@ def test_every_problem_is_told_at_once_even_beside_a_cycle():
     app.operator(inputs="a", name="b", correlated=True)(same)
     app.sink("out", "b")
     app.score("nowhere", "1")
-    found = "\n".join(problems(app))
+    found = "\n".join(errors(app))
     for part in ("no column 'seq'", "takes 1 arguments", "is correlated", "form a cycle", "sink 'nowhere'", "epoch_s"):
         assert part in found
-    with pytest.raises(ApplicationError, match=r"^application 'shop' \(test_app.py:\d+\) has 6 problems:"):
+    with pytest.raises(ApplicationError, match=r"^application 'shop' \(test_app.py:\d+\) has 6 errors:"):
         app.graph()
 
 

@@ -34,8 +34,8 @@ def refused(path: Path | str) -> str:
     with pytest.raises(ApplicationError) as caught:
         load_app(path)
     assert caught.value.thing == f"application file '{path}'"
-    assert len(caught.value.problems) == 1
-    return caught.value.problems[0]
+    assert len(caught.value.errors) == 1
+    return caught.value.errors[0]
 
 
 def test_importing_an_application_file_runs_no_operator(tmp_path):

@@ -18,7 +18,7 @@ from holdfast.assess.case import Case, Places, Tempo, Trial
 from holdfast.assess.golden_runs import load_golden
 from holdfast.assess.outcome import TrialOutcome, difference
 from holdfast.documents.whole_files import write_whole
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 
 def campaign(**changes):
@@ -121,9 +121,9 @@ def test_a_campaign_of_faults_on_the_way_out_survives_json():
         "size": 0.2,
         "share": 1.0,
     }
-    with pytest.raises(ProblemsError, match="the fault strikes the output of its targets, and the case 'a' loses its input"):
+    with pytest.raises(CompoundError, match="the fault strikes the output of its targets, and the case 'a' loses its input"):
         campaign(fault={"kind": "loss", "side": "output"})
-    with pytest.raises(ProblemsError, match="a duplication fault concerns a share of the tuples above 0 and up to 1, got 3"):
+    with pytest.raises(CompoundError, match="a duplication fault concerns a share of the tuples above 0 and up to 1, got 3"):
         campaign(fault={"kind": "duplication", "share": 3})
 
 

@@ -18,7 +18,7 @@ from holdfast.assess.fitting import cases_reaching, cases_with_tuples, default_o
 from holdfast.assess.progress_display import LINE_EVERY_S, Bars, Lines, TimeLeft, show_progress
 from holdfast.assess.source_rows import SourceRows
 from holdfast.cli.assess import assess
-from holdfast.errors import HoldfastError, ProblemsError, TraceError
+from holdfast.errors import CompoundError, HoldfastError, TraceError
 from holdfast.terminal import say
 
 APPLICATION = """
@@ -175,7 +175,7 @@ def test_figures_that_no_trace_makes_right_are_told_all_at_once_before_spark_is_
     figures = ["--outage", "-1", "--offset", "-3", "--threshold", "nan", "--percentile", "7", "--golden", "2"]
     twice = ["--target", "large", "--target", "large"]
     run = CliRunner().invoke(assess, [there, "--trace", there, "--out", out, *figures, *twice, "--fault", "divergence,size=0"])
-    assert isinstance(run.exception, ProblemsError) and len(run.exception.problems) == 7
+    assert isinstance(run.exception, CompoundError) and len(run.exception.errors) == 7
     assert "the target 'large' is there twice" in str(run.exception)
     assert run.stderr == "" and not (tmp_path / "out").exists()
 

@@ -17,7 +17,7 @@ from holdfast.assess.case import Case
 from holdfast.assess.outcome import TrialOutcome
 from holdfast.cli.assess import assess
 from holdfast.engine.trace_reader import known_rows
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 APPLICATION = """
 from holdfast import App
@@ -56,8 +56,8 @@ def test_mistakes_of_every_kind_are_told_at_once(place):
         *("--target", "larg", "--protect", "smal", "--fault", "fire", "--score", "sum", "--sink", "nowhere", "--jitter", "500"),
         *("--offset", "40", "--outage", "-1", "--columns", str(place / "none.yaml"), "--profile", str(place / "none.yaml")),
     )
-    assert isinstance(error, ProblemsError)
-    said = "\n".join(error.problems)
+    assert isinstance(error, CompoundError)
+    said = "\n".join(error.errors)
     for part in (
         "targets 'larg', 'smal' are no source, operator or PE of this application; they are: orders, large, small",
         "there is no fault 'fire'",
@@ -69,7 +69,7 @@ def test_mistakes_of_every_kind_are_told_at_once(place):
     ):
         assert part in said
     assert said.count("none.yaml") == 2
-    assert len(error.problems) == 9
+    assert len(error.errors) == 9
 
 
 def test_one_mistake_is_told_by_itself(place):

@@ -28,7 +28,7 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
         (["--loss", "-1"], "--loss: wanted a share from 0 to 1, got -1"),
         (["--outage", "0"], "--outage: wanted more than 0 seconds, got 0"),
         (["--failover", "0"], "--failover: wanted more than 0 seconds, got 0"),
-        (["--ic", "2", "--loss", "3", "--outage", "0"], r"4 problems:(?s:.*)--ic and --loss(?s:.*)got 2(?s:.*)got 3(?s:.*)got 0"),
+        (["--ic", "2", "--loss", "3", "--outage", "0"], r"4 errors:(?s:.*)--ic and --loss(?s:.*)got 2(?s:.*)got 3(?s:.*)got 0"),
         ([], "none.parquet' does not exist; make one with 'holdfast trace', or check the path"),
     ],
 )

@@ -9,10 +9,10 @@ from holdfast.cli.jobs import jobs
 from holdfast.cli.nodes import table
 from holdfast.protocol import client
 
-PROBLEMS = (
-    "job 14 has 2 problems:\n  - task 'a/0' reads stream 'b:s', which that job does not make\n  - names job 'c', which is not there"
+ERRORS = (
+    "job 14 has 2 errors:\n  - task 'a/0' reads stream 'b:s', which that job does not make\n  - names job 'c', which is not there"
 )
-JOB = {"id": 14, "name": "a", "type": "streaming", "host_kind": "light", "state": "failed", "submitted_s": 0.0, "reason": PROBLEMS}
+JOB = {"id": 14, "name": "a", "type": "streaming", "host_kind": "light", "state": "failed", "submitted_s": 0.0, "reason": ERRORS}
 STATUS = {"ready": True, "error": None, "cpu_s": 7300.0, "memory_bytes": 300 * 2**20}
 NODE = {
     "name": "node-17", "state": "draining", "host_kind": "light", "labels": {"rack": "r1", "zone": "north"}, "cores": 16.0,
@@ -38,7 +38,7 @@ def test_a_list_of_jobs_says_what_the_problems_are_one_job_a_line(monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
     lines = CliRunner().invoke(jobs, ["--all"]).output.splitlines()
     assert len(lines) == 2
-    assert "job 14 has 2 problems: task 'a/0' reads stream 'b:s', which that job does not make; names job 'c'" in lines[1]
+    assert "job 14 has 2 errors: task 'a/0' reads stream 'b:s', which that job does not make; names job 'c'" in lines[1]
 
 
 def test_on_a_narrow_screen_figures_of_nodes_stay_whole():

@@ -41,7 +41,7 @@ def test_an_application_with_mistakes_is_told_all_of_them(holdfast, no_java, sho
     )
     ran = holdfast("replay", shop, "--trace", "t.parquet")
     assert ran.code == 2
-    assert "has 2 problems:" in ran.err
+    assert "has 2 errors:" in ran.err
     assert "no column 'seq'" in ran.err
     assert "reads stream 'largest', which does not exist" in ran.err
 

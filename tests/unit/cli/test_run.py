@@ -140,7 +140,7 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
         (["--deadline", "1"], "--deadline: is for --protection prediction, which was not asked for"),
         (
             ["--reroute-after", "5", "--deadline", "1"],
-            "the run has 2 problems:\n"
+            "the run has 2 errors:\n"
             "  - --deadline: is for --protection prediction, which was not asked for; nothing would be predicted\n"
             "  - --reroute-after: is for --protection upstream, which was not asked for; nothing would be re-routed",
         ),
@@ -256,7 +256,7 @@ def test_a_demo_that_cannot_be_shown_is_refused_before_anything_takes_time(monke
     with pytest.raises(HoldfastError) as told_all:
         CliRunner().invoke(demonstration.demo, ["--seconds", "5", "--budget", "8"], catch_exceptions=False)
     assert str(told_all.value) == (
-        "the demo has 2 problems:\n  - --seconds: wanted at least 20, to show a failure and its repair, got 5\n"
+        "the demo has 2 errors:\n  - --seconds: wanted at least 20, to show a failure and its repair, got 5\n"
         "  - --budget: wanted 1 to 7 replicas, got 8"
     )
 

@@ -37,17 +37,17 @@ def submit(tmp_path, monkeypatch):
 
 
 def test_a_document_is_sent_as_it_was_read_and_what_the_orchestrator_says_is_told_with_lines(submit):
-    problems = [
+    errors = [
         {"place": ["type"], "text": "there is no type 'forever'"},
         {"place": ["pes", "x", "lives_s"], "text": 'wanted a number, got "NaN"'},
         {"place": ["log"], "text": "is missing"},
     ]
     text = "job: a b\ntype: forever\npes:\n  x: {lives_s: .nan}\n"
-    done, sent = submit(text, status=422, answer={"error": "job has 3 problems", "problems": problems})
+    done, sent = submit(text, status=422, answer={"error": "job has 3 errors", "problems": errors})
     assert sent == [{"job": "a b", "type": "forever", "pes": {"x": {"lives_s": "NaN"}}}]
     assert isinstance(done.exception, DocumentError)
     assert done.exception.thing.endswith("job.yaml")
-    assert done.exception.problems == (
+    assert done.exception.errors == (
         "type (line 2): there is no type 'forever'",
         'pes.x.lives_s (line 4): wanted a number, got "NaN"',
         "log (line 1): is missing",

@@ -151,7 +151,7 @@ def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_ar
     ((status, text), (_, none)) = refusals(bounded, [("POST", "/v1/jobs", "user", json.dumps(each)) for each in (job, [job])])
     assert status == 422
     assert [line.removeprefix("  - ").split(",")[0].split(";")[0] for line in text.splitlines()] == [
-        "job has 9 problems:",
+        "job has 9 errors:",
         "job: wanted text",
         "feed.columns: wanted text",
         "plan: wanted text",
@@ -175,7 +175,7 @@ def test_messages_of_nodes_that_are_nonsense_cost_little(settings):
         assert {error["loc"][:2] for error in caught.value.errors()} == {(name, 0)}
     beat = json.dumps({"term": 1, **{f"k{n}": n for n in range(1000)}})
     assert refusals(settings, [("POST", "/v1/nodes/n1/beat", "node", beat)]) == [
-        (422, "wanted a Beat, got something with 1000 problems")
+        (422, "wanted a Beat, got something with 1000 errors")
     ]
 
 
@@ -192,7 +192,7 @@ def test_documents_that_would_take_long_to_find_all_wrong_with_are_refused_soon(
         ],
     )
     assert "pes: wanted at most 10000 of them" in many and "policy.restart: wanted one of" in many
-    assert odd.startswith("job has 201 problems") and odd.endswith("and more") and len(odd) < 50_000
+    assert odd.startswith("job has 201 errors") and odd.endswith("and more") and len(odd) < 50_000
     assert (status, values.split(",")[0]) == (413, "the body is too long; wanted at most 150000 values")
 
 

@@ -43,7 +43,7 @@ def test_streams_and_pes_that_are_not_there_are_all_told():
     wrong = layout("wrong", a={"reads": ["maker:many"]}, b={"shared": "maker:nobody"})
     with pytest.raises(Unmappable) as told:
         graph.add(3, wrong, {"maker": 1})
-    assert told.value.problems == (
+    assert told.value.errors == (
         "task 'a/0' reads stream 'maker:many', which that job does not make; it makes: few, rows",
         "task 'b/0' shares PE 'maker:nobody', which is not there; its PEs are: filter, source",
     )

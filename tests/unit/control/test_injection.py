@@ -54,7 +54,7 @@ def test_everything_wrong_with_tests_is_told_at_once():
     ]
     with pytest.raises(DocumentError) as told:
         check_tests(tests, MACHINES, faults=LIBRARY)
-    assert len(told.value.problems) == 4
+    assert len(told.value.errors) == 4
     assert "tests[0].state: machine 'streaming' has no state 'runing'; states are: submitted, parsing" in str(told.value)
     assert "tests[1].fault: there is no fault 'rais'; faults are: crash-controller, crash-host" in str(told.value)
     assert "tests[1].transition: state 'running' has no transition 'parsed'; transitions are: activate, cancel" in str(told.value)
@@ -72,7 +72,7 @@ def test_wrong_shapes_and_names_of_what_is_not_there_are_told_together_with_thei
     )
     with pytest.raises(DocumentError) as told:
         read_tests(path, MACHINES, faults=LIBRARY)
-    assert [problem.split(",")[0].split(";")[0] for problem in told.value.problems] == [
+    assert [error.split(",")[0].split(";")[0] for error in told.value.errors] == [
         "tests[0].fault (line 2): wanted text",
         "tests[1].moment (line 3): wanted one of 'before'",
         "tests[1].trigger.times (line 3): wanted a whole number",
@@ -135,7 +135,7 @@ def test_a_verdict_tells_what_healed_from_what_was_never_hurt():
     struck, missed = Verdict(test, True, (), "running", 1.0), Verdict(test, False, (), "running", 1.0, "nobody there")
     assert (struck.healed, struck.passed) == (True, True)
     assert (missed.healed, missed.passed, missed.document()["missed"]) == (False, True, "nobody there")
-    assert not replace(missed, problems=("a PE was lost",)).passed
+    assert not replace(missed, errors=("a PE was lost",)).passed
     assert not replace(missed, missed="").passed
 
 
@@ -184,7 +184,7 @@ def test_settings_that_a_fault_does_not_have_and_times_that_are_none_are_told(se
 
     with pytest.raises(DocumentError) as told:
         check_tests(tests, MACHINES, faults={**LIBRARY, "mine": mine})
-    assert told.value.problems == (
+    assert told.value.errors == (
         'tests[0].settings.by_s: wanted seconds from 0 to 3600, got "much"',
         "tests[0].settings.for_s: is no setting of this fault; settings are: by_s",
         "tests[1].settings.by_s: is no setting of this fault; settings are: none",

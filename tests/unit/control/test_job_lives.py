@@ -108,7 +108,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
                 (422, "there is no type 'forever'; types are: finite, streaming", submit(type="forever")),
                 (422, "PEs that are written out run on a PE host of kind 'light'", submit(host_kind="spark")),
                 (422, "application: '/no/such.py' is no file that the orchestrator can read", submit(**application)),
-                (422, "job has 2 problems", submit(job="a b", policy={"give_up_after": 0})),
+                (422, "job has 2 errors", submit(job="a b", policy={"give_up_after": 0})),
                 (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),
                 (422, "there is no parameter 'x'; parameters are: after, limit, state", call("GET", "/v1/jobs?x=0")),
                 (422, "there is no state 'runing'; states are: submitted, parsing, ", call("GET", "/v1/jobs?state=runing")),

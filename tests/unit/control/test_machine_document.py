@@ -111,8 +111,8 @@ transitions.leave = { next = "new" }
         "states.trap: is a trap: no end can be reached from it",
         "states.new.transitions.go.do: there is no action 'a.unknown'; actions are: a.one",
     ]
-    for problem in wanted:
-        assert problem in told.value.problems
+    for error in wanted:
+        assert error in told.value.errors
 
 
 def test_a_shape_that_is_wrong_hides_no_other_mistake_of_a_machine_and_makes_none():
@@ -133,7 +133,7 @@ end = true
 """
     with pytest.raises(DocumentError) as told:
         parse_machine(text, actions={"a.one"}, thing="machine 'odd'")
-    assert told.value.problems == (
+    assert told.value.errors == (
         'states.new.number: wanted a whole number, got "one"',
         "states.new.transitions.go.do[0]: wanted text or a mapping, got 5",
         "states.new.transitions.go.do[2].action: is missing",
@@ -150,13 +150,13 @@ end = true
 def test_a_machine_without_states_is_told_as_one():
     with pytest.raises(DocumentError) as told:
         parse_machine('machine = "m"\nbegins = "a"\n[states]\n', actions=())
-    assert told.value.problems == ("states: is empty; a machine has a state to begin in and an end",)
+    assert told.value.errors == ("states: is empty; a machine has a state to begin in and an end",)
 
 
 def test_a_document_that_is_no_machine_is_told_in_words():
     with pytest.raises(DocumentError, match="machine 'm': not TOML"):
         parse_machine("states = [", actions=(), thing="machine 'm'")
-    with pytest.raises(DocumentError, match="machine 'm' has 3 problems"):
+    with pytest.raises(DocumentError, match="machine 'm' has 3 errors"):
         parse_machine("", actions=(), thing="machine 'm'")
 
 

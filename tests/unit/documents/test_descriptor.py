@@ -34,10 +34,10 @@ def changed(*changes):
     return text
 
 
-def problems_of(*changes):
+def errors_of(*changes):
     with pytest.raises(DocumentError) as caught:
         parse_document(changed(*changes), Descriptor)
-    return caught.value.problems
+    return caught.value.errors
 
 
 def test_a_descriptor_survives_writing_and_reading():
@@ -73,7 +73,7 @@ def test_an_explicit_joint_distribution_takes_the_place_of_the_product():
 
 
 @pytest.mark.parametrize(
-    ("change", "problem"),
+    ("change", "error"),
     [
         (("rate: 400.0", "rate: -4"), "sources.market.rates[0].rate (line 5): wanted a number of at least 0, got -4.0"),
         (("probability: 0.8", "probability: 0.7"), "sources.market.rates (line 4): wanted probabilities that sum to 1, got 0.9"),
@@ -131,17 +131,17 @@ def test_an_explicit_joint_distribution_takes_the_place_of_the_product():
         ),
     ],
 )
-def test_each_mistake_is_told_with_its_place(change, problem):
-    assert problem in problems_of(change)
+def test_each_mistake_is_told_with_its_place(change, error):
+    assert error in errors_of(change)
 
 
 def test_a_cycle_is_shown():
-    found = problems_of(("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"))
+    found = errors_of(("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"))
     assert "pes (line 7): form a cycle: bargain -> trade_filter -> bargain; an application graph has none" in found
 
 
 def test_all_problems_of_a_document_are_reported_at_once():
-    found = problems_of(
+    found = errors_of(
         ("rate: 400.0", "rate: -4"),
         ("probability: 0.2", "probability: 0.3"),
         ("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"),
@@ -172,8 +172,8 @@ def test_too_many_configurations_ask_for_a_joint_distribution():
     many = "".join(
         f"  s{i}: {{rates: [{{name: a, rate: 1, probability: 0.5}}, {{name: b, rate: 2, probability: 0.5}}]}}\n" for i in range(13)
     )
-    (problem,) = problems_of(("pes:", many + "pes:"))
-    assert "make 16384 input configurations, wanted at most 4096" in problem
+    (error,) = errors_of(("pes:", many + "pes:"))
+    assert "make 16384 input configurations, wanted at most 4096" in error
 
 
 @given(st.permutations(["a", "b", "c", "d"]))

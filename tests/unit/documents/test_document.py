@@ -1,4 +1,4 @@
-"""Documents are read whole or refused with every problem and its place."""
+"""Documents are read whole or refused with every error and its place."""
 
 import json
 import os
@@ -12,8 +12,8 @@ from holdfast.documents import document as documents
 from holdfast.documents import yaml_text
 from holdfast.documents.document import (
     Document,
+    FieldError,
     Part,
-    Problem,
     at_least,
     document_text,
     parse_document,
@@ -36,7 +36,7 @@ class Animal(Document):
     tail: bool = False
     count: int = 0
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         for name, leg in self.legs.items():
             yield from at_least(0, ("legs", name, "length"), leg.length)
 
@@ -44,10 +44,10 @@ class Animal(Document):
 GOOD = "name: dog\nlegs:\n  left: {length: 1}\n  right:\n    length: 2.5e0\n    shoes: [a, b]\n"
 
 
-def problems_of(text, **options):
+def errors_of(text, **options):
     with pytest.raises(DocumentError) as caught:
         parse_document(text, Animal, thing="animal.yaml", **options)
-    return caught.value.problems
+    return caught.value.errors
 
 
 def test_yaml_and_json_give_the_same_document(tmp_path):
@@ -60,7 +60,7 @@ def test_yaml_and_json_give_the_same_document(tmp_path):
 
 def test_every_problem_is_reported_at_once_with_its_line_and_path():
     text = "name: dog\ncolour: red\nlegs:\n  left: {length: -1}\n  right:\n    length: -2\n"
-    assert problems_of(text) == (
+    assert errors_of(text) == (
         "colour (line 2): is no field of this document; its fields are: count, legs, name, tail",
         "legs.left.length (line 4): wanted a number of at least 0, got -1.0",
         "legs.right.length (line 6): wanted a number of at least 0, got -2.0",
@@ -69,7 +69,7 @@ def test_every_problem_is_reported_at_once_with_its_line_and_path():
 
 def test_wrong_types_and_missing_fields_name_what_was_wanted():
     text = "legs: {left: {length: long, shoes: [1]}, right: {}}\ntail: 'no'\ncount: 1.5\n"
-    assert problems_of(text) == (
+    assert errors_of(text) == (
         "name (line 1): is missing",
         'legs.left.length (line 1): wanted a number, got "long"',
         "legs.left.shoes[0] (line 1): wanted text, got 1",
@@ -90,19 +90,19 @@ def test_numbers_as_keys_are_names():
 @pytest.mark.parametrize("json_text", [False, True])
 def test_a_key_that_stands_twice_is_refused(json_text):
     text = '{"name": "a",\n "name": "b"}'
-    (problem,) = problems_of(text, json_text=json_text)
-    assert "key 'name' stands twice" in problem
-    assert json_text or "(line 2)" in problem
+    (error,) = errors_of(text, json_text=json_text)
+    assert "key 'name' stands twice" in error
+    assert json_text or "(line 2)" in error
 
 
 def test_broken_syntax_is_reported_with_its_line():
-    assert problems_of("name: [a\n") == ("line 2, column 1: not YAML: expected ',' or ']', but got '<stream end>'",)
-    assert problems_of('{"name": }', json_text=True) == ("line 1, column 10: not JSON: Expecting value",)
+    assert errors_of("name: [a\n") == ("line 2, column 1: not YAML: expected ',' or ']', but got '<stream end>'",)
+    assert errors_of('{"name": }', json_text=True) == ("line 1, column 10: not JSON: Expecting value",)
 
 
 def test_an_empty_document_and_a_list_are_no_mapping():
-    assert problems_of("") == ("wanted a mapping, got null",)
-    assert problems_of("- a\n") == ('wanted a mapping, got ["a"]',)
+    assert errors_of("") == ("wanted a mapping, got null",)
+    assert errors_of("- a\n") == ('wanted a mapping, got ["a"]',)
 
 
 def test_a_document_that_is_too_large_is_refused(tmp_path, monkeypatch):
@@ -116,18 +116,18 @@ def test_a_document_that_is_too_large_is_refused(tmp_path, monkeypatch):
 def test_aliases_that_grow_without_bound_are_refused(monkeypatch):
     monkeypatch.setattr(yaml_text, "MAX_NODES", 1000)
     text = "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\n"
-    (problem,) = problems_of(text + "d: [*c,*c,*c,*c]\n")
-    assert problem == "not YAML: wanted at most 1000 values once aliases are followed"
+    (error,) = errors_of(text + "d: [*c,*c,*c,*c]\n")
+    assert error == "not YAML: wanted at most 1000 values once aliases are followed"
 
 
 def test_an_alias_that_contains_itself_is_refused():
-    (problem,) = problems_of("a: &a [*a]\n")
-    assert "not YAML" in problem or "nested too deeply" in problem
+    (error,) = errors_of("a: &a [*a]\n")
+    assert "not YAML" in error or "nested too deeply" in error
 
 
 def test_a_tag_that_would_run_code_is_refused():
-    (problem,) = problems_of("name: !!python/object/apply:os.system ['true']\n")
-    assert "wanted text" in problem or "not YAML" in problem
+    (error,) = errors_of("name: !!python/object/apply:os.system ['true']\n")
+    assert "wanted text" in error or "not YAML" in error
 
 
 def test_a_missing_file_and_bytes_that_are_no_text_are_told(tmp_path):
@@ -190,7 +190,7 @@ def test_a_word_that_is_none_of_the_choices_hides_no_other_mistake():
     text += "policy: {restart: often, backoff_s: -1}\nfeed: {speed: 0}\nnothing: 1\n"
     with pytest.raises(DocumentError) as caught:
         parse_document(text, Job)
-    places = [problem.split(" ")[0] for problem in caught.value.problems]
+    places = [error.split(" ")[0] for error in caught.value.errors]
     assert sorted(places) == ["feed.speed", "job", "nothing", "pes.x.lives_s", "policy.backoff_s", "policy.restart"]
 
 
@@ -202,7 +202,7 @@ def test_a_word_in_a_list_or_one_that_must_be_there_is_told_once():
     for text, place in (("course: stew", "course"), ("course: soup\nsides: [salt, pepper, bread]", "sides[1]")):
         with pytest.raises(DocumentError) as caught:
             parse_document(text, Meal)
-        (told,) = caught.value.problems
+        (told,) = caught.value.errors
         assert told.startswith(f"{place} (line ")
 
 
@@ -216,7 +216,7 @@ random: {count: -1}
 """
     with pytest.raises(DocumentError) as caught:
         parse_document(text, Schedule)
-    assert {problem.split(":")[0] for problem in caught.value.problems} == {
+    assert {error.split(":")[0] for error in caught.value.errors} == {
         "seed (line 1)",
         "faults[0].at_s (line 3)",
         "faults[0].what (line 3)",
@@ -231,5 +231,5 @@ random: {count: -1}
 
 
 def test_of_a_document_with_mistakes_without_end_some_are_told():
-    found = problems_of(json.dumps({"name": "ox", **{f"f{n}": n for n in range(300)}}), json_text=True)
+    found = errors_of(json.dumps({"name": "ox", **{f"f{n}": n for n in range(300)}}), json_text=True)
     assert len(found) == 201 and found[0].startswith("f0: is no field") and found[-1] == "and 100 more"

@@ -11,10 +11,10 @@ from holdfast.documents.job import Job
 from holdfast.errors import DocumentError
 
 
-def problems_of(text):
+def errors_of(text):
     with pytest.raises(DocumentError) as caught:
         parse_document(text, Job)
-    return set(caught.value.problems)
+    return set(caught.value.errors)
 
 
 def test_wrong_types_and_missing_fields_hide_no_mistake_of_meaning():
@@ -27,7 +27,7 @@ policy: {restart: 7, backoff_s: -1, give_up_after: often}
 feed: {speed: 0}
 contract: {protection: prediction, retries: -1}
 """
-    assert problems_of(text) == {
+    assert errors_of(text) == {
         "job (line 1): is missing",
         'pes.y.replicas (line 5): wanted a whole number, got "two"',
         "pes.y.reads[0] (line 5): wanted text, got 5",
@@ -46,7 +46,7 @@ contract: {protection: prediction, retries: -1}
 
 
 def test_a_stream_of_another_job_is_named_with_that_job():
-    assert problems_of("job: a\napplication: a.py\nlog: log\nstreams: {market: trades, news: 'b:'}\n") == {
+    assert errors_of("job: a\napplication: a.py\nlog: log\nstreams: {market: trades, news: 'b:'}\n") == {
         "streams.market (line 4): wanted 'job:stream', got \"trades\"",
         "streams.news (line 4): wanted 'job:stream', got \"b:\"",
     }
@@ -62,7 +62,7 @@ GOOD = {
     "needs": {"x": {}},
     "replicas": {"x": 2},
 }
-MISTAKES = [
+ERRORS = [
     (("job",), "a/b"),
     (("type",), 5),
     (("share",), True),
@@ -84,26 +84,26 @@ MISTAKES = [
 ]
 
 
-@given(st.sets(st.sampled_from(range(len(MISTAKES))), min_size=1))
+@given(st.sets(st.sampled_from(range(len(ERRORS))), min_size=1))
 def test_whatever_is_wrong_with_a_job_is_told_and_nothing_else(chosen):
     data = json.loads(json.dumps(GOOD))
-    for place, value in (MISTAKES[number] for number in chosen):
+    for place, value in (ERRORS[number] for number in chosen):
         inner = data
         for key in place[:-1]:
             inner = inner[key]
         inner[place[-1]] = value
     with pytest.raises(DocumentError) as caught:
         check_document(data, Job)
-    told = [problem.split(": ")[0] for problem in caught.value.problems]
-    assert sorted(told) == sorted(dotted(MISTAKES[number][0]) for number in chosen)
+    told = [error.split(": ")[0] for error in caught.value.errors]
+    assert sorted(told) == sorted(dotted(ERRORS[number][0]) for number in chosen)
 
 
 def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():
-    assert problems_of("job: a\nhost_kind: light\npes: 5\nreplicas: {x: 2}\nneeds: {y: {cores: -1}}\n") == {
+    assert errors_of("job: a\nhost_kind: light\npes: 5\nreplicas: {x: 2}\nneeds: {y: {cores: -1}}\n") == {
         "pes (line 3): wanted a mapping, got 5",
         "needs.y.cores (line 5): wanted a number of at least 0, got -1.0",
     }
-    assert problems_of("job: a\nhost_kind: light\npes: {x: 5, y: {reads: [s]}}\nreplicas: {x: 2}\npolicy: [here]\n") == {
+    assert errors_of("job: a\nhost_kind: light\npes: {x: 5, y: {reads: [s]}}\nreplicas: {x: 2}\npolicy: [here]\n") == {
         "pes.x (line 3): wanted a mapping, got 5",
         'policy (line 5): wanted a mapping, got ["here"]',
     }
@@ -123,7 +123,7 @@ contracts: {z: {}}
 needs: {x/0: {cores: 1}, x/1: {cores: 1}}
 """
     name = "wanted a name of letters, digits, '_', '.', '-' (at most 100) for a stream, got"
-    assert problems_of(text) == {
+    assert errors_of(text) == {
         f'pes.x.makes[1] (line 4): {name} ""',
         f'pes.x.makes[2] (line 4): {name} "../../etc"',
         "pes.x.reads[1] (line 4): wanted a stream of this job, or 'job:stream' of another, got \"b:c:d\"",
@@ -139,5 +139,5 @@ needs: {x/0: {cores: 1}, x/1: {cores: 1}}
 
 def test_a_light_job_says_nothing_that_only_an_application_has_a_use_for():
     text = "job: a\nhost_kind: light\npes: {}\nplan: p.yaml\nstreams: {s: 'b:t'}\nlog: l\nout: o\nfeed: {trace: t, columns: c}\n"
-    places = {problem.split(" ")[0] for problem in problems_of(text)}
+    places = {error.split(" ")[0] for error in errors_of(text)}
     assert places == {"pes", "plan", "streams", "log", "out", "feed.trace", "feed.columns"}

@@ -76,7 +76,7 @@ operators:
   f: {parallelism: 3, inputs: {a: merge}}
   g: {correlated: true, rate: 1, selectivity: 2}
 """)
-    assert list(caught.value.problems) == [
+    assert list(caught.value.errors) == [
         "operators.a.rate (line 4): wanted a number of at least 0, got -5.0",
         "operators.b.inputs.a (line 5): is one-to-one, which wants as many tasks on both sides; "
         "got parallelism 4 of 'a' and 3 of 'b'",

@@ -13,18 +13,18 @@ LANES = "topology: lanes\noperators:\n  a: {parallelism: 2, rate: 1}\n  b: {inpu
 
 
 @pytest.fixture
-def problems(tmp_path):
+def errors(tmp_path):
     def found(text: str, model, *, wanted) -> list[str]:
         path = tmp_path / "document.yaml"
         path.write_text(text)
         with pytest.raises(DocumentError) as caught:
             read_kind(path, model, wanted=[wanted])
-        return list(caught.value.problems)
+        return list(caught.value.errors)
 
     return found
 
 
-def test_a_value_of_the_wrong_type_hides_no_other_problem(problems):
+def test_a_value_of_the_wrong_type_hides_no_other_error(errors):
     text = """topology: t
 operators:
   a: {parallelism: two, rate: -1}
@@ -32,7 +32,7 @@ operators:
   c: {inputs: {d: full}}
   d: {inputs: {c: full}}
 """
-    assert problems(text, Topology, wanted=TOPOLOGY) == [
+    assert errors(text, Topology, wanted=TOPOLOGY) == [
         'operators.a.parallelism (line 3): wanted a whole number, got "two"',
         "operators.a.rate (line 3): wanted a number of at least 0, got -1.0",
         "operators.b.inputs.z (line 4): reads operator 'z', which does not exist; operators are: a, b, c, d",
@@ -40,13 +40,13 @@ operators:
     ]
 
 
-def test_a_missing_part_hides_no_problem_of_the_others_and_makes_none(problems):
+def test_a_missing_part_hides_no_problem_of_the_others_and_makes_none(errors):
     text = """application: x
 sources: {s: {rates: [{name: lo, rate: 1, probability: 0.7}, {name: hi, rate: 1, probability: 0.5}]}}
 sinks: {k: {inputs: [p]}}
 hosts: {h: {cores: -3}}
 """
-    assert problems(text, Descriptor, wanted=DESCRIPTOR) == [
+    assert errors(text, Descriptor, wanted=DESCRIPTOR) == [
         "pes: is missing",
         "sources.s.rates (line 2): wanted probabilities that sum to 1, got 1.2",
         "hosts.h.cores (line 4): wanted a number above 0, got -3.0",
@@ -63,28 +63,26 @@ placement: {{p: [h1, h2]}}
 """
 
 
-def test_a_number_out_of_range_is_told_without_its_consequences(problems):
+def test_a_number_out_of_range_is_told_without_its_consequences(errors):
     text = DESCRIBED.format(rate=1, probability=1.5, replicas=0)
-    assert problems(text, Descriptor, wanted=DESCRIPTOR) == [
+    assert errors(text, Descriptor, wanted=DESCRIPTOR) == [
         "sources.s.rates[0].probability (line 2): wanted a number from 0 to 1, got 1.5",
         "replicas (line 6): wanted a whole number of at least 1, got 0",
     ]
 
 
 @pytest.mark.parametrize(("written", "said"), [(".inf", "infinity"), ("-.inf", "minus infinity"), (".nan", "NaN")])
-def test_numbers_that_are_none_are_told_as_such(problems, written, said):
+def test_numbers_that_are_none_are_told_as_such(errors, written, said):
     text = DESCRIBED.format(rate=written, probability=1, replicas=2)
-    assert problems(text, Descriptor, wanted=DESCRIPTOR) == [
-        f"sources.s.rates[0].rate (line 2): wanted a finite number, got {said}"
-    ]
+    assert errors(text, Descriptor, wanted=DESCRIPTOR) == [f"sources.s.rates[0].rate (line 2): wanted a finite number, got {said}"]
 
 
-def test_another_kind_of_document_is_told_once(problems):
-    assert problems(LANES, Descriptor, wanted=DESCRIPTOR) == [
+def test_another_kind_of_document_is_told_once(errors):
+    assert errors(LANES, Descriptor, wanted=DESCRIPTOR) == [
         "is a task topology, not an application descriptor; give an application descriptor"
     ]
-    assert problems(LANES, PlanDocument, wanted=PLAN) == ["is a task topology, not a plan; give a plan"]
-    assert problems("some: thing\n", Strategy, wanted=STRATEGY) == [
+    assert errors(LANES, PlanDocument, wanted=PLAN) == ["is a task topology, not a plan; give a plan"]
+    assert errors("some: thing\n", Strategy, wanted=STRATEGY) == [
         "is not a strategy, which has the fields application, configurations, internal_completeness, outcome, sla, solver; "
         "give a strategy"
     ]
@@ -98,15 +96,15 @@ def test_a_kind_is_known_by_its_fields_even_where_some_are_missing(tmp_path):
     assert kind_of(path) is None
 
 
-def test_names_that_would_break_a_line_are_refused_with_their_places(problems):
+def test_names_that_would_break_a_line_are_refused_with_their_places(errors):
     text = LANES.replace("topology: lanes", 'topology: "la\\nnes"').replace("  b:", '  "b\\tb":')
-    assert problems(text, Topology, wanted=TOPOLOGY) == [
+    assert errors(text, Topology, wanted=TOPOLOGY) == [
         "topology (line 1): wanted text without line breaks and control characters, got 'la\\nnes'",
         "operators.b\\tb (line 4): wanted a name without line breaks and control characters",
     ]
 
 
-def test_a_strategy_for_no_replicas_is_told_without_its_consequences(problems):
+def test_a_strategy_for_no_replicas_is_told_without_its_consequences(errors):
     text = """application: x
 solver: given
 outcome: SOL
@@ -118,7 +116,7 @@ replicas: 0
 placement: {p: [h1, h2]}
 configurations: [{name: only, rates: {s: 1}, probability: 1, active: {p: [0]}}]
 """
-    assert problems(text, Strategy, wanted=STRATEGY) == ["replicas (line 8): wanted a whole number of at least 1, got 0"]
+    assert errors(text, Strategy, wanted=STRATEGY) == ["replicas (line 8): wanted a whole number of at least 1, got 0"]
 
 
 def test_impacts_that_are_wrong_and_impacts_that_are_missing_are_told_together_with_their_lines(tmp_path):
@@ -127,7 +125,7 @@ def test_impacts_that_are_wrong_and_impacts_that_are_missing_are_told_together_w
     impact.write_text("impact:\n  a: -1\n  c: much\n")
     with pytest.raises(DocumentError) as caught:
         read_impact(impact, topology=read_kind(topology, Topology, wanted=[TOPOLOGY]))
-    assert list(caught.value.problems) == [
+    assert list(caught.value.errors) == [
         'impact.c (line 3): wanted a number, got "much"',
         "impact.a (line 2): wanted a number of at least 0, got -1.0",
         "gives no quality impact of operator 'b' of topology 'lanes'",

@@ -52,7 +52,7 @@ def test_a_plan_with_problems_of_its_own_is_told_with_what_does_not_fit(tmp_path
     path.write_text("topology: lanes\nbudget: -1\nreplicated: [{task: a/0}, {task: a/0}, {task: z/1}]\n")
     with pytest.raises(DocumentError) as caught:
         read_plan(path, topology=lanes())
-    assert list(caught.value.problems) == [
+    assert list(caught.value.errors) == [
         "budget (line 2): wanted a number of at least 0, got -1",
         "replicated[1] (line 3): task 'a/0' stands twice; keep one",
         "replicates 'z/1', and there is no such task",
@@ -60,13 +60,16 @@ def test_a_plan_with_problems_of_its_own_is_told_with_what_does_not_fit(tmp_path
 
 
 def test_a_plan_knows_operators_that_came_and_went(plan):
-    assert read_plan(plan).misfits({"a": 3, "c": 1}) == ["plans operator 'b', and there is none", "does not know operator 'c'"]
+    assert read_plan(plan).topology_errors({"a": 3, "c": 1}) == [
+        "plans operator 'b', and there is none",
+        "does not know operator 'c'",
+    ]
 
 
 def test_a_plan_by_hand_needs_only_its_tasks(tmp_path):
     path = tmp_path / "plan.yaml"
     path.write_text("topology: lanes\nbudget: 2\nreplicated: [{task: a/0}, {task: a/7}]\n")
-    assert read_plan(path).misfits({"a": 3, "b": 3}) == ["replicates 'a/7', and there is no such task"]
+    assert read_plan(path).topology_errors({"a": 3, "b": 3}) == ["replicates 'a/7', and there is no such task"]
 
 
 def test_a_plan_with_tasks_that_its_operators_do_not_have_is_refused(tmp_path):

@@ -113,7 +113,7 @@ def test_inputs_that_were_predicted_too_are_judged_on_their_own():
     assert predicted(watched, 24 + echo.WINDOW, readings(0, rng=rng)).used == {"echo": 3}
 
 
-def test_keys_that_appear_vanish_or_are_null_are_no_ones_problem():
+def test_keys_that_appear_vanish_or_are_null_are_no_ones_error():
     rng = np.random.default_rng(1)
     columns = columns_of(racks(0, [1.0]).schema, ["rack"])
     watched = EpochPredictor(columns)

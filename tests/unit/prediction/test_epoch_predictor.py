@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.prediction import EpochPredictor, PredictorSettings, columns_of, default_predictors, guarded_calls, make, view
 from holdfast.prediction.predictors.last_outcome import LastOutcome
 
@@ -714,22 +714,22 @@ def test_whatever_keys_come_and_go_a_prediction_has_the_schema_known_keys_and_fi
 
 
 def test_columns_that_do_not_fit_are_told_all_at_once():
-    with pytest.raises(ProblemsError, match="column 'epoch' may not be null") as error:
+    with pytest.raises(CompoundError, match="column 'epoch' may not be null") as error:
         columns_of(SCHEMA, ["rack"], blank=["epoch", "rack", "note"], carry=["note"], stream="racks")
-    assert len(error.value.problems) == 3
-    with pytest.raises(ProblemsError, match="prediction of stream 'racks': the key names column 'rock', which does not exist"):
+    assert len(error.value.errors) == 3
+    with pytest.raises(CompoundError, match="prediction of stream 'racks': the key names column 'rock', which does not exist"):
         columns_of(SCHEMA, ["rock"], stream="racks")
-    with pytest.raises(ProblemsError, match=r"let 'predicting\.keys' name columns that say whose row it is, or none"):
+    with pytest.raises(CompoundError, match=r"let 'predicting\.keys' name columns that say whose row it is, or none"):
         columns_of(SCHEMA, ["rock"], stream="racks")
     nested = pa.schema([("place", pa.struct([("rack", pa.string())])), ("cpu", pa.float64())])
-    with pytest.raises(ProblemsError, match="column 'place' is part of the key, which cannot be of type struct<rack: string>"):
+    with pytest.raises(CompoundError, match="column 'place' is part of the key, which cannot be of type struct<rack: string>"):
         columns_of(nested, ["place"])
-    with pytest.raises(ProblemsError, match="no column to predict"):
+    with pytest.raises(CompoundError, match="no column to predict"):
         columns_of(SCHEMA, ["rack"], carry=["cpu", "requests"])
 
 
 def test_settings_that_cannot_be_are_told_all_at_once():
-    with pytest.raises(ProblemsError, match="settings of prediction has 4 problems") as error:
+    with pytest.raises(CompoundError, match="settings of prediction has 4 errors") as error:
         PredictorSettings(depth=1, measure="luck", tolerance=2.0, short="shrug")
     assert "depth wants a whole number of at least 2, got 1" in str(error.value)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.prediction import Cover, Monitor
 
 COVER = Cover(deadline_s=2.0, epoch_s=1.0, lead_s=0.5, most_epochs=3)
@@ -127,7 +127,7 @@ def test_a_stream_that_is_no_input_is_told():
     ],
 )
 def test_a_contract_that_cannot_be_kept_is_refused(changes, said):
-    with pytest.raises(ProblemsError, match=said):
+    with pytest.raises(CompoundError, match=said):
         Cover(**({"deadline_s": 2.0, "epoch_s": 1.0} | changes))
 
 
@@ -136,7 +136,7 @@ def test_a_deadline_of_an_epoch_is_one_though_its_length_was_divided_by_a_speed(
 
 
 def test_all_problems_of_a_contract_come_at_once():
-    with pytest.raises(ProblemsError, match="has 3 problems"):
+    with pytest.raises(CompoundError, match="has 3 errors"):
         Cover(deadline_s=None, epoch_s=1.0, most_epochs=0, late="x")
 
 

@@ -42,7 +42,7 @@ MEASUREMENT = Measurement(
 
 def test_everything_measured_is_in_the_descriptor():
     descriptor = describe(shop(), MEASUREMENT, level_count=2, hosts=3)
-    assert list(descriptor.problems()) == []
+    assert list(descriptor.errors()) == []
     assert descriptor.application == "shop"
     assert [(r.name, r.rate, r.probability) for r in descriptor.sources["orders"].rates] == [("low", 5.0, 0.5), ("high", 10.0, 0.5)]
     split, joined = descriptor.pes["split"], descriptor.pes["joined"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.errors import DocumentError, HoldfastError, ProblemsError, TraceError
+from holdfast.errors import CompoundError, DocumentError, HoldfastError, TraceError
 from holdfast.planning.laar import Instance, Strategy, static_replication
 from holdfast.planning.laar.examples import figure_1
 from holdfast.simulate import (
@@ -176,9 +176,9 @@ def test_a_queue_without_end_drops_nothing():
 
 
 def test_epochs_want_a_log_that_keeps_them():
-    with pytest.raises(ProblemsError, match="epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps"):
+    with pytest.raises(CompoundError, match="epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps"):
         SimulationSettings(epoch_s=1.0)
-    with pytest.raises(ProblemsError, match=r"epoch_s wants at least a step of 0.05 s, got 0.01"):
+    with pytest.raises(CompoundError, match=r"epoch_s wants at least a step of 0.05 s, got 0.01"):
         SimulationSettings(epoch_s=0.01, care=FailureHandling(scheme="checkpoint"))
     deployment = pipeline(replicated=False)
     with pytest.raises(HoldfastError, match="what a job costs is given for PE 'pe9', which the descriptor does not have"):
@@ -463,11 +463,11 @@ def test_a_strategy_of_another_application_is_told_whole():
 
 
 def test_settings_that_cannot_be_are_told_at_once():
-    with pytest.raises(ProblemsError, match=r"(?s)step_s wants a number above 0, got 0.*care.detect_s wants a number of"):
+    with pytest.raises(CompoundError, match=r"(?s)step_s wants a number above 0, got 0.*care.detect_s wants a number of"):
         SimulationSettings(step_s=0, care=FailureHandling(detect_s=-1))
-    with pytest.raises(ProblemsError, match=r"(?s)step_s wants a finite number, got inf.*care.detect_s wants a finite number"):
+    with pytest.raises(CompoundError, match=r"(?s)step_s wants a finite number, got inf.*care.detect_s wants a finite number"):
         SimulationSettings(step_s=float("inf"), queue_s=float("inf"), care=FailureHandling(detect_s=float("inf")))
-    with pytest.raises(ProblemsError, match=r"epoch_s wants whole steps of 0.05 s, got 0.12; give another step_s"):
+    with pytest.raises(CompoundError, match=r"epoch_s wants whole steps of 0.05 s, got 0.12; give another step_s"):
         SimulationSettings(epoch_s=0.12, care=FailureHandling(scheme="checkpoint"))
     assert SimulationSettings(epoch_s=0.3, step_s=0.1, care=FailureHandling(scheme="checkpoint")).steps(0.3) == 3
 

@@ -18,7 +18,7 @@ from holdfast.control.faults.fault_library import crash_pe, stall_pe
 from holdfast.documents.document import read_document
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.job import Job, Task
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.protocol.client import ClientError, OrchestratorAway
 from holdfast.protocol.messages import Assigned, HostStatus
@@ -318,7 +318,7 @@ def test_targets_that_are_not_there_are_told_before_anything_runs(tmp_path):
         check(cluster, crash(1, "node", "rack=r1"))
     with pytest.raises(HoldfastError, match=r"a fault strikes node 'rack=r3'; nodes are: n1, n2, n3, rack=r1, rack=r2$"):
         check(Cluster(tmp_path, racks=2), crash(1, "node", "rack=r3"))
-    with pytest.raises(ProblemsError, match=r"(?s)schedule has 3 problems:.*node 'n9'.*PE 'mean/0'.*fills the log's disk"):
+    with pytest.raises(CompoundError, match=r"(?s)schedule has 3 errors:.*node 'n9'.*PE 'mean/0'.*fills the log's disk"):
         check(cluster, crash(1, "pe", "mean/0"), crash(1, "node", "n9"), FILL, crash(2, "node", "n9"), log="s3://bucket/log")
 
 

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from holdfast.documents.document import MOST_PROBLEMS, Problem, ProblemsFound, judged
+from holdfast.documents.document import MAX_ERRORS, FieldError, InvalidFieldsError, judged
 from holdfast.errors import DocumentError, HoldfastError
 
 Token = Literal["user", "node", "none"]
@@ -24,13 +24,13 @@ Token = Literal["user", "node", "none"]
 MAX_BODY_BYTES = 8 * 1024 * 1024
 LONG_BYTES = 64 * 1024
 MAX_VALUES = 150_000
-"""Values of a document that is read with every problem told: hundreds of thousands of problems would keep everybody waiting."""
+"""Values of a document that is read with every error told: hundreds of thousands of errors would keep everybody waiting."""
 UNREAD_BYTES, UNREAD_S = 256 * 1024 * 1024, 10.0
 """How much is still taken, and for how long, of a body that is too long: who sends it hears of that only when it is done."""
 
 
 class Refusal(HoldfastError):
-    """An answer that is an error, with its status. `unread`: the rest of the body is still to come. `problems` are what is wrong
+    """An answer that is an error, with its status. `unread`: the rest of the body is still to come. `errors` are what is wrong
     with a document, each with its place there."""
 
     def __init__(
@@ -40,9 +40,9 @@ class Refusal(HoldfastError):
         *,
         headers: Mapping[str, str] | None = None,
         unread: bool = False,
-        problems: Sequence[Problem] = (),
+        errors: Sequence[FieldError] = (),
     ) -> None:
-        self.status, self.headers, self.unread, self.problems = status, dict(headers or {}), unread, tuple(problems)
+        self.status, self.headers, self.unread, self.errors = status, dict(headers or {}), unread, tuple(errors)
         super().__init__(text)
 
 
@@ -85,7 +85,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `status` is that of success, `statuses` are others. `strict` documents are read as a user's are, with every problem
+    """One call. `status` is that of success, `statuses` are others. `strict` documents are read as a user's are, with every error
     told, also those that `also` finds in their plain values; others as fast as can be. `media` is the type of what is answered."""
 
     method: str
@@ -95,7 +95,7 @@ class Call:
     token: Token = "user"
     body: type[BaseModel] | None = None
     strict: bool = False
-    also: Callable[[object], Iterable[Problem]] = lambda data: ()
+    also: Callable[[object], Iterable[FieldError]] = lambda data: ()
     query: tuple[Query, ...] = ()
     answer: type[BaseModel] | None = None
     status: int = 200
@@ -179,8 +179,8 @@ def read_document(call: Call, body: bytes) -> Any:
         try:
             return call.body.model_validate_json(body)
         except ValidationError as error:
-            if error.error_count() > MOST_PROBLEMS:  # even to list them would take long
-                raise Refusal(422, f"wanted a {call.body.__name__}, got something with {error.error_count()} problems") from None
+            if error.error_count() > MAX_ERRORS:  # even to list them would take long
+                raise Refusal(422, f"wanted a {call.body.__name__}, got something with {error.error_count()} errors") from None
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             if first["type"] == "json_invalid":
                 raise Refusal(400, f"the body is not JSON: {first['msg'].removeprefix('Invalid JSON: ')}") from None
@@ -194,20 +194,20 @@ def read_document(call: Call, body: bytes) -> Any:
         raise Refusal(400, f"the body is not JSON: {error}") from None
     try:
         return judged(data, call.body, also=call.also)
-    except ProblemsFound as error:
-        text = str(DocumentError(call.body.__name__.lower(), list(map(str, error.problems))))
-        raise Refusal(422, text, problems=error.problems) from None
+    except InvalidFieldsError as error:
+        text = str(DocumentError(call.body.__name__.lower(), list(map(str, error.errors))))
+        raise Refusal(422, text, errors=error.errors) from None
 
 
 def read_query(call: Call, request: Request) -> dict[str, Any]:
     """The query of a call, with defaults. Raises Refusal with everything wrong with it."""
     found: dict[str, Any] = {query.name: query.default for query in call.query}
     known = {query.name: query for query in call.query}
-    problems = []
+    errors = []
     for name, text in request.query_params.multi_items():
         query = known.get(name)
         if query is None:
-            problems.append(f"there is no parameter '{name}'; parameters are: {', '.join(sorted(known)) or 'none'}")
+            errors.append(f"there is no parameter '{name}'; parameters are: {', '.join(sorted(known)) or 'none'}")
             continue
         if query.kind == "string":
             found[name] = text
@@ -217,10 +217,10 @@ def read_query(call: Call, request: Request) -> dict[str, Any]:
         except ValueError:
             value = float("nan")
         if not query.least <= value <= query.most:
-            problems.append(f"parameter '{name}': wanted {_wanted(query)}, got '{text[:60]}'")
+            errors.append(f"parameter '{name}': wanted {_wanted(query)}, got '{text[:60]}'")
         found[name] = value
-    if problems:
-        raise Refusal(422, "; ".join(problems))
+    if errors:
+        raise Refusal(422, "; ".join(errors))
     return found
 
 
@@ -239,7 +239,7 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
             return answered(await call.handler(ApiRequest(request.path_params, query, document)))
         except Refusal as refusal:
             made = Unread if refusal.unread else Response
-            return refused(refusal.status, str(refusal), headers=refusal.headers, problems=refusal.problems, made=made)
+            return refused(refusal.status, str(refusal), headers=refusal.headers, errors=refusal.errors, made=made)
         except asyncio.CancelledError:
             raise
         except HoldfastError as error:
@@ -267,10 +267,10 @@ def refused(
     text: str,
     *,
     headers: Mapping[str, str] | None = None,
-    problems: Sequence[Problem] = (),
+    errors: Sequence[FieldError] = (),
     made: type[Response] = Response,
 ) -> Response:
-    told = {"problems": [{"place": problem.place, "text": problem.text} for problem in problems]} if problems else {}
+    told = {"problems": [{"place": error.place, "text": error.text} for error in errors]} if errors else {}
     return made(
         json.dumps({"error": text, **told}, ensure_ascii=True),
         status_code=status,

@@ -50,15 +50,15 @@ def openapi(calls: Sequence[Call], *, version: str) -> dict[str, Any]:
     }
 
 
-_PROBLEM = {
+_FIELD_ERROR = {
     "type": "object",
-    "description": "One of the problems of a document: where (keys from the top) and what",
+    "description": "One of the errors of a document: where (keys from the top) and what",
     "properties": {"place": {"type": "array", "items": {"type": ["string", "integer"]}}, "text": {"type": "string"}},
     "required": ["place", "text"],
 }
 _ERROR = {
     "type": "object",
-    "properties": {"error": {"type": "string"}, "problems": {"type": "array", "items": _PROBLEM}},
+    "properties": {"error": {"type": "string"}, "problems": {"type": "array", "items": _FIELD_ERROR}},
     "required": ["error"],
 }
 

@@ -20,13 +20,13 @@ from holdfast.control.api.api_documents import ended_job_document, job_line, liv
 from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Tokens, endpoint, refused
 from holdfast.control.api.guard import Guard
 from holdfast.control.api.openapi import openapi
-from holdfast.control.api.submission_checks import Conflict, NotThere, job_problems, offer_problems
+from holdfast.control.api.submission_checks import Conflict, NotThere, job_errors, offer_errors
 from holdfast.control.jobs.state_machine import Event
 from holdfast.control.nodes.resource_manager import TURNS, TURNS_S, UnknownNode
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import archive
 from holdfast.control.storage.database import DatabaseAway, Fenced
-from holdfast.documents.document import Part, Problem
+from holdfast.documents.document import FieldError, Part
 from holdfast.documents.job import Job
 from holdfast.protocol.messages import Assignment, Beat, BeatAnswer, Registered, Registration
 
@@ -113,7 +113,7 @@ class Api(Plugin):
             Call("GET", "/v1/health", "Whether the orchestrator serves", self.health, token="none", tag="control"),
             Call("GET", "/v1/status", "Which orchestrator this is, and how much it has", self.status, tag="control"),
             Call(
-                "POST", "/v1/jobs", "Submit a job", self.submit, body=Job, strict=True, also=self._job_problems, answer=Submitted,
+                "POST", "/v1/jobs", "Submit a job", self.submit, body=Job, strict=True, also=self._job_errors, answer=Submitted,
                 status=201, statuses=(409, 422, 503),
             ),
             Call("GET", "/v1/jobs", "List jobs, newest first", self.jobs, query=page, statuses=(422, 503)),
@@ -191,8 +191,8 @@ class Api(Plugin):
         begins = self.orchestrator.machines[asked.body.type].begins
         return ApiAnswer({"id": number, "name": asked.body.job, "state": begins}, status=201)
 
-    def _job_problems(self, data: object) -> Iterator[Problem]:
-        return job_problems(data, types=self.orchestrator.machines, bounds=self.orchestrator.settings.bounds)
+    def _job_errors(self, data: object) -> Iterator[FieldError]:
+        return job_errors(data, types=self.orchestrator.machines, bounds=self.orchestrator.settings.bounds)
 
     async def jobs(self, asked: ApiRequest) -> ApiAnswer:
         state, limit, after = asked.query["state"], asked.query["limit"], asked.query["after"]
@@ -262,8 +262,8 @@ class Api(Plugin):
 
     async def register(self, asked: ApiRequest) -> ApiAnswer:
         offer: Registration = asked.body
-        if problems := list(offer_problems(offer)):
-            raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(problems)}")
+        if errors := list(offer_errors(offer)):
+            raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(errors)}")
         known = self.orchestrator.resources.nodes.get(offer.name)
         if known is not None and not known.turns.take(self.orchestrator.time.monotonic_s(), rate=TURNS_S, burst=TURNS):
             raise Refusal(429, f"node '{offer.name}' registers too often; wait", headers={"Retry-After": "1"})

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.control.jobs.job_paths import DATA, DEFINES, Bounds, located, place_problems
+from holdfast.control.jobs.job_paths import DATA, DEFINES, Bounds, located, place_errors
 from holdfast.control.nodes.replicas import PlacedReplica
-from holdfast.documents.document import MOST_PROBLEMS, Problem, listed
+from holdfast.documents.document import MAX_ERRORS, FieldError, listed
 from holdfast.documents.job import NAME, Feed, Job
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import LARGEST, SLOTS, Registration
@@ -25,25 +25,25 @@ class NotThere(HoldfastError):
     """A call about something that does not exist."""
 
 
-def job_problems(data: object, *, types: Collection[str], bounds: Bounds) -> Iterator[Problem]:
+def job_errors(data: object, *, types: Collection[str], bounds: Bounds) -> Iterator[FieldError]:
     """Everything for which a job cannot run here: its type, the places that it names. It is given in plain values, which may be no
     job at all: so that nothing that is wrong with the document itself hides this."""
     if not isinstance(data, dict):
         return
     if isinstance(type := data.get("type"), str) and type not in types:
-        yield Problem(("type",), f"there is no type '{type[:60]}'; types are: {', '.join(sorted(types))}")
+        yield FieldError(("type",), f"there is no type '{type[:60]}'; types are: {', '.join(sorted(types))}")
     feed = data.get("feed")
     named = Job.model_construct(
         job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
     )
-    yield from place_problems(located(named), bounds)
+    yield from place_errors(located(named), bounds)
 
 
 def _places(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in (*DEFINES, *DATA) and isinstance(value, str)}
 
 
-def offer_problems(offer: Registration) -> Iterator[str]:
+def offer_errors(offer: Registration) -> Iterator[str]:
     """Everything wrong with what a node offers. What it says is shown to users and counted with."""
     if not NAME.fullmatch(offer.name):
         yield "wanted a name of letters, digits, '_', '.', '-' (at most 100)"
@@ -67,15 +67,15 @@ def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Se
     there: dict[str, set[int]] = {}
     for replica in replicas:
         there.setdefault(replica.task_name, set()).add(replica.replica)
-    problems, known = [], listed(there)
+    errors, known = [], listed(there)
     for task, wanted in active.items():
         if task not in there:
-            problems.append(f"task '{task[:100]}' is not one of job {job}'s; they are: {known}")
+            errors.append(f"task '{task[:100]}' is not one of job {job}'s; they are: {known}")
         elif not wanted:
-            problems.append(f"task '{task}' would have no active replica; name at least one")
+            errors.append(f"task '{task}' would have no active replica; name at least one")
         elif not set(wanted) <= there[task]:
-            problems.append(f"task '{task}' has the replicas {sorted(there[task])}, got {sorted(set(wanted))[:20]}")
-        if len(problems) == MOST_PROBLEMS:
+            errors.append(f"task '{task}' has the replicas {sorted(there[task])}, got {sorted(set(wanted))[:20]}")
+        if len(errors) == MAX_ERRORS:
             break
-    if problems:
-        raise HoldfastError("; ".join(problems))
+    if errors:
+        raise HoldfastError("; ".join(errors))

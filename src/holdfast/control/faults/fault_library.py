@@ -246,7 +246,7 @@ TIMES: dict[Fault, tuple[str, ...]] = {
 """The settings that a fault has, all of them times. Those of a package's faults are its own to check."""
 
 
-def setting_problems(fault: Fault, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def setting_errors(fault: Fault, settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Per setting that is wrong, its name and what is."""
     known = TIMES.get(fault)
     for name, value in settings.items() if known is not None else ():

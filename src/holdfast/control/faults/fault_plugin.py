@@ -13,12 +13,12 @@ from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal, refused
-from holdfast.control.faults.fault_library import Injected, Strike, all_faults, setting_problems
+from holdfast.control.faults.fault_library import Injected, Strike, all_faults, setting_errors
 from holdfast.control.faults.injection_tests import ACTION, InjectionTest, Trigger, inject, read_tests
 from holdfast.control.nodes.replicas import STARTED
 from holdfast.control.plugins import Plugin
 from holdfast.documents.document import Part
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import LiveJob
@@ -100,8 +100,8 @@ class Faults(Plugin):
         wanted: Injection = asked.body
         if wanted.fault not in self.library:
             raise Refusal(422, f"there is no fault '{wanted.fault}'; faults are: {', '.join(sorted(self.library))}")
-        if problems := [f"settings.{name}: {text}" for name, text in setting_problems(self.library[wanted.fault], wanted.settings)]:
-            raise ProblemsError(f"fault '{wanted.fault}'", problems)
+        if errors := [f"settings.{name}: {text}" for name, text in setting_errors(self.library[wanted.fault], wanted.settings)]:
+            raise CompoundError(f"fault '{wanted.fault}'", errors)
         whom = " ".join(each for each in (wanted.pe, f"on {wanted.node}" if wanted.node else None) if each)
         text = f"fault {wanted.fault} {whom}".strip()
         self.orchestrator.events.tell("fault", text, node=wanted.node, data={"fault": wanted.fault, "pe": wanted.pe})

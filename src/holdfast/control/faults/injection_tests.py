@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.control.faults.fault_library import Fault, setting_problems
+from holdfast.control.faults.fault_library import Fault, setting_errors
 from holdfast.control.jobs.machine_document import Action, Machine, Transition
-from holdfast.documents.document import Document, Part, Place, Problem, at_least, read_document
+from holdfast.documents.document import Document, FieldError, Part, Place, at_least, read_document
 from holdfast.errors import DocumentError
 
 ACTION = "faults.strike"
@@ -38,7 +38,7 @@ class Trigger(Part):
     started: int = 0
     times: int = 1
 
-    def mistakes(self, place: tuple[str | int, ...]) -> Iterable[Problem]:
+    def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "min_s"), self.min_s)
         yield from at_least(self.min_s, (*place, "max_s"), self.max_s)
         yield from at_least(0, (*place, "started"), self.started)
@@ -70,9 +70,9 @@ class InjectionTests(Document):
     seed: int = 0
     tests: tuple[InjectionTest, ...]
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         for index, test in enumerate(self.tests):
-            yield from test.trigger.mistakes(("tests", index, "trigger"))
+            yield from test.trigger.errors_at(("tests", index, "trigger"))
 
 
 def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> InjectionTests:
@@ -82,9 +82,9 @@ def read_tests(path: str | Path, machines: Mapping[str, Machine], *, faults: Map
 
 def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine], *, faults: Mapping[str, Fault]) -> None:
     """Raise DocumentError with every state, transition and fault that tests name and that is not there."""
-    problems = list(_unknown_names({"tests": [test.model_dump() for test in tests]}, machines, faults))
-    if problems:
-        raise DocumentError("fault injection tests", list(map(str, problems)))
+    errors = list(_unknown_names({"tests": [test.model_dump() for test in tests]}, machines, faults))
+    if errors:
+        raise DocumentError("fault injection tests", list(map(str, errors)))
 
 
 def inject(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
@@ -129,7 +129,7 @@ def _struck(row: Transition, test: InjectionTest) -> Transition:
     return replace(row, do=(fault, *row.do) if test.moment == "after" else (*row.do, fault))
 
 
-def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[str, Fault]) -> Iterator[Problem]:
+def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[str, Fault]) -> Iterator[FieldError]:
     tests = data.get("tests") if isinstance(data, dict) else None
     for index, test in enumerate(tests if isinstance(tests, list) else ()):
         if isinstance(test, dict):
@@ -138,24 +138,24 @@ def _unknown_names(data: Any, machines: Mapping[str, Machine], faults: Mapping[s
 
 def _unknown_names_of(
     test: Mapping[str, Any], place: Place, machines: Mapping[str, Machine], faults: Mapping[str, Fault]
-) -> Iterator[Problem]:
+) -> Iterator[FieldError]:
     """What a test names that is not there. What is no name at all is the document's to tell."""
     names = {"machine": "streaming", **{key: value for key, value in test.items() if isinstance(value, str)}}
     if "fault" in names and names["fault"] not in faults:
-        yield Problem((*place, "fault"), f"there is no fault '{names['fault']}'; faults are: {', '.join(sorted(faults))}")
+        yield FieldError((*place, "fault"), f"there is no fault '{names['fault']}'; faults are: {', '.join(sorted(faults))}")
     elif "fault" in names and isinstance(settings := test.get("settings", {}), dict):
-        for name, text in setting_problems(faults[names["fault"]], settings):
-            yield Problem((*place, "settings", name), text)
+        for name, text in setting_errors(faults[names["fault"]], settings):
+            yield FieldError((*place, "settings", name), text)
     machine = machines.get(names["machine"])
     if machine is None:
         known = ", ".join(sorted(machines))
-        yield Problem((*place, "machine"), f"there is no machine '{names['machine']}'; machines are: {known}")
+        yield FieldError((*place, "machine"), f"there is no machine '{names['machine']}'; machines are: {known}")
         return
     state = machine.states.get(names["state"]) if "state" in names else None
     if "state" in names and state is None:
         has = ", ".join(machine.states)
-        yield Problem((*place, "state"), f"machine '{machine.name}' has no state '{names['state']}'; states are: {has}")
+        yield FieldError((*place, "state"), f"machine '{machine.name}' has no state '{names['state']}'; states are: {has}")
     elif state is not None and "transition" in names and names["transition"] not in state.transitions:
         has = ", ".join(sorted(state.transitions)) or "none"
         text = f"state '{state.name}' has no transition '{names['transition']}'; transitions are: {has}"
-        yield Problem((*place, "transition"), text)
+        yield FieldError((*place, "transition"), text)

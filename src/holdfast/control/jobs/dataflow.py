@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from holdfast.control.plugins import Plugin
 from holdfast.documents.document import listed
 from holdfast.documents.job import Layout, Task
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 
 if TYPE_CHECKING:
     from holdfast.control.jobs.job_state import LiveJob
     from holdfast.control.jobs.state_machine import Command
 
 
-class Unmappable(ProblemsError):
+class Unmappable(CompoundError):
     """A job wants streams or PEs that are not there."""
 
 
@@ -45,9 +45,9 @@ class Graph:
 
     def add(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
         """Map a job. Raises Unmappable with everything that it wants and is not there."""
-        problems = [*self._problems(layout, refs), *self._uncovered(layout, refs)]
-        if problems:
-            raise Unmappable(f"job {job}", problems)
+        errors = [*self._errors(layout, refs), *self._uncovered(layout, refs)]
+        if errors:
+            raise Unmappable(f"job {job}", errors)
         self.restore(job, layout, refs)
 
     def restore(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
@@ -127,7 +127,7 @@ class Graph:
     def _maker(self, job: int, stream: str) -> str | None:
         return self.makers.get(job, {}).get(stream)
 
-    def _problems(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
+    def _errors(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
         for task in layout.tasks:
             for reading in task.reads:
                 if reading.job is not None and self._maker(refs[reading.job], reading.stream) is None:
@@ -252,29 +252,27 @@ class Dataflow(Plugin):
         assert job.layout is not None
         layout = _unshared(job.layout)
         refs: dict[str, int] = {}
-        problems = []
+        errors = []
         for name in named_jobs(layout):
             number = self.orchestrator.names.get(name)
             live = None if number is None else self.orchestrator.jobs.get(number)
             if number is None and gone is not None and gone.name == name:
-                problems.append(f"names job '{name}', which is {gone.life.state}: {gone.reason or 'it has ended'}")
+                errors.append(f"names job '{name}', which is {gone.life.state}: {gone.reason or 'it has ended'}")
             elif number is None or number == job.id:
                 living = listed(set(self.orchestrator.names) - {job.name}, most=10)
-                problems.append(
-                    f"names job '{name}', which is not there; jobs are: {living}; 'holdfast jobs --all' tells of others"
-                )
+                errors.append(f"names job '{name}', which is not there; jobs are: {living}; 'holdfast jobs --all' tells of others")
             elif live is not None and live.leaving:
-                problems.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")
+                errors.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")
             elif self._waits_for(number, job.id):
-                problems.append(f"names job '{name}', which names this one: neither can go first")
+                errors.append(f"names job '{name}', which names this one: neither can go first")
             elif number not in self.graph.layouts:
                 return  # it is still being parsed: this job is looked at again when that one is mapped or gone
             else:
                 refs[name] = number
         self._waiting.pop(job.id, None)
         try:
-            if problems:
-                raise Unmappable(f"job {job.id}", problems)
+            if errors:
+                raise Unmappable(f"job {job.id}", errors)
             if job.document.share:
                 layout, refs = self.graph.with_shared(layout, refs)
                 job.layout_told = False

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.documents.document import Place, Problem
+from holdfast.documents.document import FieldError, Place
 from holdfast.documents.job import Job
 
 DEFINES = ("application", "plan", "strategy", "columns")
@@ -37,17 +37,17 @@ def located(job: Job) -> Job:
     return job.model_copy(update={"feed": job.feed.model_copy(update=feed), **own})
 
 
-def place_problems(job: Job, bounds: Bounds) -> Iterator[Problem]:
+def place_errors(job: Job, bounds: Bounds) -> Iterator[FieldError]:
     """Everything wrong with the places that a job, as `located` gives it, names."""
     for name in DEFINES:
         if (place := _named(job, name)) is not None:
-            yield from (Problem(_field(name), text) for text in _definition_problems(name, place, bounds.applications))
+            yield from (FieldError(_field(name), text) for text in _definition_errors(name, place, bounds.applications))
     for name in DATA:
         if (place := _named(job, name)) is not None:
-            yield from (Problem(_field(name), text) for text in _data_problems(place, bounds.data))
+            yield from (FieldError(_field(name), text) for text in _data_errors(place, bounds.data))
 
 
-def _definition_problems(name: str, place: str, folder: Path | None) -> Iterator[str]:
+def _definition_errors(name: str, place: str, folder: Path | None) -> Iterator[str]:
     if "\0" in place:
         yield f"{place[:100]!r} is no path: it has a zero byte"
     elif folder is not None and not _real(place).is_relative_to(_real(folder)):
@@ -56,7 +56,7 @@ def _definition_problems(name: str, place: str, folder: Path | None) -> Iterator
         yield f"'{place}' is no file that the orchestrator can read"
 
 
-def _data_problems(place: str, roots: Sequence[str]) -> Iterator[str]:
+def _data_errors(place: str, roots: Sequence[str]) -> Iterator[str]:
     if "\0" in place:
         yield f"{place[:100]!r} is no path: it has a zero byte"
     elif roots and UNPLAIN.search(place):

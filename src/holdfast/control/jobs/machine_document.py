@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, Part, Problem, check_document, wanted
+from holdfast.documents.document import Document, FieldError, Part, check_document, wanted
 from holdfast.errors import DocumentError
 
 PERSISTED = "updatedb"
@@ -56,10 +56,10 @@ class MachineDocument(Document):
     begins: str
     states: dict[str, StatePart]
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything that would make a job stall, end where nobody wants it, or be lost by a crash."""
         if not self.states:
-            yield Problem(("states",), "is empty; a machine has a state to begin in and an end")
+            yield FieldError(("states",), "is empty; a machine has a state to begin in and an end")
             return
         yield from self._unknown_names()
         yield from self._doubled_numbers()
@@ -67,11 +67,11 @@ class MachineDocument(Document):
         reached, hangs_on = self._reached(self.begins), (("begins",), ("states",))
         for name in self.states:
             if name not in reached:
-                yield Problem(("states", name), f"cannot be reached from '{self.begins}'", hangs_on)
+                yield FieldError(("states", name), f"cannot be reached from '{self.begins}'", hangs_on)
             elif not any(self.states[other].end for other in self._reached(name)):
-                yield Problem(("states", name), "is a trap: no end can be reached from it", hangs_on)
+                yield FieldError(("states", name), "is a trap: no end can be reached from it", hangs_on)
 
-    def _unknown_names(self) -> Iterator[Problem]:
+    def _unknown_names(self) -> Iterator[FieldError]:
         known = ", ".join(sorted(self.states))
         if self.begins not in self.states:
             yield wanted(("begins",), f"one of the states {known}", self.begins)
@@ -80,24 +80,24 @@ class MachineDocument(Document):
                 if row.next not in self.states:
                     yield wanted(("states", name, "transitions", event, "next"), f"one of the states {known}", row.next)
 
-    def _doubled_numbers(self) -> Iterator[Problem]:
+    def _doubled_numbers(self) -> Iterator[FieldError]:
         seen: dict[int, str] = {}
         for name, state in self.states.items():
             if state.number in seen:
-                yield Problem(("states", name, "number"), f"{state.number} is the number of '{seen[state.number]}' already")
+                yield FieldError(("states", name, "number"), f"{state.number} is the number of '{seen[state.number]}' already")
             seen.setdefault(state.number, name)
 
-    def _odd_ends(self) -> Iterator[Problem]:
+    def _odd_ends(self) -> Iterator[FieldError]:
         for name, state in self.states.items():
             persisted = state.properties.get(PERSISTED, False)
             if not isinstance(persisted, bool):
                 yield wanted(("states", name, "properties", PERSISTED), "true or false", persisted)
             if state.end and state.transitions:
-                yield Problem(("states", name), f"is an end and has transitions: {', '.join(sorted(state.transitions))}")
+                yield FieldError(("states", name), f"is an end and has transitions: {', '.join(sorted(state.transitions))}")
             if (state.end or name == self.begins) and persisted is not True:
-                yield Problem(("states", name), f"must be persisted ({PERSISTED} = true): a crash would lose the job otherwise")
+                yield FieldError(("states", name), f"must be persisted ({PERSISTED} = true): a crash would lose the job otherwise")
             if persisted is True and not state.end and RECOVER not in state.transitions:
-                yield Problem(("states", name), f"is persisted and has no transition '{RECOVER}' for what a crash leaves in it")
+                yield FieldError(("states", name), f"is persisted and has no transition '{RECOVER}' for what a crash leaves in it")
 
     def _reached(self, start: str) -> set[str]:
         reached, ahead = set(), [start]
@@ -190,7 +190,7 @@ def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
     return {machine.name: machine for machine in found}
 
 
-def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[Problem]:
+def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[FieldError]:
     states = data.get("states")
     for name, state in states.items() if isinstance(states, dict) else ():
         rows = state.get("transitions") if isinstance(state, dict) else None
@@ -201,7 +201,7 @@ def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[Problem]:
                     wants = action.get("action") if isinstance(action, dict) else action
                     if isinstance(wants, str) and wants not in actions:
                         text = f"there is no action '{wants}'; actions are: {', '.join(sorted(actions))}"
-                        yield Problem(("states", name, "transitions", event, part), text)
+                        yield FieldError(("states", name, "transitions", event, part), text)
 
 
 def _machine(document: MachineDocument) -> Machine:

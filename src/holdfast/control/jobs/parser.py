@@ -30,8 +30,8 @@ Its argument says in how many seconds."""
 
 def light_layout(job: Job) -> Layout:
     """The layout of a job whose PEs are written out in it. Raises DocumentError: one that was kept may have been taken unseeing."""
-    if problems := list(map(str, job.problems())):
-        raise DocumentError(f"job '{job.job}'", problems)
+    if errors := list(map(str, job.errors())):
+        raise DocumentError(f"job '{job.job}'", errors)
     pes = job.pes or {}
     order, _ = order_of(pes)
     lives = {name: {"lives_s": pe.lives_s} for name, pe in pes.items() if pe.lives_s is not None}

@@ -5,7 +5,7 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.best_of_two import Best
 from holdfast.planning.laar.completeness import host_load
-from holdfast.planning.laar.infeasibility import misfit
+from holdfast.planning.laar.infeasibility import overload_error
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.solver import Outcome, Solver
 
@@ -38,7 +38,7 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
             break
     else:
         if solution.outcome is Outcome.NUL:
-            raise misfit(instance)
+            raise overload_error(instance)
         raise HoldfastError(
             f"no strategy for '{instance.application}' with one replica of each PE was found in {seconds:g} s, nor a proof that "
             "there is none; give more seconds"

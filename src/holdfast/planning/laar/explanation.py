@@ -9,7 +9,7 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.laar.baselines import greedy
 from holdfast.planning.laar.completeness import host_load, internal_completeness, processed_rates, short_of, violations
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
-from holdfast.planning.laar.infeasibility import InfeasibleError, misfit
+from holdfast.planning.laar.infeasibility import InfeasibleError, overload_error
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance
 from holdfast.planning.laar.milp import most_complete
 
@@ -43,7 +43,7 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
             f"that can be met was not found out in the {seconds:.3g} s left; give more seconds to know, or lower the SLA"
         )
     if best is None:
-        return misfit(instance)
+        return overload_error(instance)
     reached = internal_completeness(instance, best)
     known = f"the best that can be met is {short_of(reached, instance.sla)}"
     if proven > reached + 1e-4:
@@ -59,7 +59,7 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
 def infeasible_under(instance: Instance, best: Active | None, *, proven: bool, failure: FailureModel) -> InfeasibleError:
     """The error that says the best IC under a failure model, `proven` to be the best or not, and what blocks more."""
     if best is None and proven:
-        return misfit(instance)
+        return overload_error(instance)
     head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g} under failure model"
     if best is None:
         return InfeasibleError(f"{head} {failure.name}, as far as was found out in time; give more seconds, or lower the SLA")

@@ -18,7 +18,7 @@ from holdfast.documents.descriptor import (
     Rate,
     Sla,
 )
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.planning.laar.instance import Instance
 from holdfast.planning.laar.placement import place
 from holdfast.planning.laar.rates import expected_work
@@ -46,11 +46,11 @@ class Ranges:
     replicas: int = 2
 
     def __post_init__(self) -> None:
-        problems = list(self._problems())
-        if problems:
-            raise ProblemsError("what to draw from", problems)
+        errors = list(self._errors())
+        if errors:
+            raise CompoundError("what to draw from", errors)
 
-    def _problems(self) -> Iterator[str]:
+    def _errors(self) -> Iterator[str]:
         for name in ("hosts", "pes_per_host", "out_degree", "selectivity", "source_rate", "cost", "overload"):
             low, high = getattr(self, name)
             if not 0 < low <= high < inf:
@@ -172,8 +172,8 @@ def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
     return made
 
 
-def _uncountable(descriptor: Descriptor) -> ProblemsError:
-    return ProblemsError(
+def _uncountable(descriptor: Descriptor) -> CompoundError:
+    return CompoundError(
         "what to draw from",
         [
             f"rates of '{descriptor.application}' grow or shrink beyond what can be counted, by the selectivities of its "

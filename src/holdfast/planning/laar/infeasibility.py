@@ -12,7 +12,7 @@ class InfeasibleError(HoldfastError):
     """No strategy meets the SLA on these hosts."""
 
 
-def misfit(instance: Instance) -> InfeasibleError:
+def overload_error(instance: Instance) -> InfeasibleError:
     """The error that says where one replica of each PE is already too much."""
     return InfeasibleError(
         f"no strategy for '{instance.application}' fits its hosts, whatever the SLA: {'; '.join(_does_not_fit(instance))}; "

@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from holdfast.documents.document import Document, Part, Problem, above, at_least, between, wanted
+from holdfast.documents.document import Document, FieldError, Part, above, at_least, between, wanted
 from holdfast.errors import HoldfastError
 from holdfast.planning.document_kinds import STRATEGY, read_kind
 from holdfast.planning.laar.completeness import cost, internal_completeness, violations
@@ -197,16 +197,16 @@ class Strategy(Document):
         lines = [f"{pe} in '{one.name}': {why}" for one in self.configurations for pe, why in one.why.items()]
         return [*lines, f"next: {self.next.why}"] if self.next is not None else lines
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything that would mislead a controller."""
         if not self.configurations:
-            yield Problem(("configurations",), "is empty; a strategy has at least one configuration")
+            yield FieldError(("configurations",), "is empty; a strategy has at least one configuration")
             return
         if self.replicas < 1:
             yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
         for name, count in Counter(activation.name for activation in self.configurations).items():
             if count > 1:
-                yield Problem(("configurations",), f"names configuration '{name}' twice; names must differ")
+                yield FieldError(("configurations",), f"names configuration '{name}' twice; names must differ")
         yield from between(0, 1, ("sla",), self.sla)
         yield from between(0, 1, ("internal_completeness",), self.internal_completeness)
         yield from at_least(0, ("cost",), self.cost)
@@ -214,29 +214,29 @@ class Strategy(Document):
         yield from above(0, ("billing_period_s",), self.billing_period_s)
         sources = self.configurations[0].rates.keys()
         if not sources:
-            yield Problem(("configurations", 0, "rates"), "is empty; a strategy is looked up by the rate of at least one source")
+            yield FieldError(("configurations", 0, "rates"), "is empty; a strategy is looked up by the rate of at least one source")
         for index, activation in enumerate(self.configurations):
             place = ("configurations", index)
             yield from between(0, 1, (*place, "probability"), activation.probability)
             if activation.rates.keys() != sources:
                 text = f"wanted rates of the sources {', '.join(sorted(sources))}, got {', '.join(sorted(activation.rates))}"
-                yield Problem((*place, "rates"), text)
+                yield FieldError((*place, "rates"), text)
             for source, rate in activation.rates.items():
                 yield from at_least(0, (*place, "rates", source), rate)
             for pe in sorted(self.placement.keys() ^ activation.active.keys()):
-                yield Problem((*place, "active"), f"and placement differ in PE '{pe}'; both must name every PE")
+                yield FieldError((*place, "active"), f"and placement differ in PE '{pe}'; both must name every PE")
             for pe, replicas in activation.active.items():
                 wrong = [j for j in replicas if not 0 <= j < self.replicas] if self.replicas >= 1 else []
                 if wrong or len(set(replicas)) < len(replicas):
                     text = f"wanted different replicas from 0 to {self.replicas - 1}, got {list(replicas)}"
-                    yield Problem((*place, "active", pe), text)
+                    yield FieldError((*place, "active", pe), text)
                 if not replicas:
-                    yield Problem((*place, "active", pe), "has no active replica; every PE needs one (LAAR Eq. 12)")
+                    yield FieldError((*place, "active", pe), "has no active replica; every PE needs one (LAAR Eq. 12)")
         for pe in sorted(self.operators.keys() - self.placement.keys()):
-            yield Problem(("operators", pe), "is no PE of the placement")
+            yield FieldError(("operators", pe), "is no PE of the placement")
         for pe, hosts in self.placement.items():
             if len(hosts) != self.replicas >= 1:
-                yield Problem(("placement", pe), f"wanted {self.replicas} hosts (one per replica), got {list(hosts)}")
+                yield FieldError(("placement", pe), f"wanted {self.replicas} hosts (one per replica), got {list(hosts)}")
 
     def lookup(self, rates: Mapping[str, float]) -> Match:
         """The configuration nearest to the measured rates among those that dominate them (LAAR section 4.6).
@@ -279,5 +279,5 @@ class Strategy(Document):
 
 
 def read_strategy(path: str | Path) -> Strategy:
-    """The strategy at path; DocumentError with every problem if it is not one."""
+    """The strategy at path; DocumentError with every error if it is not one."""
     return read_kind(path, Strategy, wanted=[STRATEGY])

@@ -21,21 +21,21 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
     >>> round(measured_criticality(pair, {"a": 3.0, "b": 1.0}).of({0, 1, 2}), 9)
     0.875
     """
-    problems = [f"{name}: gives no quality impact" for name in sorted(topology.operators.keys() - impact.keys())]
-    problems += [
+    errors = [f"{name}: gives no quality impact" for name in sorted(topology.operators.keys() - impact.keys())]
+    errors += [
         f"{name}: is no operator of topology '{topology.topology}'; operators are: {', '.join(sorted(topology.operators))}"
         for name in sorted(impact.keys() - topology.operators.keys())
     ]
-    problems += [
+    errors += [
         f"{name}: wanted a quality impact of at least 0, got {value:g}"
         for name, value in sorted(impact.items())
         if not (np.isfinite(value) and value >= 0)
     ]
     most = max(impact.values(), default=0.0)
-    if not problems and not most > 0:
-        problems.append("all impacts are 0; at least one operator's loss must cost something")
-    if problems:
-        raise DocumentError(thing, problems)
+    if not errors and not most > 0:
+        errors.append("all impacts are 0; at least one operator's loss must cost something")
+    if errors:
+        raise DocumentError(thing, errors)
     check_rates(topology)
     weights = np.zeros(len(topology.tasks))
     for name, span in zip(topology.order, topology.spans, strict=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast.documents.document import Document, Place, Problem, at_least
+from holdfast.documents.document import Document, FieldError, Place, at_least
 from holdfast.documents.topology import Topology
 from holdfast.errors import DocumentError
 from holdfast.planning.document_kinds import CRITICALITY, REPORT, kind_of, lines_of, placed, plain, read_kind
@@ -18,7 +18,7 @@ class CriticalityDocument(Document):
 
     impact: dict[str, float]
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Negative or infinite impacts."""
         for name, value in self.impact.items():
             yield from at_least(0, ("impact", name), value)
@@ -64,16 +64,16 @@ def read_impact(path: str | Path, *, topology: Topology | None = None) -> dict[s
     An operator that was not tried because its loss is that of another one has the other's impact.
     """
     if kind_of(path) is REPORT:
-        found, places, problems = _of_report(read_kind(path, _Report, wanted=[REPORT]))
+        found, places, errors = _of_report(read_kind(path, _Report, wanted=[REPORT]))
         told: list[str] = []
     else:
         found, told = _of_document(path)
-        places, problems = {name: ("impact", name) for name in found}, []
+        places, errors = {name: ("impact", name) for name in found}, []
     if topology is not None and (found or not told):
-        problems += _misfits(topology, places)
-    if problems:
+        errors += _topology_errors(topology, places)
+    if errors:
         lines = lines_of(path)
-        told += [placed(problem, lines) for problem in problems]
+        told += [placed(error, lines) for error in errors]
     if told:
         raise DocumentError(str(path), told)
     return found
@@ -85,16 +85,16 @@ def _of_document(path: str | Path) -> tuple[dict[str, float], list[str]]:
         return dict(read_kind(path, CriticalityDocument, wanted=[CRITICALITY, REPORT]).impact), []
     except DocumentError as error:
         impact = plain(path).get("impact")
-        return dict.fromkeys(impact, 0.0) if isinstance(impact, dict) else {}, list(error.problems)
+        return dict.fromkeys(impact, 0.0) if isinstance(impact, dict) else {}, list(error.errors)
 
 
-def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], list[Problem]]:
+def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], list[FieldError]]:
     """The impacts, where the report speaks of each operator, and what was not measured."""
     found: dict[str, float] = {}
     places: dict[str, Place] = {}
     if not report.scores:
-        return found, places, [Problem(("scores",), "is empty; an assessment has at least one")]
-    problems = []
+        return found, places, [FieldError(("scores",), "is empty; an assessment has at least one")]
+    errors = []
     measured = {case.case: case.impact for case in report.scores[0].cases}
     for index, (operators, failover_s) in enumerate(report.campaign.cases):
         if failover_s is not None:
@@ -104,7 +104,7 @@ def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], lis
         for operator in operators:
             places.setdefault(operator, ("campaign", "cases", index))
         if impact is None:
-            problems.append(Problem(("scores", 0, "cases"), f"no impact was measured for case '{case}'"))
+            errors.append(FieldError(("scores", 0, "cases"), f"no impact was measured for case '{case}'"))
             continue
         for operator in operators:
             found[operator] = max(impact, found.get(operator, 0.0))
@@ -113,13 +113,13 @@ def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], lis
             places.setdefault(choice.name, ("choices", index))
         if choice.like in found:
             found.setdefault(choice.name, found[choice.like])
-    return found, places, problems
+    return found, places, errors
 
 
-def _misfits(topology: Topology, places: Mapping[str, Place]) -> Iterable[Problem]:
+def _topology_errors(topology: Topology, places: Mapping[str, Place]) -> Iterable[FieldError]:
     """Operators of the topology without an impact, and impacts of what is no operator of it."""
     known = f"operators are: {', '.join(sorted(topology.operators))}"
     for name in sorted(topology.operators.keys() - places.keys()):
-        yield Problem((), f"gives no quality impact of operator '{name}' of topology '{topology.topology}'")
+        yield FieldError((), f"gives no quality impact of operator '{name}' of topology '{topology.topology}'")
     for name in sorted(places.keys() - topology.operators.keys()):
-        yield Problem(places[name], f"'{name}' is no operator of topology '{topology.topology}'; {known}")
+        yield FieldError(places[name], f"'{name}' is no operator of topology '{topology.topology}'; {known}")

@@ -9,7 +9,7 @@ import numpy as np
 
 from holdfast.documents.partitioning import Partitioning
 from holdfast.documents.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topology
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 
 Kind = Literal["general", "structured", "full"]
 LEAST_RATE, MOST_RATE = 1e-9, 1e9  # of a source; forks may double it at every operator, and it must stay countable
@@ -34,11 +34,11 @@ class Ranges:
     rate: float = 1000.0
 
     def __post_init__(self) -> None:
-        problems = list(self._problems())
-        if problems:
-            raise ProblemsError("what to draw from", problems)
+        errors = list(self._errors())
+        if errors:
+            raise CompoundError("what to draw from", errors)
 
-    def _problems(self) -> Iterator[str]:
+    def _errors(self) -> Iterator[str]:
         for name in ("operators", "parallelism"):
             low, high = getattr(self, name)
             if not 1 <= low <= high:

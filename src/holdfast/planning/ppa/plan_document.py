@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, Part, Problem, at_least, between
+from holdfast.documents.document import Document, FieldError, Part, at_least, between
 from holdfast.documents.topology import Topology, is_task
 from holdfast.errors import DocumentError
 from holdfast.planning.document_kinds import PLAN, plain, read_kind
@@ -58,7 +58,7 @@ class PlanDocument(Document):
     """A plan as `holdfast plan` and `holdfast advise` write it. `bound` is a quality that no plan of the budget can exceed.
 
     `parallelism` gives the number of tasks of each operator that the plan was made for, so that a plan for another
-    topology can be told by `misfits`. A plan written by hand may leave it out.
+    topology can be told by `topology_errors`. A plan written by hand may leave it out.
     """
 
     topology: str
@@ -74,7 +74,7 @@ class PlanDocument(Document):
     next: NextUnit | None = None
     changes: Changes | None = None
 
-    def problems(self) -> Iterable[Problem]:
+    def errors(self) -> Iterable[FieldError]:
         """Everything that would mislead who applies the plan."""
         yield from at_least(0, ("budget",), self.budget)
         if self.quality is not None:
@@ -84,19 +84,19 @@ class PlanDocument(Document):
         seen: set[str] = set()
         for index, replica in enumerate(self.replicated):
             if self.parallelism and not is_task(replica.task, self.parallelism):
-                yield Problem(("replicated", index), f"'{replica.task}' is no task of the operators under 'parallelism'")
+                yield FieldError(("replicated", index), f"'{replica.task}' is no task of the operators under 'parallelism'")
             if replica.task in seen:
-                yield Problem(("replicated", index), f"task '{replica.task}' stands twice; keep one")
+                yield FieldError(("replicated", index), f"task '{replica.task}' stands twice; keep one")
             seen.add(replica.task)
         if len(seen) > self.budget >= 0:
-            yield Problem(("replicated",), f"has {len(seen)} tasks, more than the budget of {self.budget}")
+            yield FieldError(("replicated",), f"has {len(seen)} tasks, more than the budget of {self.budget}")
 
     @property
     def tasks(self) -> tuple[str, ...]:
         """The names of the replicated tasks."""
         return tuple(replica.task for replica in self.replicated)
 
-    def misfits(self, parallelism: Mapping[str, int]) -> list[str]:
+    def topology_errors(self, parallelism: Mapping[str, int]) -> list[str]:
         """What keeps the plan from being applied to operators of these numbers of tasks, in words; empty if it fits."""
         if not self.parallelism:
             return [f"replicates '{task}', and there is no such task" for task in self.tasks if not is_task(task, parallelism)]
@@ -121,18 +121,18 @@ def read_plan(path: str | Path, *, topology: Topology | None = None) -> PlanDocu
         known = _as_far_as_known(path)
         if topology is None or known is None:
             raise
-        told, plan = list(error.problems), known
+        told, plan = list(error.errors), known
     if topology is not None:
         if plan.topology != topology.topology:
             told.append(f"topology: is a plan of topology '{plan.topology}', not of '{topology.topology}'")
-        told += plan.misfits({name: operator.parallelism for name, operator in topology.operators.items()})
+        told += plan.topology_errors({name: operator.parallelism for name, operator in topology.operators.items()})
     if told:
         raise DocumentError(str(path), told)
     return plan
 
 
 def _as_far_as_known(path: str | Path) -> PlanDocument | None:
-    """Of a plan with problems, what it replicates of which topology; None where that is not to be had."""
+    """Of a plan with errors, what it replicates of which topology; None where that is not to be had."""
     known = plain(path)
     replicated, parallelism = known.get("replicated"), known.get("parallelism", {})
     tasks = [one.get("task") for one in replicated if isinstance(one, dict)] if isinstance(replicated, list) else []

@@ -42,7 +42,7 @@ class Input:
 
     def rows(self, record: Record) -> pa.Table | None:
         """The rows of a record that are the watched task's; None where there are none, or they cannot be read: they were trimmed
-        since, or that is the task's problem, which its agent must not share."""
+        since, or that is the task's error, which its agent must not share."""
         try:
             found = read_record_rows(self._store, record)
         except (HoldfastError, pa.ArrowException, OSError):

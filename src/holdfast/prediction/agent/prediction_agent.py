@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from typing import Any
 
 from holdfast.documents.job import Contract, Task
-from holdfast.errors import ProblemsError
+from holdfast.errors import CompoundError
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.timeline import Timeline
 from holdfast.prediction import Monitor, Overdue
@@ -33,7 +33,7 @@ class PredictionAgent:
     """Watches a task through the log alone: it needs no word from the task, and stalls with nothing that the task waits for.
 
     `given` is the contract it was made with, `contract` the one it goes by after changes. `step` does what can be done now.
-    Whatever an algorithm does wrong stays inside; a stream that cannot be predicted at all is told in `problem`, and the task goes
+    Whatever an algorithm does wrong stays inside; a stream that cannot be predicted at all is told in `error`, and the task goes
     on without protection.
     """
 
@@ -70,7 +70,7 @@ class PredictionAgent:
             )
             for name in task.makes
         ]
-        self.problem: str | None = None
+        self.error: str | None = None
         self.why = ""
         self.predicted = self.corrected = self.abstained = 0
         self._abstained: tuple[int, ...] = ()
@@ -84,7 +84,7 @@ class PredictionAgent:
     @property
     def state(self) -> str:
         """What it does: learning (nothing known yet), watching, predicting, handed over, or broken."""
-        if self.problem is not None:
+        if self.error is not None:
             return "broken"
         if self.monitor.hand_over:
             return "handed over"
@@ -96,12 +96,12 @@ class PredictionAgent:
         """Do what is due; the seconds after which there may be more to do."""
         self._see_inputs()
         self._see_outputs()
-        if self.problem is None:
+        if self.error is None:
             try:
                 self._learn()
                 self._stand_in()
-            except ProblemsError as error:
-                self.problem = str(error)  # its columns cannot be predicted: no epoch will change that
+            except CompoundError as error:
+                self.error = str(error)  # its columns cannot be predicted: no epoch will change that
         return self._pause_s()
 
     def change(self, contract: Contract) -> None:
@@ -117,7 +117,7 @@ class PredictionAgent:
         return {
             "task": self.task.name,
             "state": self.state,
-            "problem": self.problem,
+            "problem": self.error,
             "why": self.why,
             "epoch": self._next - 1,
             "deadline_s": monitor.cover.due_s,
@@ -134,7 +134,7 @@ class PredictionAgent:
 
     def _pause_s(self) -> float:
         """Until when nothing can be due. What is overdue still, nothing could be said about: it is looked at no more often."""
-        due_s = None if self.problem is not None else self.monitor.next_s()
+        due_s = None if self.error is not None else self.monitor.next_s()
         if due_s is None:
             return self._poll_s
         left_s = due_s - self._clock()
@@ -142,7 +142,7 @@ class PredictionAgent:
 
     @property
     def _poll_s(self) -> float:
-        if self.problem is None and self.monitor.behind:
+        if self.error is None and self.monitor.behind:
             return POLL_S if self.monitor.hand_over else AWAY_POLL_S
         cover = self.monitor.cover
         return min(CALM_POLL_S, CALM_SHARE * (cover.due_s - cover.lead_s))

@@ -21,7 +21,7 @@ import psutil
 from holdfast.documents.document import check_document
 from holdfast.documents.history import History
 from holdfast.documents.job import Job, Task
-from holdfast.errors import HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, HoldfastError
 from holdfast.log import Store
 from holdfast.log.readiness import mark_ready
 from holdfast.log.record import AGENT_PREFIX
@@ -52,7 +52,7 @@ class AgentProcess:
         self._revision = 0
         self._refused: str | None = None
         self._error: str | None = None
-        self._problem: str | None = None
+        self._contract_error: str | None = None
         self._ready = False
         self._process = psutil.Process()
         self._lock, self._writing = threading.Lock(), threading.Lock()
@@ -70,7 +70,7 @@ class AgentProcess:
                 self._error = None
             except HoldfastError as error:
                 self._error, pause_s = str(error), AGAIN_S
-                self._problem = str(error) if isinstance(error, ProblemsError) else None
+                self._contract_error = str(error) if isinstance(error, CompoundError) else None
             except Exception as error:
                 said, pause_s = f"{type(error).__name__}: {error}", AGAIN_S
                 if said != self._error:
@@ -174,7 +174,7 @@ class AgentProcess:
 
     def _unmade(self) -> dict[str, Any]:
         """What there is to say before there is an agent: that the job has not begun, or why its contract cannot be kept."""
-        return {"state": "waiting"} if self._problem is None else {"state": "broken", "problem": self._problem}
+        return {"state": "waiting"} if self._contract_error is None else {"state": "broken", "problem": self._contract_error}
 
 
 def main() -> None:

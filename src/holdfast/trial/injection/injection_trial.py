@@ -41,23 +41,23 @@ DETACHES = {"crash-controller", "crash-node"}
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What came of a test. `struck`: its fault came about. `missed` says why it did not where it could not, such as for want of a
-    PE before any is placed. `problems` is empty where the system healed, or had nothing to heal."""
+    PE before any is placed. `errors` is empty where the system healed, or had nothing to heal."""
 
     test: InjectionTest
     struck: bool
-    problems: tuple[str, ...]
+    errors: tuple[str, ...]
     state: str
     took_s: float
     missed: str = ""
 
     @property
     def healed(self) -> bool:
-        return self.struck and not self.problems
+        return self.struck and not self.errors
 
     @property
     def passed(self) -> bool:
         """Whether there is nothing to say against the system."""
-        return not self.problems and (self.struck or bool(self.missed))
+        return not self.errors and (self.struck or bool(self.missed))
 
     def document(self) -> dict[str, Any]:
         return {
@@ -69,7 +69,7 @@ class Verdict:
             "struck": self.struck,
             "missed": self.missed,
             "healed": self.healed,
-            "problems": list(self.problems),
+            "problems": list(self.errors),
             "ended": self.state,
             "took_s": round(self.took_s, 3),
         }
@@ -88,7 +88,7 @@ class InjectionTrial:
 
     def run(self) -> Verdict:
         began_s = time.monotonic()
-        problems: list[str] = []
+        errors: list[str] = []
         state = "unknown"
         try:
             if self.script.while_recovering:
@@ -101,13 +101,13 @@ class InjectionTrial:
             self._note_strike()
             self._mend()
             state = self._settle()
-            problems.extend(self._problems(state))
+            errors.extend(self._errors(state))
         except HoldfastError as error:
-            problems.append(str(error))
+            errors.append(str(error))
         finally:
             self._let_recover()
-        problems.extend(self._clear())
-        return Verdict(self.test, self.struck, tuple(problems), state, time.monotonic() - began_s, self.missed)
+        errors.extend(self._clear())
+        return Verdict(self.test, self.struck, tuple(errors), state, time.monotonic() - began_s, self.missed)
 
     def _hold_up_recovery(self) -> None:
         """Let a node that the next orchestrator will wait for say nothing."""
@@ -255,7 +255,7 @@ class InjectionTrial:
                     return False
         return True
 
-    def _problems(self, state: str) -> Iterator[str]:
+    def _errors(self, state: str) -> Iterator[str]:
         mine = {key: count for key, count in (self.cluster.starts() - self.before).items() if key[0].startswith(f"{self.job}:")}
         for (key, incarnation), count in sorted(mine.items()):
             if count > 1:

@@ -77,7 +77,7 @@ def test_every_wrong_setting_of_a_generator_is_told_at_once(tmp_path):
     settings = [word for setting in wrong for word in ("--set", setting)]
     text = str(fails("generate", "topology", *settings, "--out", tmp_path / "t.yaml"))
     for part in (
-        "what --set gives has 5 problems",
+        "what --set gives has 5 errors",
         "--set knows no 'colour', 'size'; names",
         "--set zipf wants a value such as 0, got 'steep'",
         "range 'parallelism' wants 1 <= low <= high, got 9 to 3",

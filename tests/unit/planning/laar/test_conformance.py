@@ -1,4 +1,4 @@
-"""What every solver of LAAR's problem must do, and the laws of completeness, on applications small enough to try everything."""
+"""What every solver of LAAR's error must do, and the laws of completeness, on applications small enough to try everything."""
 
 from itertools import product
 

@@ -81,7 +81,7 @@ def test_all_problems_of_a_strategy_are_told_at_once():
     data["placement"] = {"p": ["h1"]}
     with pytest.raises(DocumentError) as caught:
         check_document(data, Strategy)
-    said = "\n".join(caught.value.problems)
+    said = "\n".join(caught.value.errors)
     for words in (
         "configurations[0].active.p: has no active replica; every PE needs one (LAAR Eq. 12)",
         "configurations[1].active.p: wanted different replicas from 0 to 1, got [0, 2]",

@@ -68,7 +68,7 @@ def test_a_smaller_budget_stops_no_more_than_it_must():
 def test_tasks_of_the_current_plan_must_exist():
     with pytest.raises(DocumentError) as caught:
         adapt(output_fidelity(lanes(1.0)), ("a/0", "a/7", "z/0"), budget=1, planner=Frontier())
-    assert [problem.split(":")[0] for problem in caught.value.problems] == ["a/7", "z/0"]
+    assert [error.split(":")[0] for error in caught.value.errors] == ["a/7", "z/0"]
     assert "topology 'lanes' has no such task; its operators are: a, b" in str(caught.value)
 
 

@@ -113,7 +113,7 @@ def test_a_plan_document_with_too_many_or_repeated_tasks_is_refused():
             {"topology": "t", "budget": 1, "quality": 2, "replicated": [{"task": "a"}, {"task": "b"}, {"task": "a"}]},
             PlanDocument,
         )
-    assert list(caught.value.problems) == [
+    assert list(caught.value.errors) == [
         "quality: wanted a number from 0 to 1, got 2.0",
         "replicated[2]: task 'a' stands twice; keep one",
         "replicated: has 2 tasks, more than the budget of 1",

@@ -150,7 +150,7 @@ def test_weights_that_are_no_weights_are_refused():
 def test_criticality_names_every_operator_and_no_other():
     with pytest.raises(DocumentError) as caught:
         measured_criticality(figure_2(correlated=False), {"o1": -1.0, "o9": 2.0})
-    assert list(caught.value.problems) == [
+    assert list(caught.value.errors) == [
         "o2: gives no quality impact",
         "o3: gives no quality impact",
         "o9: is no operator of topology 'figure 2'; operators are: o1, o2, o3",

@@ -23,7 +23,7 @@ ranges = st.builds(
 @given(seed=st.integers(0, 10**6), ranges=ranges)
 def test_topologies_are_valid_and_within_their_ranges(seed, ranges):
     t = generate(np.random.default_rng(seed), ranges=ranges)
-    assert not list(t.problems())
+    assert not list(t.errors())
     assert ranges.operators[0] <= len(t.operators) <= ranges.operators[1]
     assert all(ranges.parallelism[0] <= o.parallelism <= ranges.parallelism[1] for o in t.operators.values())
     assert len(t.sinks) == 1

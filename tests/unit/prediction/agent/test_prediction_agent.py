@@ -10,7 +10,7 @@ from obstore.store import MemoryStore
 
 from holdfast.documents.document import check_document
 from holdfast.documents.job import Contract, Job, Predicting, Reading, Task
-from holdfast.errors import DocumentError, HoldfastError, ProblemsError
+from holdfast.errors import CompoundError, DocumentError, HoldfastError
 from holdfast.log import EpochLog, Quality, Store
 from holdfast.log.row_files import read_rows
 from holdfast.log.timeline import Timeline
@@ -488,7 +488,7 @@ def test_columns_that_cannot_be_predicted_are_told_and_change_nothing_else():
     world = World(keys=("server",))
     world.run(range(1, 4))
     assert world.agent.state == "broken"
-    assert "the key names column 'server', which does not exist" in world.agent.problem
+    assert "the key names column 'server', which does not exist" in world.agent.error
     world.run([4], makes=False)
     assert world.first(4) is None
 
@@ -540,8 +540,8 @@ def test_all_that_is_wrong_with_a_change_is_told_at_once():
     contract = Contract(protection="prediction", deadline_s=5.0)
     with pytest.raises(DocumentError) as caught:
         check_orders({"from_input": 3, "deadline_s": 0.1, "measure": "x", "speed": 2}, contract, epoch_s=1.0)
-    assert "from_input: wanted true or false, got 3" in caught.value.problems
-    said = "\n".join(caught.value.problems)
+    assert "from_input: wanted true or false, got 3" in caught.value.errors
+    said = "\n".join(caught.value.errors)
     assert "the deadline of 0.1 s is below the epoch length of 1 s" in said
     assert "measure wants one of within, mae, rmse, mse, got 'x'" in said
     assert "speed: is no field" in said
@@ -580,7 +580,7 @@ def test_a_stream_whose_contract_says_no_keys_is_one_series():
     world.agent = world.new_agent()
     world.run(range(1, 13))
     world.run([13], makes=False)
-    assert (world.agent.problem, world.first(13)) == (None, "predicted")
+    assert (world.agent.error, world.first(13)) == (None, "predicted")
 
 
 def test_what_counts_as_accurate_is_the_contract_s_and_can_be_changed_while_it_runs():
@@ -606,7 +606,7 @@ def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_
         ),
     )
     job = Job(job="j", application="app.py", log="x", contract=contract)
-    with pytest.raises(ProblemsError) as found:
+    with pytest.raises(CompoundError) as found:
         check_protection(job, [TASK], epoch_s=1.0)
     text = str(found.value)
     for part in (
@@ -623,19 +623,19 @@ def test_everything_wrong_with_a_contract_of_prediction_is_told_when_the_job_is_
 def test_what_is_wrong_for_several_pes_is_told_once():
     contract = Contract(protection="prediction", deadline_s=0.5)
     job = Job(job="j", application="app.py", log="x", contract=contract)
-    with pytest.raises(ProblemsError) as found:
+    with pytest.raises(CompoundError) as found:
         check_protection(job, [TASK, Task(pe="heat", reads=(Reading(stream="racks"),), makes=("heat",))], epoch_s=1.0)
-    (problem,) = found.value.problems
-    assert problem.startswith("PEs 'heat', 'racks': the deadline of 0.5 s is below the epoch length of 1 s")
+    (error,) = found.value.errors
+    assert error.startswith("PEs 'heat', 'racks': the deadline of 0.5 s is below the epoch length of 1 s")
 
 
 def test_the_deadline_of_a_job_that_another_feeds_is_not_held_against_a_length_that_only_that_one_knows():
     contract = Contract(protection="prediction", deadline_s=2.0, predicting=Predicting(depth=1))
     job = Job(job="j", application="app.py", log="x", contract=contract)
     fed = TASK.model_copy(update={"reads": (Reading(stream="src", job="feed"),)})
-    with pytest.raises(ProblemsError) as found:
+    with pytest.raises(CompoundError) as found:
         check_protection(job, [fed], epoch_s=5.0)
-    assert list(found.value.problems) == ["PE 'racks': depth wants a whole number of at least 2, got 1"]
+    assert list(found.value.errors) == ["PE 'racks': depth wants a whole number of at least 2, got 1"]
 
 
 @pytest.mark.parametrize("protection", ["upstream", "prediction"])
@@ -645,9 +645,9 @@ def test_a_protection_that_a_source_or_sink_cannot_have_is_told(protection):
     contract = Contract(protection=protection, deadline_s=2.0)
     check_protection(Job(job="j", application="app.py", log="x", contract=contract), tasks, epoch_s=1.0)
     job = Job(job="j", application="app.py", log="x", contracts={"src": contract, "out": contract, "racks": contract})
-    with pytest.raises(ProblemsError) as found:
+    with pytest.raises(CompoundError) as found:
         check_protection(job, tasks, epoch_s=1.0)
-    assert list(found.value.problems) == [
+    assert list(found.value.errors) == [
         f"'out' is a sink, and its contract says protection: {protection}; only operators have it",
         f"'src' is a source, and its contract says protection: {protection}; only operators have it",
     ]
