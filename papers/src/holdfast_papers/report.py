@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.page import cards, heading, html_page, paragraph, table
 
 HELD = {True: "yes", False: "no", None: "unknown"}
 PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
@@ -31,7 +31,7 @@ def reproduction_page(results: Mapping[str, Mapping[str, Any]], titles: Mapping[
             parts.append(table(("finding", "the paper", "here", "holds"), rows, words=("finding", "the paper", "here")))
         if not result["error"]:
             parts += embedded(Path(result["folder"]), result["document"])
-    return page("The papers' evaluations, run again", parts)
+    return html_page("The papers' evaluations, run again", parts)
 
 
 def said(result: Mapping[str, Any]) -> str:

@@ -37,7 +37,7 @@ class Candidate:
         return ", ".join(self.protected) or "nothing: of its best plans none that fits keeps an output alive"
 
 
-def candidates(topology: Topology, impact: Mapping[str, float], budget: Budget, prices: Prices) -> list[Candidate]:
+def candidate_plans(topology: Topology, impact: Mapping[str, float], budget: Budget, prices: Prices) -> list[Candidate]:
     """The plans of a budget, one per objective, for a topology of whole units.
 
     `impact`: what each costs when it fails alone. `measured` protects what saves most of the impacts, `criticality` what keeps

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.advise.advice import Advice, WeighedUnit, reasons, weigh
 from holdfast.advise.budget import Budget, Prices, ranked
-from holdfast.advise.candidates import Candidate, candidates, completeness, least_budget
+from holdfast.advise.candidates import Candidate, candidate_plans, completeness, least_budget
 from holdfast.advise.losses import Expected, Loss, alone, found, losses_of, protected_case, together_case
 from holdfast.advise.protection_units import choices_of, tasks_of, units_of, whole_units
 from holdfast.advise.reasons import percent
@@ -73,7 +73,7 @@ class AdviceLoop:
 
         if self.options["loss"] is not None:
             everything = Budget(replicas=sum(self.tasks.values()))
-            _require_kept(attempt(everything, candidates(self.topology, impact, everything, prices))[0])
+            _require_kept(attempt(everything, candidate_plans(self.topology, impact, everything, prices))[0])
         attempts = (attempt(budget, plans) for budget, plans in self._plans(impact, prices))
         return next((advice, tried) for advice, tried in attempts if advice.kept)
 
@@ -111,7 +111,7 @@ class AdviceLoop:
         """The plans of every budget to try; a budget that buys nothing else than the one before is left out."""
         before = None
         for budget in self._budgets(impact, prices):
-            plans = candidates(self.topology, impact, budget, prices)
+            plans = candidate_plans(self.topology, impact, budget, prices)
             if plans != before:
                 yield budget, plans
             before = plans

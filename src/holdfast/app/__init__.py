@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from holdfast.app.app import App
     from holdfast.app.definition import Operator, Origin, Score, Sink, Source
+    from holdfast.app.examples import example_path
     from holdfast.app.graph import Graph
     from holdfast.app.keep import Keep, LastEpochs, LastRows, StateTable, last_epochs, last_rows, state_table
+    from holdfast.app.load import load_app
+    from holdfast.app.task_topology import topology_of
 
 __all__ = [
     "App",
@@ -21,12 +24,16 @@ __all__ = [
     "Sink",
     "Source",
     "StateTable",
+    "example_path",
     "last_epochs",
     "last_rows",
+    "load_app",
     "state_table",
+    "topology_of",
 ]
 
-_MODULES = {"App": "app", "Graph": "graph"} | dict.fromkeys(("Operator", "Origin", "Score", "Sink", "Source"), "definition")
+_MODULES = {"App": "app", "Graph": "graph", "example_path": "examples", "load_app": "load", "topology_of": "task_topology"}
+_MODULES |= dict.fromkeys(("Operator", "Origin", "Score", "Sink", "Source"), "definition")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,1 +1,79 @@
 """What losing an operator does to the output, measured by fault injection (DEBS'11)."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = [
+    "OUTAGES_S",
+    "PACES",
+    "Assessment",
+    "Campaign",
+    "CampaignContext",
+    "Case",
+    "CaseView",
+    "OffsetView",
+    "Places",
+    "Results",
+    "Runner",
+    "Steps",
+    "Target",
+    "Way",
+    "assess",
+    "choose_targets",
+    "correlation",
+    "position",
+    "read_campaign",
+    "require_room",
+    "require_same_so_far",
+]
+
+if TYPE_CHECKING:
+    from holdfast.assess.assessment import Assessment, CaseView, OffsetView, assess
+    from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
+    from holdfast.assess.campaign_context import CampaignContext
+    from holdfast.assess.campaign_folder import Results, read_campaign, require_room, require_same_so_far
+    from holdfast.assess.case import Case, Places
+    from holdfast.assess.metrics import correlation
+    from holdfast.assess.progress import Steps
+    from holdfast.assess.runner import Runner, Way
+    from holdfast.assess.targets import Target, choose_targets, position
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "holdfast.assess.assessment": (
+                "Assessment",
+                "CaseView",
+                "OffsetView",
+                "assess",
+            ),
+            "holdfast.assess.campaign": (
+                "OUTAGES_S",
+                "PACES",
+                "Campaign",
+            ),
+            "holdfast.assess.campaign_context": ("CampaignContext",),
+            "holdfast.assess.campaign_folder": (
+                "Results",
+                "read_campaign",
+                "require_room",
+                "require_same_so_far",
+            ),
+            "holdfast.assess.case": (
+                "Case",
+                "Places",
+            ),
+            "holdfast.assess.metrics": ("correlation",),
+            "holdfast.assess.progress": ("Steps",),
+            "holdfast.assess.runner": (
+                "Runner",
+                "Way",
+            ),
+            "holdfast.assess.targets": (
+                "Target",
+                "choose_targets",
+                "position",
+            ),
+        },
+    )

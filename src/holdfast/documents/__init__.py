@@ -1,0 +1,97 @@
+"""Documents that go in and out as files: job, plan parts, descriptor, topology, fault schedule, history. Read `document.py` first:
+it checks a YAML or JSON document and reports every error in it at once."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = [
+    "Contract",
+    "Descriptor",
+    "DescriptorSink",
+    "DescriptorSource",
+    "Feed",
+    "HistoryEvent",
+    "Host",
+    "Input",
+    "Job",
+    "JointRate",
+    "LightPe",
+    "Pe",
+    "PricingContract",
+    "Rate",
+    "Schedule",
+    "ScheduledFault",
+    "Stalls",
+    "TaskOperator",
+    "Topology",
+    "check_document",
+    "read_document",
+    "read_json",
+    "write_document",
+    "write_whole",
+    "writing",
+]
+
+if TYPE_CHECKING:
+    from holdfast.documents.descriptor import (
+        Descriptor,
+        DescriptorSink,
+        DescriptorSource,
+        Host,
+        Input,
+        JointRate,
+        Pe,
+        PricingContract,
+        Rate,
+    )
+    from holdfast.documents.document import check_document, read_document, write_document
+    from holdfast.documents.fault_schedule import Schedule, ScheduledFault, Stalls
+    from holdfast.documents.history import HistoryEvent
+    from holdfast.documents.job import Contract, Feed, Job
+    from holdfast.documents.light_pe import LightPe
+    from holdfast.documents.topology import TaskOperator, Topology
+    from holdfast.documents.whole_files import read_json, write_whole, writing
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "holdfast.documents.descriptor": (
+                "Descriptor",
+                "DescriptorSink",
+                "DescriptorSource",
+                "Host",
+                "Input",
+                "JointRate",
+                "Pe",
+                "PricingContract",
+                "Rate",
+            ),
+            "holdfast.documents.document": (
+                "check_document",
+                "read_document",
+                "write_document",
+            ),
+            "holdfast.documents.fault_schedule": (
+                "Schedule",
+                "ScheduledFault",
+                "Stalls",
+            ),
+            "holdfast.documents.history": ("HistoryEvent",),
+            "holdfast.documents.job": (
+                "Contract",
+                "Feed",
+                "Job",
+            ),
+            "holdfast.documents.light_pe": ("LightPe",),
+            "holdfast.documents.topology": (
+                "TaskOperator",
+                "Topology",
+            ),
+            "holdfast.documents.whole_files": (
+                "read_json",
+                "write_whole",
+                "writing",
+            ),
+        },
+    )

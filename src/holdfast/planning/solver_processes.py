@@ -96,7 +96,7 @@ def _loaded(function: Callable[..., object]) -> bool:
     return callable(function)
 
 
-def each(function: Callable[[A], T], tasks: Iterable[A], *, workers: int) -> Generator[T]:
+def map_in_processes(function: Callable[[A], T], tasks: Iterable[A], *, workers: int) -> Generator[T]:
     """What the function returns for each task, in the order in which they end, made in `workers` processes side by side.
 
     An interrupt here, or closing the iterator, ends the processes that still work: what they were doing is lost.

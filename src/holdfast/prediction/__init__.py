@@ -6,15 +6,18 @@ from holdfast.prediction.epoch_predictor import EpochPredictor
 from holdfast.prediction.lateness_monitor import Monitor, Overdue
 from holdfast.prediction.prediction import Prediction
 from holdfast.prediction.predictor_view import view
+from holdfast.prediction.predictors.nearest_neighbours import NearestNeighbours
 from holdfast.prediction.predictors.predictor import Predictor
 from holdfast.prediction.predictors.registry import default_predictors, installed, make
 from holdfast.prediction.settings import PredictorSettings
+from holdfast.prediction.warm_up import rehearse
 
 __all__ = [
     "Columns",
     "Cover",
     "EpochPredictor",
     "Monitor",
+    "NearestNeighbours",
     "Overdue",
     "Prediction",
     "Predictor",
@@ -23,5 +26,6 @@ __all__ = [
     "default_predictors",
     "installed",
     "make",
+    "rehearse",
     "view",
 ]

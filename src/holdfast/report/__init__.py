@@ -1,1 +1,71 @@
 """Reports: one look, one set of plots, pages that need nothing but themselves."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = [
+    "FAINT",
+    "INK",
+    "SERIES",
+    "WHAT_IF",
+    "cards",
+    "drawn",
+    "growth_plots",
+    "heading",
+    "html_page",
+    "line_plot",
+    "local_caption",
+    "local_plot",
+    "offset_plot",
+    "on_its_own",
+    "outage_plot",
+    "paragraph",
+    "spread_line",
+    "table",
+    "verdicts",
+    "what_if_rows",
+]
+
+if TYPE_CHECKING:
+    from holdfast.report.assessment import WHAT_IF, what_if_rows
+    from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
+    from holdfast.report.assessment_words import local_caption, spread_line
+    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
+    from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot, on_its_own
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "holdfast.report.assessment": (
+                "WHAT_IF",
+                "what_if_rows",
+            ),
+            "holdfast.report.assessment_plots": (
+                "growth_plots",
+                "local_plot",
+                "offset_plot",
+                "outage_plot",
+            ),
+            "holdfast.report.assessment_words": (
+                "local_caption",
+                "spread_line",
+            ),
+            "holdfast.report.page": (
+                "cards",
+                "heading",
+                "html_page",
+                "paragraph",
+                "table",
+                "verdicts",
+            ),
+            "holdfast.report.plot": (
+                "FAINT",
+                "INK",
+                "SERIES",
+                "drawn",
+                "line_plot",
+                "on_its_own",
+            ),
+        },
+    )

@@ -15,7 +15,7 @@ from holdfast.advise.candidates import NAMES
 from holdfast.advise.losses import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
-from holdfast.report.page import Markup, cards, heading, page, paragraph, table
+from holdfast.report.page import Markup, cards, heading, html_page, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def advice_page(
         heading("The trials"),
         *trials.parts(),
     ]
-    return page(f"What to protect in {advice.application}", parts)
+    return html_page(f"What to protect in {advice.application}", parts)
 
 
 def _sections(campaign: Campaign) -> str:

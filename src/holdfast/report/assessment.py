@@ -18,7 +18,7 @@ from holdfast.documents.whole_files import write_whole
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary, title
 from holdfast.report.json_values import finite
-from holdfast.report.page import cards, heading, page, paragraph, table
+from holdfast.report.page import cards, heading, html_page, paragraph, table
 
 RANKING = ("rank", "operator", "what to do", "because")
 COLUMNS = ("operator", "outage impact C", "data dependency D", "recovery R", "quality impact I")
@@ -128,7 +128,7 @@ def assessment_page(
         heading("How it was run"),
         *(paragraph(line, note=True) for line in how_it_was_run(campaign, facts, first)),
     ]
-    return page(title(campaign), parts)
+    return html_page(title(campaign), parts)
 
 
 def metric_row(view: CaseView) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ a{color:var(--s0)}:target{outline:2px solid var(--s0);outline-offset:.3rem;borde
 """
 
 
-def page(title: str, parts: Sequence[str]) -> str:
+def html_page(title: str, parts: Sequence[str]) -> str:
     """The whole document."""
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'

@@ -10,7 +10,7 @@ from holdfast.planning.ppa.budget_curve import BudgetCurve
 from holdfast.planning.ppa.explanation import OBJECTIVES
 from holdfast.planning.ppa.fidelity import Measure
 from holdfast.planning.ppa.plan_document import Changes, PlanDocument, PlannedReplica
-from holdfast.report.page import cards, heading, long_table, page, paragraph, table
+from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table
 from holdfast.report.plot import FAINT, INK, SERIES, drawn
 
 SHOWN = 120
@@ -44,7 +44,7 @@ def plan_page(plan: PlanDocument, measure: Measure, *, worth: BudgetCurve, other
             heading("Planners compared"),
             table(("planner", "replicas", OBJECTIVES[plan.objective], "no plan exceeds"), rows),
         ]
-    return page(f"A plan for {plan.topology}", parts)
+    return html_page(f"A plan for {plan.topology}", parts)
 
 
 def _protected(plan: PlanDocument, measure: Measure) -> str:

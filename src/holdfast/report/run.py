@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Task
 from holdfast.log.timeline import Timeline
-from holdfast.report.page import cards, heading, long_table, page, paragraph, table, verdicts
+from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table, verdicts
 from holdfast.report.run_plots import RunPlots
 from holdfast.trial.checkers import Recovery, recoveries
 from holdfast.trial.completeness import Completeness
@@ -51,7 +51,7 @@ def run_page(
         parts += _places(found, tasks, zero_s=timeline.opened_s)
         parts += _decisions(decisions(events), zero_s=timeline.opened_s)
     parts += _places_of_files(document, history)
-    return page(f"A run of {name}", parts)
+    return html_page(f"A run of {name}", parts)
 
 
 def _summary(document: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from holdfast.documents.whole_files import write_whole
-from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
 from holdfast.report.plot import FAINT, SERIES, drawn
 from holdfast.simulate import SimulationOutcome
 from holdfast.simulate.state import Floats
@@ -80,7 +80,7 @@ def _page(outcome: SimulationOutcome, document: dict[str, Any]) -> str:
             else []
         ),
     ]
-    return page(f"{document['application']}, simulated", parts)
+    return html_page(f"{document['application']}, simulated", parts)
 
 
 def _output_plot(outcome: SimulationOutcome) -> str:

@@ -8,7 +8,7 @@ from holdfast.planning.laar import Instance, Strategy
 from holdfast.planning.laar.completeness import cost, host_load
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active
 from holdfast.planning.laar.strategy import Activation
-from holdfast.report.page import cards, heading, long_table, page, paragraph, table
+from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table
 from holdfast.report.plot import INK, SERIES, drawn
 
 SHOWN, STRATEGY = 120, "in the strategy"
@@ -50,7 +50,7 @@ def strategy_page(
     ]
     if len(others) > 1:
         parts += [heading("Other solvers"), _compared(others)]
-    return page(f"A strategy for {strategy.application}", parts)
+    return html_page(f"A strategy for {strategy.application}", parts)
 
 
 def _promise(strategy: Strategy) -> str:

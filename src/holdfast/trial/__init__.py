@@ -1,0 +1,42 @@
+"""Runs jobs on a local cluster of real processes, injects faults and checks the histories. Read `local_cluster.py` first, then
+`job_run.py` and `checkers.py`."""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = [
+    "JobRun",
+    "LocalCluster",
+    "ProcessCluster",
+    "Show",
+    "all_corrected",
+    "layout_of",
+    "recoveries",
+    "run_job",
+]
+
+if TYPE_CHECKING:
+    from holdfast.job_layout import layout_of
+    from holdfast.trial.checkers import all_corrected, recoveries
+    from holdfast.trial.job_run import JobRun, Show, run_job
+    from holdfast.trial.local_cluster import LocalCluster
+    from holdfast.trial.process_cluster import ProcessCluster
+else:
+    __getattr__ = lazy_exports(
+        __name__,
+        {
+            "holdfast.job_layout": ("layout_of",),
+            "holdfast.trial.checkers": (
+                "all_corrected",
+                "recoveries",
+            ),
+            "holdfast.trial.job_run": (
+                "JobRun",
+                "Show",
+                "run_job",
+            ),
+            "holdfast.trial.local_cluster": ("LocalCluster",),
+            "holdfast.trial.process_cluster": ("ProcessCluster",),
+        },
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.advise.advice import Advice, weigh
 from holdfast.advise.budget import Budget, Prices
-from holdfast.advise.candidates import candidates, completeness
+from holdfast.advise.candidates import candidate_plans, completeness
 from holdfast.advise.losses import Loss, protected_case, together_case
 from holdfast.advise.plan_document import plan_document
 from holdfast.advise.protection_units import tasks_of, units_of, whole_units
@@ -42,7 +42,7 @@ FAILOVER, TOGETHER = 0.12, 11.3
 def advice():
     budget, prices, whole = Budget(share=0.5), Prices(tasks_of(GRAPH), CPU), whole_units(TOPOLOGY, GRAPH)
     single = {name: Loss(name, (impact,)) for name, impact in IMPACT.items()}
-    plans = candidates(whole, IMPACT, budget, prices)
+    plans = candidate_plans(whole, IMPACT, budget, prices)
     over = {name: Loss(protected_case(target, failover_s=1.0).name, (FAILOVER,)) for name, target in UNITS.items()}
     together = [together_case(UNITS, plan.protected, failover_s=1.0).name for plan in plans]
     measured = {loss.case: loss for loss in [*over.values(), *(Loss(case, (TOGETHER,)) for case in together)]}

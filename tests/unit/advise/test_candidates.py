@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.advise.budget import Budget, Prices
-from holdfast.advise.candidates import candidates, completeness, least_budget
+from holdfast.advise.candidates import candidate_plans, completeness, least_budget
 from holdfast.advise.protection_units import tasks_of, whole_units
 from holdfast.app import App
 from holdfast.app.task_topology import topology_of
@@ -25,7 +25,7 @@ PRICES = Prices(tasks_of(line()), {"read": 1.0, "count": 6.0, "sum": 3.0})
 
 
 def of_budget(budget, impact=IMPACT, prices=PRICES):
-    return candidates(WHOLE, impact, budget, prices)
+    return candidate_plans(WHOLE, impact, budget, prices)
 
 
 def test_operators_become_single_tasks_with_the_rates_they_had():

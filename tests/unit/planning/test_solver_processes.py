@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import FTSearch, HostCrash
-from holdfast.planning.solver_processes import Call, apart, each, race
+from holdfast.planning.solver_processes import Call, apart, map_in_processes, race
 
 FOREVER = 3600.0
 
@@ -100,12 +100,12 @@ def test_workers_of_a_killed_parent_end_by_themselves(tmp_path):
 
 
 def test_tasks_made_side_by_side_come_as_they_end_each_once():
-    assert sorted(each(math.sqrt, [float(n * n) for n in range(7)], workers=2)) == [float(n) for n in range(7)]
-    assert list(each(math.sqrt, [], workers=2)) == []
+    assert sorted(map_in_processes(math.sqrt, [float(n * n) for n in range(7)], workers=2)) == [float(n) for n in range(7)]
+    assert list(map_in_processes(math.sqrt, [], workers=2)) == []
 
 
 def test_tasks_that_still_run_are_ended_when_no_more_are_wanted():
-    made = each(time.sleep, [0.0, FOREVER], workers=2)
+    made = map_in_processes(time.sleep, [0.0, FOREVER], workers=2)
     assert next(made) is None
     made.close()
     assert list(made) == []
@@ -113,5 +113,5 @@ def test_tasks_that_still_run_are_ended_when_no_more_are_wanted():
 
 def test_a_task_that_fails_is_told():
     with pytest.raises(HoldfastError, match="ValueError") as caught:
-        list(each(math.sqrt, [-1.0], workers=1))
+        list(map_in_processes(math.sqrt, [-1.0], workers=1))
     Path(str(caught.value).split("'")[1]).unlink()

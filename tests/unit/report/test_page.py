@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from holdfast.report.page import cards, page, table, verdicts
+from holdfast.report.page import cards, html_page, table, verdicts
 from holdfast.report.plot import drawn, line_plot
 from holdfast_papers.finding import Finding
 from holdfast_papers.laar.pipeline_command import _report as pipeline_report
@@ -13,14 +13,14 @@ from holdfast_papers.report import embedded
 
 
 def test_a_page_asks_for_nothing_from_elsewhere():
-    text = page("Title", [cards([line_plot([("a", [1, 2], [3, 4]), ("b", [1, 2], [4, 3])], x="x", y="y")])])
+    text = html_page("Title", [cards([line_plot([("a", [1, 2], [3, 4]), ("b", [1, 2], [4, 3])], x="x", y="y")])])
     assert not re.search(r'(src|href)="(?!#)', text)
     assert "@import" not in text and "<script" not in text
     assert text.count("<html") == text.count("</html>") == 1
 
 
 def test_what_a_page_is_given_is_text_and_no_markup():
-    text = page("<b>", [table(("name",), [("<script>alert(1)</script>",)])])
+    text = html_page("<b>", [table(("name",), [("<script>alert(1)</script>",)])])
     assert "<script>" not in text and "&lt;script&gt;" in text and "<title>&lt;b&gt;</title>" in text
 
 
@@ -28,7 +28,7 @@ def test_on_a_narrow_screen_sentences_stand_below_what_they_are_about_and_figure
     advice = table(("rank", "advice"), [("1", "Protect it.")], words=("advice",))
     assert "<table class=stacked>" in advice and '<td data-column="rank">1</td><td class=words data-column="advice">' in advice
     assert "stacked" not in table(("operator", "R"), [("vwap", "3")])
-    narrow = page("", []).partition("@media(max-width:40rem)")[2]
+    narrow = html_page("", []).partition("@media(max-width:40rem)")[2]
     assert ".stacked td.words{display:block;min-width:0" in narrow
     assert '.stacked td[data-column]:not([data-column=""])::before{content:attr(data-column)' in narrow, (
         "sentences say what they are, too"

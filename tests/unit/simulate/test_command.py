@@ -18,7 +18,7 @@ from holdfast.cli.main import root
 from holdfast.documents.document import write_document
 from holdfast.planning.laar import plan_strategy
 from holdfast.planning.laar.examples import figure_1
-from holdfast.report.page import heading, page, paragraph, table
+from holdfast.report.page import heading, html_page, paragraph, table
 from holdfast_papers import all_papers
 from holdfast_papers.records import Records
 from holdfast_papers.reproduce import STUDIES, reproduce
@@ -212,7 +212,7 @@ def test_the_report_of_all_has_every_table_and_picture_of_every_command(tmp_path
         folder = tmp_path / "all" / words[0]
         if words[0] == "laar":
             parts = [heading("Findings"), paragraph("told twice"), heading("Figure 9"), table(("NR", "SR"), [("1.00", "1.89")])]
-            (folder / "laar.html").write_text(page("LAAR", parts))
+            (folder / "laar.html").write_text(html_page("LAAR", parts))
             return 0, json.dumps({"findings": [ours], "means": [["not", "again"]]})
         (folder / "figure8.svg").write_text("<svg/>")
         rows = [{"row": "1 job", "paper_start_s": 12.5, "start_s": 0.25}]

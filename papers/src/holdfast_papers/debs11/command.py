@@ -157,7 +157,7 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
     from holdfast.report.assessment import WHAT_IF, what_if_rows
     from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
     from holdfast.report.assessment_words import local_caption, spread_line
-    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
     from holdfast_papers.debs11.findings import FAILOVER_S, GROUP, findings, table_rows
 
     campaign = read_campaign(out / "campaign")
@@ -201,7 +201,7 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
         "findings": [asdict(finding) for finding in found],
     }
     write_whole(out / "debs11.json", json.dumps(document, indent=2))
-    write_whole(out / "debs11.html", page("Fault injection into Bargain Discovery (DEBS'11)", parts))
+    write_whole(out / "debs11.html", html_page("Fault injection into Bargain Discovery (DEBS'11)", parts))
     return document
 
 

@@ -117,7 +117,7 @@ def _rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
 def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]) -> None:
     """Write internet.html, internet.json and the pictures."""
     from holdfast.documents.whole_files import write_whole
-    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
     from holdfast.report.plot import on_its_own
 
     plots = {f"output-{kind}": _output_plot(records, kind) for kind in STRUCK} | {"cost-and-loss": _price_plot(document)}
@@ -168,7 +168,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         cards(list(plots.values())),
     ]
     write_whole(out / "internet.json", json.dumps(document, indent=2))
-    write_whole(out / "internet.html", page("A day of a data center", parts))
+    write_whole(out / "internet.html", html_page("A day of a data center", parts))
     for name, svg in plots.items():
         write_whole(out / f"{name}.svg", on_its_own(svg))
 

@@ -136,10 +136,10 @@ def _runs(
 
 
 def _page(findings: Sequence[dict[str, Any]], sections: Sequence[str]) -> str:
-    from holdfast.report.page import heading, page, verdicts
+    from holdfast.report.page import heading, html_page, verdicts
 
     found = verdicts([(f["name"], f["holds"], f"{f['ours']} {_beside(f['paper'])}") for f in findings])
-    return page("Prediction for late parts (ISORC'16)", [heading("Findings"), found, *sections])
+    return html_page("Prediction for late parts (ISORC'16)", [heading("Findings"), found, *sections])
 
 
 def _beside(paper: str) -> str:

@@ -106,7 +106,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
     import numpy as np
 
     from holdfast.documents.whole_files import write_whole
-    from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
     from holdfast_papers.laar.variants_findings import figures, findings, summary
     from holdfast_papers.laar.variants_study import VARIANTS
 
@@ -150,7 +150,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
         "findings": [asdict(f) for f in found],
     }
     write_whole(out / "laar.json", json.dumps(document, indent=2))
-    write_whole(out / "laar.html", page("Adaptive replication on simulated clusters (LAAR, section 5)", parts))
+    write_whole(out / "laar.html", html_page("Adaptive replication on simulated clusters (LAAR, section 5)", parts))
     return document
 
 

@@ -66,7 +66,7 @@ def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
 
 
 def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float) -> str:
-    from holdfast.report.page import cards, heading, page, paragraph, table
+    from holdfast.report.page import cards, heading, html_page, paragraph, table
     from holdfast.report.plot import line_plot
 
     parts = [
@@ -103,7 +103,7 @@ def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float
                 ]
             ),
         ]
-    return page("LAAR's pipeline (Figure 3), really run", parts)
+    return html_page("LAAR's pipeline (Figure 3), really run", parts)
 
 
 def smooth(values: list[int], over: int = 3) -> list[float]:

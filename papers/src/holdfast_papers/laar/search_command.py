@@ -13,7 +13,7 @@ import click
 from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, spark_session
 from holdfast.errors import HoldfastError
-from holdfast.planning.solver_processes import each
+from holdfast.planning.solver_processes import map_in_processes
 from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.laar.search_findings import findings
 from holdfast_papers.laar.search_plot import draw
@@ -93,7 +93,7 @@ def laar_search(
     if done:
         say(f"{len(done)} of {len(tasks)} runs are already in {out}")
     if waiting:
-        made = _on_spark(waiting, master) if master else each(evaluate, waiting, workers=workers)
+        made = _on_spark(waiting, master) if master else map_in_processes(evaluate, waiting, workers=workers)
         with closing(made), progress_bar("runs") as progress:
             progress(len(done), len(tasks))
             for run in made:

@@ -131,7 +131,7 @@ def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "St
 def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
     from holdfast.advise.budget import Budget, Prices
-    from holdfast.advise.candidates import candidates
+    from holdfast.advise.candidates import candidate_plans
     from holdfast.advise.losses import alone, losses_of
     from holdfast.advise.protection_units import whole_units
     from holdfast.app.load import load_app
@@ -158,7 +158,7 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
         single = alone(choices, losses_of(trials.assessed(cases, "alone", offsets).cases))
         budgets = sorted({min(len(everything) - 1, max(1, round(len(everything) * share))) for share in SHARES})
         impact, even = {each: loss.mean for each, loss in single.items()}, Prices(dict.fromkeys(everything, 1), {})
-        plans = [(budget, plan) for budget in budgets for plan in candidates(topology, impact, Budget(replicas=budget), even)]
+        plans = [(budget, plan) for budget in budgets for plan in candidate_plans(topology, impact, Budget(replicas=budget), even)]
         left = [felt(graph, set(everything) - set(plan.protected)) for _, plan in plans]
         drawn = failure_sets(graph, everything, count=sets, seed=seed)
         together = [Case(failed, at_once=True) for failed in dict.fromkeys([*drawn, *left])]

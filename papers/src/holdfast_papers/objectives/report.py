@@ -5,7 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.report.page import cards, heading, page, paragraph, table, verdicts
+from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
 from holdfast.report.plot import FAINT, SERIES, drawn
 from holdfast_papers.objectives.study import ADVISED, OBJECTIVES, PLANNERS, Foretold, Studied
 
@@ -26,7 +26,7 @@ NOTE = (
 def objectives_page(document: Mapping[str, Any], studied: Mapping[str, Studied]) -> str:
     """The page."""
     found = [(finding["name"], finding["holds"], finding["ours"]) for finding in document["findings"]]
-    return page(
+    return html_page(
         "Which objective to plan by",
         [
             paragraph(

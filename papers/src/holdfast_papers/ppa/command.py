@@ -145,7 +145,7 @@ def _plain(plan: Any) -> dict[str, Any]:
 def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> None:
     """Write ppa.html and ppa.json."""
     from holdfast.documents.whole_files import write_whole
-    from holdfast.report.page import heading, page, paragraph, verdicts
+    from holdfast.report.page import heading, html_page, paragraph, verdicts
 
     parts = [
         paragraph(f"Made by: {document['command']}."),
@@ -155,7 +155,7 @@ def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> N
     ]
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "ppa.json", json.dumps(document, indent=2))
-    write_whole(out / "ppa.html", page("Recovery and tentative output (PPA, section VI)", parts))
+    write_whole(out / "ppa.html", html_page("Recovery and tentative output (PPA, section VI)", parts))
 
 
 def _recovery_sections(document: Mapping[str, Any]) -> list[str]:

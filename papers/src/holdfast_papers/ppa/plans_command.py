@@ -15,7 +15,7 @@ import click
 from holdfast.cli.plan_output import check_study
 from holdfast.cli.shared import json_option, spark_session
 from holdfast.errors import HoldfastError
-from holdfast.planning.solver_processes import each
+from holdfast.planning.solver_processes import map_in_processes
 from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.finding import Finding
 from holdfast_papers.ppa.figure14 import Unit, draw, findings, measure_unit, panels, table, units
@@ -104,7 +104,7 @@ def _records(left: list[Unit], *, workers: int, master: str | None) -> Generator
     elif workers == 1:
         yield from map(measure_unit, left)
     else:
-        yield from each(measure_unit, left, workers=workers)
+        yield from map_in_processes(measure_unit, left, workers=workers)
 
 
 def _written(out: Path, records: list[Record], *, topologies: int, seed: int) -> dict[str, Any]:

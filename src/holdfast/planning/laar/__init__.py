@@ -4,13 +4,15 @@ from holdfast.planning.laar.baselines import BASELINES, baseline, greedy, non_re
 from holdfast.planning.laar.best_of_two import Best
 from holdfast.planning.laar.chosen_failure import UnderFailure
 from holdfast.planning.laar.completeness import best_case, cost, failure_case, host_load, internal_completeness, violations
+from holdfast.planning.laar.examples import figure_1
 from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.explanation import infeasible, next_steps, reasons
 from holdfast.planning.laar.failure_models import FailureModel, HostCrash, Independent, Pessimistic, failure_model
 from holdfast.planning.laar.ftsearch import FTSearch
+from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
 from holdfast.planning.laar.generator import Ranges, corpus, generate
 from holdfast.planning.laar.infeasibility import InfeasibleError
-from holdfast.planning.laar.instance import Instance
+from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.milp import Milp, most_complete
 from holdfast.planning.laar.placement import place
 from holdfast.planning.laar.planner import SOLVERS, PlannedStrategy, plan_strategy, solver_named
@@ -21,9 +23,11 @@ from holdfast.planning.laar.strategy import Activation, Match, Strategy, read_st
 
 __all__ = [
     "BASELINES",
+    "PRUNINGS",
     "SOLVERS",
     "Account",
     "Activation",
+    "Active",
     "Best",
     "Deal",
     "Exhaustive",
@@ -53,6 +57,7 @@ __all__ = [
     "expected_work",
     "failure_case",
     "failure_model",
+    "figure_1",
     "generate",
     "greedy",
     "host_load",

@@ -7,6 +7,7 @@ from holdfast.planning.ppa.dynamic import Dynamic
 from holdfast.planning.ppa.fidelity import Measure, output_fidelity
 from holdfast.planning.ppa.frontier import Frontier
 from holdfast.planning.ppa.full import Full
+from holdfast.planning.ppa.generator import Ranges, generate
 from holdfast.planning.ppa.greedy import Greedy
 from holdfast.planning.ppa.mc_trees import count_trees, trees
 from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
@@ -26,9 +27,11 @@ __all__ = [
     "Plan",
     "PlanDocument",
     "Planner",
+    "Ranges",
     "StructureAware",
     "Structured",
     "count_trees",
+    "generate",
     "internal_completeness",
     "measured_criticality",
     "output_fidelity",
