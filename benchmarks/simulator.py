@@ -2,10 +2,10 @@
 
     python benchmarks/simulator.py [--applications 5] [--study 100] [--seed 1] [--day] [--json]
 
-An application of 24 PEs on 5 hosts, five minutes of a third High, static replication. The rival is what one would write first: a
-heap of events, whole tuples, each host serving its replicas in turn, in plain Python. Claims: well under a second for such a run;
+An application of 24 PEs on 5 nodes, five minutes of a third High, static replication. The rival is what one would write first: a
+heap of events, whole tuples, each node serving its replicas in turn, in plain Python. Claims: well under a second for such a run;
 100 applications x 6 variants x 3 scenarios in minutes on 2 cores; the same figures as the rival's within a tenth. With --day also a
-day of 10,000 PEs on 1,000 hosts, all replicas active, a rack lost: in under an hour and under 8 GiB.
+day of 10,000 PEs on 1,000 nodes, all replicas active, a rack lost: in under an hour and under 8 GiB.
 
 The study is what `holdfast reproduce laar` simulates, in two processes, with its worst case twice as there. What is timed is the
 simulator, not the solver: NR is the first replicas, and LAAR's strategies have half, 0.6 or 0.7 of the others active, by chance.
@@ -21,7 +21,7 @@ from collections import deque
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor, Host
+from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.planning.laar import Instance, generate, greedy, place, static_replication
 from holdfast.planning.laar.generator import Ranges
 from holdfast.simulate import Deployment, RateTrace, SimulationSettings, drawn_rates, simulate
@@ -39,23 +39,23 @@ application; and what a day of a data center may take."""
 
 
 def application(seed: int, number: int) -> Descriptor:
-    """24 PEs, placed on five hosts, with rates low enough for a plain simulation to end."""
-    ranges = Ranges(hosts=(4, 4), pes_per_host=(6, 6), selectivity=(0.3, 0.9))
+    """24 PEs, placed on five nodes, with rates low enough for a plain simulation to end."""
+    ranges = Ranges(nodes=(4, 4), pes_per_node=(6, 6), selectivity=(0.3, 0.9))
     descriptor = generate(np.random.default_rng([seed, number]), ranges=ranges, name=f"app{number}")
-    hosts = {f"host{n:02d}": Host(cores=0.8) for n in range(1, 6)}
-    placed = descriptor.model_copy(update={"hosts": hosts, "placement": None})
+    nodes = {f"node{n:02d}": DescriptorNode(cores=0.8) for n in range(1, 6)}
+    placed = descriptor.model_copy(update={"nodes": nodes, "placement": None})
     return placed.model_copy(update={"placement": place(placed)})
 
 
 def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[str, float]:
-    """The same run event by event: whole tuples in bounded queues, a host serving its waiting replicas by turns, one tuple each."""
+    """The same run event by event: whole tuples in bounded queues, a node serving its waiting replicas by turns, one tuple each."""
     plant = deployment.plant(SimulationSettings(queue_s=queue_s))
     k, sources = plant.replicas, plant.sources
     readers: list[list[tuple[int, int]]] = [[] for _ in range(sources + plant.pes)]
     for i in range(plant.pes):
         for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
             readers[plant.tail[e]].append((i, e))
-    host_of = deployment.host_of.ravel()
+    node_of = deployment.node_of.ravel()
     queues = {(r, e): 0 for i in range(plant.pes) for e in range(*plant.first_edge[i : i + 2]) for r in range(i * k, i * k + k)}
     waiting = [deque[tuple[int, int]]() for _ in plant.capacity]
     busy = [False] * len(plant.capacity)
@@ -78,17 +78,17 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
                     dropped += 1
                     continue
                 queues[r, e] += 1
-                waiting[host_of[r]].append((r, e))
-                serve(now, int(host_of[r]))
+                waiting[node_of[r]].append((r, e))
+                serve(now, int(node_of[r]))
 
-    def serve(now: float, host: int) -> None:
+    def serve(now: float, node: int) -> None:
         nonlocal order, cpu
-        if busy[host] or not waiting[host]:
+        if busy[node] or not waiting[node]:
             return
-        r, e = waiting[host].popleft()
-        busy[host] = True
+        r, e = waiting[node].popleft()
+        busy[node] = True
         cpu += plant.cost[e]
-        heapq.heappush(events, (now + plant.cost[e] / speed[host], order, r, e))
+        heapq.heappush(events, (now + plant.cost[e] / speed[node], order, r, e))
         order += 1
 
     while events:
@@ -98,7 +98,7 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
             continue
         i, j = who // k, who % k
         queues[who, e] -= 1
-        busy[host_of[who]] = False
+        busy[node_of[who]] = False
         credit[j, e] += plant.selectivity[e]
         made = int(credit[j, e])
         credit[j, e] -= made
@@ -108,7 +108,7 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
                 output += made
             for _ in range(made):
                 deliver(now, sources + i)
-        serve(now, int(host_of[who]))
+        serve(now, int(node_of[who]))
     return {"processed": processed, "dropped": dropped, "cpu_s": cpu, "output": output}
 
 

@@ -38,7 +38,7 @@ import numpy as np
 import psutil
 
 from holdfast.control.observers.activation import STEADY_EPOCHS
-from holdfast.documents.descriptor import Descriptor, Host
+from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.documents.document import read_document, write_document
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.history import HistoryEvent, read_history
@@ -407,7 +407,7 @@ def pipeline(stage: Stage, work: Path) -> list[dict[str, Any]]:
     descriptor = described()
     instance = Instance.of(descriptor)
     lone = static_replication(instance)
-    lone[:, 0, 1] = lone[:, 1, 0] = False  # pe1 on its first host, pe2 on the other
+    lone[:, 0, 1] = lone[:, 1, 0] = False  # pe1 on its first node, pe2 on the other
     plans = {"calm": Strategy.of(instance, lone, solver="NR"), **strategies()}
     for way, plan in plans.items():
         write_document(work / f"{way}.json".replace(" ", "-"), plan)
@@ -448,7 +448,7 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "holdfast.cli.main", "profile", str(application), "--trace", str(work / "market.parquet")]
     subprocess.run([*command, "--out", str(work / "bargains.yaml")], check=True, stdout=subprocess.DEVNULL)
     profiled = read_document(work / "bargains.yaml", Descriptor)
-    descriptor = profiled.model_copy(update={"hosts": {name: Host(cores=1) for name in stage.cluster.names}})
+    descriptor = profiled.model_copy(update={"nodes": {name: DescriptorNode(cores=1) for name in stage.cluster.names}})
     streams = {"trade_quote": "split", "quote_filter": "split", "vwap": "trades", "bargain_index": "bargain_index"}
     twice = {"market": 2, "bargains": 2}  # the feed and the sink go on, as the simulator has them
     everywhere = dict.fromkeys(("market", "bargains", "split", "trades", "bargain_index"), NODES)
@@ -460,10 +460,10 @@ def bargains(stage: Stage, work: Path) -> list[dict[str, Any]]:
     victim = "n2"
     node = Schedule(faults=(ScheduledFault(at_s=KILL_S, kind="crash", what="node", target=(victim,)),))
     real = stage.run("bargains-killed", application, work / "market.parquet", faults=node, replicas=twice)
-    placed, hosts = real.placed(), list(descriptor.hosts)
+    placed, nodes = real.placed(), list(descriptor.nodes)
     deployment = Deployment(
         descriptor=descriptor,
-        host_of=np.array([[hosts.index(placed[f"{pe}/0.0"])] for pe in descriptor.topological_order]),
+        node_of=np.array([[nodes.index(placed[f"{pe}/0.0"])] for pe in descriptor.topological_order]),
         configurations=("steady",),
         active=np.ones((1, len(descriptor.pes), 1), dtype=bool),
         rates=np.array([[float(RATE)]]),

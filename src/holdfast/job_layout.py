@@ -49,7 +49,7 @@ def layout_of(job: Job) -> Layout:
     if job.adapt is not None and wanted.plan is not None:
         settings["topology"] = topology_of(graph, name=app.name).model_dump(mode="json")
         settings["planned"] = list(wanted.plan.tasks)
-    return Layout(application=app.name, tasks=tuple(tasks), hosts=wanted.hosts, settings=settings)
+    return Layout(application=app.name, tasks=tuple(tasks), nodes=wanted.nodes, settings=settings)
 
 
 def _sources(graph: Graph, job: Job) -> list[Task]:
@@ -199,20 +199,20 @@ class _Replicas:
         self._planned: set[str] = set()
         self._count = 1
         self.plan: PlanDocument | None = None
-        self.hosts: dict[str, tuple[str, ...]] = {}
+        self.nodes: dict[str, tuple[str, ...]] = {}
         if job.plan is not None:
             self.plan = read_plan(job.plan)
             _require_adaptable(job, self.plan)
             self._planned = self._from_plan(self.plan, application, graph, tasks)
         if job.strategy is not None:
             strategy = read_strategy(job.strategy)
-            self._count, self.hosts = self._from_strategy(strategy, application, graph, tasks)
+            self._count, self.nodes = self._from_strategy(strategy, application, graph, tasks)
 
     def of(self, task: Task) -> int:
         given = self._given(task)
         if given is not None or self._is_read_once(task):
             return given or 1
-        if task.name in self.hosts:
+        if task.name in self.nodes:
             return self._count
         spare = task.kind == "operators" and self._job.contract_of(task.pe).protection == "upstream"
         return 2 if spare or self._job.adapt is not None or task.name in self._planned else 1

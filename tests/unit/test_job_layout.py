@@ -212,7 +212,7 @@ PES = ["trade_quote", "quote_filter", "trade_filter", "aggregator", "vwap", "bar
 def test_a_strategy_says_how_many_replicas_there_are_and_where(tmp_path):
     layout = layout_of(job(strategy=strategy(tmp_path, PES)))
     assert replicas(layout)["vwap/0"] == 2
-    assert layout.hosts["vwap/0"] == ("n1", "n2")
+    assert layout.nodes["vwap/0"] == ("n1", "n2")
 
 
 def test_a_strategy_that_lacks_a_pe_is_refused(tmp_path):

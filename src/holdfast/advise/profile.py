@@ -52,9 +52,9 @@ def load_or_measure_profile(
 def _measured(spark: SparkSession, app: App, frames: dict[str, DataFrame]) -> Profile:
     with progress_bar("measuring PEs") as bar:
         measurement = measure(spark, app, frames, progress=lambda what, done, total: bar(done, total))
-    descriptor = describe(app, measurement, hosts=2)
-    named = {host: f"n{number}" for number, host in enumerate(descriptor.hosts, 1)}  # as holdfast run names its nodes
-    descriptor = descriptor.model_copy(update={"hosts": {named[host]: about for host, about in descriptor.hosts.items()}})
+    descriptor = describe(app, measurement, nodes=2)
+    named = {node: f"n{number}" for number, node in enumerate(descriptor.nodes, 1)}  # as holdfast run names its nodes
+    descriptor = descriptor.model_copy(update={"nodes": {named[node]: about for node, about in descriptor.nodes.items()}})
     topology = topology_of(app.graph(), name=app.name, rates=measurement.leaving, shares=measurement.shares)
     return Profile(descriptor, topology, cpu_of(measurement, descriptor))
 

@@ -72,7 +72,7 @@ class PlanCommand(click.Command):
     show_default=True,
     metavar="MODEL",
     help="What a descriptor's strategy must outlast: pessimistic (all replicas of a PE but one fail), independent:P (each is down"
-    " with probability P), host-crash (one host, any) or host-crash:HOST.",
+    " with probability P), node-crash (one node, any) or node-crash:NODE.",
 )
 @click.option(
     "--by-contract",

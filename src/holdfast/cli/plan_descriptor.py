@@ -120,7 +120,7 @@ def _compared(
 
 
 def _table(strategies: list[Strategy], *, err: bool = False) -> None:
-    click.echo(f"{'solver':18} {'outcome':>7} {'IC':>7} {'cost':>14} {'seconds':>8}  hosts", err=err)
+    click.echo(f"{'solver':18} {'outcome':>7} {'IC':>7} {'cost':>14} {'seconds':>8}  nodes", err=err)
     for one in strategies:
         overloaded = any("is overloaded" in text for text in one.breaks)
         took = f"{one.search.seconds:8.2f}" if one.search else f"{'':8}"
@@ -189,7 +189,7 @@ def _strategy(
         f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.10g}, at {strategy.cost:.6g} CPU s per "
         f"billing period (baseline {name.upper()}, which does not go by the SLA)"
     )
-    broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: hosts carry it, and the SLA is met"]
+    broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: nodes carry it, and the SLA is met"]
     return strategy, [head, *broken, *_warned(strategy), *strategy.words()]
 
 
@@ -223,7 +223,7 @@ def _draw(path: Path, descriptor: Descriptor, points: list[tuple[float, float]],
     for name, marker in zip(BASELINES, "sv^Dx" * len(BASELINES), strict=False):
         active = baseline(name, instance, seconds=seconds / 10)
         strategy = Strategy.of(instance, active, solver=name)
-        label = f"{name}, overloads hosts" if any(violations(instance, active, sla=False)) else name
+        label = f"{name}, overloads nodes" if any(violations(instance, active, sla=False)) else name
         axes.plot([strategy.cost], [strategy.internal_completeness], marker=marker, linestyle="", label=label)
     axes.set_xlabel("CPU seconds per billing period")
     axes.set_ylabel("internal completeness")

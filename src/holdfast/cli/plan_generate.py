@@ -34,7 +34,7 @@ def generate(kind: str, seed: int, count: int, settings: tuple[str, ...], out: P
     Examples:
       holdfast plan generate topology --seed 7 --out topology.yaml
       holdfast plan generate topology --set parallelism=1:40 --set zipf=0.1 --set kind=structured --out topology.yaml
-      holdfast plan generate application --set hosts=4 --set pes_per_host=2:6 --count 20 --out corpus
+      holdfast plan generate application --set nodes=4 --set pes_per_node=2:6 --count 20 --out corpus
     """
     paths = [out] if count == 1 else [out / f"{kind}{n:04d}.yaml" for n in range(count)]
     if count > 1 and (out.suffix in DOCUMENTS or out.is_file()):

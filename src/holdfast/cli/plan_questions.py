@@ -128,10 +128,10 @@ def lookup(document: Path, rates: tuple[str, ...], as_json: bool) -> None:
     shown = ", ".join(f"{source} {rate:g}" for source, rate in found.rates.items())
     click.echo(f"{strategy.application}: configuration '{found.name}' ({shown})")
     for source, more in match.exceeded.items():
-        click.echo(f"  {source} is {more:g} above every configuration that comes close: hosts may be overloaded")
+        click.echo(f"  {source} is {more:g} above every configuration that comes close: nodes may be overloaded")
     for pe, replicas in found.active.items():
-        hosts = ", ".join(f"replica {j} on '{strategy.placement[pe][j]}'" for j in replicas)
-        click.echo(f"  {pe}: {hosts}")
+        nodes = ", ".join(f"replica {j} on '{strategy.placement[pe][j]}'" for j in replicas)
+        click.echo(f"  {pe}: {nodes}")
 
 
 def _numbers(topology: Topology, names: tuple[str, ...]) -> list[int]:

@@ -20,7 +20,7 @@ from holdfast.terminal import print_json, progress_bar, say
 )
 @click.option("--levels", default=3, show_default=True, help="Into how many rates to sort what a source was seen to send.")
 @click.option("--step", "step_s", default=1.0, show_default=True, help="Seconds over which a rate is measured.")
-@click.option("--hosts", default=2, show_default=True, help="How many one-core hosts to put in, for you to change.")
+@click.option("--nodes", default=2, show_default=True, help="How many one-core nodes to put in, for you to change.")
 @click.option("--topology", type=click.Path(path_type=Path), help="Also write the graph of tasks, with measured rates.")
 @click.option("--force", is_flag=True, help="Replace what is at --out and --topology.")
 @spark_options
@@ -32,7 +32,7 @@ def profile(
     out: Path,
     levels: int,
     step_s: float,
-    hosts: int,
+    nodes: int,
     topology: Path | None,
     force: bool,
     master: str,
@@ -42,7 +42,7 @@ def profile(
     """Measure APP on a trace and write the descriptor that 'holdfast plan' reads.
 
     Selectivity and CPU seconds per tuple of every edge (Spark's task metrics, reading the input included), tuples per second of
-    every PE, and the few rates that each source has with the share of time it has them. Hosts and contract stand at defaults.
+    every PE, and the few rates that each source has with the share of time it has them. Nodes and contract stand at defaults.
 
     \b
     Example:
@@ -53,9 +53,9 @@ def profile(
             raise HoldfastError(f"'{path}' is a folder; give the path of a file to write")
         if path is not None and path.exists() and not force:
             raise HoldfastError(f"'{path}' exists already; give another path, or --force to replace it")
-    if step_s <= 0 or not 1 <= levels <= 4 or hosts < 1:
+    if step_s <= 0 or not 1 <= levels <= 4 or nodes < 1:
         raise HoldfastError(
-            f"wanted --step above 0, --levels from 1 to 4 and --hosts of at least 1, got {step_s}, {levels}, {hosts}"
+            f"wanted --step above 0, --levels from 1 to 4 and --nodes of at least 1, got {step_s}, {levels}, {nodes}"
         )
     app = load_app(application)
     graph = app.graph()
@@ -70,7 +70,7 @@ def profile(
         progress_bar("measuring PEs") as bar,
     ):
         measurement = measure(spark, app, sources, step_s=step_s, progress=lambda what, done, total: bar(done, total))
-    descriptor = describe(app, measurement, level_count=levels, hosts=hosts)
+    descriptor = describe(app, measurement, level_count=levels, nodes=nodes)
     write_document(out, descriptor)
     if topology is not None:
         write_document(topology, topology_of(graph, name=app.name, rates=measurement.leaving, shares=measurement.shares))
@@ -78,4 +78,4 @@ def profile(
         print_json(descriptor.model_dump(mode="json", exclude_none=True))
         return
     click.echo(document_text(descriptor))
-    say(f"written to {out}; fill in your hosts and contract, then: holdfast plan {out}")
+    say(f"written to {out}; fill in your nodes and contract, then: holdfast plan {out}")

@@ -71,7 +71,7 @@ SHOWN = 40
 @click.option(
     "--replace-dead", is_flag=True, help="Activate a living replica where all active ones are dead, as holdfast run does."
 )
-@click.option("--no-spares", is_flag=True, help="What a lost host ran comes back with it, not on a spare host.")
+@click.option("--no-spares", is_flag=True, help="What a lost node ran comes back with it, not on a spare node.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Folder for the report: page, JSON, CSV.")
 @json_option
 def simulate(
@@ -98,7 +98,7 @@ def simulate(
 ) -> None:
     """Run a descriptor's application on a modelled cluster: queues, drops, CPU time, failures and recoveries, in a second.
 
-    The descriptor is that of holdfast profile, with hosts; strategies and fault schedules are those of the real runtime. The
+    The descriptor is that of holdfast profile, with nodes; strategies and fault schedules are those of the real runtime. The
     same seed gives the same run.
 
     \b
@@ -255,8 +255,8 @@ def _show(document: dict[str, Any]) -> None:
         click.echo(f"  and {len(document['pes']) - SHOWN} more")
     for sink, made in document["output"].items():
         click.echo(f"  sink {sink:19} {made:12,.0f} tuples, {document['output_rate'][sink]:,.2f} a second")
-    for row in document["hosts"][:SHOWN]:
-        click.echo(f"  host {row['host']:19} {row['cpu_s']:12,.1f} CPU s, {row['busy']:.0%} busy")
+    for row in document["nodes"][:SHOWN]:
+        click.echo(f"  node {row['node']:19} {row['cpu_s']:12,.1f} CPU s, {row['busy']:.0%} busy")
     for row in document["recoveries"][:SHOWN]:
         click.echo(f"  {row['pe']} failed at {row['failed_s']:g} s: {row['by']}, {row['latency_s']:.2f} s after it was noticed")
     for verdict in document["verdicts"]:

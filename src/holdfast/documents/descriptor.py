@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import isclose, isfinite, prod
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -73,8 +73,8 @@ class DescriptorSink(Part):
     inputs: tuple[str, ...]
 
 
-class Host(Part):
-    """A host: its capacity K in CPU seconds per second, and the rack it shares its fate with."""
+class DescriptorNode(Part):
+    """A node: its capacity K in CPU seconds per second, and the rack that it fails with. LAAR calls it a host."""
 
     cores: Positive = 1.0
     rack: str | None = None
@@ -128,12 +128,14 @@ class Configuration:
 class Descriptor(Document):
     """An application as the planners see it."""
 
+    renamed_fields: ClassVar[Mapping[str, str]] = {"hosts": "nodes"}
+
     application: str
     sources: dict[str, DescriptorSource]
     configurations: tuple[JointRate, ...] | None = None
     pes: dict[str, Pe]
     sinks: dict[str, DescriptorSink]
-    hosts: dict[str, Host] = Field(default_factory=dict)
+    nodes: dict[str, DescriptorNode] = Field(default_factory=dict)
     replicas: Annotated[int, Field(json_schema_extra={"minimum": 1, "maximum": MAX_REPLICAS})] = 2
     placement: dict[str, tuple[str, ...]] | None = None
     contract: PricingContract = PricingContract()
@@ -143,7 +145,7 @@ class Descriptor(Document):
         yield from self._source_errors()
         yield from self._joint_errors()
         yield from self._graph_errors()
-        yield from self._host_errors()
+        yield from self._node_errors()
         yield from self._contract_errors()
 
     def predecessors(self, name: str) -> tuple[str, ...]:
@@ -271,9 +273,9 @@ class Descriptor(Document):
                     text = f"reads stream '{i}', which does not exist; {_known('streams', streams)}"
                     yield FieldError(("sinks", name, "inputs", index), text)
 
-    def _host_errors(self) -> Iterator[FieldError]:
-        for name, host in self.hosts.items():
-            yield from above(0, ("hosts", name, "cores"), host.cores)
+    def _node_errors(self) -> Iterator[FieldError]:
+        for name, node in self.nodes.items():
+            yield from above(0, ("nodes", name, "cores"), node.cores)
         if self.replicas < 1:
             yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
         if self.replicas > MAX_REPLICAS:
@@ -287,13 +289,13 @@ class Descriptor(Document):
             if name not in self.pes:
                 yield FieldError(place, f"is no PE; {_known('PEs', self.pes)}")
             if len(placed) != self.replicas <= MAX_REPLICAS:
-                yield wanted(place, f"{self.replicas} hosts (one per replica)", list(placed))
+                yield wanted(place, f"{self.replicas} nodes (one per replica)", list(placed))
             for index, on in enumerate(placed):
-                if on not in self.hosts:
-                    yield FieldError((*place, index), f"is host '{on}', which does not exist; {_known('hosts', self.hosts)}")
+                if on not in self.nodes:
+                    yield FieldError((*place, index), f"is node '{on}', which does not exist; {_known('nodes', self.nodes)}")
             for on in _twice(placed):
-                if len(self.hosts) >= self.replicas:
-                    yield FieldError(place, f"puts two replicas on host '{on}', which would lose both at once")
+                if len(self.nodes) >= self.replicas:
+                    yield FieldError(place, f"puts two replicas on node '{on}', which would lose both at once")
 
     def _contract_errors(self) -> Iterator[FieldError]:
         sla, pricing = self.contract.sla, self.contract.pricing

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
@@ -60,7 +60,12 @@ class Part(BaseModel):
 
 
 class Document(Part):
-    """A whole document. Subclasses override `errors` to say what is wrong beyond shape."""
+    """A whole document. Subclasses override `errors` to say what is wrong beyond shape.
+
+    `renamed_fields` maps the old names of fields to the present ones, for the error that an old name causes.
+    """
+
+    renamed_fields: ClassVar[Mapping[str, str]] = {}
 
     def errors(self) -> Iterable[FieldError]:
         """Everything wrong with the document that its fields' types cannot express."""

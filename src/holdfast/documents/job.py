@@ -294,11 +294,11 @@ class Task(Part):
 class Layout(Document):
     """A job taken apart: its tasks, each after those it reads, and where each of their replicas is wanted.
 
-    `hosts` is per task name the host names a strategy gave its replicas; empty where placement is free. `settings` is whatever
+    `nodes` is per task name the node names that a strategy gave its replicas; empty where placement is free. `settings` is whatever
     the job's kind of PE host needs to know, passed on unread.
     """
 
     application: str
     tasks: tuple[Task, ...]
-    hosts: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    nodes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     settings: dict[str, Any] = Field(default_factory=dict)

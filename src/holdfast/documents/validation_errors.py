@@ -150,6 +150,8 @@ def _wrong(detail: Mapping[str, Any], data: object, model: type[BaseModel]) -> _
     if kind == "missing":
         return _Wrong(place, kind, None, "is missing", detail)
     if kind == "extra_forbidden":
+        if len(place) == 1 and (new_name := getattr(model, "renamed_fields", {}).get(place[0])):
+            return _Wrong(place, kind, None, f"is now called '{new_name}'; rename the field", detail)
         return _Wrong(place, kind, None, f"is no field of this document{_fields_at(model, detail['loc'][:-1])}", detail)
     if cause is not None:
         return _Wrong(place, kind, None, str(cause), detail)

@@ -37,7 +37,7 @@ class Kind:
 
 
 TOPOLOGY = Kind("a task topology", frozenset({"topology", "operators"}))
-DESCRIPTOR = Kind("an application descriptor", frozenset({"application", "sources", "pes", "sinks", "hosts", "contract"}))
+DESCRIPTOR = Kind("an application descriptor", frozenset({"application", "sources", "pes", "sinks", "nodes", "contract"}))
 PLAN = Kind("a plan", frozenset({"topology", "replicated", "budget", "planner", "parallelism"}))
 STRATEGY = Kind("a strategy", frozenset({"application", "solver", "outcome", "sla", "internal_completeness", "configurations"}))
 CRITICALITY = Kind("a document of impacts", frozenset({"impact"}))

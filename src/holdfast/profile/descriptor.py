@@ -7,9 +7,9 @@ import numpy as np
 from holdfast.app import App, Graph
 from holdfast.documents.descriptor import (
     Descriptor,
+    DescriptorNode,
     DescriptorSink,
     DescriptorSource,
-    Host,
     Input,
     JointRate,
     MeasuredRate,
@@ -20,8 +20,8 @@ from holdfast.profile.measurement import MeasuredPe, Measurement
 from holdfast.profile.rates import joint, levels
 
 
-def describe(app: App, measurement: Measurement, *, level_count: int = 3, hosts: int = 2) -> Descriptor:
-    """A descriptor with everything measured, and hosts and contract at defaults for the user to fill in.
+def describe(app: App, measurement: Measurement, *, level_count: int = 3, nodes: int = 2) -> Descriptor:
+    """A descriptor with everything measured, and nodes and contract at defaults for the user to fill in.
 
     With several sources the configurations are the combinations of their levels that were seen, with the share of time in which
     they were: sources that are busy together are not taken to be independent.
@@ -55,7 +55,7 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, hosts:
             for name, pe in measurement.pes.items()
         },
         sinks={sink.name: DescriptorSink(inputs=(producer[sink.input],)) for sink in graph.sinks},
-        hosts={f"host{number}": Host(cores=1.0) for number in range(1, hosts + 1)},
+        nodes={f"node{number}": DescriptorNode(cores=1.0) for number in range(1, nodes + 1)},
     )
 
 

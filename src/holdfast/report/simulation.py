@@ -16,11 +16,11 @@ from holdfast.simulate import SimulationOutcome
 from holdfast.simulate.state import Floats
 
 SHOWN = 40
-"""Rows of a table of PEs or hosts; the files have all."""
+"""Rows of a table of PEs or nodes; the files have all."""
 
 
 def write_simulation(out: Path, outcome: SimulationOutcome, document: dict[str, Any]) -> None:
-    """Write simulation.html, simulation.json, and intervals.csv and hosts.csv with what every interval brought."""
+    """Write simulation.html, simulation.json, and intervals.csv and nodes.csv with what every interval brought."""
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "simulation.json", json.dumps(document, indent=2))
     write_whole(out / "simulation.html", _page(outcome, document))
@@ -30,7 +30,7 @@ def write_simulation(out: Path, outcome: SimulationOutcome, document: dict[str, 
     _write_table(
         out / "intervals.csv", ("pe", "in", "processed", "out", "missed", "dropped", "queued"), outcome, outcome.pes, columns
     )
-    _write_table(out / "hosts.csv", ("host", "cpu_s"), outcome, tuple(outcome.deployment.descriptor.hosts), (ledger.cpu,))
+    _write_table(out / "nodes.csv", ("node", "cpu_s"), outcome, tuple(outcome.deployment.descriptor.nodes), (ledger.cpu,))
 
 
 def _write_table(
@@ -60,10 +60,10 @@ def _page(outcome: SimulationOutcome, document: dict[str, Any]) -> str:
         cards([_output_plot(outcome), _cpu_plot(outcome)]),
         heading("PEs"),
         table(columns, [(row["pe"], *(f"{row[key]:,.0f}" for key in keys)) for row in document["pes"][:SHOWN]]),
-        heading("Hosts"),
+        heading("Nodes"),
         table(
-            ("host", "CPU seconds", "busy"),
-            [(row["host"], f"{row['cpu_s']:,.1f}", f"{row['busy']:.0%}") for row in document["hosts"][:SHOWN]],
+            ("node", "CPU seconds", "busy"),
+            [(row["node"], f"{row['cpu_s']:,.1f}", f"{row['busy']:.0%}") for row in document["nodes"][:SHOWN]],
         ),
         *(
             [
@@ -102,9 +102,9 @@ def _cpu_plot(outcome: SimulationOutcome) -> str:
     def draw(axes: Axes) -> None:
         used = outcome.ledger.cpu / (outcome.plant.capacity / outcome.settings.step_s * outcome.interval_s)
         at = np.arange(len(used)) * outcome.interval_s
-        axes.plot(at, used.max(axis=1), color=SERIES[0], label="fullest host")
-        axes.plot(at, used.mean(axis=1), color=SERIES[1], label="mean of hosts")
+        axes.plot(at, used.max(axis=1), color=SERIES[0], label="fullest node")
+        axes.plot(at, used.mean(axis=1), color=SERIES[1], label="mean of nodes")
         axes.set(xlabel="time (s)", ylabel="share of the CPU time", title="Load", ylim=(0, 1.05))
         axes.legend()
 
-    return drawn(draw, label="load of the hosts over time")
+    return drawn(draw, label="load of the nodes over time")

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 
 from holdfast.planning.laar import Instance, Strategy
-from holdfast.planning.laar.completeness import cost, host_load
+from holdfast.planning.laar.completeness import cost, node_load
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active
 from holdfast.planning.laar.strategy import Activation
 from holdfast.report.page import cards, heading, html_page, long_table, paragraph, table
@@ -41,9 +41,9 @@ def strategy_page(
         table(("", "this strategy", "every replica always active"), _costs(strategy, instance, active), words=("",)),
         *_curve(strategy, others, cheapest),
         heading("Who is active when"),
-        paragraph(f"{ACTIVE} is an active replica, {IDLE} an idle one, each with its host.", note=True),
+        paragraph(f"{ACTIVE} is an active replica, {IDLE} an idle one, each with its node.", note=True),
         _activation(strategy),
-        paragraph("The load of hosts, as a share of what they carry:"),
+        paragraph("The load of nodes, as a share of what they carry:"),
         _load(instance, active),
         heading("Why"),
         *_reasons(strategy),
@@ -85,11 +85,11 @@ def _costs(strategy: Strategy, instance: Instance, active: Active) -> list[tuple
 
 
 def _activation(strategy: Strategy) -> str:
-    """PEs by configurations: each replica with its host, active or idle."""
+    """PEs by configurations: each replica with its node, active or idle."""
     heads = {one.name: f"{one.name} ({one.probability:.0%}: {_rates(one.rates)})" for one in strategy.configurations}
 
     def cell(one: Activation, pe: str) -> str:
-        return "  ".join(f"{ACTIVE if j in one.active[pe] else IDLE} {host}" for j, host in enumerate(strategy.placement[pe]))
+        return "  ".join(f"{ACTIVE if j in one.active[pe] else IDLE} {node}" for j, node in enumerate(strategy.placement[pe]))
 
     rows = [(pe, *(cell(one, pe) for one in strategy.configurations)) for pe in strategy.placement]
     return long_table(("PE", *heads.values()), rows, most=SHOWN, where=STRATEGY, names=tuple(heads.values()))
@@ -100,12 +100,12 @@ def _rates(rates: Mapping[str, float]) -> str:
 
 
 def _load(instance: Instance, active: Active) -> str:
-    load = host_load(instance, active)
+    load = node_load(instance, active)
     rows = [
-        (host, f"{instance.capacity[h]:,.4g}", *(f"{load[c, h] / instance.capacity[h]:.0%}" for c in range(len(load))))
-        for h, host in enumerate(instance.hosts)
+        (node, f"{instance.capacity[h]:,.4g}", *(f"{load[c, h] / instance.capacity[h]:.0%}" for c in range(len(load))))
+        for h, node in enumerate(instance.nodes)
     ]
-    columns = ("host", "CPU s per s", *(configuration.name for configuration in instance.configurations))
+    columns = ("node", "CPU s per s", *(configuration.name for configuration in instance.configurations))
     return long_table(columns, rows, most=SHOWN, where="in the descriptor")
 
 

@@ -1,4 +1,4 @@
-"""The cluster as a model: hosts, queues, replicas, strategies, checkpoints and failures, at any scale, without a JVM."""
+"""The cluster as a model: nodes, queues, replicas, strategies, checkpoints and failures, at any scale, without a JVM."""
 
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.outcome import Happening, Return, SimulationOutcome

@@ -1,4 +1,4 @@
-"""An application on hosts under a strategy, as the arrays that the simulator steps through."""
+"""An application on nodes under a strategy, as the arrays that the simulator steps through."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Deployment:
     """
 
     descriptor: Descriptor
-    host_of: Ints
+    node_of: Ints
     configurations: tuple[str, ...]
     active: Flags
     rates: Floats
@@ -37,7 +37,7 @@ class Deployment:
         errors = list(_strategy_errors(descriptor, strategy))
         if errors:
             raise DocumentError(f"strategy of '{strategy.application}'", errors)
-        pes, hosts = descriptor.topological_order, {host: h for h, host in enumerate(descriptor.hosts)}
+        pes, nodes = descriptor.topological_order, {node: h for h, node in enumerate(descriptor.nodes)}
         ordered = sorted(strategy.configurations, key=lambda activation: activation.name)
         active = np.zeros((len(ordered), len(pes), strategy.replicas), dtype=np.bool_)
         for c, activation in enumerate(ordered):
@@ -45,7 +45,7 @@ class Deployment:
                 active[c, i, list(activation.active[pe])] = True
         return cls(
             descriptor=descriptor,
-            host_of=np.array([[hosts[host] for host in strategy.placement[pe]] for pe in pes], dtype=np.int64),
+            node_of=np.array([[nodes[node] for node in strategy.placement[pe]] for pe in pes], dtype=np.int64),
             configurations=tuple(activation.name for activation in ordered),
             active=active,
             rates=np.array([[activation.rates[source] for source in descriptor.sources] for activation in ordered]),
@@ -56,7 +56,7 @@ class Deployment:
         """The application under a strategy held in an array over the instance's order."""
         return cls(
             descriptor=descriptor,
-            host_of=instance.host_of,
+            node_of=instance.node_of,
             configurations=tuple(c.name for c in instance.configurations),
             active=np.asarray(active, dtype=np.bool_),
             rates=np.array([[c.rates[source] for source in descriptor.sources] for c in instance.configurations]),
@@ -72,17 +72,17 @@ class Deployment:
 
     @cached_property
     def places(self) -> Places:
-        hosts = self.descriptor.hosts
-        racks, cores = zip(*((host.rack, float(host.cores)) for host in hosts.values()), strict=True)
+        nodes = self.descriptor.nodes
+        racks, cores = zip(*((node.rack, float(node.cores)) for node in nodes.values()), strict=True)
         others = frozenset((*self.descriptor.sources, *self.descriptor.sinks))
-        return Places(self.pes, self.replicas, tuple(hosts), racks, cores, self.host_of, others)
+        return Places(self.pes, self.replicas, tuple(nodes), racks, cores, self.node_of, others)
 
     def plant(self, settings: SimulationSettings) -> ClusterArrays:
         """The arrays that do not change."""
         edges = _edges(self.descriptor)
-        flat = self.host_of.ravel()
-        on_host = np.argsort(flat, kind="stable")
-        first = np.searchsorted(flat[on_host], np.arange(len(self.descriptor.hosts) + 1))
+        flat = self.node_of.ravel()
+        on_node = np.argsort(flat, kind="stable")
+        first = np.searchsorted(flat[on_node], np.arange(len(self.descriptor.nodes) + 1))
         return ClusterArrays(
             sources=len(self.descriptor.sources),
             pes=len(self.pes),
@@ -92,9 +92,9 @@ class Deployment:
             selectivity=edges.selectivity,
             cost=edges.cost,
             room=np.full_like(edges.peak, np.inf) if np.isinf(settings.queue_s) else np.maximum(1.0, settings.queue_s * edges.peak),
-            first_on_host=first.astype(np.int64),
-            on_host=on_host.astype(np.int64),
-            capacity=np.array([host.cores * settings.step_s for host in self.descriptor.hosts.values()], dtype=np.float64),
+            first_on_node=first.astype(np.int64),
+            on_node=on_node.astype(np.int64),
+            capacity=np.array([node.cores * settings.step_s for node in self.descriptor.nodes.values()], dtype=np.float64),
             scheme=_schemes(self.pes, settings.care),
             by_epoch=settings.epoch_s > 0,
             epoch=max(1, settings.steps(settings.epoch_s)),
@@ -194,8 +194,8 @@ def _strategy_errors(descriptor: Descriptor, strategy: Strategy) -> list[str]:
         wrong.append(f"is not for application '{descriptor.application}' of the descriptor; plan it from its own documents")
     differ("PE", descriptor.pes, strategy.placement)
     differ("source", descriptor.sources, strategy.configurations[0].rates)
-    used = {host for hosts in strategy.placement.values() for host in hosts}
+    used = {node for nodes in strategy.placement.values() for node in nodes}
     wrong += [
-        f"places replicas on host '{host}', which the descriptor does not have" for host in sorted(used - descriptor.hosts.keys())
+        f"places replicas on node '{node}', which the descriptor does not have" for node in sorted(used - descriptor.nodes.keys())
     ]
     return wrong

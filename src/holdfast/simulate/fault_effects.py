@@ -67,7 +67,7 @@ def strike(plant: ClusterArrays, state: State, troubles: FaultTimeline, at: int,
         return
     if kind in (CRASH, AWAY):
         i, j = r // plant.replicas, r % plant.replicas
-        # A crash is made good by a restart, unless nothing is; only the host's return is waited for.
+        # A crash is made good by a restart, unless nothing is; only the node's return is waited for.
         restarts, waited = plant.scheme[i] != NONE, plant.scheme[i] == NONE or state.away[r]
         state.away[r] = state.away[r] or kind == AWAY
         if state.status[r] == CRASHED:

@@ -41,17 +41,17 @@ _REPLICA, _TASK = re.compile(r"(.+)\.(\d+)"), re.compile(r"/\d+$")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Who can be struck: PEs in their order, hosts with their racks and cores, and the host of each replica.
+    """Who can be struck: PEs in their order, nodes with their racks and cores, and the node of each replica.
 
     `others` are the sources and sinks, who cannot.
     """
 
     pes: tuple[str, ...]
     replicas: int
-    hosts: tuple[str, ...]
+    nodes: tuple[str, ...]
     racks: tuple[str | None, ...]
     cores: tuple[float, ...]
-    host_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+    node_of: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
     others: frozenset[str] = frozenset()
 
     def of_pe(self, target: str) -> list[int] | None:
@@ -73,15 +73,15 @@ class Places:
         match = _REPLICA.fullmatch(target)
         return not self.others.isdisjoint({target, *(_TASK.sub("", name) for name in (target, match[1] if match else target))})
 
-    def of_host(self, target: str) -> list[int] | None:
-        """Replica numbers on a host, or on the hosts of a rack named as rack=r1; None if there is no such host."""
+    def of_node(self, target: str) -> list[int] | None:
+        """Replica numbers on a node, or on the nodes of a rack named as rack=r1; None if there is no such node."""
         chosen = self.named(target)
-        return [int(r) for r in np.flatnonzero(np.isin(self.host_of.ravel(), chosen))] if chosen else None
+        return [int(r) for r in np.flatnonzero(np.isin(self.node_of.ravel(), chosen))] if chosen else None
 
     def named(self, target: str) -> list[int]:
-        """The numbers of a host, or of the hosts of a rack named as rack=r1."""
+        """The numbers of a node, or of the nodes of a rack named as rack=r1."""
         rack = target.removeprefix("rack=") if target.startswith("rack=") else None
-        return [h for h, host in enumerate(self.hosts) if (self.racks[h] == rack if rack is not None else host == target)]
+        return [h for h, node in enumerate(self.nodes) if (self.racks[h] == rack if rack is not None else node == target)]
 
 
 def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ...]:
@@ -89,7 +89,7 @@ def drawn_faults(schedule: Schedule, places: Places) -> tuple[ScheduledFault, ..
     drawn = schedule.random.kinds if schedule.random is not None else ()
     if unknown := [f"random may draw a {kind}; {_without(kind)}" for kind in drawn if kind in LACKS]:
         raise DocumentError("fault schedule", unknown)
-    faults = tuple(schedule.drawn(tasks=places.pes, nodes=places.hosts))
+    faults = tuple(schedule.drawn(tasks=places.pes, nodes=places.nodes))
     errors = list(_errors(faults, places))
     if errors:
         raise DocumentError("fault schedule", errors)
@@ -113,9 +113,9 @@ def _errors(faults: Sequence[ScheduledFault], places: Places) -> Iterator[str]:
                 if fault.what == "pe" and places.is_other(target):
                     yield f"fault {n} strikes '{target}'; sources and sinks of a simulation do not fail: leave it out"
                 elif victims(fault, target, places) is None:
-                    known = places.pes if fault.what == "pe" else places.hosts
+                    known = places.pes if fault.what == "pe" else places.nodes
                     listed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
-                    kind = "PE" if fault.what == "pe" else "host or rack"
+                    kind = "PE" if fault.what == "pe" else "node or rack"
                     yield f"fault {n} strikes '{target}', which is no {kind} of the descriptor; there are: {listed}"
 
 
@@ -125,7 +125,7 @@ def _without(kind: str) -> str:
 
 def victims(fault: ScheduledFault, target: str, places: Places) -> list[int] | None:
     """The replicas that a fault of a PE, a PE host or a node strikes at one of its targets; None if there is no such target."""
-    return places.of_pe(target) if fault.what == "pe" else places.of_host(target)
+    return places.of_pe(target) if fault.what == "pe" else places.of_node(target)
 
 
 def _rows(

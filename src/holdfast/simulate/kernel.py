@@ -1,4 +1,4 @@
-"""The compiled step: tuples arrive, hosts share their CPU time, replicas work, primaries' output goes on.
+"""The compiled step: tuples arrive, nodes share their CPU time, replicas work, primaries' output goes on.
 
 A step's output arrives downstream one step later. Tuples are divisible: a replica that gets half the CPU time it asks for handles
 half of what waits. Where PEs go by the epoch, as `holdfast run` has them, what waits is a job: all epochs that every input has
@@ -113,13 +113,13 @@ def begin(plant: ClusterArrays, state: State, t: int) -> None:
 
 @compiled_step
 def share(plant: ClusterArrays, state: State, t: int) -> None:
-    """Each host's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
+    """Each node's CPU time among its replicas, max-min fair: none gets more than it asks for while another lacks its even share."""
     due = state.batch if plant.by_epoch else state.queue
     for h in range(len(plant.capacity)):
-        first, end = plant.first_on_host[h], plant.first_on_host[h + 1]
+        first, end = plant.first_on_node[h], plant.first_on_node[h + 1]
         total = 0.0
         for n in range(first, end):
-            r = plant.on_host[n]
+            r = plant.on_node[n]
             state.granted[r] = 0.0
             if not serves(state.active, state.status, state.ready, r, t):
                 continue
@@ -137,7 +137,7 @@ def share(plant: ClusterArrays, state: State, t: int) -> None:
         while True:  # those who ask for less than the even share leave the rest more
             left, greedy = plant.capacity[h], others
             for n in range(first, end):
-                asks = state.granted[plant.on_host[n]]
+                asks = state.granted[plant.on_node[n]]
                 if asks <= even:
                     left -= asks
                 else:
@@ -146,7 +146,7 @@ def share(plant: ClusterArrays, state: State, t: int) -> None:
                 break
             even = left / greedy
         for n in range(first, end):
-            r = plant.on_host[n]
+            r = plant.on_node[n]
             state.granted[r] = min(state.granted[r], even)
 
 
@@ -309,8 +309,8 @@ def play(
         if free:
             grant_free(plant, state, t)
         for h in range(len(plant.capacity)):
-            for n in range(plant.first_on_host[h], plant.first_on_host[h + 1]):
-                ledger.cpu[at, h] += state.granted[plant.on_host[n]]
+            for n in range(plant.first_on_node[h], plant.first_on_node[h + 1]):
+                ledger.cpu[at, h] += state.granted[plant.on_node[n]]
         for s in range(plant.sources, len(state.made)):
             state.made[s] = 0.0
             state.remade[s] = 0.0

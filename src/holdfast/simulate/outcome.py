@@ -1,4 +1,4 @@
-"""What a simulation gave: tuples by PE and interval, CPU time by host, what was promised against what was kept, and its history."""
+"""What a simulation gave: tuples by PE and interval, CPU time by node, what was promised against what was kept, and its history."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Return:
 
 @dataclass(frozen=True, eq=False)
 class SimulationOutcome:
-    """A finished simulation. Arrays are indexed [interval, PE] in the deployment's order, or [interval, host].
+    """A finished simulation. Arrays are indexed [interval, PE] in the deployment's order, or [interval, node].
 
     Of a PE, `arrived`, `processed`, `missed` and `output` count each tuple once, as the application sees it; `taken`, `worked`,
     `dropped`, `cleared` and `queued` sum over replicas, and balance: taken = worked + dropped + cleared + queued, from the start.
@@ -96,7 +96,7 @@ class SimulationOutcome:
 
     @property
     def cpu_s(self) -> Floats:
-        """CPU seconds used on each host."""
+        """CPU seconds used on each node."""
         return np.asarray(self.ledger.cpu.sum(axis=0), dtype=np.float64)
 
     @property
@@ -186,7 +186,7 @@ class SimulationOutcome:
         return {self.pes[r // self.deployment.replicas] for r in np.flatnonzero(works)}
 
     def document(self) -> dict[str, Any]:
-        """The outcome in plain values: totals, and one row per PE and host."""
+        """The outcome in plain values: totals, and one row per PE and node."""
         ledger, end = self.ledger, -1
         ideal = self.deployment.ideal(self.source_tuples)
         returns = self.returns()
@@ -217,13 +217,13 @@ class SimulationOutcome:
                 }
                 for i, pe in enumerate(self.pes)
             ],
-            "hosts": [
+            "nodes": [
                 {
-                    "host": host,
+                    "node": node,
                     "cpu_s": float(used),
-                    "busy": float(used) / (self.seconds * self.deployment.descriptor.hosts[host].cores),
+                    "busy": float(used) / (self.seconds * self.deployment.descriptor.nodes[node].cores),
                 }
-                for host, used in zip(self.deployment.descriptor.hosts, self.cpu_s, strict=True)
+                for node, used in zip(self.deployment.descriptor.nodes, self.cpu_s, strict=True)
             ],
         }
 

@@ -154,7 +154,7 @@ def settle(plant: ClusterArrays, state: State, t: int) -> None:
             left, waits = 0.0, 0.0
             for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
                 u = plant.tail[e] - plant.sources
-                # Asked last: while a host is away for hours few wait, and handing the state over takes its time.
+                # Asked last: while a node is away for hours few wait, and handing the state over takes its time.
                 if state.need[j, e] > 0 and u >= 0 and state.remade[plant.tail[e]] <= 0 and outstanding(plant, state, u) <= 1e-9:
                     state.need[j, e] = 0.0
                     state.skip[j, e] = 0.0

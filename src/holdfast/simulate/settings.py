@@ -39,11 +39,11 @@ class FailureHandling:
     """How failures are noticed and made good.
 
     A crash is noticed after `detect_s`. Under scheme "checkpoint" or "source" a crashed replica is back `restart_s` later; where
-    its host is gone on a spare of the same size, or, without `spares`, only with its host; from its last checkpoint, by replaying
+    its node is gone on a spare of the same size, or, without `spares`, only with its node; from its last checkpoint, by replaying
     what it had processed since, or by replaying the last `window_s` from the sources through everything between. Inputs are then
     kept upstream, and queues have no bound. Under "none" it is back only when the fault says so, without what was in its queues.
 
-    Bringing an active replica back takes `restart_cost_s` CPU seconds of its host beside: what it loads, plans and compiles before
+    Bringing an active replica back takes `restart_cost_s` CPU seconds of its node beside: what it loads, plans and compiles before
     it works. A checkpoint is made every `checkpoint_s`; it and its loading take CPU time by the tuple of state, which is
     `window_s` of input. An active replica takes over in `takeover_s` and `resend_s` for each tuple that was put out since replicas
     were last synchronised, every `sync_s`.

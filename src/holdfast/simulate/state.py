@@ -45,8 +45,8 @@ class ClusterArrays(NamedTuple):
     selectivity: Floats
     cost: Floats
     room: Floats
-    first_on_host: Ints
-    on_host: Ints
+    first_on_node: Ints
+    on_node: Ints
     capacity: Floats
     scheme: Ints
     by_epoch: bool  # PEs take whole epochs, a job any number of them
@@ -85,7 +85,7 @@ class FailureArrays(NamedTuple):
 
 
 class FaultTimeline(NamedTuple):
-    """Faults in the order of their steps. `replica` is -1 for the orchestrator, and a host's number where its CPU time is taken;
+    """Faults in the order of their steps. `replica` is -1 for the orchestrator, and a node's number where its CPU time is taken;
     `back` is the step of a return, or NEVER."""
 
     step: Ints
@@ -106,14 +106,14 @@ class State(NamedTuple):
     stopped: Ints
     noticed: Ints  # the step at which its crash was noticed, or NEVER
     back: Ints
-    away: Flags  # its host is gone and no spare takes its place
+    away: Flags  # its node is gone and no spare takes its place
     recovering: Flags
     limit: Floats  # the CPU seconds it can use in a step
     chores: Floats  # CPU seconds due that handle no tuple
     granted: Floats
     cpu: Floats
     span: Floats  # epochs of the job under way
-    hogged: Ints  # of hosts: the processes of others that take CPU time
+    hogged: Ints  # of nodes: the processes of others that take CPU time
     # of replicas' ends of edges, [j, edge]
     queue: Floats
     replay: Floats
@@ -164,5 +164,5 @@ class Ledger(NamedTuple):
     dropped: Floats
     cleared: Floats
     queued: Floats
-    cpu: Floats  # [interval, host]
+    cpu: Floats  # [interval, node]
     configuration: Ints

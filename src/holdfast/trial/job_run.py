@@ -254,15 +254,15 @@ def new_folder(work: Path) -> Path:
 
 
 def require_nodes(layout: Layout, nodes: int) -> None:
-    """Raise HoldfastError where so many nodes are too few: replicas of one task, and the hosts of a strategy, have a node each."""
+    """Raise HoldfastError where so many nodes are too few: replicas of one task, and the nodes of a strategy, have a node each."""
     most = max(layout.tasks, key=lambda task: task.replicas)
-    hosts = sorted({host for hosts in layout.hosts.values() for host in hosts})
+    names = sorted({name for names in layout.nodes.values() for name in names})
     if most.replicas > nodes:
         raise HoldfastError(
             f"{most.name} wants {most.replicas} replicas, each on a node of its own, and --nodes is {nodes}; give more nodes"
         )
-    if len(hosts) > nodes:
-        raise HoldfastError(f"the strategy is for {len(hosts)} hosts ({', '.join(hosts)}), and --nodes is {nodes}; give more nodes")
+    if len(names) > nodes:
+        raise HoldfastError(f"the strategy is for {len(names)} nodes ({', '.join(names)}), and --nodes is {nodes}; give more nodes")
 
 
 def require_fed(job: Job) -> None:

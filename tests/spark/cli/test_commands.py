@@ -201,4 +201,4 @@ def test_profile_writes_a_descriptor_that_can_be_read_back(holdfast, bargain, ma
     descriptor = read_document(out, Descriptor)
     assert json.loads(ran.out) == json.loads(descriptor.model_dump_json(exclude_none=True))
     assert set(descriptor.pes) == {"trade_quote", "trade_filter", "aggregator", "vwap", "quote_filter", "bargain_index"}
-    assert sorted(descriptor.hosts) == ["host1", "host2"]
+    assert sorted(descriptor.nodes) == ["node1", "node2"]

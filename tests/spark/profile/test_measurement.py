@@ -78,7 +78,7 @@ def test_rates_are_those_of_the_traces_seconds(market):
 
 def test_the_descriptor_has_no_problems_and_keeps_every_figure(market):
     app, _, measured = market
-    descriptor = describe(app, measured, level_count=3, hosts=2)
+    descriptor = describe(app, measured, level_count=3, nodes=2)
     assert list(descriptor.errors()) == []
     assert sum(rate.probability for rate in descriptor.sources["market"].rates) == pytest.approx(1)
     assert descriptor.sources["market"].rates[-1].rate == measured.source_counts["market"].max()

@@ -128,7 +128,7 @@ sources:
 pes:
   front: {operators: [large, alert], inputs: {orders: {selectivity: 0.1, cost: 0.001}}, rate: {average: 100, peak: 200}}
 sinks: {out: {inputs: [front]}, shown: {inputs: [front]}}
-hosts: {host1: {cores: 1}}
+nodes: {node1: {cores: 1}}
 """
 
 

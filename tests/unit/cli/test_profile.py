@@ -14,11 +14,11 @@ def test_what_is_there_is_not_replaced_unasked(holdfast, no_java, shop, tmp_path
     assert there.read_text() == "mine"
 
 
-@pytest.mark.parametrize("words", [("--step", 0), ("--levels", 5), ("--levels", 0), ("--hosts", 0)])
+@pytest.mark.parametrize("words", [("--step", 0), ("--levels", 5), ("--levels", 0), ("--nodes", 0)])
 def test_sizes_that_make_no_sense_are_refused(holdfast, no_java, shop, tmp_path, words):
     ran = holdfast("profile", shop, "--trace", "t", "--out", tmp_path / "new.yaml", *words)
     assert ran.code == 2
-    assert "holdfast: wanted --step above 0, --levels from 1 to 4 and --hosts of at least 1, got" in ran.err
+    assert "holdfast: wanted --step above 0, --levels from 1 to 4 and --nodes of at least 1, got" in ran.err
 
 
 def test_a_missing_java_is_told_with_code_2(holdfast, no_java, shop, tmp_path):

@@ -173,9 +173,9 @@ def test_columns_that_cannot_be_mapped_are_told_before_anything_starts(shop, tmp
 
 def test_a_strategy_for_more_hosts_than_nodes_is_told_before_anything_starts():
     task = Task(pe="large", reads=(Reading(stream="orders"),), makes=("large",), replicas=2)
-    layout = Layout(application="shop", tasks=(task,), hosts={"large/0": ("h1", "h2"), "small/0": ("h2", "h3")})
+    layout = Layout(application="shop", tasks=(task,), nodes={"large/0": ("h1", "h2"), "small/0": ("h2", "h3")})
     require_nodes(layout, 3)
-    with pytest.raises(HoldfastError, match=r"the strategy is for 3 hosts \(h1, h2, h3\), and --nodes is 2; give more nodes"):
+    with pytest.raises(HoldfastError, match=r"the strategy is for 3 nodes \(h1, h2, h3\), and --nodes is 2; give more nodes"):
         require_nodes(layout, 2)
 
 

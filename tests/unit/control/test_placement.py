@@ -40,9 +40,9 @@ def test_nodes_fill_by_their_cores():
     assert (on.count("big"), on.count("small")) == (4, 2)
 
 
-def test_a_strategy_names_nodes_or_hosts_of_its_own():
+def test_strategy_names_running_or_other_nodes():
     rooms = [room("n1"), room("n2"), room("n3")]
-    wanted = layout(x=2, y=2).model_copy(update={"hosts": {"x/0": ("n2", "h1"), "y/0": ("h1", "n2")}})
+    wanted = layout(x=2, y=2).model_copy(update={"nodes": {"x/0": ("n2", "h1"), "y/0": ("h1", "n2")}})
     placed = place(wanted, rooms, host_kind="light")
     assert placed["x/0"] == ("n2", "n1")
     assert placed["y/0"] == ("n1", "n2")
@@ -55,8 +55,8 @@ def test_no_capacity_says_all_that_is_missing():
         "no capacity: task 'x/0' wants 3 nodes for its replicas and 1 of kind 'light' is up; 4 replicas want a place and 1 are "
         "free (n1 1 of 2); start more nodes ('holdfast node'), or cancel a job"
     )
-    with pytest.raises(NoCapacity, match=r"the strategy wants 2 hosts \(h1, h2\) and 1 nodes are up"):
-        place(layout(x=1, y=1).model_copy(update={"hosts": {"x/0": ("h1",), "y/0": ("h2",)}}), [room("n1")], host_kind="light")
+    with pytest.raises(NoCapacity, match=r"the strategy wants 2 nodes \(h1, h2\) and 1 nodes are up"):
+        place(layout(x=1, y=1).model_copy(update={"nodes": {"x/0": ("h1",), "y/0": ("h2",)}}), [room("n1")], host_kind="light")
     with pytest.raises(NoCapacity, match="no room for replica 1 of task 'x/0': it needs a place"):
         place(layout(x=2), [room("n1"), room("n2", slots=1, used=1)], host_kind="light")
 
@@ -119,6 +119,6 @@ def test_no_capacity_says_what_of_cores_and_memory_is_missing():
 
 
 def test_a_strategy_fills_no_node_beyond_what_it_takes():
-    wanted = layout(x=1).model_copy(update={"hosts": {"x/0": ("n1",)}})
+    wanted = layout(x=1).model_copy(update={"nodes": {"x/0": ("n1",)}})
     with pytest.raises(NoCapacity, match=r"no room for task 'x/0' on n1, where its strategy wants it: .* \(n1 10 of 10\)"):
         place(wanted, [room("n1", used=10), room("n2")], host_kind="light")

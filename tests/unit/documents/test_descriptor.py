@@ -20,8 +20,8 @@ pes:
   quote_filter: {operators: [quote_filter], inputs: {market: {selectivity: 0.8, cost: 1.0e-6}}}
   bargain: {inputs: {trade_filter: {selectivity: 0.0, cost: 2e-6}, quote_filter: {selectivity: 0.1, cost: 4e-6}}}
 sinks: {bargains: {inputs: [bargain]}}
-hosts: {host1: {cores: 1.0}, host2: {rack: r1}}
-placement: {trade_filter: [host1, host2], quote_filter: [host2, host1], bargain: [host1, host2]}
+nodes: {node1: {cores: 1.0}, node2: {rack: r1}}
+placement: {trade_filter: [node1, node2], quote_filter: [node2, node1], bargain: [node1, node2]}
 contract: {sla: {internal_completeness: 0.7}, pricing: {cpu_second: 0.01}}
 """
 
@@ -90,21 +90,21 @@ def test_an_explicit_joint_distribution_takes_the_place_of_the_product():
             ("{bargains: {inputs: [bargain]}}", "{market: {inputs: [bargain]}}"),
             "'market' names a source and a sink; names must differ",
         ),
-        (("cores: 1.0", "cores: 0"), "hosts.host1.cores (line 12): wanted a number above 0, got 0.0"),
+        (("cores: 1.0", "cores: 0"), "nodes.node1.cores (line 12): wanted a number above 0, got 0.0"),
         (
-            ("bargain: [host1, host2]", "bargain: [host1, host3]"),
-            "placement.bargain[1] (line 13): is host 'host3', which does not exist; hosts are: host1, host2",
+            ("bargain: [node1, node2]", "bargain: [node1, node3]"),
+            "placement.bargain[1] (line 13): is node 'node3', which does not exist; nodes are: node1, node2",
         ),
         (
-            ("bargain: [host1, host2]", "bargain: [host1]"),
-            'placement.bargain (line 13): wanted 2 hosts (one per replica), got ["host1"]',
+            ("bargain: [node1, node2]", "bargain: [node1]"),
+            'placement.bargain (line 13): wanted 2 nodes (one per replica), got ["node1"]',
         ),
         (
-            ("bargain: [host1, host2]", "bargain: [host1, host1]"),
-            "placement.bargain (line 13): puts two replicas on host 'host1', which would lose both at once",
+            ("bargain: [node1, node2]", "bargain: [node1, node1]"),
+            "placement.bargain (line 13): puts two replicas on node 'node1', which would lose both at once",
         ),
         (
-            (", bargain: [host1, host2]", ""),
+            (", bargain: [node1, node2]", ""),
             "placement (line 13): places no replica of PE 'bargain'; place every PE, or leave placement out",
         ),
         (
@@ -146,23 +146,23 @@ def test_all_problems_of_a_document_are_reported_at_once():
         ("probability: 0.2", "probability: 0.3"),
         ("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"),
         ("inputs: [bargain]", "inputs: [bargin]"),
-        ("quote_filter: [host2, host1]", "quote_filter: [host2, host9]"),
+        ("quote_filter: [node2, node1]", "quote_filter: [node2, node9]"),
         ("cpu_second", "cpu_secnd"),
     )
     said = "\n".join(found)
     assert len(found) == 6
-    for words in ("got -4", "sum to 1, got 1.1", "cycle", "'bargin'", "'host9'", "cpu_secnd"):
+    for words in ("got -4", "sum to 1, got 1.1", "cycle", "'bargin'", "'node9'", "cpu_secnd"):
         assert words in said
 
 
-def test_no_hosts_are_left_for_the_user_to_fill_in():
-    text = GOOD.split("hosts:")[0]
-    assert parse_document(text, Descriptor).hosts == {}
+def test_no_nodes_are_left_for_the_user_to_fill_in():
+    text = GOOD.split("nodes:")[0]
+    assert parse_document(text, Descriptor).nodes == {}
 
 
-def test_replicas_may_share_the_only_host():
+def test_replicas_may_share_the_only_node():
     one = parse_document(
-        GOOD.split("hosts:")[0] + "hosts: {h: {}}\nplacement: {trade_filter: [h, h], quote_filter: [h, h], bargain: [h, h]}\n",
+        GOOD.split("nodes:")[0] + "nodes: {h: {}}\nplacement: {trade_filter: [h, h], quote_filter: [h, h], bargain: [h, h]}\n",
         Descriptor,
     )
     assert one.placement is not None
@@ -188,3 +188,8 @@ def test_the_topological_order_does_not_depend_on_the_order_of_writing(names):
         }
     )
     assert descriptor.topological_order == ("a", "b", "c", "d")
+
+
+def test_old_field_name_is_reported_with_the_new_one():
+    with pytest.raises(DocumentError, match=r"hosts \(line 12\): is now called 'nodes'; rename the field"):
+        parse_document(GOOD.replace("nodes: {", "hosts: {"), Descriptor)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from holdfast.cli.main import root
 from holdfast.errors import TraceError
-from holdfast.planning.laar import Instance, generate, greedy, host_load, static_replication
+from holdfast.planning.laar import Instance, generate, greedy, node_load, static_replication
 from holdfast.simulate import Deployment, SimulationSettings, simulate, steady_rates
 from holdfast_papers.internet.data_center import Scale, build, failures, generated_profile, read_profile
 from holdfast_papers.internet.day import day_key, yearly
@@ -23,7 +23,7 @@ from holdfast_papers.ppa.recovery_simulation import HALF, figure_6, plans, techn
 from holdfast_papers.ppa.recovery_simulation import failed as failed_run
 from holdfast_papers.ppa.recovery_simulation_findings import findings
 
-SMALL = Scale(applications=6, racks=3, hosts=4)
+SMALL = Scale(applications=6, racks=3, nodes=4)
 
 
 @pytest.fixture(scope="module")
@@ -154,14 +154,14 @@ def test_every_finding_of_ppa_holds_where_figures_are_as_the_paper_says_and_none
     assert held == ["Figure 10: PPA-0.5's replicated tasks are back no later than PPA-1.0's"]  # they are not
 
 
-def test_strategies_of_a_data_center_fit_its_hosts_and_keep_replicas_in_different_racks(world):
-    assert (world.host_of[:, 0] // SMALL.hosts != world.host_of[:, 1] // SMALL.hosts).all()
+def test_strategies_of_a_data_center_fit_its_nodes_and_keep_replicas_in_different_racks(world):
+    assert (world.node_of[:, 0] // SMALL.nodes != world.node_of[:, 1] // SMALL.nodes).all()
     made = {variant: strategy(world, variant) for variant in VARIANTS}
-    instance = Instance.of(world.descriptor, placement=dict(zip(world.descriptor.topological_order, _hosts(world), strict=True)))
+    instance = Instance.of(world.descriptor, placement=dict(zip(world.descriptor.topological_order, _nodes(world), strict=True)))
     for name in ("NR", "LAAR", "combined"):
         assert made[name].any(axis=2).all()
-        assert (host_load(instance, made[name]) <= 16.0).all(), name
-    assert host_load(instance, made["SR"])[-1].sum() == pytest.approx(SMALL.overload * 16.0 * SMALL.machines)
+        assert (node_load(instance, made[name]) <= 16.0).all(), name
+    assert node_load(instance, made["SR"])[-1].sum() == pytest.approx(SMALL.overload * 16.0 * SMALL.machines)
     replicated = made["PPA"][0].all(axis=1)
     assert 0 < replicated.sum() <= 0.5 * SMALL.applications * SMALL.pes
     # What is replicated makes output by itself: whatever a replicated PE reads is replicated too, in part at least.
@@ -172,9 +172,9 @@ def test_strategies_of_a_data_center_fit_its_hosts_and_keep_replicas_in_differen
         assert not upstream or chosen & set(upstream), pe
 
 
-def _hosts(world):
-    names = list(world.descriptor.hosts)
-    return [tuple(names[h] for h in hosts) for hosts in world.host_of]
+def _nodes(world):
+    names = list(world.descriptor.nodes)
+    return [tuple(names[h] for h in nodes) for nodes in world.node_of]
 
 
 @pytest.mark.parametrize(("applications", "racks", "most"), [(4, 2, 24.0), (20, 4, 8.0)])
@@ -210,7 +210,7 @@ def test_whatever_fails_in_the_busiest_hour_is_back_before_the_day_is_over():
 def test_a_year_tells_apart_what_failures_cost_and_what_is_lost_without_any():
     lost = {"calm": 0.01, "rack": 0.03, "pdu": 0.06}
     records = {day_key(day, v): {"lost": share, "cpu_s": 100.0} for day, share in lost.items() for v in VARIANTS}
-    year = yearly(records, Scale(racks=45, hosts=40))["NR"]  # 1,800 machines: 20 racks and a power unit a year
+    year = yearly(records, Scale(racks=45, nodes=40))["NR"]  # 1,800 machines: 20 racks and a power unit a year
     assert year == pytest.approx({"cpu_s": 100.0, "calm_days": 3.65, "rack_days": 20 * 0.02, "pdu_days": 0.05})
 
 
@@ -256,8 +256,8 @@ def test_a_data_center_is_reported_and_the_plans_that_replicate_lose_less(tmp_pa
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     days = document["days"]
-    assert days["calm/NR"]["lost"] < 0.02 * days["rack/NR"]["lost"]  # so few PEs are too heavy for a host in the fullest minute
-    assert days["calm/SR"]["lost"] > days["calm/NR"]["lost"]  # every replica is active when the hosts cannot carry them
+    assert days["calm/NR"]["lost"] < 0.02 * days["rack/NR"]["lost"]  # so few PEs are too heavy for a node in the fullest minute
+    assert days["calm/SR"]["lost"] > days["calm/NR"]["lost"]  # every replica is active when the nodes cannot carry them
     assert days["calm/NR"]["recoveries"] == 0
     assert document["yearly"]["SR"]["calm_days"] == pytest.approx(365 * days["calm/SR"]["lost"])
     assert "lost without failures (days of all tuples)" in (tmp_path / "internet.html").read_text()

@@ -44,12 +44,12 @@ def test_a_missing_part_hides_no_problem_of_the_others_and_makes_none(errors):
     text = """application: x
 sources: {s: {rates: [{name: lo, rate: 1, probability: 0.7}, {name: hi, rate: 1, probability: 0.5}]}}
 sinks: {k: {inputs: [p]}}
-hosts: {h: {cores: -3}}
+nodes: {h: {cores: -3}}
 """
     assert errors(text, Descriptor, wanted=DESCRIPTOR) == [
         "pes: is missing",
         "sources.s.rates (line 2): wanted probabilities that sum to 1, got 1.2",
-        "hosts.h.cores (line 4): wanted a number above 0, got -3.0",
+        "nodes.h.cores (line 4): wanted a number above 0, got -3.0",
     ]
 
 
@@ -57,7 +57,7 @@ DESCRIBED = """application: x
 sources: {{s: {{rates: [{{name: only, rate: {rate}, probability: {probability}}}]}}}}
 pes: {{p: {{inputs: {{s: {{selectivity: 1, cost: 1}}}}}}}}
 sinks: {{k: {{inputs: [p]}}}}
-hosts: {{h1: {{}}, h2: {{}}}}
+nodes: {{h1: {{}}, h2: {{}}}}
 replicas: {replicas}
 placement: {{p: [h1, h2]}}
 """

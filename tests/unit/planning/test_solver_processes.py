@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import FTSearch, HostCrash
+from holdfast.planning.laar import FTSearch, NodeCrash
 from holdfast.planning.solver_processes import Call, apart, map_in_processes, race
 
 FOREVER = 3600.0
@@ -68,8 +68,8 @@ def test_a_process_that_dies_is_told_and_replaced():
 
 
 def test_one_death_does_not_fail_the_race():
-    calls = [Call(os._exit, (3,)), Call(HostCrash, ("h1",))]
-    assert race(calls, settles=lambda answer: answer is not None, until=float("inf"))[1] == HostCrash("h1")
+    calls = [Call(os._exit, (3,)), Call(NodeCrash, ("h1",))]
+    assert race(calls, settles=lambda answer: answer is not None, until=float("inf"))[1] == NodeCrash("h1")
 
 
 WORKERS = """

@@ -41,7 +41,7 @@ MEASUREMENT = Measurement(
 
 
 def test_everything_measured_is_in_the_descriptor():
-    descriptor = describe(shop(), MEASUREMENT, level_count=2, hosts=3)
+    descriptor = describe(shop(), MEASUREMENT, level_count=2, nodes=3)
     assert list(descriptor.errors()) == []
     assert descriptor.application == "shop"
     assert [(r.name, r.rate, r.probability) for r in descriptor.sources["orders"].rates] == [("low", 5.0, 0.5), ("high", 10.0, 0.5)]
@@ -50,7 +50,7 @@ def test_everything_measured_is_in_the_descriptor():
     assert (split.stateful, split.correlated, joined.stateful, joined.correlated) == (False, False, True, True)
     assert (split.rate.average, split.rate.peak) == (10.0, 20.0)
     assert descriptor.sinks["out"].inputs == ("joined",)
-    assert sorted(descriptor.hosts) == ["host1", "host2", "host3"]
+    assert sorted(descriptor.nodes) == ["node1", "node2", "node3"]
 
 
 def test_two_streams_of_one_pe_are_one_input_per_tuple_of_both():

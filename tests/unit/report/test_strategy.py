@@ -37,9 +37,9 @@ def test_it_says_what_is_promised_and_what_that_costs(strategy):
 
 def test_each_pe_shows_in_each_configuration_which_replicas_are_active(strategy):
     found = rows(strategy_page(strategy, INSTANCE))
-    for pe, hosts in strategy.placement.items():
+    for pe, nodes in strategy.placement.items():
         wanted = [
-            "  ".join(f"{'●' if j in one.active[pe] else '○'} {host}" for j, host in enumerate(hosts))
+            "  ".join(f"{'●' if j in one.active[pe] else '○'} {node}" for j, node in enumerate(nodes))
             for one in strategy.configurations
         ]
         assert [pe, *wanted] in found
@@ -55,7 +55,7 @@ def test_reasons_and_the_next_step_are_told(strategy):
 
 def test_what_a_strategy_breaks_is_told_before_anything_else():
     text = strategy_page(baselines()[1], INSTANCE)
-    assert text.index("It breaks: host") < text.index("What it costs")
+    assert text.index("It breaks: node") < text.index("What it costs")
 
 
 def test_strategies_are_compared_and_drawn_where_there_are_several(strategy):

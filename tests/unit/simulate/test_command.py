@@ -28,7 +28,7 @@ from holdfast_papers.reproduce import STUDIES, reproduce
 def documents(tmp_path):
     write_document(tmp_path / "pipe.yaml", figure_1())
     write_document(tmp_path / "strategy.json", plan_strategy(figure_1(), sla=0.6).strategy)
-    fault = "{at_s: 40, kind: crash, what: node, target: [host1], back_after_s: 16}"
+    fault = "{at_s: 40, kind: crash, what: node, target: [node1], back_after_s: 16}"
     (tmp_path / "faults.yaml").write_text(f"faults:\n- {fault}\n")
     return tmp_path
 
@@ -68,8 +68,8 @@ def test_a_strategy_is_tried_through_faults_and_reported(documents):
     assert f"Made by: {document['command']}" in shown
     assert "seed 1" in shown
     assert (documents / "out" / "intervals.csv").read_text().startswith("time_s,pe,in,processed,out,missed,dropped,queued")
-    hosts = rows_of(documents / "out" / "hosts.csv")
-    assert sum(float(row["cpu_s"]) for row in hosts) == pytest.approx(document["cpu_s"], rel=1e-4)
+    nodes = rows_of(documents / "out" / "nodes.csv")
+    assert sum(float(row["cpu_s"]) for row in nodes) == pytest.approx(document["cpu_s"], rel=1e-4)
 
 
 def test_the_lines_of_a_simulation_are_as_long_as_they_say(documents):

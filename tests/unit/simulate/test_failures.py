@@ -22,10 +22,10 @@ from holdfast_papers.ppa.recovery_simulation import deployed, figure_6
 
 
 def pipeline(*, replicated: bool) -> Deployment:
-    """Figure 1's pipeline on hosts with room to spare, both replicas active or only the first."""
+    """Figure 1's pipeline on nodes with room to spare, both replicas active or only the first."""
     descriptor = figure_1()
     descriptor = descriptor.model_copy(
-        update={"hosts": {h: x.model_copy(update={"cores": 4.0}) for h, x in descriptor.hosts.items()}}
+        update={"nodes": {h: x.model_copy(update={"cores": 4.0}) for h, x in descriptor.nodes.items()}}
     )
     instance = Instance.of(descriptor)
     active = static_replication(instance)
@@ -59,7 +59,7 @@ def test_a_takeover_sends_all_that_was_put_out_since_the_dead_primary_was_last_s
 
 def test_the_sources_send_a_whole_window_again_though_everything_upstream_was_dead_for_long():
     def replayed(detect_s: float) -> float:
-        lost = crash("host1", what="node", at_s=40)
+        lost = crash("node1", what="node", at_s=40)
         return float(run(pipeline(replicated=False), lost, scheme="source", window_s=5.0, detect_s=detect_s).state.replayed.sum())
 
     # Twenty tuples through both PEs.
@@ -68,7 +68,7 @@ def test_the_sources_send_a_whole_window_again_though_everything_upstream_was_de
 
 def test_the_state_that_a_pe_loads_is_that_of_before_its_upstream_died():
     def used(load_tuple_s: float, detect_s: float) -> float:
-        lost = crash("host1", what="node", at_s=40)
+        lost = crash("node1", what="node", at_s=40)
         care = {"scheme": "checkpoint", "window_s": 5.0, "load_tuple_s": load_tuple_s, "detect_s": detect_s}
         return float(run(pipeline(replicated=False), lost, **care).cpu_s.sum())
 
@@ -77,10 +77,10 @@ def test_the_state_that_a_pe_loads_is_that_of_before_its_upstream_died():
 
 
 @pytest.mark.parametrize("replicated", [False, True])
-def test_bringing_replicas_back_takes_cpu_time_of_their_hosts(replicated):
+def test_bringing_replicas_back_takes_cpu_time_of_their_nodes(replicated):
     def after(restart_cost_s: float):
         care = {"scheme": "checkpoint", "restart_cost_s": restart_cost_s}
-        return run(pipeline(replicated=replicated), crash("host1", what="node"), **care)
+        return run(pipeline(replicated=replicated), crash("node1", what="node"), **care)
 
     free, costly = after(0.0), after(3.0)
     assert costly.cpu_s.sum() - free.cpu_s.sum() == pytest.approx(2 * 3.0)  # one of each PE was there
@@ -95,7 +95,7 @@ def test_where_outputs_are_kept_a_takeover_loses_nothing():
 
 
 def test_a_lone_replica_that_comes_back_by_itself_misses_what_came_meanwhile():
-    outcome = run(pipeline(replicated=False), crash("host1", what="node", back_after_s=16), detect_s=1.0)
+    outcome = run(pipeline(replicated=False), crash("node1", what="node", back_after_s=16), detect_s=1.0)
     missing = 60 * 4 - outcome.output("sink").sum()
     assert missing == pytest.approx(4 * 16.5, abs=1.0)  # and half a second until it has a state
     assert outcome.internal_completeness == pytest.approx(1 - 16.5 / 60, abs=0.02)
@@ -123,7 +123,7 @@ def test_checkpoint_and_source_replay_lose_nothing_and_take_longer_the_more_ther
 
 def test_all_at_once_takes_longer_than_one_alone():
     alone = run(pipeline(replicated=False), crash("pe2"), scheme="checkpoint", checkpoint_s=15)
-    together = run(pipeline(replicated=False), crash("host1", what="node"), scheme="checkpoint", checkpoint_s=15)
+    together = run(pipeline(replicated=False), crash("node1", what="node"), scheme="checkpoint", checkpoint_s=15)
     last = max(back.recovered_s for back in together.returns())
     assert last >= alone.returns()[0].recovered_s
     assert len(together.returns()) == 2
@@ -131,7 +131,7 @@ def test_all_at_once_takes_longer_than_one_alone():
 
 
 def test_a_pe_whose_checkpoint_is_younger_than_that_of_its_upstream_waits_until_that_is_there_again():
-    outcome = run(pipeline(replicated=False), crash("host1", what="node", at_s=25), scheme="checkpoint", checkpoint_s=15)
+    outcome = run(pipeline(replicated=False), crash("node1", what="node", at_s=25), scheme="checkpoint", checkpoint_s=15)
     back = {found.pe: found.recovered_s for found in outcome.returns()}
     assert back["pe1"] > 25 + 1 + 2 + 0.9  # noticed, started again, and ten seconds of tuples on four cores
     assert back["pe2"] >= back["pe1"]
@@ -232,7 +232,7 @@ def test_what_waits_for_one_that_stood_in_and_died_outlives_a_new_configuration(
     deployment = pipeline(replicated=False)
     low, high = (steady_rates(deployment.descriptor, name, seconds=20).rates for name in ("low", "high"))
     trace = RateTrace(("source",), np.concatenate([low, high]))
-    dead = (*crash("host1", what="node", at_s=15, back_after_s=60).faults, *crash("pe1.1", at_s=18).faults)
+    dead = (*crash("node1", what="node", at_s=15, back_after_s=60).faults, *crash("pe1.1", at_s=18).faults)
     care = FailureHandling(scheme="checkpoint", detect_s=1.0, restart_s=4.0, spares=False)
     how = SimulationSettings(drain_s=60, control=Control(replace_dead=True), care=care)
     outcome = simulate(deployment, trace, schedule=Schedule(faults=dead), settings=how)
@@ -330,11 +330,11 @@ def test_a_slow_pe_falls_behind():
     assert outcome.dropped > 0  # a tenth of a core does one tuple a second, and four come
 
 
-def test_a_host_whose_cpu_others_take_falls_behind():
-    hog = ScheduledFault(at_s=10, kind="hog", what="node", target=("host1",), for_s=20)
+def test_a_node_whose_cpu_others_take_falls_behind():
+    hog = ScheduledFault(at_s=10, kind="hog", what="node", target=("node1",), for_s=20)
     deployment = pipeline(replicated=False)
     descriptor = deployment.descriptor
-    tight = descriptor.model_copy(update={"hosts": {h: x.model_copy(update={"cores": 1.0}) for h, x in descriptor.hosts.items()}})
+    tight = descriptor.model_copy(update={"nodes": {h: x.model_copy(update={"cores": 1.0}) for h, x in descriptor.nodes.items()}})
     lone = Deployment.planned(tight, Instance.of(tight), deployment.active)
     outcome = run(lone, Schedule(faults=(hog,)), scheme="checkpoint")
     # Two PEs want 0.4 of a core each; beside two processes that want all of it each gets a quarter.
@@ -343,8 +343,8 @@ def test_a_host_whose_cpu_others_take_falls_behind():
     assert outcome.output("sink").sum() == pytest.approx(4 * 60)
 
 
-def test_without_spares_a_lost_host_is_back_when_the_fault_says_so_and_its_second_place_goes_on_meanwhile():
-    lost = crash("host1", what="node", back_after_s=30)
+def test_without_spares_a_lost_node_is_back_when_the_fault_says_so_and_its_second_place_goes_on_meanwhile():
+    lost = crash("node1", what="node", back_after_s=30)
     deployment = pipeline(replicated=False)
     trace = steady_rates(deployment.descriptor, "low", seconds=60)
     care = FailureHandling(scheme="checkpoint", detect_s=1.0, restart_s=2.0, spares=False)
@@ -359,23 +359,23 @@ def test_without_spares_a_lost_host_is_back_when_the_fault_says_so_and_its_secon
     assert waits[22:49].sum() == 0
     assert goes_on[22:24].sum() == 0
     assert goes_on[27:49].mean() > 3.99
-    # One PE that dies is started again on the host that is there.
+    # One PE that dies is started again on the node that is there.
     assert output(crash("pe1"))[27:49].mean() > 3.99
 
 
 def test_a_replica_with_two_reasons_to_be_gone_is_back_when_neither_is_left():
     deployment = pipeline(replicated=False)
-    both = (*crash("host1", what="node", at_s=10, back_after_s=30).faults, *crash("pe1", at_s=20, back_after_s=5).faults)
+    both = (*crash("node1", what="node", at_s=10, back_after_s=30).faults, *crash("pe1", at_s=20, back_after_s=5).faults)
     outcome = run(deployment, Schedule(faults=both))
     wanted = {"pe": "pe1", "replica": 0}
     (restored,) = [event.at_s for event in outcome.history() if event.kind == "restored" and wanted.items() <= event.about.items()]
     assert restored == 40
 
 
-def test_a_pe_that_crashes_while_its_host_is_away_or_just_before_is_back_with_its_host():
-    host = crash("host1", what="node", at_s=12, back_after_s=20).faults
+def test_a_pe_that_crashes_while_its_node_is_away_or_just_before_is_back_with_its_node():
+    node = crash("node1", what="node", at_s=12, back_after_s=20).faults
     for at_s in (10, 20):
-        both = Schedule(faults=(*host, *crash("pe1.0", at_s=at_s).faults))
+        both = Schedule(faults=(*node, *crash("pe1.0", at_s=at_s).faults))
         outcome = run(pipeline(replicated=False), both, scheme="checkpoint", spares=False, detect_s=5.0)
         wanted = {"pe": "pe1", "replica": 0}
         restored = [e.at_s for e in outcome.history() if e.kind == "restored" and wanted.items() <= e.about.items()]
@@ -394,7 +394,7 @@ def test_a_replica_that_stands_in_stays_through_a_new_configuration_and_goes_whe
     how = SimulationSettings(
         drain_s=10, control=Control(replace_dead=True), care=FailureHandling(scheme="checkpoint", spares=False)
     )
-    outcome = simulate(deployment, trace, schedule=crash("host1", what="node", back_after_s=50), settings=how)
+    outcome = simulate(deployment, trace, schedule=crash("node1", what="node", back_after_s=50), settings=how)
     assert outcome.internal_completeness == pytest.approx(1.0)
     on_second = outcome.ledger.cpu[:, 1]
     assert on_second[25:69].min() > 0
@@ -410,8 +410,8 @@ def test_what_waits_for_a_pe_counts_once_whoever_else_has_it_too():
 
 def test_a_rack_falls_as_one():
     deployment = pipeline(replicated=False)
-    hosts = {h: x.model_copy(update={"rack": "r1"}) for h, x in deployment.descriptor.hosts.items()}
-    descriptor = deployment.descriptor.model_copy(update={"hosts": hosts})
+    nodes = {h: x.model_copy(update={"rack": "r1"}) for h, x in deployment.descriptor.nodes.items()}
+    descriptor = deployment.descriptor.model_copy(update={"nodes": nodes})
     instance = Instance.of(descriptor)
     racked = Deployment.planned(descriptor, instance, deployment.active)
     outcome = run(racked, crash("rack=r1", what="node"))
@@ -423,14 +423,14 @@ def test_a_schedule_that_strikes_nobody_is_told_whole():
         ScheduledFault(at_s=1, kind="crash", what="pe", target=("vwap",)),
         ScheduledFault(at_s=1, kind="crash", what="node", target=("rack=r9",)),
         ScheduledFault(at_s=1, kind="crash", what="pe", target=("source/0", "sink.1", "pe1/3", "pe1.2")),
-        ScheduledFault(at_s=1, kind="cut", what="node", target=("host1",), for_s=3),
+        ScheduledFault(at_s=1, kind="cut", what="node", target=("node1",), for_s=3),
         ScheduledFault(at_s=1, kind="fill", what="disk", for_s=3),
     )
     with pytest.raises(DocumentError) as error:
         run(pipeline(replicated=False), Schedule(faults=faults))
     text = str(error.value)
     assert "strikes 'vwap', which is no PE of the descriptor; there are: pe1, pe2" in text
-    assert "strikes 'rack=r9', which is no host or rack of the descriptor; there are: host1, host2" in text
+    assert "strikes 'rack=r9', which is no node or rack of the descriptor; there are: node1, node2" in text
     assert "strikes 'source/0'; sources and sinks of a simulation do not fail: leave it out" in text
     assert "strikes 'sink.1'; sources and sinks of a simulation do not fail: leave it out" in text
     assert "strikes 'pe1/3', which is no PE of the descriptor" in text
@@ -454,12 +454,12 @@ def test_a_strategy_of_another_application_is_told_whole():
     strategy = Strategy.of(instance, static_replication(instance))
     with pytest.raises(DocumentError, match="strategy of 'shop': is not for application 'figure-1' of the descriptor; plan it"):
         Deployment.of(descriptor, strategy.model_copy(update={"application": "shop"}))
-    other = strategy.model_copy(update={"placement": {"pe1": ("host1", "elsewhere"), "vwap": ("host1", "host2")}})
+    other = strategy.model_copy(update={"placement": {"pe1": ("node1", "elsewhere"), "vwap": ("node1", "node2")}})
     with pytest.raises(DocumentError) as error:
         Deployment.of(descriptor, other)
     assert "says nothing of PE 'pe2' of the descriptor" in str(error.value)
     assert "speaks of PE 'vwap', which the descriptor does not have" in str(error.value)
-    assert "places replicas on host 'elsewhere', which the descriptor does not have" in str(error.value)
+    assert "places replicas on node 'elsewhere', which the descriptor does not have" in str(error.value)
 
 
 def test_settings_that_cannot_be_are_told_at_once():

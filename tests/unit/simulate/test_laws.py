@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.documents.descriptor import Input
 from holdfast.documents.fault_schedule import RandomFaults, Schedule, ScheduledFault
-from holdfast.planning.laar import Instance, cost, expected_rates, generate, host_load, static_replication
+from holdfast.planning.laar import Instance, cost, expected_rates, generate, node_load, static_replication
 from holdfast.planning.laar.generator import Ranges
 from holdfast.simulate import (
     Control,
@@ -22,7 +22,7 @@ from holdfast.simulate import (
     steady_rates,
 )
 
-SMALL = Ranges(hosts=(2, 3), pes_per_host=(2, 4))
+SMALL = Ranges(nodes=(2, 3), pes_per_node=(2, 4))
 
 
 def deployed(seed: int, *, share_active: float = 1.0, even: bool = False) -> Deployment:
@@ -64,7 +64,7 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
         random=RandomFaults(count=faults, to_s=40, what=("pe", "host", "node", "orchestrator"), back_after_s=back),
         faults=(
             ScheduledFault(at_s=5, kind="stall", what="pe", target=(deployment.pes[0],), for_s=3),
-            ScheduledFault(at_s=9, kind="hog", what="node", target=(next(iter(deployment.descriptor.hosts)),), for_s=4),
+            ScheduledFault(at_s=9, kind="hog", what="node", target=(next(iter(deployment.descriptor.nodes)),), for_s=4),
         ),
     )
     how = SimulationSettings(
@@ -153,15 +153,15 @@ def test_without_faults_and_with_room_it_has_the_rates_and_the_load_that_the_pla
     assert outcome.ledger.output[-1] == pytest.approx([expected[pe] for pe in deployment.pes])
     assert outcome.dropped == 0
     instance = Instance.of(descriptor)
-    assert outcome.ledger.cpu[-1] == pytest.approx(host_load(instance, deployment.active)[0])
+    assert outcome.ledger.cpu[-1] == pytest.approx(node_load(instance, deployment.active)[0])
 
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), epoch_s=st.sampled_from([0.5, 1.0, 2.0]))
 def test_by_the_epoch_nothing_is_lost_and_every_job_costs_its_share(seed, epoch_s):
     deployment = deployed(seed)
-    hosts = {h: host.model_copy(update={"cores": 4.0}) for h, host in deployment.descriptor.hosts.items()}
-    descriptor = deployment.descriptor.model_copy(update={"hosts": hosts})
+    nodes = {h: node.model_copy(update={"cores": 4.0}) for h, node in deployment.descriptor.nodes.items()}
+    descriptor = deployment.descriptor.model_copy(update={"nodes": nodes})
     instance = Instance.of(descriptor)
     roomy = Deployment.planned(descriptor, instance, deployment.active)
     how = SimulationSettings(epoch_s=epoch_s, job_s=0.01, drain_s=30, care=FailureHandling(scheme="checkpoint", checkpoint_s=1000))
@@ -178,7 +178,7 @@ def test_cpu_time_and_completeness_of_a_whole_trace_are_the_planners_where_nothi
     rng = np.random.default_rng(seed)
     descriptor = generate(rng, ranges=SMALL)
     roomy = descriptor.model_copy(
-        update={"hosts": {h: host.model_copy(update={"cores": 4.0}) for h, host in descriptor.hosts.items()}}
+        update={"nodes": {h: node.model_copy(update={"cores": 4.0}) for h, node in descriptor.nodes.items()}}
     )
     instance = Instance.of(roomy)
     deployment = Deployment.planned(roomy, instance, static_replication(instance))

@@ -27,7 +27,7 @@ HEAD = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "lat
 @click.option("--profile", type=click.Path(path_type=Path), help="CSV of period and count per minute. [default: generated]")
 @click.option("--day", default="1998-06-30", show_default=True, help="The day of the profile.")
 @click.option("--applications", type=click.IntRange(min=1), default=400, show_default=True, help="Applications of 25 PEs each.")
-@click.option("--racks", type=click.IntRange(min=2), default=25, show_default=True, help="Racks of 40 hosts each.")
+@click.option("--racks", type=click.IntRange(min=2), default=25, show_default=True, help="Racks of 40 nodes each.")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of applications and failures.")
 @click.option("--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes to work in.")
 @click.option(
@@ -41,7 +41,7 @@ HEAD = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "lat
 def internet(
     profile: Path | None, day: str, applications: int, racks: int, seed: int, workers: int, out: Path, as_json: bool
 ) -> None:
-    """No replication, static replication, LAAR, PPA and both together on 10,000 PEs and 1,000 hosts, for a day with failures.
+    """No replication, static replication, LAAR, PPA and both together on 10,000 PEs and 1,000 nodes, for a day with failures.
 
     On one day a rack fails in the busiest hour, on another a power unit, beside single machines, at published rates; on a third
     nothing does. Each run is kept in --out as it ends: the same command goes on where it was stopped.
@@ -83,7 +83,7 @@ def internet(
         "command": f"holdfast reproduce internet {named}--applications {applications} --racks {racks} --seed {seed}",
         "seed": seed,
         "pes": applications * scale.pes,
-        "hosts": scale.machines,
+        "nodes": scale.machines,
         "profile": source,
         "days": days,
         "findings": [asdict(finding) for finding in findings(days)],
@@ -124,7 +124,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
     rows = _rows(document)
     parts = [
         paragraph(
-            f"{document['pes']:,} PEs on {document['hosts']:,} hosts, arrivals: {document['profile']}. "
+            f"{document['pes']:,} PEs on {document['nodes']:,} nodes, arrivals: {document['profile']}. "
             f"Made by: {document['command']}"
         ),
         heading("Findings"),
@@ -152,7 +152,7 @@ def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]
         ),
         paragraph(
             "Without failures: what 365 calm days lose for want of CPU time. To racks and power units: what the day of one loses "
-            "beyond a calm one, times how many fail in a year. A failure that lets hosts do less of what is in vain may save "
+            "beyond a calm one, times how many fail in a year. A failure that lets nodes do less of what is in vain may save "
             "tuples: below 0.",
             note=True,
         ),

@@ -1,4 +1,4 @@
-"""A day of a data center: 10,000 PEs of many applications on 1,000 hosts in racks, a real arrival profile, correlated failures.
+"""A day of a data center: 10,000 PEs of many applications on 1,000 nodes in racks, a real arrival profile, correlated failures.
 
 Failures come at the rates that J. Dean gave for the first year of a new cluster ("Handling Large Datasets at Google: Current
 Systems and Future Directions", Data-Intensive Computing Symposium 2008; of 1,800 machines, as he said at Google I/O 2008): 1,000
@@ -19,9 +19,9 @@ import numpy as np
 
 from holdfast.documents.descriptor import (
     Descriptor,
+    DescriptorNode,
     DescriptorSink,
     DescriptorSource,
-    Host,
     Input,
     JointRate,
     Pe,
@@ -44,7 +44,7 @@ DAY_S, MINUTE_S = 86_400.0, 60.0
 BUSIEST_MINUTE = 720
 """Where in the simulated day its busiest hour begins: what fails then is back, and has caught up, before the day is over."""
 CORES, HEAVIEST = 16.0, 0.5
-"""Cores of a host, and the share of them that a PE may need: one that needs more would be divided into several."""
+"""Cores of a node, and the share of them that a PE may need: one that needs more would be divided into several."""
 LEVELS = ("low", "middle", "high")
 DAYS = ("rack", "pdu", "calm")
 """A rack fails, a power unit fails, nothing fails."""
@@ -52,20 +52,20 @@ DAYS = ("rack", "pdu", "calm")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How large: applications of so many PEs each, on racks of hosts. The fullest minute asks `overload` of all CPU time when every
+    """How large: applications of so many PEs each, on racks of nodes. The fullest minute asks `overload` of all CPU time when every
     replica is active; `seed` draws applications, rates and failures."""
 
     applications: int = 400
     pes: int = 25
     racks: int = 25
-    hosts: int = 40
+    nodes: int = 40
     overload: float = 1.4
     seed: int = 1
     step_s: float = 10.0
 
     @property
     def machines(self) -> int:
-        return self.racks * self.hosts
+        return self.racks * self.nodes
 
 
 def read_profile(path: Path, day: str) -> Floats:
@@ -110,7 +110,7 @@ class World:
 
     scale: Scale
     descriptor: Descriptor
-    host_of: Ints
+    node_of: Ints
     application: Ints
     work: Floats  # [level, PE], CPU seconds a second
     tuples: Floats  # [level, PE] that come in, a second
@@ -120,7 +120,7 @@ class World:
 
     def deployment(self, active: Flags) -> Deployment:
         rates = np.array([[c.rates[s] for s in self.descriptor.sources] for c in self.descriptor.input_configurations])
-        return Deployment(self.descriptor, self.host_of, LEVELS, active, rates)
+        return Deployment(self.descriptor, self.node_of, LEVELS, active, rates)
 
     @property
     def probability(self) -> Floats:
@@ -128,7 +128,7 @@ class World:
 
 
 def build(scale: Scale, profile: Floats) -> World:
-    """Applications drawn by seed; with every replica active the profile's fullest minute overloads the hosts."""
+    """Applications drawn by seed; with every replica active the profile's fullest minute overloads the nodes."""
     rng = np.random.default_rng([scale.seed, 0])
     shape = profile / profile.max()
     bounds = np.quantile(shape, [0.5, 0.9, 1.0])
@@ -151,7 +151,11 @@ def build(scale: Scale, profile: Floats) -> World:
             pes[name] = Pe(inputs=inputs)
             application.append(a)
         sinks[f"sink{a:03d}"] = DescriptorSink(inputs=tuple(name for name in names if name not in read))
-    hosts = {f"host{r:02d}-{h:02d}": Host(cores=CORES, rack=f"rack{r:02d}") for r in range(scale.racks) for h in range(scale.hosts)}
+    nodes = {
+        f"node{r:02d}-{h:02d}": DescriptorNode(cores=CORES, rack=f"rack{r:02d}")
+        for r in range(scale.racks)
+        for h in range(scale.nodes)
+    }
     # Not checked anew: ten thousand PEs that were made right by construction.
     descriptor = Descriptor.model_construct(
         application="data center",
@@ -159,7 +163,7 @@ def build(scale: Scale, profile: Floats) -> World:
         configurations=tuple(JointRate(rates=dict.fromkeys(sources, n), probability=p) for n, _, p in levels),
         pes=pes,
         sinks=sinks,
-        hosts=hosts,
+        nodes=nodes,
         replicas=2,
         placement=None,
         contract=PricingContract(),
@@ -186,11 +190,11 @@ def _loaded(scale: Scale, descriptor: Descriptor, application: Ints, shape: Floa
         for (name, source), fit in zip(descriptor.sources.items(), fits.tolist(), strict=True)
     }
     loaded = descriptor.model_copy(update={"pes": scaled, "sources": sources})
-    host_of = _placed(scale, work[-1] * factor)
+    node_of = _placed(scale, work[-1] * factor)
     begins = (busiest_hour(shape) - BUSIEST_MINUTE) % len(shape)
     trace = RateTrace(tuple(descriptor.sources), np.roll(shape, -begins)[:, None] * peak_rates[None, :], MINUTE_S)
     made = np.array([[rate[pe] for pe in order] for rate in rates]) * fits[application]
-    return World(scale, loaded, host_of, application, work * factor, tuples, made, trace, begins)
+    return World(scale, loaded, node_of, application, work * factor, tuples, made, trace, begins)
 
 
 def busiest_hour(shape: Floats) -> int:
@@ -214,18 +218,18 @@ def _fitting(work: Floats, application: Ints, *, cores: float) -> Floats:
 
 
 def _placed(scale: Scale, work: Floats) -> Ints:
-    """Heaviest first, each replica on the emptiest host, the second in another rack than the first."""
-    load = np.zeros((scale.racks, scale.hosts))
-    host_of = np.zeros((len(work), 2), dtype=np.int64)
+    """Heaviest first, each replica on the emptiest node, the second in another rack than the first."""
+    load = np.zeros((scale.racks, scale.nodes))
+    node_of = np.zeros((len(work), 2), dtype=np.int64)
     for i in np.argsort(-work, kind="stable"):
         first = int(np.argmin(load))
         load.flat[first] += work[i]
         elsewhere = load.copy()
-        elsewhere[first // scale.hosts] = np.inf
+        elsewhere[first // scale.nodes] = np.inf
         second = int(np.argmin(elsewhere))
         load.flat[second] += work[i]
-        host_of[i] = first, second
-    return host_of
+        node_of[i] = first, second
+    return node_of
 
 
 def failures(world: World, day: str) -> Schedule:
@@ -234,13 +238,13 @@ def failures(world: World, day: str) -> Schedule:
         return Schedule()
     scale = world.scale
     rng = np.random.default_rng([scale.seed, 1 + DAYS.index(day)])
-    hosts = list(world.descriptor.hosts)
+    nodes = list(world.descriptor.nodes)
     faults = [
         ScheduledFault(
             at_s=float(rng.uniform(0, DAY_S)),
             kind="crash",
             what="node",
-            target=(hosts[int(rng.integers(len(hosts)))],),
+            target=(nodes[int(rng.integers(len(nodes)))],),
             back_after_s=MACHINE_HOURS * 3600,
         )
         for _ in range(rng.poisson(YEARLY["machine"] * scale.machines / MACHINES / 365))

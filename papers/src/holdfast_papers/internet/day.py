@@ -22,7 +22,7 @@ RESTART_S = 30.0
 def settings(world: World, variant: str) -> SimulationSettings:
     """Heartbeats of 10 s, queues of a minute; PPA and the combined plan make checkpoints every five minutes.
 
-    Nobody has spares: what a lost host ran goes on at its second place, in another rack. PPA starts it there from its checkpoint,
+    Nobody has spares: what a lost node ran goes on at its second place, in another rack. PPA starts it there from its checkpoint,
     in half a minute; the combined plan has an idle replica there already.
     """
     passive = variant in ("PPA", "combined")

@@ -21,8 +21,8 @@ def strategy(world: World, variant: str, *, sla: float = 0.7, budget: float = 0.
     structure-aware, the budget is shared out among the applications so that most output stays alive, and our planner then plans
     each with its share. LAAR: replicas pay only where everything upstream has them too, so
     applications are taken whole: those that bring most completeness for their CPU time, level by level, until the SLA is met, where
-    the hosts can carry them (Eq. 9 to 12, by density; hosts are shared by all applications, and no exact solver takes thirty
-    thousand decisions that hang together). Combined: as LAAR, to all that the hosts can carry, over checkpoints.
+    the nodes can carry them (Eq. 9 to 12, by density; nodes are shared by all applications, and no exact solver takes thirty
+    thousand decisions that hang together). Combined: as LAAR, to all that the nodes can carry, over checkpoints.
     """
     levels, pes = world.work.shape
     one = np.zeros((levels, pes, 2), dtype=np.bool_)
@@ -35,12 +35,12 @@ def strategy(world: World, variant: str, *, sla: float = 0.7, budget: float = 0.
 
 
 def _lone(world: World) -> Ints:
-    """Which replica of each PE runs where only one does: heaviest first, the one on the emptier host."""
+    """Which replica of each PE runs where only one does: heaviest first, the one on the emptier node."""
     load = np.zeros(world.scale.machines)
     lone = np.zeros(world.work.shape[1], dtype=np.int64)
     for i in np.argsort(-world.work[-1], kind="stable"):
-        lone[i] = int(np.argmin(load[world.host_of[i]]))
-        load[world.host_of[i, lone[i]]] += world.work[-1, i]
+        lone[i] = int(np.argmin(load[world.node_of[i]]))
+        load[world.node_of[i, lone[i]]] += world.work[-1, i]
     return lone
 
 
@@ -51,7 +51,7 @@ def _by_density(world: World, one: Flags, *, sla: float) -> Flags:
     work = np.array([np.bincount(world.application, row, apps) for row in world.work]) * world.probability[:, None]
     lone = one[0].argmax(axis=1)
     everyone = np.arange(len(lone))
-    load = np.array([np.bincount(world.host_of[everyone, lone], row, world.scale.machines) for row in world.work])
+    load = np.array([np.bincount(world.node_of[everyone, lone], row, world.scale.machines) for row in world.work])
     kept, total = 0.0, tuples.sum()
     members = [np.flatnonzero(world.application == a) for a in range(apps)]
     density = tuples / work
@@ -59,8 +59,8 @@ def _by_density(world: World, one: Flags, *, sla: float) -> Flags:
         if kept >= sla * total:
             break
         other = 1 - lone[members[a]]
-        adds = np.bincount(world.host_of[members[a], other], world.work[c, members[a]], world.scale.machines)
-        # A host that one replica alone overloads keeps nobody from being replicated elsewhere.
+        adds = np.bincount(world.node_of[members[a], other], world.work[c, members[a]], world.scale.machines)
+        # A node that one replica alone overloads keeps nobody from being replicated elsewhere.
         if (load[c] + adds <= capacity)[adds > 0].all():
             load[c] += adds
             active[c, members[a]] = True

@@ -24,7 +24,7 @@ TITLES = {
     "9 tuples dropped": "Figure 9, bottom: tuples dropped, best case",
     "10 output rate at the peak": "Figure 10: output rate during High",
     "11 processed, pessimistic": "Figure 11, top: tuples processed, pessimistic failures",
-    "11 processed, host crash": "Figure 11, bottom: tuples processed, one host away for 16 s of High",
+    "11 processed, host crash": "Figure 11, bottom: tuples processed, one node away for 16 s of High",
 }
 
 
@@ -55,7 +55,7 @@ PAPER = {
 def laar(applications: int, seed: int, seconds: float, workers: int, master: str | None, out: Path, as_json: bool) -> None:
     """Six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
 
-    Applications of 24 PEs on four hosts, a trace of five minutes, a third of it at the High rate. Where no strategy for
+    Applications of 24 PEs on four nodes, a trace of five minutes, a third of it at the High rate. Where no strategy for
     an IC of 0.7 is found, another application is drawn. Each is kept in --out as it ends: the same command goes on where it
     was stopped.
 
@@ -119,7 +119,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
     drawn = max(record["application"] for record in records) + 1
     optimal = sum(len(record["optimal"]) for record in records) / (3 * len(records))
     about = (
-        f"{len(records)} applications of 24 PEs on 4 hosts, seed {seed}, drawn from {drawn}: for the others no strategy "
+        f"{len(records)} applications of 24 PEs on 4 nodes, seed {seed}, drawn from {drawn}: for the others no strategy "
         f"with an IC of 0.7 was found in the time given. {optimal:.0%} of LAAR's strategies are proved to be the cheapest. "
         "Drops are those of primaries. Where NR drops less than a tuple an application has no ratio of drops; "
         f"{len(of['9 tuples dropped']['NR'])} have one. Made by: {command}"

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.documents.descriptor import Descriptor, Host
+from holdfast.documents.descriptor import Descriptor, DescriptorNode
 from holdfast.documents.document import write_document
 from holdfast.documents.job import Contract, Feed, Job
 from holdfast.errors import HoldfastError
@@ -87,14 +87,14 @@ def write_load(path: Path, rates: Sequence[int]) -> None:
 def described(sla: float = 0.6) -> Descriptor:
     """The pipeline of the paper's Figure 1 on nodes n1 and n2."""
     paper = figure_1(sla=sla)
-    hosts = dict(zip(paper.hosts, ("n1", "n2"), strict=True))
+    nodes = dict(zip(paper.nodes, ("n1", "n2"), strict=True))
     assert paper.placement is not None
     return Descriptor(
         **{
             **dict(paper),
             "application": "pipeline",
-            "hosts": {name: Host(cores=1) for name in hosts.values()},
-            "placement": {pe: tuple(hosts[host] for host in placed) for pe, placed in paper.placement.items()},
+            "nodes": {name: DescriptorNode(cores=1) for name in nodes.values()},
+            "placement": {pe: tuple(nodes[node] for node in placed) for pe, placed in paper.placement.items()},
         }
     )
 
@@ -164,7 +164,7 @@ def findings(runs: Sequence[Seen], load: Load) -> list[Finding]:
     return [
         Finding(
             "static replication falls behind in High",
-            "both hosts saturate; the output does not keep up with the input",
+            "both nodes saturate; the output does not keep up with the input",
             static.said(load),
             static.kept_up(load) < KEEPS_UP,
         ),

@@ -65,7 +65,7 @@ def laar_search(
 ) -> None:
     """Solve a corpus of random applications under growing IC constraints, and put the paper's figures beside ours.
 
-    Applications have 1 to 12 hosts and 2 to 12 PEs a host. Runs are kept in --out as they end: the same command goes on
+    Applications have 1 to 12 nodes and 2 to 12 PEs a node. Runs are kept in --out as they end: the same command goes on
     where it was stopped.
 
     \b
@@ -192,7 +192,7 @@ def _summary(runs: list[Run], solvers: list[str]) -> dict[str, Any]:
             if any(run.prunings for run in found)
         },
         "nodes_per_second": {
-            solver: sum(run.nodes for run in found) / max(1e-9, sum(run.seconds for run in found))
+            solver: sum(run.tree_nodes for run in found) / max(1e-9, sum(run.seconds for run in found))
             for solver, found in by_solver.items()
             if any(run.prunings for run in found)
         },

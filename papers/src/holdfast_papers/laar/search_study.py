@@ -49,13 +49,13 @@ class Run:
     application: int
     sla: float
     solver: str
-    hosts: int
+    nodes: int
     pes: int
     outcome: str
     seconds: float
     cost: float | None
     gap: float | None
-    nodes: int
+    tree_nodes: int
     first: tuple[float, float] | None = None
     last: tuple[float, float] | None = None
     prunings: Mapping[str, tuple[int, float]] = field(default_factory=dict)
@@ -80,13 +80,13 @@ def evaluate(task: Task) -> Run:
         application=task.application,
         sla=task.sla,
         solver=task.solver,
-        hosts=len(instance.hosts),
+        nodes=len(instance.nodes),
         pes=len(instance.pes),
         outcome=solution.outcome.value,
         seconds=solution.seconds,
         cost=solution.cost,
         gap=solution.gap if np.isfinite(solution.gap) else None,
-        nodes=solution.nodes,
+        tree_nodes=solution.tree_nodes,
         first=(first.cost, first.seconds) if first else None,
         last=(last.cost, last.seconds) if last else None,
         prunings={rule: (cut.count, cut.height) for rule, cut in solution.prunings.items()},

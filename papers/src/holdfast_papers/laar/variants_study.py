@@ -22,8 +22,8 @@ LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)
 SCENARIOS = ("best", "worst", "crash", "worst, even")
 """The paper's three, and its worst case with input rates that have no glitches: what the promise of an IC is made for."""
-RANGES = Ranges(hosts=(4, 4), pes_per_host=(6, 6))
-"""24 PEs on four servers: of the paper's five, one hosted only the management (section 5.2)."""
+RANGES = Ranges(nodes=(4, 4), pes_per_node=(6, 6))
+"""24 PEs on four servers: of the paper's five, one nodeed only the management (section 5.2)."""
 SECONDS, VISITS, CRASH_S = 300.0, 2, 16.0
 SETTINGS = SimulationSettings(drain_s=5.0)
 
@@ -61,7 +61,7 @@ def play(planned: tuple[Task, dict[str, Any]]) -> dict[str, Any]:
     record: dict[str, Any] = {"key": task.key, "application": task.application, "optimal": plans["optimal"], "runs": {}}
     trace = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS, glitches=Glitches())
     even = drawn_rates(descriptor, rng, seconds=SECONDS, visits=VISITS)
-    crash = _host_crash(descriptor, trace, rng)
+    crash = _node_crash(descriptor, trace, rng)
     for variant, bits in plans["strategies"].items():
         deployment = Deployment.planned(descriptor, instance, np.array(bits, dtype=np.bool_))
         worst = pessimistic(deployment, instance)
@@ -128,12 +128,12 @@ def _is_high(descriptor: Descriptor, trace: RateTrace) -> np.ndarray[tuple[int, 
     return np.asarray(plain.rates[: len(trace.rates), 0] == high)
 
 
-def _host_crash(descriptor: Descriptor, trace: RateTrace, rng: np.random.Generator) -> Schedule:
-    """One host drawn by chance is away for 16 s that lie within a High period."""
+def _node_crash(descriptor: Descriptor, trace: RateTrace, rng: np.random.Generator) -> Schedule:
+    """One node drawn by chance is away for 16 s that lie within a High period."""
     high = _is_high(descriptor, trace)
     whole = [t for t in range(len(high) - int(CRASH_S)) if high[t : t + int(CRASH_S)].all()]
-    at_s, host = float(rng.choice(whole)), str(rng.choice(list(descriptor.hosts)))
-    return Schedule(faults=(ScheduledFault(at_s=at_s, kind="crash", what="node", target=(host,), back_after_s=CRASH_S),))
+    at_s, node = float(rng.choice(whole)), str(rng.choice(list(descriptor.nodes)))
+    return Schedule(faults=(ScheduledFault(at_s=at_s, kind="crash", what="node", target=(node,), back_after_s=CRASH_S),))
 
 
 def _figures(outcome: SimulationOutcome, high: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> dict[str, float]:

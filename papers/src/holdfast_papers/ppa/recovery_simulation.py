@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor, DescriptorSink, DescriptorSource, Host, Input, Pe, Rate
+from holdfast.documents.descriptor import Descriptor, DescriptorNode, DescriptorSink, DescriptorSource, Input, Pe, Rate
 from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.simulate.deployment import Deployment
 from holdfast.simulate.outcome import SimulationOutcome
@@ -47,7 +47,7 @@ def figure_6(rate: float) -> Descriptor:
         sources={f"S/{n}": DescriptorSource(rates=(Rate(name="steady", rate=rate, probability=1.0),)) for n in range(SOURCES)},
         pes=pes,
         sinks={"sink": DescriptorSink(inputs=tuple(before))},
-        hosts={f"{kind} {name}": Host() for kind in ("node", "backup") for name in pes},
+        nodes={f"{kind} {name}": DescriptorNode() for kind in ("node", "backup") for name in pes},
         placement={name: (f"node {name}", f"backup {name}") for name in pes},
     )
 
@@ -59,11 +59,11 @@ HALF = ("O1/0", "O1/1", "O1/2", "O1/3", "O2/0", "O2/1", "O3/0", "O4/0")
 def deployed(descriptor: Descriptor, replicated: Iterable[str]) -> Deployment:
     """Primaries on the nodes, and active replicas of some tasks on the backup nodes."""
     chosen, pes = set(replicated), descriptor.topological_order
-    hosts = {host: n for n, host in enumerate(descriptor.hosts)}
+    nodes = {node: n for n, node in enumerate(descriptor.nodes)}
     assert descriptor.placement is not None
     return Deployment(
         descriptor=descriptor,
-        host_of=np.array([[hosts[host] for host in descriptor.placement[pe]] for pe in pes], dtype=np.int64),
+        node_of=np.array([[nodes[node] for node in descriptor.placement[pe]] for pe in pes], dtype=np.int64),
         configurations=("steady",),
         active=np.array([[[True, pe in chosen] for pe in pes]]),
         rates=np.array([[source.rates[0].rate for source in descriptor.sources.values()]]),
@@ -190,8 +190,8 @@ def _checkpoint_shares(rate: float) -> Iterator[tuple[float, float]]:
 
     def used(technique: Technique) -> float:
         # Nodes with room to spare: the cost is asked for, not what is left when a node has no more to give.
-        roomy = {name: host.model_copy(update={"cores": 8.0}) for name, host in descriptor.hosts.items()}
-        deployment = deployed(descriptor.model_copy(update={"hosts": roomy}), ())
+        roomy = {name: node.model_copy(update={"cores": 8.0}) for name, node in descriptor.nodes.items()}
+        deployment = deployed(descriptor.model_copy(update={"nodes": roomy}), ())
         outcome = simulate(deployment, trace, settings=settings_of(technique, 30.0))
         late = outcome.ledger.cpu[len(outcome.ledger.cpu) // 3 :]  # once windows are full
         return float(late.sum())

@@ -105,17 +105,17 @@ def place(
 
     Raises NoCapacity.
 
-    Shared tasks are another job's to place. Where the layout names hosts, those decide: a name of a node is that node, any
+    Shared tasks are another job's to place. Where the layout names nodes, those decide: a name of a node is that node, any
     other names get nodes of their own, one each.
     """
     fitting = Rooms.of(rooms, host_kind=host_kind)
     tasks = [task for task in layout.tasks if task.shared is None]
     _check_enough(tasks, fitting, host_kind=host_kind, need_of=need_of)
-    hosts = _hosts(layout, fitting)
+    node_of = _nodes_of_layout(layout, fitting)
     placed: dict[str, tuple[str, ...]] = {}
     for task in tasks:
         need = need_of(task.name)
-        named = [hosts[name] for name in layout.hosts.get(task.name, ())[: task.replicas]]
+        named = [node_of[name] for name in layout.nodes.get(task.name, ())[: task.replicas]]
         for name in named:
             if not fitting.fits(name, need):
                 raise NoCapacity(
@@ -171,14 +171,14 @@ def _check_enough(tasks: Sequence[Task], rooms: Rooms, *, host_kind: str, need_o
         raise NoCapacity(f"no capacity: {'; '.join(missing)}; start more nodes ('holdfast node'), or cancel a job")
 
 
-def _hosts(layout: Layout, rooms: Rooms) -> Mapping[str, str]:
-    """The node of each host that the layout names."""
-    names = sorted({name for hosts in layout.hosts.values() for name in hosts})
+def _nodes_of_layout(layout: Layout, rooms: Rooms) -> Mapping[str, str]:
+    """Return the running node for each node name in the layout. A name that no running node has gets a node of its own."""
+    names = sorted({name for names in layout.nodes.values() for name in names})
     left = [name for _, name in sorted((rooms.fill(name), name) for name in rooms.rooms) if name not in names]
     strangers = [name for name in names if name not in rooms.rooms]
     if len(strangers) > len(left):
         raise NoCapacity(
-            f"no capacity: the strategy wants {len(names)} hosts ({', '.join(names)}) and {len(rooms.rooms)} nodes are up; "
+            f"no capacity: the strategy wants {len(names)} nodes ({', '.join(names)}) and {len(rooms.rooms)} nodes are up; "
             "start more nodes ('holdfast node')"
         )
     return {**{name: name for name in names if name in rooms.rooms}, **dict(zip(strangers, left, strict=False))}

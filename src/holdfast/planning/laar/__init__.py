@@ -3,11 +3,11 @@
 from holdfast.planning.laar.baselines import BASELINES, baseline, greedy, non_replicated, static_replication
 from holdfast.planning.laar.best_of_two import Best
 from holdfast.planning.laar.chosen_failure import UnderFailure
-from holdfast.planning.laar.completeness import best_case, cost, failure_case, host_load, internal_completeness, violations
+from holdfast.planning.laar.completeness import best_case, cost, failure_case, internal_completeness, node_load, violations
 from holdfast.planning.laar.examples import figure_1
 from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.explanation import infeasible, next_steps, reasons
-from holdfast.planning.laar.failure_models import FailureModel, HostCrash, Independent, Pessimistic, failure_model
+from holdfast.planning.laar.failure_models import FailureModel, Independent, NodeCrash, Pessimistic, failure_model
 from holdfast.planning.laar.ftsearch import FTSearch
 from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
 from holdfast.planning.laar.generator import Ranges, corpus, generate
@@ -33,12 +33,12 @@ __all__ = [
     "Exhaustive",
     "FTSearch",
     "FailureModel",
-    "HostCrash",
     "Independent",
     "InfeasibleError",
     "Instance",
     "Match",
     "Milp",
+    "NodeCrash",
     "Outcome",
     "Pessimistic",
     "PlannedStrategy",
@@ -60,12 +60,12 @@ __all__ = [
     "figure_1",
     "generate",
     "greedy",
-    "host_load",
     "infeasible",
     "internal_completeness",
     "most_complete",
     "negotiate",
     "next_steps",
+    "node_load",
     "non_replicated",
     "place",
     "plan_strategy",

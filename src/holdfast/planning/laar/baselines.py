@@ -4,7 +4,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.best_of_two import Best
-from holdfast.planning.laar.completeness import host_load
+from holdfast.planning.laar.completeness import node_load
 from holdfast.planning.laar.infeasibility import overload_error
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.solver import Outcome, Solver
@@ -24,7 +24,7 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
     """NR: one replica of each PE, the same in all configurations.
 
     Taken from the strategy for IC 0.5 in the most resource-hungry configuration: of a PE that is full there, the
-    replica on the emptier host stays. Where no strategy reaches 0.5, from the cheapest one without any SLA.
+    replica on the emptier node stays. Where no strategy reaches 0.5, from the cheapest one without any SLA.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> non_replicated(Instance.of(figure_1())).sum(axis=2).tolist()
@@ -45,22 +45,22 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
         )
     hungriest = int(np.argmax(instance.work.sum(axis=1)))
     kept = found[hungriest].copy()
-    load = host_load(instance, found)[hungriest]
+    load = node_load(instance, found)[hungriest]
     for i in np.flatnonzero(kept.sum(axis=1) > 1):
         replicas = np.flatnonzero(kept[i])
-        stays = min(replicas, key=lambda j: (load[instance.host_of[i, j]] / instance.capacity[instance.host_of[i, j]], j))
+        stays = min(replicas, key=lambda j: (load[instance.node_of[i, j]] / instance.capacity[instance.node_of[i, j]], j))
         for j in replicas:
             if j != stays:
-                load[instance.host_of[i, j]] -= instance.work[hungriest, i]
+                load[instance.node_of[i, j]] -= instance.work[hungriest, i]
         kept[i] = False
         kept[i, stays] = True
     return np.repeat(kept[None], instance.shape[0], axis=0)
 
 
 def greedy(instance: Instance) -> Active:
-    """GRD: from static replication, deactivate redundant replicas until no host is overloaded.
+    """GRD: from static replication, deactivate redundant replicas until no node is overloaded.
 
-    The most overloaded host gives up the redundant replica that uses most CPU, the upstream one of equals. A host whose
+    The most overloaded node gives up the redundant replica that uses most CPU, the upstream one of equals. A node whose
     replicas are all the last of their PE stays overloaded.
 
     >>> from holdfast.planning.laar.examples import figure_1
@@ -70,14 +70,14 @@ def greedy(instance: Instance) -> Active:
     active = static_replication(instance)
     for c in range(instance.shape[0]):
         while True:
-            over = host_load(instance, active)[c] / instance.limit
+            over = node_load(instance, active)[c] / instance.limit
             redundant = active[c] & (active[c].sum(axis=1) > 1)[:, None]
-            candidates = [h for h in np.flatnonzero(over > 1) if (redundant & (instance.host_of == h)).any()]
+            candidates = [h for h in np.flatnonzero(over > 1) if (redundant & (instance.node_of == h)).any()]
             if not candidates:
                 break
-            host = max(candidates, key=lambda h: (over[h], -h))
-            on_host = np.argwhere(redundant & (instance.host_of == host))
-            i, j = max(on_host, key=lambda replica: (instance.work[c, replica[0]], -replica[0], -replica[1]))
+            node = max(candidates, key=lambda h: (over[h], -h))
+            on_node = np.argwhere(redundant & (instance.node_of == node))
+            i, j = max(on_node, key=lambda replica: (instance.work[c, replica[0]], -replica[0], -replica[1]))
             active[c, i, j] = False
     return active
 

@@ -3,7 +3,7 @@
 Only pessimistic failures make the problem linear, and only for them do FT-Search's prunings hold. Small applications are
 looked at whole. For others, pessimistic SLAs are tried between none and all: each gives a strategy of least cost, whose
 completeness under the chosen model grows with the SLA; what it has beyond need is then taken away, the dearest first. Where
-none of these will do, the cheapest strategy is given more replicas, for as long as hosts carry them.
+none of these will do, the cheapest strategy is given more replicas, for as long as nodes carry them.
 """
 
 import time
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from holdfast.planning.laar.best_of_two import Best
-from holdfast.planning.laar.completeness import cost, host_load, internal_completeness, violations
+from holdfast.planning.laar.completeness import cost, internal_completeness, node_load, violations
 from holdfast.planning.laar.exhaustive import Exhaustive
 from holdfast.planning.laar.failure_models import FailureModel
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
@@ -27,8 +27,8 @@ class UnderFailure:
     """Solves for any failure model: exactly where every strategy can be looked at, else a cheap strategy without a proof.
 
     >>> from holdfast.planning.laar.examples import figure_1
-    >>> from holdfast.planning.laar.failure_models import HostCrash
-    >>> solution = UnderFailure(HostCrash()).solve(Instance.of(figure_1(sla=0.6)))
+    >>> from holdfast.planning.laar.failure_models import NodeCrash
+    >>> solution = UnderFailure(NodeCrash()).solve(Instance.of(figure_1(sla=0.6)))
     >>> solution.outcome.value, round(solution.ic, 3), round(solution.cost / 2592000, 3)
     ('BST', 0.75, 1.6)
     """
@@ -69,7 +69,7 @@ class UnderFailure:
         return Solution(self.name, Outcome.SOL, elapsed, found, cost(instance, found), ic, bound=base_cost(instance))
 
     def most_complete(self, instance: Instance, *, seconds: float = 60.0) -> tuple[Active | None, bool]:
-        """A strategy of high IC that hosts carry, and whether it is proven that none has more; (None, True) if they carry none."""
+        """A strategy of high IC that nodes carry, and whether it is proven that none has more; (None, True) if they carry none."""
         until = time.perf_counter() + seconds
         whole = Exhaustive(most=self.most, failure=self.failure)
         if whole.strategies(instance) <= self.most:
@@ -85,8 +85,8 @@ class UnderFailure:
         return max(filled, key=lambda active: internal_completeness(instance, active, failure=self.failure)), False
 
     def _filled(self, instance: Instance, active: Active, *, until: float) -> Active:
-        """The strategy with more replicas, as long as hosts carry them and time is left: one of each PE in turn, upstream
-        first, each on the host with most room."""
+        """The strategy with more replicas, as long as nodes carry them and time is left: one of each PE in turn, upstream
+        first, each on the node with most room."""
         made = active.copy()
         now, more = internal_completeness(instance, made, failure=self.failure), True
         while more:
@@ -94,9 +94,9 @@ class UnderFailure:
             for c, i in np.ndindex(made.shape[:2]):
                 if time.perf_counter() >= until:
                     return made
-                room = instance.limit - host_load(instance, made)[c]
-                idle = [j for j in np.flatnonzero(~made[c, i]) if room[instance.host_of[i, j]] >= instance.work[c, i]]
-                for j in sorted(idle, key=lambda j: (-room[instance.host_of[i, j]], j)):
+                room = instance.limit - node_load(instance, made)[c]
+                idle = [j for j in np.flatnonzero(~made[c, i]) if room[instance.node_of[i, j]] >= instance.work[c, i]]
+                for j in sorted(idle, key=lambda j: (-room[instance.node_of[i, j]], j)):
                     made[c, i, j] = True
                     then = internal_completeness(instance, made, failure=self.failure)
                     if then > now:

@@ -1,4 +1,4 @@
-"""Internal completeness, cost and host load of a strategy: LAAR Eq. 5 to 8 and 11 to 13.
+"""Internal completeness, cost and node load of a strategy: LAAR Eq. 5 to 8 and 11 to 13.
 
 A strategy is a Boolean array `active[configuration, PE, replica]` over an instance's own order.
 """
@@ -63,20 +63,20 @@ def cost(instance: Instance, active: Active) -> float:
     return float(instance.billing_period_s * (instance.probability @ used))
 
 
-def host_load(instance: Instance, active: Active) -> Floats:
-    """CPU seconds per second asked of each host, [configuration, host] (left side of Eq. 11)."""
-    load = np.zeros((len(instance.configurations), len(instance.hosts)))
-    for host in range(len(instance.hosts)):
-        load[:, host] = (active * (instance.host_of == host) * instance.work[:, :, None]).sum(axis=(1, 2))
+def node_load(instance: Instance, active: Active) -> Floats:
+    """CPU seconds per second asked of each node, [configuration, node] (left side of Eq. 11)."""
+    load = np.zeros((len(instance.configurations), len(instance.nodes)))
+    for node in range(len(instance.nodes)):
+        load[:, node] = (active * (instance.node_of == node) * instance.work[:, :, None]).sum(axis=(1, 2))
     return load
 
 
 def violations(instance: Instance, active: Active, *, sla: bool = True, failure: FailureModel | None = None) -> Iterator[str]:
     """Which of Eq. 10, 11 and 12 the strategy breaks, in words; nothing if it may be deployed."""
-    for c, h in np.argwhere(host_load(instance, active) > instance.limit):
-        load = host_load(instance, active)[c, h]
+    for c, h in np.argwhere(node_load(instance, active) > instance.limit):
+        load = node_load(instance, active)[c, h]
         yield (
-            f"host '{instance.hosts[h]}' is overloaded in configuration '{instance.configurations[c].name}': "
+            f"node '{instance.nodes[h]}' is overloaded in configuration '{instance.configurations[c].name}': "
             f"load {load:.4g}, capacity {instance.capacity[h]:.4g}"
         )
     for c, i in np.argwhere(~active.any(axis=2)):

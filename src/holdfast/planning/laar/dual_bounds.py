@@ -39,7 +39,7 @@ def cost_penalties(instance: Instance, programme: Programme) -> Penalties | None
 
 
 def loss_penalties(programme: Programme) -> Penalties | None:
-    """Bounds -IC of strategies that hosts allow."""
+    """Bounds -IC of strategies that nodes allow."""
     return _penalties(programme, -programme.completeness, sla=None)
 
 
@@ -78,7 +78,7 @@ def _penalties(programme: Programme, objective: Floats, *, sla: float | None) ->
 
 
 def _split(programme: Programme, reduced: Floats, constant: float, x: Floats) -> Penalties:
-    """Give each (configuration, PE) its own term: exactly one of its columns is 1, or z is free where hosts do not matter."""
+    """Give each (configuration, PE) its own term: exactly one of its columns is 1, or z is free where nodes do not matter."""
     full = reduced[programme.full]
     placed = programme.alone >= 0
     alone = np.where(placed, reduced[programme.alone], np.inf)

@@ -1,10 +1,20 @@
 """The worked example of the LAAR paper."""
 
-from holdfast.documents.descriptor import Descriptor, DescriptorSink, DescriptorSource, Host, Input, Pe, PricingContract, Rate, Sla
+from holdfast.documents.descriptor import (
+    Descriptor,
+    DescriptorNode,
+    DescriptorSink,
+    DescriptorSource,
+    Input,
+    Pe,
+    PricingContract,
+    Rate,
+    Sla,
+)
 
 
 def figure_1(*, sla: float = 0.6) -> Descriptor:
-    """The pipeline of LAAR's Figures 1 and 2: two PEs of 0.1 s a tuple on two hosts, 4 tuples/s mostly, else 8."""
+    """The pipeline of LAAR's Figures 1 and 2: two PEs of 0.1 s a tuple on two nodes, 4 tuples/s mostly, else 8."""
     return Descriptor(
         application="figure-1",
         sources={
@@ -17,7 +27,7 @@ def figure_1(*, sla: float = 0.6) -> Descriptor:
             "pe2": Pe(operators=("pe2",), inputs={"pe1": Input(selectivity=1, cost=0.1)}),
         },
         sinks={"sink": DescriptorSink(inputs=("pe2",))},
-        hosts={"host1": Host(cores=1), "host2": Host(cores=1)},
-        placement={"pe1": ("host1", "host2"), "pe2": ("host1", "host2")},
+        nodes={"node1": DescriptorNode(cores=1), "node2": DescriptorNode(cores=1)},
+        placement={"pe1": ("node1", "node2"), "pe2": ("node1", "node2")},
         contract=PricingContract(sla=Sla(internal_completeness=sla)),
     )

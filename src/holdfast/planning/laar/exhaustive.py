@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.completeness import cost, host_load, internal_completeness, processed_rates
+from holdfast.planning.laar.completeness import cost, internal_completeness, node_load, processed_rates
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance
 from holdfast.planning.laar.solver import Outcome, Solution, solved
@@ -19,7 +19,7 @@ class Exhaustive:
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> solution = Exhaustive().solve(Instance.of(figure_1(sla=0.6)))
-    >>> solution.nodes, solution.outcome.value, round(solution.ic, 3)
+    >>> solution.tree_nodes, solution.outcome.value, round(solution.ic, 3)
     (81, 'BST', 0.667)
     """
 
@@ -38,17 +38,17 @@ class Exhaustive:
         prices[kept < instance.sla - IC_TOLERANCE] = np.inf
         elapsed = time.perf_counter() - started
         if not np.isfinite(prices).any():
-            return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), nodes=int(strategies))
+            return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), tree_nodes=int(strategies))
         chosen = np.unravel_index(int(np.argmin(prices)), tuple(len(part.price) for part in parts))
         active = np.stack([part.active[n] for part, n in zip(parts, chosen, strict=True)])
         if isinstance(self.failure, Pessimistic):
-            return solved(self.name, instance, active, optimal=True, seconds=elapsed, nodes=int(strategies))
+            return solved(self.name, instance, active, optimal=True, seconds=elapsed, tree_nodes=int(strategies))
         total = cost(instance, active)
         ic = internal_completeness(instance, active, failure=self.failure)
-        return Solution(self.name, Outcome.BST, elapsed, active, total, ic, bound=total, nodes=int(strategies))
+        return Solution(self.name, Outcome.BST, elapsed, active, total, ic, bound=total, tree_nodes=int(strategies))
 
     def most_complete(self, instance: Instance) -> Active | None:
-        """The strategy of the highest IC that hosts allow, the cheapest of equals; None where they carry none."""
+        """The strategy of the highest IC that nodes allow, the cheapest of equals; None where they carry none."""
         parts = self._parts(instance)
         if not all(len(part.price) for part in parts):
             return None
@@ -71,7 +71,7 @@ class Exhaustive:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """All that one configuration may do without overloading a host: its share of the cost and of IC."""
+    """All that one configuration may do without overloading a node: its share of the cost and of IC."""
 
     active: Active
     price: Floats
@@ -83,7 +83,7 @@ class _Part:
         sets = [bits for bits in product((False, True), repeat=replicas) if any(bits)]
         active = np.array(list(product(sets, repeat=pes)), dtype=np.bool_)
         many = instance.repeated(c, len(active))
-        fits = np.asarray((host_load(many, active) <= instance.limit).all(axis=1))
+        fits = np.asarray((node_load(many, active) <= instance.limit).all(axis=1))
         best = float((instance.probability @ instance.rate_in).sum())
         scenarios = [share * processed_rates(many, phi) for share, phi in failure.scenarios(many, active)]
         processed = np.sum(scenarios, axis=0).sum(axis=1) * instance.probability[c]

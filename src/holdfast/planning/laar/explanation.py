@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.baselines import greedy
-from holdfast.planning.laar.completeness import host_load, internal_completeness, processed_rates, short_of, violations
+from holdfast.planning.laar.completeness import internal_completeness, node_load, processed_rates, short_of, violations
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
 from holdfast.planning.laar.infeasibility import InfeasibleError, overload_error
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance
@@ -49,10 +49,10 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
     if proven > reached + 1e-4:
         at_most = f", and none exceeds {proven:.4f}" if proven < 1 else ", which may not be the best there is"
         known = f"the best found in the time there was reaches {short_of(reached, instance.sla)}{at_most}"
-    blocks = "; ".join(_blocks(instance, best)) or "nothing that hosts could change"
+    blocks = "; ".join(_blocks(instance, best)) or "nothing that nodes could change"
     return InfeasibleError(
         f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}: {known}; "
-        f"what blocks more: {blocks}; lower the SLA, or add hosts or cores"
+        f"what blocks more: {blocks}; lower the SLA, or add nodes or cores"
     )
 
 
@@ -69,13 +69,13 @@ def infeasible_under(instance: Instance, best: Active | None, *, proven: bool, f
     if not proven:
         known = f"the best found reaches {short_of(reached, instance.sla)}, and none exceeds {most:.4f}"
     if most < instance.sla - IC_TOLERANCE:
-        blocks = f"even all replicas on hosts of any size would reach {short_of(most, instance.sla)} only"
+        blocks = f"even all replicas on nodes of any size would reach {short_of(most, instance.sla)} only"
         return InfeasibleError(
-            f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or give more replicas or more hosts to "
+            f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or give more replicas or more nodes to "
             "spread them on"
         )
-    blocks = "; ".join(_blocks(instance, best)) or "no host by itself: replicas that would bring more do not fit together"
-    return InfeasibleError(f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or add hosts or cores")
+    blocks = "; ".join(_blocks(instance, best)) or "no node by itself: replicas that would bring more do not fit together"
+    return InfeasibleError(f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or add nodes or cores")
 
 
 def undecided(instance: Instance, best: Active | None, *, proven: float, solver: str, seconds: float) -> HoldfastError:
@@ -133,7 +133,7 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
 class _Toggled:
     """What each PE would change in one configuration, were it full where it is not, or its first replica alone where it is.
 
-    `gain` is the IC and `price` the CPU seconds per billing period that this would add, `load` what hosts would then carry:
+    `gain` is the IC and `price` the CPU seconds per billing period that this would add, `load` what nodes would then carry:
     by PE, all known without a look at the other configurations.
     """
 
@@ -154,13 +154,13 @@ class _Toggled:
         spent = (many.work * changed.sum(axis=2)).sum(axis=1) * many.probability * instance.billing_period_s
         best = float((instance.probability @ instance.rate_in).sum())
         gain = (kept[:-1] - kept[-1]) / best if best > 0 else np.zeros(pes)
-        return cls(gain, spent[:-1] - spent[-1], host_load(many, changed)[:-1])
+        return cls(gain, spent[:-1] - spent[-1], node_load(many, changed)[:-1])
 
 
 def _unless(instance: Instance, load: Floats) -> str:
-    """What stands against a load: the hosts that cannot carry it."""
-    over = [repr(instance.hosts[h]) for h in np.flatnonzero(load > instance.limit)]
-    return f", but host{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
+    """What stands against a load: the nodes that cannot carry it."""
+    over = [repr(instance.nodes[h]) for h in np.flatnonzero(load > instance.limit)]
+    return f", but node{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
 
 
 def _since(instance: Instance, c: int, i: int, failure: FailureModel | None) -> str:
@@ -171,8 +171,8 @@ def _since(instance: Instance, c: int, i: int, failure: FailureModel | None) -> 
 
 
 def _listed(instance: Instance, active: Active, c: int, i: int) -> str:
-    """The active replicas of a PE that is not full, with their hosts."""
-    on = [f"replica {j} on '{instance.hosts[instance.host_of[i, j]]}'" for j in np.flatnonzero(active[c, i])]
+    """The active replicas of a PE that is not full, with their nodes."""
+    on = [f"replica {j} on '{instance.nodes[instance.node_of[i, j]]}'" for j in np.flatnonzero(active[c, i])]
     return f"{on[0]} alone" if len(on) == 1 else ", ".join(on)
 
 
@@ -190,33 +190,33 @@ def next_steps(instance: Instance, active: Active, *, failure: FailureModel | No
 
 
 def next_in_words(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> tuple[Step | None, str]:
-    """What the next unit of budget would buy, in words, and the step that this is; None where there is none that hosts carry."""
+    """What the next unit of budget would buy, in words, and the step that this is; None where there is none that nodes carry."""
     steps = next_steps(instance, active, failure=failure)
     if steps and steps[0].fits:  # those that fit stand first
         step = steps[0]
         return step, f"all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
     if steps:
-        return None, "no PE could become full without moving others; more IC needs another SLA or more hosts"
+        return None, "no PE could become full without moving others; more IC needs another SLA or more nodes"
     if internal_completeness(instance, active, failure=failure) >= 1 - IC_TOLERANCE:
         return None, "nothing more to buy: IC is 1"
     if active.all():
-        return None, "every replica is active; more IC needs more replicas, or more hosts to spread them on"
+        return None, "every replica is active; more IC needs more replicas, or more nodes to spread them on"
     return None, "nothing more to buy: no PE would bring more IC by becoming full"
 
 
 def _blocks(instance: Instance, best: Active) -> Iterator[str]:
-    """For each configuration in which PEs stay alone, the hosts that are too small to make them all full."""
-    whole = host_load(instance, np.ones_like(best))
-    load = host_load(instance, best)
+    """For each configuration in which PEs stay alone, the nodes that are too small to make them all full."""
+    whole = node_load(instance, np.ones_like(best))
+    load = node_load(instance, best)
     for c, configuration in enumerate(instance.configurations):
         alone = [instance.pes[i] for i in np.flatnonzero(~best[c].all(axis=1))]
         over = np.flatnonzero(whole[c] > instance.limit)
         if not alone or not len(over):
             continue
-        hosts = ", ".join(
-            f"'{instance.hosts[h]}' (all replicas need {whole[c, h]:.3g} of {instance.capacity[h]:.3g} cores, "
+        nodes = ", ".join(
+            f"'{instance.nodes[h]}' (all replicas need {whole[c, h]:.3g} of {instance.capacity[h]:.3g} cores, "
             f"{load[c, h]:.3g} used)"
             for h in over
         )
         listed = ", ".join(alone[:6]) + (f" and {len(alone) - 6} more" if len(alone) > 6 else "")
-        yield f"in configuration '{configuration.name}' {hosts} cannot carry all replicas of {listed}"
+        yield f"in configuration '{configuration.name}' {nodes} cannot carry all replicas of {listed}"

@@ -1,7 +1,7 @@
 """Failure models φ: with what probability a PE still has an active replica that lives (LAAR section 4.3).
 
 A model is a list of scenarios. Within a scenario PEs fail independently of each other, so that Eq. 7 holds as it stands; what
-fails together (the PEs of a crashed host) is a scenario of its own, and completeness is the mean over scenarios.
+fails together (the PEs of a crashed node) is a scenario of its own, and completeness is the mean over scenarios.
 """
 
 from collections.abc import Iterator
@@ -59,37 +59,37 @@ class Independent:
 
 
 @dataclass(frozen=True, slots=True)
-class HostCrash:
-    """One host is down, with all its replicas: the one named, else any with the same probability."""
+class NodeCrash:
+    """One node is down, with all its replicas: the one named, else any with the same probability."""
 
-    host: str | None = None
+    node: str | None = None
 
     @property
     def name(self) -> str:
-        return "host-crash" if self.host is None else f"host-crash:{self.host}"
+        return "node-crash" if self.node is None else f"node-crash:{self.node}"
 
     def scenarios(self, instance: Instance, active: Active) -> Iterator[tuple[float, Floats]]:
-        if self.host is not None and self.host not in instance.hosts:
-            raise HoldfastError(f"host '{self.host}' does not exist; hosts are: {', '.join(instance.hosts)}")
-        down = instance.hosts if self.host is None else (self.host,)
-        for host in down:
-            alive = instance.host_of != instance.hosts.index(host)
+        if self.node is not None and self.node not in instance.nodes:
+            raise HoldfastError(f"node '{self.node}' does not exist; nodes are: {', '.join(instance.nodes)}")
+        down = instance.nodes if self.node is None else (self.node,)
+        for node in down:
+            alive = instance.node_of != instance.nodes.index(node)
             yield 1.0 / len(down), (active & alive).any(axis=2).astype(np.float64)
 
 
 def failure_model(text: str) -> FailureModel:
-    """The failure model of a name: pessimistic, independent:P, host-crash or host-crash:HOST.
+    """The failure model of a name: pessimistic, independent:P, node-crash or node-crash:NODE.
 
     >>> failure_model("independent:0.05")
     Independent(p=0.05)
-    >>> failure_model("host-crash:host1").name
-    'host-crash:host1'
+    >>> failure_model("node-crash:node1").name
+    'node-crash:node1'
     """
     kind, given, rest = text.partition(":")
     if kind == "pessimistic" and not given:
         return Pessimistic()
-    if kind == "host-crash" and bool(given) == bool(rest):
-        return HostCrash(rest or None)
+    if kind == "node-crash" and bool(given) == bool(rest):
+        return NodeCrash(rest or None)
     if kind == "independent" and rest:
         try:
             return Independent(float(rest))
@@ -97,5 +97,5 @@ def failure_model(text: str) -> FailureModel:
             raise HoldfastError(f"failure model '{text}' wants a probability after the colon, such as independent:0.01") from None
     raise HoldfastError(
         f"there is no failure model '{text}'; models are: pessimistic, independent:P (each replica is down with probability P),"
-        " host-crash (one host, any), host-crash:HOST"
+        " node-crash (one node, any), node-crash:NODE"
     )

@@ -105,12 +105,12 @@ class _Hunt:
         prunings = {
             rule: Pruning(int(pruned[r]), float(heights[r] / pruned[r]) if pruned[r] else 0.0) for r, rule in enumerate(PRUNINGS)
         }
-        nodes = int(sum(trail.cursor[2] for trail in self.finished))
+        tree_nodes = int(sum(trail.cursor[2] for trail in self.finished))
         bound = base_cost(self.instance) * (1 + floor)
         if self.active is None:
             outcome = Outcome.TMO if self.late else Outcome.NUL
             bound = bound if self.late else float("inf")
-            return Solution(name, outcome, elapsed, bound=bound, nodes=nodes, prunings=prunings)
+            return Solution(name, outcome, elapsed, bound=bound, tree_nodes=tree_nodes, prunings=prunings)
         return solved(
             name,
             self.instance,
@@ -120,7 +120,7 @@ class _Hunt:
             bound=bound,
             first=self.first,
             last=self.last,
-            nodes=nodes,
+            tree_nodes=tree_nodes,
             prunings=prunings,
         )
 

@@ -15,7 +15,7 @@ _DEPTH, _BASE, _NODES, _ENTERED = range(4)
 
 @compiled_step
 def _enter(tree: Tree, trail: Trail, v: int) -> None:
-    """Begin level v: what arrives there, and its slots, emptiest host first."""
+    """Begin level v: what arrives there, and its slots, emptiest node first."""
     c, i = tree.configuration[v], tree.pe[v]
     first = v - i
     arrived, emitted = tree.external_in[v], tree.external_out[v]
@@ -27,12 +27,12 @@ def _enter(tree: Tree, trail: Trail, v: int) -> None:
     trail.next[v] = 0
     trail.blocked[v, 0] = trail.blocked[v, 1] = 0
     for s in range(tree.slots[v]):
-        host = tree.slot_host[v, s]
-        trail.saved[v, s] = trail.load[c, host]
+        node = tree.slot_node[v, s]
+        trail.saved[v, s] = trail.load[c, node]
         at = s
         while at > 0:
             other = trail.order[v, at - 1]
-            if trail.saved[v, other] / tree.limit[tree.slot_host[v, other]] <= trail.saved[v, s] / tree.limit[host]:
+            if trail.saved[v, other] / tree.limit[tree.slot_node[v, other]] <= trail.saved[v, s] / tree.limit[node]:
                 break
             trail.order[v, at] = other
             at -= 1
@@ -44,36 +44,36 @@ def _back(tree: Tree, trail: Trail, v: int) -> None:
     """Undo the decision of level v."""
     if tree.limited[v]:
         for s in range(tree.slots[v]):
-            trail.load[tree.configuration[v], tree.slot_host[v, s]] = trail.saved[v, s]
+            trail.load[tree.configuration[v], tree.slot_node[v, s]] = trail.saved[v, s]
 
 
 @compiled_step
 def _overloads(tree: Tree, trail: Trail, v: int, value: int) -> bool:
-    """Whether the value breaks Eq. 11 on one of its hosts."""
+    """Whether the value breaks Eq. 11 on one of its nodes."""
     if value > 0:
-        return bool(trail.saved[v, value - 1] + tree.work[v] > tree.limit[tree.slot_host[v, value - 1]])
+        return bool(trail.saved[v, value - 1] + tree.work[v] > tree.limit[tree.slot_node[v, value - 1]])
     for s in range(tree.slots[v]):
-        if trail.saved[v, s] + tree.work[v] * tree.slot_count[v, s] > tree.limit[tree.slot_host[v, s]]:
+        if trail.saved[v, s] + tree.work[v] * tree.slot_count[v, s] > tree.limit[tree.slot_node[v, s]]:
             return True
     return False
 
 
 @compiled_step
 def _put(tree: Tree, trail: Trail, v: int, value: int) -> None:
-    """Load the hosts of level v with the replicas that the value activates."""
+    """Load the nodes of level v with the replicas that the value activates."""
     c = tree.configuration[v]
     if value > 0:
-        trail.load[c, tree.slot_host[v, value - 1]] = trail.saved[v, value - 1] + tree.work[v]
+        trail.load[c, tree.slot_node[v, value - 1]] = trail.saved[v, value - 1] + tree.work[v]
         return
     for s in range(tree.slots[v]):
-        trail.load[c, tree.slot_host[v, s]] = trail.saved[v, s] + tree.work[v] * tree.slot_count[v, s]
+        trail.load[c, tree.slot_node[v, s]] = trail.saved[v, s] + tree.work[v] * tree.slot_count[v, s]
 
 
 @compiled_step
 def _leave(tree: Tree, trail: Trail, v: int) -> None:
     """Come back to level v from below.
 
-    Alone on one host or on another, a PE costs and brings the same. If no host's load cut anything below the slot that was
+    Alone on one node or on another, a PE costs and brings the same. If no node's load cut anything below the slot that was
     tried, then all ways to go on were seen there, and the level's other slots would show the same again.
     """
     blocked = trail.blocked[v + 1, 0] | trail.blocked[v + 1, 1]
@@ -180,6 +180,6 @@ def split(tree: Tree, trail: Trail) -> Trail | None:
     taken.heights[:] = 0
     trail.next[level] = tree.slots[level] + 1
     trail.cursor[_BASE] = level + 1
-    # What another finds out about these levels stays unknown here: count them as cut by a host's load.
+    # What another finds out about these levels stays unknown here: count them as cut by a node's load.
     trail.blocked[: level + 1] = 1
     return taken

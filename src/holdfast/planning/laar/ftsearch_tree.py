@@ -1,7 +1,7 @@
 """The search tree of FT-Search, and where a search in it stands.
 
 A level of the tree is one (configuration, PE): configurations by the work they make, most first, and in each the PEs in
-topological order (LAAR section 4.5). A value is *full* (all replicas active) or a slot: alone on one of the PE's hosts. Rates
+topological order (LAAR section 4.5). A value is *full* (all replicas active) or a slot: alone on one of the PE's nodes. Rates
 are kept as shares of BIC, costs as shares of the cost without replication.
 """
 
@@ -34,23 +34,23 @@ class Tree(NamedTuple):
     full_work: Floats  # work of all replicas together
     price: Floats
     slots: Ints
-    slot_host: Ints  # [level, slot]
-    slot_count: Floats  # [level, slot]: replicas of the PE on that host
+    slot_node: Ints  # [level, slot]
+    slot_count: Floats  # [level, slot]: replicas of the PE on that node
     limited: NDArray[np.bool_]
     full_first: NDArray[np.bool_]
     price_penalty: Floats  # [level, 0 if full else 1]
     ceiling_penalty: Floats  # [level, 0 if full else 1]
-    limit: Floats  # by host
+    limit: Floats  # by node
     root: Floats  # bound on the price, bound on IC, goal for IC, sum of limits
-    skip_slots: bool  # whether slots are passed over that only hosts' loads could tell apart
+    skip_slots: bool  # whether slots are passed over that only nodes' loads could tell apart
 
 
 class Trail(NamedTuple):
-    """Where a search stands: arrays by level, the loads of all hosts, and counters."""
+    """Where a search stands: arrays by level, the loads of all nodes, and counters."""
 
     next: Ints
     chosen: Ints
-    order: Ints  # [level, slot]: slots, emptiest host first
+    order: Ints  # [level, slot]: slots, emptiest node first
     arrived: Floats  # share of BIC that reaches this PE
     emitted: Floats  # what it would put out if full
     out: Floats  # what it puts out as decided
@@ -58,9 +58,9 @@ class Trail(NamedTuple):
     spent: Floats
     price_bound: Floats
     ceiling_bound: Floats
-    total: Floats  # load of all hosts in this level's configuration
-    blocked: Ints  # [level, 0 full, 1 slots]: whether a host's load cut anything below
-    load: Floats  # [configuration in search order, host]
+    total: Floats  # load of all nodes in this level's configuration
+    blocked: Ints  # [level, 0 full, 1 slots]: whether a node's load cut anything below
+    load: Floats  # [configuration in search order, node]
     saved: Floats  # [level, slot]: loads to go back to
     pruned: Ints
     heights: Ints
@@ -78,13 +78,13 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
     work = instance.work[order, pe]
     limited = np.array([not fits_whole(instance, c) for c in ranked])[np.arange(len(order)) // pes]
     levels = len(order)
-    slots, slot_host = np.ones(levels, dtype=np.int64), np.zeros((levels, replicas), dtype=np.int64)
+    slots, slot_node = np.ones(levels, dtype=np.int64), np.zeros((levels, replicas), dtype=np.int64)
     slot_count = np.zeros((levels, replicas))
     penalties = [np.zeros((levels, 2)) for _ in range(2)]
     for v in range(levels):
-        hosts, counts = np.unique(instance.host_of[pe[v]], return_counts=True)
-        slots[v] = len(hosts) if limited[v] else 1
-        slot_host[v, : slots[v]] = hosts[: slots[v]]
+        nodes, counts = np.unique(instance.node_of[pe[v]], return_counts=True)
+        slots[v] = len(nodes) if limited[v] else 1
+        slot_node[v, : slots[v]] = nodes[: slots[v]]
         slot_count[v, : slots[v]] = counts[: slots[v]]
         for table, source in zip(penalties, (price, loss), strict=True):
             if source is not None:
@@ -105,7 +105,7 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
         full_work=work * replicas,
         price=instance.probability[order] * work * (replicas - 1) / base,
         slots=slots,
-        slot_host=slot_host,
+        slot_node=slot_node,
         slot_count=slot_count,
         limited=limited,
         full_first=np.ones(levels, dtype=np.bool_) if guide is None else guide[order, pe] >= 0.5,
@@ -126,7 +126,7 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
 
 def root_cursor(tree: Tree) -> Trail:
     """A search at the root, which the walk has yet to enter."""
-    levels, replicas = tree.slot_host.shape
+    levels, replicas = tree.slot_node.shape
     return Trail(
         next=np.zeros(levels, dtype=np.int64),
         chosen=np.zeros(levels, dtype=np.int64),
@@ -157,7 +157,7 @@ def activation(instance: Instance, tree: Tree, trail: Trail) -> Active:
         if value == 0:
             active[c, i] = True
         else:
-            active[c, i, int(np.argmax(instance.host_of[i] == tree.slot_host[v, value - 1]))] = True
+            active[c, i, int(np.argmax(instance.node_of[i] == tree.slot_node[v, value - 1]))] = True
     return active
 
 

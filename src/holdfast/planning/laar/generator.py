@@ -9,9 +9,9 @@ import numpy as np
 from holdfast.documents.descriptor import (
     MAX_REPLICAS,
     Descriptor,
+    DescriptorNode,
     DescriptorSink,
     DescriptorSource,
-    Host,
     Input,
     Pe,
     PricingContract,
@@ -31,12 +31,12 @@ LEAST, MOST = 1e-9, 1e9
 class Ranges:
     """What applications are drawn from; each range is inclusive.
 
-    `overload` is the load of the fullest host at High with every replica active. Below 1 High would not overload; at
+    `overload` is the load of the fullest node at High with every replica active. Below 1 High would not overload; at
     `replicas` or more a deployment without replication could not fit either, and section 5.2 takes one for granted.
     """
 
-    hosts: tuple[int, int] = (1, 12)
-    pes_per_host: tuple[int, int] = (2, 12)
+    nodes: tuple[int, int] = (1, 12)
+    pes_per_node: tuple[int, int] = (2, 12)
     out_degree: tuple[float, float] = (1.5, 3.0)
     selectivity: tuple[float, float] = (0.5, 1.5)
     source_rate: tuple[float, float] = (1.0, 20.0)
@@ -51,7 +51,7 @@ class Ranges:
             raise CompoundError("what to draw from", errors)
 
     def _errors(self) -> Iterator[str]:
-        for name in ("hosts", "pes_per_host", "out_degree", "selectivity", "source_rate", "cost", "overload"):
+        for name in ("nodes", "pes_per_node", "out_degree", "selectivity", "source_rate", "cost", "overload"):
             low, high = getattr(self, name)
             if not 0 < low <= high < inf:
                 yield f"range '{name}' wants 0 < low <= high, got {low:g} to {high:g}"
@@ -75,8 +75,8 @@ class Ranges:
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Descriptor:
     """One random application, placed, whose Low configuration fits with all replicas active and whose High does not."""
     ranges = ranges or Ranges()
-    hosts = int(rng.integers(*ranges.hosts, endpoint=True))
-    pes = hosts * int(rng.integers(*ranges.pes_per_host, endpoint=True))
+    nodes = int(rng.integers(*ranges.nodes, endpoint=True))
+    pes = nodes * int(rng.integers(*ranges.pes_per_node, endpoint=True))
     low, high, overload = _rates(rng, ranges)
     inputs = _graph(rng, pes, out_degree=rng.uniform(*ranges.out_degree))
     names = ["source", *(f"pe{i:03d}" for i in range(1, pes + 1))]
@@ -102,7 +102,7 @@ def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: st
             for i in range(1, pes + 1)
         },
         sinks={"sink": DescriptorSink(inputs=tuple(names[i] for i in range(1, pes + 1) if i not in read))},
-        hosts={f"host{h:02d}": Host() for h in range(1, hosts + 1)},
+        nodes={f"node{h:02d}": DescriptorNode() for h in range(1, nodes + 1)},
         replicas=ranges.replicas,
         contract=PricingContract(sla=Sla(), billing_period_s=300.0),
     )
@@ -140,14 +140,14 @@ def _graph(rng: np.random.Generator, pes: int, *, out_degree: float) -> dict[int
 
 
 def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
-    """The descriptor placed, its costs scaled so that the fullest host has that load at High with all replicas active."""
+    """The descriptor placed, its costs scaled so that the fullest node has that load at High with all replicas active."""
     placement = place(descriptor)
     high = descriptor.input_configurations[-1]
     work = expected_work(descriptor, high)
-    load = dict.fromkeys(descriptor.hosts, 0.0)
-    for pe, hosts in placement.items():
-        for host in hosts:
-            load[host] += work[pe] / descriptor.hosts[host].cores
+    load = dict.fromkeys(descriptor.nodes, 0.0)
+    for pe, nodes in placement.items():
+        for node in nodes:
+            load[node] += work[pe] / descriptor.nodes[node].cores
     fullest = max(load.values())
     if not 0 < fullest < inf:
         raise _uncountable(descriptor)

@@ -1,4 +1,4 @@
-"""Why hosts are too small for an application even without replication, in words."""
+"""Why nodes are too small for an application even without replication, in words."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,14 @@ from holdfast.planning.laar.instance import Instance
 
 
 class InfeasibleError(HoldfastError):
-    """No strategy meets the SLA on these hosts."""
+    """No strategy meets the SLA on these nodes."""
 
 
 def overload_error(instance: Instance) -> InfeasibleError:
     """The error that says where one replica of each PE is already too much."""
     return InfeasibleError(
-        f"no strategy for '{instance.application}' fits its hosts, whatever the SLA: {'; '.join(_does_not_fit(instance))}; "
-        "add hosts or cores, or place replicas elsewhere"
+        f"no strategy for '{instance.application}' fits its nodes, whatever the SLA: {'; '.join(_does_not_fit(instance))}; "
+        "add nodes or cores, or place replicas elsewhere"
     )
 
 
@@ -26,17 +26,17 @@ def _does_not_fit(instance: Instance) -> Iterator[str]:
     for c, configuration in enumerate(instance.configurations):
         where = f"in configuration '{configuration.name}'"
         for i, pe in enumerate(instance.pes):
-            if (instance.work[c, i] > instance.limit[instance.host_of[i]]).all():
+            if (instance.work[c, i] > instance.limit[instance.node_of[i]]).all():
                 found = True
-                yield f"{where} one replica of '{pe}' needs {instance.work[c, i]:.3g} cores, more than any of its hosts has"
+                yield f"{where} one replica of '{pe}' needs {instance.work[c, i]:.3g} cores, more than any of its nodes has"
         needed, there = instance.work[c].sum(), instance.capacity.sum()
         if needed > instance.limit.sum():
             found = True
-            yield f"{where} one replica of each PE needs {needed:.3g} cores, all hosts together have {there:.3g}"
+            yield f"{where} one replica of each PE needs {needed:.3g} cores, all nodes together have {there:.3g}"
     if not found:
         hungriest = int(np.argmax(instance.work.sum(axis=1)))
         yield (
             f"in configuration '{instance.configurations[hungriest].name}' one replica of each PE needs "
             f"{instance.work[hungriest].sum():.3g} of {instance.capacity.sum():.3g} cores, but no choice of replicas "
-            "keeps every single host below its capacity"
+            "keeps every single node below its capacity"
         )

@@ -36,7 +36,7 @@ class Instance:
     pes: tuple[str, ...]
     operators: tuple[tuple[str, ...], ...]  # that each PE runs
     configurations: tuple[Configuration, ...]
-    hosts: tuple[str, ...]
+    nodes: tuple[str, ...]
     probability: Floats
     external_in: Floats
     external_out: Floats
@@ -46,7 +46,7 @@ class Instance:
     rate_in: Floats
     rate_out: Floats
     work: Floats
-    host_of: Ints
+    node_of: Ints
     capacity: Floats
     sla: float
     billing_period_s: float
@@ -61,14 +61,14 @@ class Instance:
     ) -> Instance:
         """The descriptor's problem. SLA and placement are the descriptor's unless given; a placement may be computed."""
         pes, configurations = descriptor.topological_order, descriptor.input_configurations
-        hosts = tuple(descriptor.hosts)
-        if not hosts:
+        nodes = tuple(descriptor.nodes)
+        if not nodes:
             raise HoldfastError(
-                f"descriptor of '{descriptor.application}' names no hosts, so there is nothing to place replicas on; "
-                "add at least one under 'hosts', with its cores"
+                f"descriptor of '{descriptor.application}' names no nodes, so there is nothing to place replicas on; "
+                "add at least one under 'nodes', with its cores"
             )
         placed = placement or descriptor.placement or place(descriptor)
-        host_of = np.array([[hosts.index(host) for host in placed[pe]] for pe in pes], dtype=np.int64)
+        node_of = np.array([[nodes.index(node) for node in placed[pe]] for pe in pes], dtype=np.int64)
         goal = descriptor.contract.sla.internal_completeness if sla is None else sla
         if not 0 <= goal <= 1:
             raise HoldfastError(f"an SLA on internal completeness is a number from 0 to 1, got {goal:g}")
@@ -92,21 +92,21 @@ class Instance:
                         external_out[:, i] += edge.selectivity * incoming
                 first_edge.append(len(tail))
                 rate_out[:, i] = [rate[pe] for rate in rates]
-        capacity = np.array([descriptor.hosts[host].cores for host in hosts], dtype=np.float64)
+        capacity = np.array([descriptor.nodes[node].cores for node in nodes], dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            replicas, period = host_of.shape[1], max(1.0, descriptor.contract.billing_period_s)
+            replicas, period = node_of.shape[1], max(1.0, descriptor.contract.billing_period_s)
             most = replicas * period * (rate_in.sum() + rate_out.sum() + work.sum()) + capacity.sum()
         if not most <= COUNTABLE:
             raise HoldfastError(
                 f"rates of '{descriptor.application}' grow beyond what can be counted; check the rates of its sources, the "
-                "selectivities and costs of its PEs, the cores of its hosts and the billing period"
+                "selectivities and costs of its PEs, the cores of its nodes and the billing period"
             )
         return cls(
             application=descriptor.application,
             pes=pes,
             operators=tuple(descriptor.pes[pe].operators for pe in pes),
             configurations=configurations,
-            hosts=hosts,
+            nodes=nodes,
             probability=np.array([c.probability for c in configurations]),
             external_in=external_in,
             external_out=external_out,
@@ -116,7 +116,7 @@ class Instance:
             rate_in=rate_in,
             rate_out=rate_out,
             work=work,
-            host_of=host_of,
+            node_of=node_of,
             capacity=capacity,
             sla=goal,
             billing_period_s=descriptor.contract.billing_period_s,
@@ -146,9 +146,9 @@ class Instance:
     @property
     def shape(self) -> tuple[int, int, int]:
         """(configurations, PEs, replicas of a PE): the shape of a strategy's `active` array."""
-        return len(self.configurations), len(self.pes), int(self.host_of.shape[1])
+        return len(self.configurations), len(self.pes), int(self.node_of.shape[1])
 
     @property
     def limit(self) -> Floats:
-        """The largest load that each host may have, by Eq. 11."""
+        """The largest load that each node may have, by Eq. 11."""
         return self.capacity * (1 - HEADROOM)

@@ -1,7 +1,7 @@
 """LAAR's problem under the pessimistic model as a mixed-integer linear programme.
 
-With φ either 0 or 1, a PE is *full* in a configuration (all replicas active) or *alone* on one host: a second replica that
-does not make it full costs and brings nothing. Per configuration and PE there is a binary z (full), a binary y for each host
+With φ either 0 or 1, a PE is *full* in a configuration (all replicas active) or *alone* on one node: a second replica that
+does not make it full costs and brings nothing. Per configuration and PE there is a binary z (full), a binary y for each node
 that could carry it alone, and z + Σ y = 1 is Eq. 12. Completeness flows along edges: with rates as shares of
 their failure-free value, g ≤ o(tail) and g ≤ z(head) for an edge, o = Σ share * g for a PE, all in [0, 1]. For binary z
 the largest g is exactly Eq. 7, and the constraint on IC wants g large; so the product of Eq. 7 needs no product.
@@ -23,8 +23,8 @@ class Programme:
     """Minimise `price @ x` (or maximise `completeness @ x`) over 0 <= x <= 1 with low <= matrix @ x <= high.
 
     Prices are shares of the cost without replication, so the cost of a strategy is `base * (1 + price @ x)`.
-    `full[c, i]` is the column of z; `alone[c, i, h]` that of y for host h, or -1 where PE i has no replica on h or where
-    configuration c fits with all replicas active and hosts do not matter. `host_rows` are the rows of Eq. 11.
+    `full[c, i]` is the column of z; `alone[c, i, h]` that of y for node h, or -1 where PE i has no replica on h or where
+    configuration c fits with all replicas active and nodes do not matter. `node_rows` are the rows of Eq. 11.
     """
 
     price: Floats
@@ -35,7 +35,7 @@ class Programme:
     high: Floats
     full: Ints
     alone: Ints
-    host_rows: Ints
+    node_rows: Ints
 
     @classmethod
     def of(cls, instance: Instance) -> Programme:
@@ -64,16 +64,16 @@ class Programme:
                 if x[self.full[c, i]] > 0.5:
                     active[c, i] = True
                     continue
-                columns = self.alone[c, i, instance.host_of[i]]
+                columns = self.alone[c, i, instance.node_of[i]]
                 chosen = int(np.argmax(x[columns])) if columns[0] >= 0 else 0
                 active[c, i, chosen] = True
         return active
 
 
 def fits_whole(instance: Instance, c: int) -> bool:
-    """Whether configuration c fits with all replicas active, so that its hosts set no limit."""
-    load = np.zeros(len(instance.hosts))
-    np.add.at(load, instance.host_of.ravel(), np.repeat(instance.work[c], instance.host_of.shape[1]))
+    """Whether configuration c fits with all replicas active, so that its nodes set no limit."""
+    load = np.zeros(len(instance.nodes))
+    np.add.at(load, instance.node_of.ravel(), np.repeat(instance.work[c], instance.node_of.shape[1]))
     return bool((load <= instance.limit).all())
 
 
@@ -90,10 +90,10 @@ class _Builder:
         self.values: list[float] = []
         self.low: list[float] = []
         self.high: list[float] = []
-        self.host_rows: list[int] = []
+        self.node_rows: list[int] = []
         configurations, pes, _ = instance.shape
         self.full = np.full((configurations, pes), -1, dtype=np.int64)
-        self.alone = np.full((configurations, pes, len(instance.hosts)), -1, dtype=np.int64)
+        self.alone = np.full((configurations, pes, len(instance.nodes)), -1, dtype=np.int64)
         self.best = float((instance.probability @ instance.rate_in).sum()) or 1.0
         self.base = float((instance.probability @ instance.work).sum()) or 1.0
 
@@ -124,7 +124,7 @@ class _Builder:
             self.full[c, i] = z
             out.append(self._flow(c, i, z, out))
         if not fits_whole(instance, c):
-            self._hosts(c)
+            self._nodes(c)
 
     def _flow(self, c: int, i: int, z: int, out: list[int]) -> int:
         """Add the edges into PE i and its output; returns the output's column."""
@@ -146,13 +146,13 @@ class _Builder:
             self.row([(z, 1.0), *((int(self.full[c, instance.tail[e]]), -1.0) for e in edges)], -np.inf, 0.0)
         return o
 
-    def _hosts(self, c: int) -> None:
+    def _nodes(self, c: int) -> None:
         instance = self.instance
-        load: list[list[tuple[int, float]]] = [[] for _ in instance.hosts]
+        load: list[list[tuple[int, float]]] = [[] for _ in instance.nodes]
         for i in range(len(instance.pes)):
             z = int(self.full[c, i])
             choice = [(z, 1.0)]
-            for h, count in zip(*np.unique(instance.host_of[i], return_counts=True), strict=True):
+            for h, count in zip(*np.unique(instance.node_of[i], return_counts=True), strict=True):
                 share = float(instance.work[c, i] / instance.capacity[h])
                 y = self.column(integral=True)
                 self.alone[c, i, h] = y
@@ -160,7 +160,7 @@ class _Builder:
                 load[h] += [(y, share), (z, share * int(count))]
             self.row(choice, 1.0, 1.0)
         for h, terms in enumerate(load):
-            self.host_rows.append(len(self.low))
+            self.node_rows.append(len(self.low))
             self.row(terms, -np.inf, float(instance.limit[h] / instance.capacity[h]))
 
     def programme(self) -> Programme:
@@ -174,5 +174,5 @@ class _Builder:
             high=np.array(self.high),
             full=self.full,
             alone=self.alone,
-            host_rows=np.array(self.host_rows, dtype=np.int64),
+            node_rows=np.array(self.node_rows, dtype=np.int64),
         )

@@ -43,15 +43,17 @@ class Milp:
         elapsed = time.perf_counter() - started
         bound = base_cost(instance) * (1 + max(0.0, answer.bound))
         if answer.status == INFEASIBLE:
-            return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), nodes=answer.nodes)
+            return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), tree_nodes=answer.tree_nodes)
         if answer.active is None:
-            return Solution(self.name, Outcome.TMO, elapsed, bound=bound, nodes=answer.nodes)
+            return Solution(self.name, Outcome.TMO, elapsed, bound=bound, tree_nodes=answer.tree_nodes)
         optimal = answer.status == OPTIMAL
-        return solved(self.name, instance, answer.active, optimal=optimal, seconds=elapsed, bound=bound, nodes=answer.nodes)
+        return solved(
+            self.name, instance, answer.active, optimal=optimal, seconds=elapsed, bound=bound, tree_nodes=answer.tree_nodes
+        )
 
 
 def most_complete(instance: Instance, *, seconds: float = 60.0) -> tuple[Active | None, float]:
-    """A strategy of the highest IC that hosts allow, and a proven upper bound on IC.
+    """A strategy of the highest IC that nodes allow, and a proven upper bound on IC.
 
     (None, 0.0) where Eq. 11 and 12 clash; None with another bound where time ran out before any strategy was found.
     """

@@ -1,9 +1,9 @@
 """One search of the exact solver: LAAR's programme minimised by HiGHS, in one of two ways.
 
-What makes the programme hard is on which hosts PEs run alone. Searched *whole*, hosts are binary from the start. *Refined*,
+What makes the programme hard is on which nodes PEs run alone. Searched *whole*, nodes are binary from the start. *Refined*,
 they are continuous at first; the PEs that the programme makes full are then packed exactly, one configuration at a time.
 If that works, the strategy is optimal. If not, minimal sets of PEs that cannot all be full are forbidden, the heaviest PEs'
-hosts become binary, and the programme is solved again: its bound holds all along. Each way is the faster one for many
+nodes become binary, and the programme is solved again: its bound holds all along. Each way is the faster one for many
 applications, and neither for all.
 """
 
@@ -18,7 +18,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csr_array, vstack
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.completeness import goal, host_load, internal_completeness
+from holdfast.planning.laar.completeness import goal, internal_completeness, node_load
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
 from holdfast.planning.laar.linear_programme import Programme
 from holdfast.planning.laar.packing import PackingUnknownError, cores, pack
@@ -29,7 +29,7 @@ Goal = Literal["cost", "completeness", "shortfall"]
 # HiGHS calls a gap of 1e-6 closed in absolute terms; in thousandths that is 1e-9 of the cost without replication.
 _SCALE = 1000.0
 OPTIMAL, LIMIT, INFEASIBLE = 0, 1, 2
-# PEs of more than this share of a host get binary hosts after the first failure; half of it after each two more.
+# PEs of more than this share of a node get binary nodes after the first failure; half of it after each two more.
 _HEAVY = 0.25
 _PATIENCE = 2
 # What is kept of the time when refining, to find any good strategy; or, where one process does both, to search whole.
@@ -55,7 +55,7 @@ class SearchAnswer:
     active: Active | None
     value: float
     bound: float
-    nodes: int
+    tree_nodes: int
 
     @property
     def decided(self) -> bool:
@@ -73,7 +73,7 @@ def search(question: SearchQuestion, way: Way, deadline: float) -> SearchAnswer:
     if question.goal != "completeness":
         sought.rows.add(programme.completeness, low=goal(instance) - (IC_TOLERANCE if sought.sla else 0.0))
     sought.run(way)
-    return SearchAnswer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.nodes)
+    return SearchAnswer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.tree_nodes)
 
 
 class _Rows:
@@ -110,7 +110,7 @@ class _Search:
         self.rng = np.random.default_rng(0)  # only the order in which PEs are dropped: same instance, same search
         self.status = LIMIT
         self.bound = -np.inf
-        self.nodes = 0
+        self.tree_nodes = 0
         self.active: Active | None = None
         self.value = np.inf
 
@@ -129,7 +129,7 @@ class _Search:
             self._solve_whole()
 
     def _refine(self, until: float) -> None:
-        """Solve with continuous hosts, pack, forbid, again."""
+        """Solve with continuous nodes, pack, forbid, again."""
         heavy = np.inf
         for attempt in count():
             result = self._solve(self._integrality(heavy), until - time.monotonic())
@@ -155,13 +155,13 @@ class _Search:
         return self.active is not None and self.value / _SCALE - self.bound <= self.gap * abs(self.value / _SCALE) + 1e-9
 
     def _improvise(self, until: float) -> None:
-        """Find strategies by pretending that hosts are a little smaller: what the relaxation then makes full often packs."""
+        """Find strategies by pretending that nodes are a little smaller: what the relaxation then makes full often packs."""
         for room in _ROOM:
             left = until - time.monotonic()
             if left <= 0:
                 return
             high = self.programme.high.copy()
-            high[self.programme.host_rows] *= room
+            high[self.programme.node_rows] *= room
             result = self._solve(self._integrality(_HEAVY), left / 2, gap=1e-3, high=high)
             if result.x is None:
                 continue
@@ -191,14 +191,14 @@ class _Search:
         return np.stack(parts) if len(parts) == self.instance.shape[0] else None
 
     def _solve_whole(self) -> None:
-        """Solve with binary hosts, and again with a cut while rounding lets through what breaks a constraint."""
+        """Solve with binary nodes, and again with a cut while rounding lets through what breaks a constraint."""
         while (left := self.deadline - time.monotonic()) > 0:
             result = self._solve(self.programme.integral, left)
             if result.x is None:
                 self.status = int(result.status)
                 return
             active = self.programme.activation(self.instance, result.x)
-            cuts = [*self._host_cuts(active), *((row, low, np.inf) for row, low in self._sla_cuts(active))]
+            cuts = [*self._node_cuts(active), *((row, low, np.inf) for row, low in self._sla_cuts(active))]
             if not cuts:
                 self._keep(active, result)
                 self.status = OPTIMAL if self._proven() else int(result.status)
@@ -220,25 +220,25 @@ class _Search:
         bound = getattr(result, "mip_dual_bound", None)
         if high is None and bound is not None and np.isfinite(bound):
             self.bound = max(self.bound, float(bound) / _SCALE)
-        self.nodes += int(getattr(result, "mip_node_count", None) or 0)
+        self.tree_nodes += int(getattr(result, "mip_node_count", None) or 0)
         return result
 
     def _integrality(self, heavy: float) -> Ints:
-        """Binary z for all, binary y for PEs that need more than that share of one of their hosts."""
+        """Binary z for all, binary y for PEs that need more than that share of one of their nodes."""
         instance, alone = self.instance, self.programme.alone
         integral = self.programme.integral.copy()
         share = instance.work[:, :, None] / instance.capacity[None, None, :]
         integral[alone[(alone >= 0) & (share < heavy)]] = 0
         return integral
 
-    def _host_cuts(self, active: Active) -> Iterator[tuple[Floats, float, float]]:
-        """Covers: these replicas do not all fit on the host."""
-        for c, h in np.argwhere(host_load(self.instance, active) > self.instance.limit):
+    def _node_cuts(self, active: Active) -> Iterator[tuple[Floats, float, float]]:
+        """Covers: these replicas do not all fit on the node."""
+        for c, h in np.argwhere(node_load(self.instance, active) > self.instance.limit):
             row = np.zeros(len(self.objective))
-            on_host = np.flatnonzero((active[c] & (self.instance.host_of == h)).any(axis=1))
-            row[self.programme.full[c, on_host]] = 1
-            row[self.programme.alone[c, on_host, h]] = 1
-            yield row, -np.inf, float(len(on_host) - 1)
+            on_node = np.flatnonzero((active[c] & (self.instance.node_of == h)).any(axis=1))
+            row[self.programme.full[c, on_node]] = 1
+            row[self.programme.alone[c, on_node, h]] = 1
+            yield row, -np.inf, float(len(on_node) - 1)
 
     def _sla_cuts(self, active: Active) -> Iterator[tuple[Floats, float]]:
         """Where rounding let a strategy through that misses the SLA: some PE that is not full must become so."""

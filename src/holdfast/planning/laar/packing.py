@@ -1,7 +1,7 @@
-"""Which replica of each PE runs alone: a packing of PEs on hosts, given the PEs that are full.
+"""Which replica of each PE runs alone: a packing of PEs on nodes, given the PEs that are full.
 
 This is the part of LAAR's problem in which cost does not appear: one configuration, some PEs full, all others to be put on one
-of their hosts each so that no host is overloaded (Eq. 11 and 12).
+of their nodes each so that no node is overloaded (Eq. 11 and 12).
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ class PackingUnknownError(Exception):
 
 
 def pack(instance: Instance, c: int, full: Full, *, seconds: float = 5.0) -> Active | None:
-    """active[PE, replica] in configuration c with just those PEs full and the others alone; None if hosts cannot carry it."""
+    """active[PE, replica] in configuration c with just those PEs full and the others alone; None if nodes cannot carry it."""
     active = np.zeros(instance.shape[1:], dtype=np.bool_)
     active[full] = True
     room = instance.limit - _load(instance, c, active)
@@ -80,9 +80,9 @@ def _unpackable(instance: Instance, c: int, full: Full) -> bool:
 
 
 def _load(instance: Instance, c: int, active: Active) -> Floats:
-    load = np.zeros(len(instance.hosts))
+    load = np.zeros(len(instance.nodes))
     where, replica = np.nonzero(active)
-    np.add.at(load, instance.host_of[where, replica], instance.work[c, where])
+    np.add.at(load, instance.node_of[where, replica], instance.work[c, where])
     return load
 
 
@@ -91,27 +91,27 @@ def _put_emptiest_first(instance: Instance, c: int, lone: NDArray[np.intp], room
     room = room.copy()
     chosen = np.zeros(len(lone), dtype=np.intp)
     for n in sorted(range(len(lone)), key=lambda n: (-instance.work[c, lone[n]], n)):
-        hosts = instance.host_of[lone[n]]
-        chosen[n] = int(np.argmax(room[hosts]))
-        room[hosts[chosen[n]]] -= instance.work[c, lone[n]]
-        if room[hosts[chosen[n]]] < 0:
+        nodes = instance.node_of[lone[n]]
+        chosen[n] = int(np.argmax(room[nodes]))
+        room[nodes[chosen[n]]] -= instance.work[c, lone[n]]
+        if room[nodes[chosen[n]]] < 0:
             return None
     return chosen
 
 
 def _put_exactly(instance: Instance, c: int, lone: NDArray[np.intp], room: Floats, *, seconds: float) -> NDArray[np.intp] | None:
-    count, replicas, hosts = len(lone), instance.shape[2], len(instance.hosts)
+    count, replicas, nodes = len(lone), instance.shape[2], len(instance.nodes)
     columns = np.arange(count * replicas)
-    on = instance.host_of[lone].ravel()
+    on = instance.node_of[lone].ravel()
     work = np.repeat(instance.work[c, lone], replicas)
     matrix = vstack(
         [
-            coo_array((work / instance.capacity[on], (on, columns)), shape=(hosts, len(columns))),
+            coo_array((work / instance.capacity[on], (on, columns)), shape=(nodes, len(columns))),
             coo_array((np.ones(len(columns)), (np.repeat(np.arange(count), replicas), columns)), shape=(count, len(columns))),
         ],
         format="csr",
     )
-    low = np.concatenate([np.full(hosts, -np.inf), np.ones(count)])
+    low = np.concatenate([np.full(nodes, -np.inf), np.ones(count)])
     high = np.concatenate([room / instance.capacity, np.ones(count)])
     while True:
         result = milp(
@@ -126,15 +126,15 @@ def _put_exactly(instance: Instance, c: int, lone: NDArray[np.intp], room: Float
         if result.x is None:
             raise PackingUnknownError
         chosen: NDArray[np.intp] = np.argmax(result.x.reshape(count, replicas), axis=1)
-        loaded = np.zeros(hosts)
-        np.add.at(loaded, instance.host_of[lone, chosen], instance.work[c, lone])
+        loaded = np.zeros(nodes)
+        np.add.at(loaded, instance.node_of[lone, chosen], instance.work[c, lone])
         over = np.flatnonzero(loaded > room)
         if not len(over):
             return chosen
-        # Rounding let it through: these PEs do not all fit on that host, to the last digit.
+        # Rounding let it through: these PEs do not all fit on that node, to the last digit.
         cuts = np.zeros((len(over), len(columns)))
-        for row, host in zip(cuts, over, strict=True):
-            together = np.flatnonzero(instance.host_of[lone, chosen] == host)
+        for row, node in zip(cuts, over, strict=True):
+            together = np.flatnonzero(instance.node_of[lone, chosen] == node)
             row[together * replicas + chosen[together]] = 1
         matrix = vstack([matrix, csr_array(cuts)], format="csr")
         low, high = np.append(low, np.full(len(over), -np.inf)), np.append(high, cuts.sum(axis=1) - 1)

@@ -60,7 +60,7 @@ def _search_lines(solution: Solution) -> list[str]:
     lines = []
     if solution.prunings:
         cuts = ", ".join(f"{rule} {cut.count} (mean height {cut.height:.1f})" for rule, cut in solution.prunings.items())
-        lines.append(f"search: {solution.nodes} nodes; pruned by {cuts}")
+        lines.append(f"search: {solution.tree_nodes} nodes; pruned by {cuts}")
     if solution.first is not None:
         lines.append(f"first solution: {solution.first.cost:.6g} CPU s after {solution.first.seconds:.2f} s")
     return lines

@@ -74,7 +74,7 @@ def negotiate(instance: Instance, pricing: Pricing, *, solver: Solver | None = N
     """The strategy that minimises running cost plus expected penalty.
 
     A penalty that falls due whole leaves two candidates: the cheapest strategy that meets the SLA and the cheapest at
-    all. A penalty in proportion to the shortfall is one mixed-integer programme. Raises if hosts are too small even for
+    all. A penalty in proportion to the shortfall is one mixed-integer programme. Raises if nodes are too small even for
     one replica of each PE.
     """
     if pricing.penalty_basis == "shortfall" and pricing.penalty > 0 and instance.sla > 0:

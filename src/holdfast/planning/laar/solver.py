@@ -7,7 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
-from holdfast.planning.laar.completeness import cost, host_load, internal_completeness
+from holdfast.planning.laar.completeness import cost, internal_completeness, node_load
 from holdfast.planning.laar.instance import Active, Instance
 
 # How close to the optimum a cost must be to count as it, relative to the cost of the strategy without replication.
@@ -60,7 +60,7 @@ class Solution:
     bound: float = 0.0
     first: FoundStrategy | None = None
     last: FoundStrategy | None = None
-    nodes: int = 0
+    tree_nodes: int = 0
     prunings: Mapping[str, Pruning] = field(default_factory=dict)
 
     @property
@@ -96,7 +96,7 @@ def solved(
     bound: float = 0.0,
     first: FoundStrategy | None = None,
     last: FoundStrategy | None = None,
-    nodes: int = 0,
+    tree_nodes: int = 0,
     prunings: Mapping[str, Pruning] | None = None,
 ) -> Solution:
     """A Solution for a feasible strategy, with its single replicas spread evenly."""
@@ -112,13 +112,13 @@ def solved(
         bound=total if optimal else min(bound, total),
         first=first,
         last=last,
-        nodes=nodes,
+        tree_nodes=tree_nodes,
         prunings=prunings or {},
     )
 
 
 def spread(instance: Instance, active: Active) -> Active:
-    """The same strategy with the lone replicas of each configuration on the hosts with most room.
+    """The same strategy with the lone replicas of each configuration on the nodes with most room.
 
     Cost and completeness do not depend on which replica of a PE runs alone, so neither do they change. Heaviest PE
     first; where that does not fit, the configuration stays as it was. This also makes equal plans of equal searches.
@@ -126,17 +126,17 @@ def spread(instance: Instance, active: Active) -> Active:
     made = active.copy()
     full: Active = np.asarray(active.all(axis=2))
     for c in range(active.shape[0]):
-        load = np.zeros(len(instance.hosts))
+        load = np.zeros(len(instance.nodes))
         for i in np.flatnonzero(full[c]):
-            np.add.at(load, instance.host_of[i], instance.work[c, i])
+            np.add.at(load, instance.node_of[i], instance.work[c, i])
         alone = np.flatnonzero(~full[c])
         for i in sorted(alone, key=lambda i: (-instance.work[c, i], i)):
-            hosts = instance.host_of[i]
-            fill = (load[hosts] + instance.work[c, i]) / instance.capacity[hosts]
+            nodes = instance.node_of[i]
+            fill = (load[nodes] + instance.work[c, i]) / instance.capacity[nodes]
             chosen = int(np.argmin(fill))
             made[c, i] = False
             made[c, i, chosen] = True
-            load[hosts[chosen]] += instance.work[c, i]
-    crowded = (host_load(instance, made) > instance.limit).any(axis=1)
+            load[nodes[chosen]] += instance.work[c, i]
+    crowded = (node_load(instance, made) > instance.limit).any(axis=1)
     made[crowded] = active[crowded]
     return made

@@ -21,7 +21,7 @@ from holdfast.planning.laar.explanation import next_in_words, reasons
 from holdfast.planning.laar.failure_models import FailureModel
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.pricing import Account
-from holdfast.planning.laar.shared_hosts import shared_hosts
+from holdfast.planning.laar.shared_nodes import shared_nodes
 from holdfast.planning.laar.solver import Outcome, Solution
 
 BREAKS = "breaks"  # the outcome of a strategy that may not be deployed
@@ -38,7 +38,7 @@ class Activation(Part):
 
 
 class NextStep(Part):
-    """What the next unit of budget would buy, in words; and the PE that would become full where hosts carry that.
+    """What the next unit of budget would buy, in words; and the PE that would become full where nodes carry that.
 
     `internal_completeness` is what it would add, `cost` its CPU seconds per billing period.
     """
@@ -80,7 +80,7 @@ class SearchStory(Part):
         first = solution.first
         return cls(
             seconds=solution.seconds,
-            nodes=solution.nodes,
+            nodes=solution.tree_nodes,
             first_cost=first.cost if first else None,
             first_seconds=first.seconds if first else None,
             prunings={rule: Cut(count=cut.count, height=cut.height) for rule, cut in solution.prunings.items()},
@@ -106,7 +106,7 @@ class Match:
 class Strategy(Document):
     """A replica activation strategy s (LAAR Eq. 4) with what it promises.
 
-    `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least. `placement` gives the host of
+    `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least. `placement` gives the node of
     each replica of each PE, `operators` what the PE runs, so that who applies the strategy can tell one that was made
     for something else. Internal completeness is that under the failure model `failure`; `breaks` says in words which of
     Eq. 10 to 12 the strategy breaks, as a baseline may, and `warnings` what its internal completeness does not show.
@@ -158,10 +158,10 @@ class Strategy(Document):
             billing_period_s=instance.billing_period_s,
             failure=failure.name if failure else "pessimistic",
             breaks=breaks,
-            warnings=tuple(shared_hosts(instance, failure=failure)),
+            warnings=tuple(shared_nodes(instance, failure=failure)),
             search=search,
             replicas=instance.shape[2],
-            placement={pe: tuple(instance.hosts[h] for h in instance.host_of[i]) for i, pe in enumerate(instance.pes)},
+            placement={pe: tuple(instance.nodes[h] for h in instance.node_of[i]) for i, pe in enumerate(instance.pes)},
             operators=dict(zip(instance.pes, instance.operators, strict=True)),
             configurations=tuple(
                 Activation(
@@ -234,15 +234,15 @@ class Strategy(Document):
                     yield FieldError((*place, "active", pe), "has no active replica; every PE needs one (LAAR Eq. 12)")
         for pe in sorted(self.operators.keys() - self.placement.keys()):
             yield FieldError(("operators", pe), "is no PE of the placement")
-        for pe, hosts in self.placement.items():
-            if len(hosts) != self.replicas >= 1:
-                yield FieldError(("placement", pe), f"wanted {self.replicas} hosts (one per replica), got {list(hosts)}")
+        for pe, nodes in self.placement.items():
+            if len(nodes) != self.replicas >= 1:
+                yield FieldError(("placement", pe), f"wanted {self.replicas} nodes (one per replica), got {list(nodes)}")
 
     def lookup(self, rates: Mapping[str, float]) -> Match:
         """The configuration nearest to the measured rates among those that dominate them (LAAR section 4.6).
 
         Where none dominates, the one that falls short by least, told by the match's `exceeded`: the controller must go
-        on with something, and must know that its hosts may be overloaded. Ties by name.
+        on with something, and must know that its nodes may be overloaded. Ties by name.
         """
         known = self.configurations[0].rates.keys()
         if rates.keys() != known:

@@ -41,7 +41,7 @@ def test_a_strategy_is_looked_up_by_measured_rates(descriptor, tmp_path):
 
 @pytest.mark.parametrize(("kind", "option"), [("topology", ["--budget", 3]), ("application", ["--ic", 0.1])])
 def test_generated_documents_are_the_same_for_a_seed_and_can_be_planned(tmp_path, kind, option):
-    small = ["--set", "hosts=2", "--set", "pes_per_host=2"] if kind == "application" else ["--set", "parallelism=1:4"]
+    small = ["--set", "nodes=2", "--set", "pes_per_node=2"] if kind == "application" else ["--set", "parallelism=1:4"]
     first, again, folder = tmp_path / "1.yaml", tmp_path / "2.yaml", tmp_path / "corpus"
     for out in (first, again):
         assert run("generate", kind, "--seed", 7, *small, "--out", out).exit_code == 0
@@ -129,7 +129,7 @@ def test_a_strategy_out_of_range_is_not_looked_up(descriptor, tmp_path):
         ("application", "source_rate=1e307:1e308", "range 'source_rate' wants numbers from 1e-09 to 1e+09"),
         (
             "application",
-            "selectivity=1e9 out_degree=20 hosts=12 pes_per_host=12",
+            "selectivity=1e9 out_degree=20 nodes=12 pes_per_node=12",
             "give a range 'selectivity' nearer to 1, fewer PEs or a smaller 'out_degree'",
         ),
         ("topology", "rate=1e308", "'rate' wants 0 or a number from 1e-09 to 1e+09, got 1e+308"),
@@ -145,6 +145,6 @@ def test_what_could_not_be_planned_is_not_generated(tmp_path, kind, setting, sai
 @pytest.mark.parametrize("setting", ["selectivity=1e-9", "cost=1e-9", "source_rate=1e-9:1e9", "selectivity=3:30"])
 def test_what_is_generated_can_be_planned(tmp_path, setting):
     out = tmp_path / "made.yaml"
-    made = run("generate", "application", "--set", setting, "--set", "hosts=2", "--set", "pes_per_host=3", "--out", out)
+    made = run("generate", "application", "--set", setting, "--set", "nodes=2", "--set", "pes_per_node=3", "--out", out)
     assert made.exit_code == 0, made.output
     assert run(out, "--ic", 0, "--planner", "sr").exit_code == 0

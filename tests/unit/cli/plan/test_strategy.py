@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.documents.descriptor import DescriptorSink, DescriptorSource, Host, Input, Pe, Pricing, Rate
+from holdfast.documents.descriptor import DescriptorNode, DescriptorSink, DescriptorSource, Input, Pe, Pricing, Rate
 from holdfast.documents.document import read_document, write_document
 from holdfast.planning.laar import Strategy
 from holdfast.planning.laar.examples import figure_1
@@ -28,8 +28,8 @@ def changed(tmp_path: Path, **fields: object) -> Path:
     return path
 
 
-def hosts(count: int, cores: float) -> dict[str, Host]:
-    return {f"host{n + 1}": Host(cores=cores) for n in range(count)}
+def nodes(count: int, cores: float) -> dict[str, DescriptorNode]:
+    return {f"node{n + 1}": DescriptorNode(cores=cores) for n in range(count)}
 
 
 def test_a_descriptor_is_planned_into_a_strategy(descriptor, tmp_path):
@@ -52,7 +52,7 @@ def test_options_of_topologies_are_refused_for_descriptors(descriptor):
     assert "there is no solver 'magic' of descriptors" in str(fails(descriptor, "--planner", "magic"))
 
 
-def test_a_comparison_says_which_strategies_hosts_cannot_carry(descriptor):
+def test_a_comparison_says_which_strategies_nodes_cannot_carry(descriptor):
     lines = run(descriptor, "--ic", 0.6, "--planner", "all").stdout.splitlines()
     assert next(line for line in lines if line.startswith("sr ")).endswith("are overloaded")
     assert next(line for line in lines if line.startswith("grd ")).endswith("carry it")
@@ -85,8 +85,8 @@ def test_a_baseline_says_what_it_promises_costs_and_breaks(descriptor, name):
     assert f"(baseline {name.upper()}, which does not go by the SLA)" in result.stdout.splitlines()[0]
     said = {
         "nr": "breaks: internal completeness is 0.0000, the SLA wants 0.6",
-        "sr": "breaks: host 'host1' is overloaded in configuration 'high': load 1.6, capacity 1",
-        "grd": "breaks nothing: hosts carry it, and the SLA is met",
+        "sr": "breaks: node 'node1' is overloaded in configuration 'high': load 1.6, capacity 1",
+        "grd": "breaks nothing: nodes carry it, and the SLA is met",
     }
     assert said[name] in result.stdout
     breaks = json.loads(run(descriptor, "--ic", 0.6, "--planner", name, "--json").stdout).get("breaks")
@@ -100,7 +100,7 @@ def test_all_solvers_are_compared_and_one_that_refuses_is_told_apart(tmp_path):
     assert [one["solver"] for one in strategies] == ["best (ft-search)", "ft-search", "milp", "exhaustive", "nr", "sr", "grd"]
     assert len({round(one["cost"]) for one in strategies[:4]}) == 1
     large = tmp_path / "large.yaml"
-    run("generate", "application", "--set", "hosts=2", "--set", "pes_per_host=4", "--seed", 3, "--out", large)
+    run("generate", "application", "--set", "nodes=2", "--set", "pes_per_node=4", "--seed", 3, "--out", large)
     result = run(large, "--ic", 0.5, "--planner", "all")
     assert "exhaustive: 'app0000' has 4.3e+07 strategies" in result.stderr
     assert "\nmilp " in result.stdout and "\nexhaustive " not in result.stdout
@@ -124,12 +124,12 @@ def test_prunings_and_their_heights_are_told_in_words_and_in_json(descriptor):
 
 
 def test_a_failure_model_can_be_chosen(descriptor):
-    result = run(descriptor, "--ic", 0.6, "--failure", "host-crash")
-    assert "IC 0.7500 under failure model host-crash for an SLA of 0.6" in result.stdout
+    result = run(descriptor, "--ic", 0.6, "--failure", "node-crash")
+    assert "IC 0.7500 under failure model node-crash for an SLA of 0.6" in result.stdout
     document = json.loads(run(descriptor, "--ic", 0.9, "--failure", "independent:0.05", "--json").stdout)
     assert document["failure"] == "independent:0.05" and document["internal_completeness"] >= 0.9
     assert "there is no failure model 'rain'; models are: pessimistic" in str(fails(descriptor, "--failure", "rain"))
-    assert "hosts are: host1, host2" in str(fails(descriptor, "--failure", "host-crash:nowhere"))
+    assert "nodes are: node1, node2" in str(fails(descriptor, "--failure", "node-crash:nowhere"))
     assert "a probability of failure is a number from 0 to 1" in str(fails(descriptor, "--failure", "independent:2"))
 
 
@@ -139,21 +139,21 @@ def test_more_replicas_than_can_be_planned_are_refused_at_once(tmp_path, replica
     assert "replicas (line" in text and f"wanted at most 16 replicas of each PE, got {replicas}" in text
 
 
-def test_replicas_that_share_a_host_are_warned_of_in_words_and_in_json(tmp_path):
-    one = changed(tmp_path, hosts=hosts(1, 8), placement=None)
+def test_replicas_that_share_a_node_are_warned_of_in_words_and_in_json(tmp_path):
+    one = changed(tmp_path, nodes=nodes(1, 8), placement=None)
     text = (
-        "all 2 replicas of pe1, pe2 are on host 'host1' and would be lost together, which the internal completeness told here"
-        " does not count: 1 host cannot hold 2 replicas apart; add hosts, or lower 'replicas'"
+        "all 2 replicas of pe1, pe2 are on node 'node1' and would be lost together, which the internal completeness told here"
+        " does not count: 1 node cannot hold 2 replicas apart; add nodes, or lower 'replicas'"
     )
     for planner in ("best", "sr"):
         assert f"warning: {text}" in run(one, "--ic", 1, "--planner", planner).stdout.splitlines()
         assert json.loads(run(one, "--ic", 1, "--planner", planner, "--json").stdout)["warnings"] == [text]
-    three = changed(tmp_path, hosts=hosts(2, 8), replicas=3, placement=None)
+    three = changed(tmp_path, nodes=nodes(2, 8), replicas=3, placement=None)
     (first, second) = json.loads(run(three, "--ic", 1, "--json").stdout)["warnings"]
-    assert first.startswith("2 of the 3 replicas of pe1 are on host 'host1' and would be lost together, which")
-    assert second.startswith("2 of the 3 replicas of pe2 are on host 'host2' and would be lost together, which")
-    (counted, _) = json.loads(run(three, "--ic", 0.5, "--failure", "host-crash", "--json").stdout)["warnings"]
-    assert "lost together: 2 hosts cannot hold 3 replicas apart" in counted
+    assert first.startswith("2 of the 3 replicas of pe1 are on node 'node1' and would be lost together, which")
+    assert second.startswith("2 of the 3 replicas of pe2 are on node 'node2' and would be lost together, which")
+    (counted, _) = json.loads(run(three, "--ic", 0.5, "--failure", "node-crash", "--json").stdout)["warnings"]
+    assert "lost together: 2 nodes cannot hold 3 replicas apart" in counted
 
 
 def test_replicas_apart_are_not_warned_of(descriptor):
@@ -162,20 +162,20 @@ def test_replicas_apart_are_not_warned_of(descriptor):
 
 
 def test_at_full_completeness_there_is_nothing_more_to_buy(tmp_path):
-    lines = run(changed(tmp_path, hosts=hosts(2, 8)), "--ic", 1).stdout.splitlines()
+    lines = run(changed(tmp_path, nodes=nodes(2, 8)), "--ic", 1).stdout.splitlines()
     assert lines[-1] == "next: nothing more to buy: IC is 1"
 
 
 def test_where_every_replica_is_active_and_tuples_are_lost_more_replicas_are_asked_for(tmp_path):
-    path = changed(tmp_path, hosts=hosts(2, 8))
+    path = changed(tmp_path, nodes=nodes(2, 8))
     lines = run(path, "--ic", 0.94, "--failure", "independent:0.2").stdout.splitlines()
-    assert lines[-1] == "next: every replica is active; more IC needs more replicas, or more hosts to spread them on"
+    assert lines[-1] == "next: every replica is active; more IC needs more replicas, or more nodes to spread them on"
 
 
-def test_what_hosts_cannot_carry_is_not_offered_without_saying_so(descriptor):
+def test_what_nodes_cannot_carry_is_not_offered_without_saying_so(descriptor):
     lines = run(descriptor, "--ic", 0.6).stdout.splitlines()
     (alone,) = [line for line in lines if line.startswith("pe1 in 'high'")]
-    assert alone.endswith("all would bring 0.1667 IC for 4.147e+05 CPU s, but host 'host2' cannot carry that")
+    assert alone.endswith("all would bring 0.1667 IC for 4.147e+05 CPU s, but node 'node2' cannot carry that")
 
 
 def test_three_replicas_are_not_called_second_ones(tmp_path):
@@ -184,32 +184,32 @@ def test_three_replicas_are_not_called_second_ones(tmp_path):
 
 
 def test_an_sla_out_of_reach_under_a_failure_model_says_the_best_and_what_blocks_more(descriptor, tmp_path):
-    text = str(fails(descriptor, "--ic", 0.9, "--failure", "host-crash"))
-    assert "meets an internal completeness of 0.9 under failure model host-crash: the best that can be met is 0.7500" in text
-    assert "what blocks more: in configuration 'high' 'host1' (all replicas need 1.6 of 1 cores" in text
-    alone = changed(tmp_path, hosts=hosts(1, 8), placement=None)
-    text = str(fails(alone, "--ic", 0.1, "--failure", "host-crash"))
-    assert "the best that can be met is 0.0000; what blocks more: even all replicas on hosts of any size would reach 0.0" in text
-    assert "give more replicas or more hosts to spread them on" in text
-    small = changed(tmp_path, hosts=hosts(1, 1), placement=None)
-    assert "fits its hosts, whatever the SLA: in configuration 'high' one" in str(fails(small, "--failure", "host-crash"))
+    text = str(fails(descriptor, "--ic", 0.9, "--failure", "node-crash"))
+    assert "meets an internal completeness of 0.9 under failure model node-crash: the best that can be met is 0.7500" in text
+    assert "what blocks more: in configuration 'high' 'node1' (all replicas need 1.6 of 1 cores" in text
+    alone = changed(tmp_path, nodes=nodes(1, 8), placement=None)
+    text = str(fails(alone, "--ic", 0.1, "--failure", "node-crash"))
+    assert "the best that can be met is 0.0000; what blocks more: even all replicas on nodes of any size would reach 0.0" in text
+    assert "give more replicas or more nodes to spread them on" in text
+    small = changed(tmp_path, nodes=nodes(1, 1), placement=None)
+    assert "fits its nodes, whatever the SLA: in configuration 'high' one" in str(fails(small, "--failure", "node-crash"))
 
 
 def test_a_failure_model_is_outlasted_by_some_of_many_replicas(tmp_path):
     many = changed(tmp_path, replicas=16, placement=None)
-    assert "IC 0.7500 under failure model host-crash for an SLA of 0.6" in run(many, "--failure", "host-crash").stdout
-    text = str(fails(many, "--ic", 0.9, "--failure", "host-crash"))
+    assert "IC 0.7500 under failure model node-crash for an SLA of 0.6" in run(many, "--failure", "node-crash").stdout
+    text = str(fails(many, "--ic", 0.9, "--failure", "node-crash"))
     assert "the best found reaches 0.7500, and none exceeds 1.0000; what blocks more: in configuration" in text
 
 
-def test_hosts_too_small_for_one_replica_are_named_whatever_the_planner(tmp_path):
-    small = changed(tmp_path, hosts=hosts(2, 0.5))
-    blocks = "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its hosts has"
+def test_nodes_too_small_for_one_replica_are_named_whatever_the_planner(tmp_path):
+    small = changed(tmp_path, nodes=nodes(2, 0.5))
+    blocks = "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its nodes has"
     for planner in ("best", "nr", "all"):
         text = str(fails(small, "--planner", planner, "--seconds", 20))
-        assert blocks in text and "add hosts or cores, or place replicas elsewhere" in text
+        assert blocks in text and "add nodes or cores, or place replicas elsewhere" in text
     greedy = run(small, "--planner", "grd")
-    assert greedy.exit_code == 0 and "breaks: host 'host1' is overloaded in configuration 'high'" in greedy.stdout
+    assert greedy.exit_code == 0 and "breaks: node 'node1' is overloaded in configuration 'high'" in greedy.stdout
 
 
 def test_a_baseline_that_breaks_something_is_no_solution(descriptor):
@@ -230,7 +230,7 @@ def test_a_baseline_that_breaks_something_is_no_solution(descriptor):
         {"selectivity": 1e308},
     ],
 )
-@pytest.mark.parametrize("options", [[], ["--failure", "host-crash"], ["--planner", "grd"]])
+@pytest.mark.parametrize("options", [[], ["--failure", "node-crash"], ["--planner", "grd"]])
 def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, change, options):
     edge = Input(selectivity=change.get("selectivity", 1), cost=change.get("cost", 0.1))
     rates = tuple(Rate(name=name, rate=change.get("rate", 4), probability=0.5) for name in ("low", "high"))
@@ -238,7 +238,7 @@ def test_numbers_too_large_to_count_with_are_told_in_one_sentence(tmp_path, chan
         tmp_path,
         sources={"source": DescriptorSource(rates=rates)},
         pes={"pe1": Pe(inputs={"source": edge}), "pe2": Pe(inputs={"pe1": edge})},
-        hosts=hosts(2, change.get("cores", 1)),
+        nodes=nodes(2, change.get("cores", 1)),
     )
     assert "rates of 'figure-1' grow beyond what can be counted; check the rates" in str(fails(path, *options))
 

@@ -87,7 +87,7 @@ def test_an_assessments_report_for_other_operators_is_refused_by_name(topology, 
     ("option", "text"),
     [
         (["--seconds", 5], "--seconds: for application descriptors only"),
-        (["--failure", "host-crash"], "--failure: for application descriptors only"),
+        (["--failure", "node-crash"], "--failure: for application descriptors only"),
         (["--move-worth", 0.1], "--move-worth: says what a move away from --current PLAN must bring"),
         (["--ic", 0.5], "--budget says how many replicas there may be, --ic how complete the output must be"),
     ],

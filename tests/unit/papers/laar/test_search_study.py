@@ -17,13 +17,13 @@ def run(application=0, sla=0.5, solver="milp", outcome="BST", **more):
         application=application,
         sla=sla,
         solver=solver,
-        hosts=1,
+        nodes=1,
         pes=2,
         outcome=outcome,
         seconds=1.0,
         cost=10.0,
         gap=0.0,
-        nodes=5,
+        tree_nodes=5,
         **more,
     )
 

@@ -6,14 +6,14 @@ import pytest
 from holdfast.documents.descriptor import Descriptor
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import (
-    HostCrash,
     Independent,
     Instance,
+    NodeCrash,
     cost,
     expected_rates,
     expected_work,
-    host_load,
     internal_completeness,
+    node_load,
     violations,
 )
 from holdfast.planning.laar.examples import figure_1
@@ -22,7 +22,7 @@ LOW_FULL_HIGH_ALONE = np.array([[[True, True], [True, True]], [[False, True], [T
 
 
 def diamond(**changes):
-    """s -> a -> (b, c) -> d, b of selectivity 2, on three hosts."""
+    """s -> a -> (b, c) -> d, b of selectivity 2, on three nodes."""
     document = {
         "application": "diamond",
         "sources": {"s": {"rates": [{"name": "only", "rate": 10.0, "probability": 1.0}]}},
@@ -33,7 +33,7 @@ def diamond(**changes):
             "d": {"inputs": {"b": {"selectivity": 1.0, "cost": 0.01}, "c": {"selectivity": 3.0, "cost": 0.02}}},
         },
         "sinks": {"o": {"inputs": ["d"]}},
-        "hosts": {"h1": {}, "h2": {}, "h3": {}},
+        "nodes": {"h1": {}, "h2": {}, "h3": {}},
         "placement": {"a": ["h1", "h2"], "b": ["h2", "h3"], "c": ["h1", "h3"], "d": ["h1", "h2"]},
         "contract": {"billing_period_s": 100.0},
     }
@@ -67,15 +67,15 @@ def test_independent_failures_multiply_along_paths():
     assert internal_completeness(instance, active, failure=Independent(0.1)) == pytest.approx(expected)
 
 
-def test_a_host_crash_takes_down_all_its_replicas_together():
+def test_a_node_crash_takes_down_all_its_replicas_together():
     instance = Instance.of(diamond())
     active = np.ones(instance.shape, dtype=bool)
     active[0, instance.pes.index("b")] = [True, False]
-    assert internal_completeness(instance, active, failure=HostCrash("h1")) == 1.0
-    assert internal_completeness(instance, active, failure=HostCrash("h2")) == pytest.approx(25 / 55)
-    assert internal_completeness(instance, active, failure=HostCrash()) == pytest.approx((2 + 25 / 55) / 3)
-    with pytest.raises(HoldfastError, match="host 'h9' does not exist; hosts are: h1, h2, h3"):
-        internal_completeness(instance, active, failure=HostCrash("h9"))
+    assert internal_completeness(instance, active, failure=NodeCrash("h1")) == 1.0
+    assert internal_completeness(instance, active, failure=NodeCrash("h2")) == pytest.approx(25 / 55)
+    assert internal_completeness(instance, active, failure=NodeCrash()) == pytest.approx((2 + 25 / 55) / 3)
+    with pytest.raises(HoldfastError, match="node 'h9' does not exist; nodes are: h1, h2, h3"):
+        internal_completeness(instance, active, failure=NodeCrash("h9"))
 
 
 def test_a_probability_of_failure_is_a_share():
@@ -86,25 +86,25 @@ def test_a_probability_of_failure_is_a_share():
 def test_cost_and_load_of_figure_2():
     instance = Instance.of(figure_1())
     assert cost(instance, LOW_FULL_HIGH_ALONE) == pytest.approx(2592000 * (0.8 * 1.6 + 0.2 * 1.6))
-    assert host_load(instance, LOW_FULL_HIGH_ALONE) == pytest.approx(np.array([[0.8, 0.8], [0.8, 0.8]]))
-    assert host_load(instance, np.ones_like(LOW_FULL_HIGH_ALONE))[1] == pytest.approx([1.6, 1.6])
+    assert node_load(instance, LOW_FULL_HIGH_ALONE) == pytest.approx(np.array([[0.8, 0.8], [0.8, 0.8]]))
+    assert node_load(instance, np.ones_like(LOW_FULL_HIGH_ALONE))[1] == pytest.approx([1.6, 1.6])
 
 
-def test_violations_name_the_host_the_pe_and_the_sla():
+def test_violations_name_the_node_the_pe_and_the_sla():
     instance = Instance.of(figure_1(sla=0.7))
     assert list(violations(instance, LOW_FULL_HIGH_ALONE)) == ["internal completeness is 0.6667, the SLA wants 0.7"]
     assert list(violations(instance, np.ones_like(LOW_FULL_HIGH_ALONE))) == [
-        "host 'host1' is overloaded in configuration 'high': load 1.6, capacity 1",
-        "host 'host2' is overloaded in configuration 'high': load 1.6, capacity 1",
+        "node 'node1' is overloaded in configuration 'high': load 1.6, capacity 1",
+        "node 'node2' is overloaded in configuration 'high': load 1.6, capacity 1",
     ]
     none = LOW_FULL_HIGH_ALONE.copy()
     none[1, 1] = False
     assert "PE 'pe2' has no active replica in configuration 'high'" in list(violations(instance, none))
 
 
-def test_a_descriptor_without_hosts_cannot_be_planned():
-    with pytest.raises(HoldfastError, match=r"names no hosts.*add at least one under 'hosts'"):
-        Instance.of(diamond(hosts={}, placement=None))
+def test_a_descriptor_without_nodes_cannot_be_planned():
+    with pytest.raises(HoldfastError, match=r"names no nodes.*add at least one under 'nodes'"):
+        Instance.of(diamond(nodes={}, placement=None))
 
 
 def test_an_sla_is_a_share():

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from holdfast.documents.descriptor import Descriptor, DescriptorSource, Host, Pricing, PricingContract, Rate
+from holdfast.documents.descriptor import Descriptor, DescriptorNode, DescriptorSource, Pricing, PricingContract, Rate
 from holdfast.planning.laar import (
     Best,
     Exhaustive,
     FTSearch,
-    HostCrash,
     Independent,
     Instance,
     Milp,
+    NodeCrash,
     Outcome,
     Pessimistic,
     account,
@@ -24,10 +24,10 @@ from holdfast.planning.laar import (
     failure_case,
     generate,
     greedy,
-    host_load,
     internal_completeness,
     most_complete,
     negotiate,
+    node_load,
     place,
     violations,
 )
@@ -58,13 +58,13 @@ def test_where_no_tuple_is_ever_expected_every_strategy_is_complete(solver):
     assert (solution.outcome, solution.ic, solution.cost) == (Outcome.BST, 1.0, 0.0)
 
 
-TINY = Ranges(hosts=(1, 2), pes_per_host=(2, 2))
+TINY = Ranges(nodes=(1, 2), pes_per_node=(2, 2))
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 
 
 @st.composite
 def descriptors(draw, *, most_strategies=3000):
-    """Applications of up to 3 replicas, 2 sources, 4 PEs, and hosts of different sizes."""
+    """Applications of up to 3 replicas, 2 sources, 4 PEs, and nodes of different sizes."""
     replicas = draw(st.integers(1, 3))
     counts = [draw(st.integers(1, 2)) for _ in range(draw(st.integers(1, 2)))]
     most = 1
@@ -83,7 +83,7 @@ def descriptors(draw, *, most_strategies=3000):
             "sources": {f"s{i}": {"rates": draw(rates(count))} for i, count in enumerate(counts)},
             "pes": {f"p{i}": {"inputs": inputs(i)} for i in range(pes)},
             "sinks": {"o": {"inputs": [f"p{pes - 1}"]}},
-            "hosts": {f"h{i}": {"cores": draw(st.floats(0.5, 3.0))} for i in range(draw(st.integers(1, 3)))},
+            "nodes": {f"h{i}": {"cores": draw(st.floats(0.5, 3.0))} for i in range(draw(st.integers(1, 3)))},
             "replicas": replicas,
             "contract": {"sla": {"internal_completeness": draw(st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.9, 1.0]))}},
         }
@@ -143,9 +143,9 @@ def test_brute_force_agrees_on_generated_applications(solver, seed, sla):
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_a_host_that_is_exactly_full_is_overloaded(solver):
-    """Eq. 11 wants less than K: two PEs of 0.5 fill the host."""
-    exact = figure_1(sla=0.0).model_copy(update={"hosts": {"host1": Host(cores=0.8), "host2": Host(cores=0.8)}})
+def test_a_node_that_is_exactly_full_is_overloaded(solver):
+    """Eq. 11 wants less than K: two PEs of 0.5 fill the node."""
+    exact = figure_1(sla=0.0).model_copy(update={"nodes": {"node1": DescriptorNode(cores=0.8), "node2": DescriptorNode(cores=0.8)}})
     agrees(solver, Instance.of(exact))
     whole = Instance.of(exact, sla=0.6)
     agrees(solver, whole)
@@ -167,13 +167,13 @@ def test_a_solver_that_is_out_of_time_gives_only_what_is_feasible(solver):
 
 @pytest.mark.parametrize("solver", [FTSearch(workers=1), Milp()])
 def test_the_same_instance_gives_the_same_strategy(solver):
-    instance = Instance.of(generate(np.random.default_rng(8), ranges=Ranges(hosts=(3, 3), pes_per_host=(4, 4))), sla=0.6)
+    instance = Instance.of(generate(np.random.default_rng(8), ranges=Ranges(nodes=(3, 3), pes_per_node=(4, 4))), sla=0.6)
     first, again = (solver.solve(instance) for _ in range(2))
     assert first.outcome is Outcome.BST
     assert (first.active == again.active).all()
 
 
-@given(st.data(), descriptors(), st.sampled_from([Pessimistic(), Independent(0.1), Independent(0.6), HostCrash(), HostCrash("h0")]))
+@given(st.data(), descriptors(), st.sampled_from([Pessimistic(), Independent(0.1), Independent(0.6), NodeCrash(), NodeCrash("h0")]))
 @unhurried
 def test_completeness_is_a_share_and_grows_with_the_set_of_active_replicas(data, descriptor, failure):
     instance = Instance.of(descriptor)
@@ -183,12 +183,12 @@ def test_completeness_is_a_share_and_grows_with_the_set_of_active_replicas(data,
     assert -1e-12 <= below <= above + 1e-12 <= 1 + 1e-9
 
 
-@given(st.data(), descriptors(), st.sampled_from([Independent(0.0), HostCrash()]))
+@given(st.data(), descriptors(), st.sampled_from([Independent(0.0), NodeCrash()]))
 @unhurried
 def test_the_pessimistic_model_is_a_lower_bound(data, descriptor, failure):
     instance = Instance.of(descriptor)
-    apart = all(len(set(hosts)) > 1 for hosts in instance.host_of.tolist())
-    if isinstance(failure, HostCrash) and not apart:
+    apart = all(len(set(nodes)) > 1 for nodes in instance.node_of.tolist())
+    if isinstance(failure, NodeCrash) and not apart:
         return
     active = data.draw(strategies(instance))
     pessimistic = internal_completeness(instance, active)
@@ -205,16 +205,16 @@ def test_spreading_lone_replicas_changes_neither_cost_nor_completeness_nor_feasi
     made = spread(instance, active)
     assert (made.all(axis=2) == full).all() and (made.sum(axis=2) == active.sum(axis=2)).all()
     assert cost(instance, made) == pytest.approx(cost(instance, active))
-    fitted = (host_load(instance, active) <= instance.limit).all(axis=1)
-    assert (host_load(instance, made)[fitted] <= instance.limit).all()
+    fitted = (node_load(instance, active) <= instance.limit).all(axis=1)
+    assert (node_load(instance, made)[fitted] <= instance.limit).all()
 
 
 @given(descriptors())
 @unhurried
-def test_replicas_are_placed_apart_as_far_as_hosts_allow(descriptor):
-    for hosts in place(descriptor).values():
-        assert len(hosts) == descriptor.replicas
-        assert len(set(hosts)) == min(descriptor.replicas, len(descriptor.hosts))
+def test_replicas_are_placed_apart_as_far_as_nodes_allow(descriptor):
+    for nodes in place(descriptor).values():
+        assert len(nodes) == descriptor.replicas
+        assert len(set(nodes)) == min(descriptor.replicas, len(descriptor.nodes))
 
 
 @given(descriptors())
@@ -256,11 +256,11 @@ def test_no_strategy_costs_less_in_money_than_the_negotiated_one(descriptor, bas
 
 
 def all_feasible(instance):
-    """Every strategy that fits the hosts, SLA or not."""
+    """Every strategy that fits the nodes, SLA or not."""
     sets = [np.array(bits, dtype=bool) for bits in product((False, True), repeat=instance.shape[2]) if any(bits)]
     for choice in product(sets, repeat=instance.shape[0] * instance.shape[1]):
         active = np.array(choice).reshape(instance.shape)
-        if (host_load(instance, active) <= instance.limit).all():
+        if (node_load(instance, active) <= instance.limit).all():
             yield active
 
 

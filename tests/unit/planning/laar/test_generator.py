@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from holdfast.documents.document import document_text, parse_document
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar import Instance, Ranges, corpus, generate, host_load
+from holdfast.planning.laar import Instance, Ranges, corpus, generate, node_load
 
 
 @given(st.integers(0, 2**32))
@@ -15,7 +15,7 @@ from holdfast.planning.laar import Instance, Ranges, corpus, generate, host_load
 def test_low_fits_with_all_replicas_and_high_overloads(seed):
     descriptor = generate(np.random.default_rng(seed))
     instance = Instance.of(descriptor)
-    whole = host_load(instance, np.ones(instance.shape, dtype=bool))
+    whole = node_load(instance, np.ones(instance.shape, dtype=bool))
     assert [c.name for c in instance.configurations] == ["low", "high"]
     assert (whole[0] <= instance.limit).all()
     assert (whole[1] > instance.limit).any()
@@ -26,9 +26,9 @@ def test_low_fits_with_all_replicas_and_high_overloads(seed):
 @settings(deadline=None, max_examples=30)
 def test_sizes_degrees_and_selectivities_are_in_range(seed):
     descriptor = generate(np.random.default_rng(seed))
-    hosts, pes = len(descriptor.hosts), len(descriptor.pes)
-    assert 1 <= hosts <= 12
-    assert 2 <= pes / hosts <= 12 and pes % hosts == 0
+    nodes, pes = len(descriptor.nodes), len(descriptor.pes)
+    assert 1 <= nodes <= 12
+    assert 2 <= pes / nodes <= 12 and pes % nodes == 0
     edges = sum(len(pe.inputs) for pe in descriptor.pes.values())
     most = pes * (pes + 1) / 2
     assert edges >= min(most, 1.4 * (pes + 1) - 1) or edges == pes
@@ -51,8 +51,8 @@ def test_a_generated_descriptor_is_a_valid_document():
 
 
 def test_impossible_ranges_are_refused():
-    with pytest.raises(HoldfastError, match="range 'hosts' wants 0 < low <= high, got 3 to 2"):
-        Ranges(hosts=(3, 2))
+    with pytest.raises(HoldfastError, match="range 'nodes' wants 0 < low <= high, got 3 to 2"):
+        Ranges(nodes=(3, 2))
     with pytest.raises(HoldfastError, match=r"'overload' must lie above 1, got 0\.9"):
         Ranges(overload=(0.9, 1.5))
     with pytest.raises(HoldfastError, match="'high_probability' must lie between 0 and 1, got 1"):

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from holdfast.documents.descriptor import Host, Input, Pe, Pricing
+from holdfast.documents.descriptor import DescriptorNode, Input, Pe, Pricing
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import (
     Exhaustive,
     FTSearch,
-    HostCrash,
     Independent,
     InfeasibleError,
     Instance,
     Milp,
+    NodeCrash,
     Outcome,
     Pessimistic,
     Ranges,
@@ -27,10 +27,10 @@ from holdfast.planning.laar import (
     cost,
     generate,
     greedy,
-    host_load,
     infeasible,
     negotiate,
     next_steps,
+    node_load,
     non_replicated,
     plan_strategy,
     solver_named,
@@ -39,7 +39,7 @@ from holdfast.planning.laar import (
 from holdfast.planning.laar.examples import figure_1
 from holdfast.planning.laar.packing import cores, pack
 
-SMALL = Ranges(hosts=(2, 3), pes_per_host=(3, 5))
+SMALL = Ranges(nodes=(2, 3), pes_per_node=(3, 5))
 
 
 def small(seed):
@@ -56,14 +56,14 @@ def test_no_replication_is_one_replica_everywhere_and_never_overloads():
         assert not list(violations(instance, active, sla=False))
 
 
-def test_greedy_takes_the_replica_that_uses_most_from_the_fullest_host():
+def test_greedy_takes_the_replica_that_uses_most_from_the_fullest_node():
     instance = small(3)
     active = greedy(instance)
     assert active[0].all()
     assert not active[1].all()
-    over = host_load(instance, active)[1] > instance.limit
-    for host in np.flatnonzero(over):  # nothing redundant is left there
-        assert (active[1].sum(axis=1)[(active[1] & (instance.host_of == host)).any(axis=1)] == 1).all()
+    over = node_load(instance, active)[1] > instance.limit
+    for node in np.flatnonzero(over):  # nothing redundant is left there
+        assert (active[1].sum(axis=1)[(active[1] & (instance.node_of == node)).any(axis=1)] == 1).all()
 
 
 def test_baselines_go_by_their_names_in_the_paper():
@@ -95,9 +95,9 @@ def test_an_sla_that_no_strategy_meets_says_the_best_and_what_blocks_it():
         plan_strategy(figure_1(), sla=0.9)
     said = str(caught.value)
     assert "meets an internal completeness of 0.9: the best that can be met is 0.6667; what blocks more: " in said
-    assert "in configuration 'high' 'host1' (all replicas need 1.6 of 1 cores" in said
+    assert "in configuration 'high' 'node1' (all replicas need 1.6 of 1 cores" in said
     assert "cannot carry all replicas of pe1, pe2" in said
-    assert "lower the SLA, or add hosts or cores" in said
+    assert "lower the SLA, or add nodes or cores" in said
 
 
 def test_explaining_why_there_is_no_strategy_is_part_of_the_time_limit(monkeypatch):
@@ -140,17 +140,19 @@ def test_a_search_that_found_nothing_is_rescued_by_the_most_complete_strategy_wh
 
 def test_a_rescued_strategy_has_no_replica_that_brings_nothing(monkeypatch):
     monkeypatch.setattr("holdfast.planning.laar.explanation.most_complete", lambda instance, *, seconds: (None, 1.0))
-    descriptor = generate(np.random.default_rng(4), ranges=Ranges(hosts=(3, 3), pes_per_host=(4, 4), replicas=3))
+    descriptor = generate(np.random.default_rng(4), ranges=Ranges(nodes=(3, 3), pes_per_node=(4, 4), replicas=3))
     planned = plan_strategy(descriptor, sla=0.1, solver=Helpless(), seconds=1.0)
     assert set(planned.active.sum(axis=2).ravel()) == {1, 3}
     assert planned.strategy.breaks == ()
 
 
-def test_hosts_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
+def test_nodes_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
     monkeypatch.setattr("holdfast.planning.laar.explanation.most_complete", lambda instance, *, seconds: (None, 1.0))
     said = str(infeasible(Instance.of(figure_1(sla=0.9)), seconds=0.1))
     assert "the best found in the time there was reaches 0.6667, which may not be the best there is; what blocks" in said
-    crowded = figure_1(sla=0.9).model_copy(update={"hosts": {"host1": Host(cores=0.5), "host2": Host(cores=0.5)}})
+    crowded = figure_1(sla=0.9).model_copy(
+        update={"nodes": {"node1": DescriptorNode(cores=0.5), "node2": DescriptorNode(cores=0.5)}}
+    )
     assert "was not found out in the 0.1 s left" in str(infeasible(Instance.of(crowded), seconds=0.1))
 
 
@@ -182,7 +184,7 @@ def brute_force(instance, model):
     return min(found, default=None)
 
 
-@pytest.mark.parametrize("model", [Independent(0.1), HostCrash(), HostCrash("host1"), Pessimistic()])
+@pytest.mark.parametrize("model", [Independent(0.1), NodeCrash(), NodeCrash("node1"), Pessimistic()])
 @pytest.mark.parametrize("sla", [0.3, 0.6, 0.9, 0.99])
 def test_strategies_under_any_failure_model_cost_least_where_all_can_be_looked_at(model, sla):
     instance = Instance.of(figure_1(sla=sla))
@@ -192,7 +194,7 @@ def test_strategies_under_any_failure_model_cost_least_where_all_can_be_looked_a
     assert solution.cost == (None if least is None else pytest.approx(least))
 
 
-@pytest.mark.parametrize("model", [Independent(0.05), HostCrash()])
+@pytest.mark.parametrize("model", [Independent(0.05), NodeCrash()])
 def test_strategies_of_larger_applications_keep_the_sla_under_the_chosen_model(model):
     instance = small(3).at(0.7)
     solution = UnderFailure(model, most=0).solve(instance, seconds=20.0)
@@ -201,18 +203,18 @@ def test_strategies_of_larger_applications_keep_the_sla_under_the_chosen_model(m
     assert solution.bound <= solution.cost
 
 
-def test_hosts_too_small_for_one_replica_each_are_told():
-    tiny = figure_1().model_copy(update={"hosts": {"host1": Host(cores=0.5), "host2": Host(cores=0.5)}})
+def test_nodes_too_small_for_one_replica_each_are_told():
+    tiny = figure_1().model_copy(update={"nodes": {"node1": DescriptorNode(cores=0.5), "node2": DescriptorNode(cores=0.5)}})
     with pytest.raises(InfeasibleError) as caught:
         plan_strategy(tiny)
     said = str(caught.value)
-    assert "fits its hosts, whatever the SLA" in said
-    assert "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its hosts has" in said
-    assert "in configuration 'high' one replica of each PE needs 1.6 cores, all hosts together have 1" in said
+    assert "fits its nodes, whatever the SLA" in said
+    assert "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its nodes has" in said
+    assert "in configuration 'high' one replica of each PE needs 1.6 cores, all nodes together have 1" in said
 
 
-def test_hosts_that_cannot_be_packed_are_told():
-    """Three PEs of 0.6 need 1.8 of 2 cores, but no two share a host."""
+def test_nodes_that_cannot_be_packed_are_told():
+    """Three PEs of 0.6 need 1.8 of 2 cores, but no two share a node."""
     descriptor = figure_1()
     pe = descriptor.pes["pe2"].inputs["pe1"].model_copy(update={"cost": 0.075})
     pes = {
@@ -220,8 +222,8 @@ def test_hosts_that_cannot_be_packed_are_told():
         "pe2": descriptor.pes["pe2"].model_copy(update={"inputs": {"pe1": pe}}),
         "pe3": descriptor.pes["pe2"].model_copy(update={"inputs": {"pe1": pe}}),
     }
-    crowded = descriptor.model_copy(update={"pes": pes, "placement": dict.fromkeys(pes, ("host1", "host2"))})
-    assert "no choice of replicas keeps every single host below its capacity" in str(infeasible(Instance.of(crowded)))
+    crowded = descriptor.model_copy(update={"pes": pes, "placement": dict.fromkeys(pes, ("node1", "node2"))})
+    assert "no choice of replicas keeps every single node below its capacity" in str(infeasible(Instance.of(crowded)))
 
 
 def test_a_plan_says_why_each_replica_is_there_and_what_comes_next():
@@ -290,7 +292,7 @@ def test_every_pruning_is_counted_with_its_height():
     solution = FTSearch(workers=1, bounds="paper").solve(instance)
     levels = instance.shape[0] * instance.shape[1]
     assert set(solution.prunings) == {"CPU", "COMPL", "COST", "DOM"}
-    assert sum(cut.count for cut in solution.prunings.values()) < solution.nodes
+    assert sum(cut.count for cut in solution.prunings.values()) < solution.tree_nodes
     assert all(0 <= cut.height < levels for cut in solution.prunings.values())
     assert solution.prunings["CPU"].count > 0 and solution.prunings["COMPL"].count > 0
     assert solution.first is not None and solution.last is not None
@@ -302,12 +304,12 @@ def test_duals_cut_the_paper_s_tree():
     instance = small(3)
     plain, sharp = (FTSearch(workers=1, bounds=bounds).solve(instance) for bounds in ("paper", "dual"))
     assert plain.cost == pytest.approx(sharp.cost)
-    assert sharp.nodes < plain.nodes
+    assert sharp.tree_nodes < plain.tree_nodes
 
 
 @pytest.mark.parametrize("application", [3, 8, 12])
 def test_one_process_and_two_find_the_same_optimum(application):
-    ranges = Ranges(hosts=(3, 3), pes_per_host=(4, 4))
+    ranges = Ranges(nodes=(3, 3), pes_per_node=(4, 4))
     instance = Instance.of(generate(np.random.default_rng(application), ranges=ranges), sla=0.5)
     one, two = Milp(workers=1).solve(instance), Milp(workers=2).solve(instance)
     assert one.outcome is two.outcome

@@ -88,7 +88,7 @@ def test_all_problems_of_a_strategy_are_told_at_once():
         "configurations[2].active: and placement differ in PE 'p'",
         "configurations[3].rates: wanted rates of the sources x, y, got x",
         "configurations[3].rates.x: wanted a number of at least 0, got -1.0",
-        "placement.p: wanted 2 hosts (one per replica), got ['h1']",
+        "placement.p: wanted 2 nodes (one per replica), got ['h1']",
     ):
         assert words in said
 
