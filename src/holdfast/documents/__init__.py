@@ -8,11 +8,11 @@ from holdfast.lazy_exports import lazy_exports
 __all__ = [
     "Contract",
     "Descriptor",
+    "DescriptorNode",
     "DescriptorSink",
     "DescriptorSource",
     "Feed",
     "HistoryEvent",
-    "Host",
     "Input",
     "Job",
     "JointRate",
@@ -36,9 +36,9 @@ __all__ = [
 if TYPE_CHECKING:
     from holdfast.documents.descriptor import (
         Descriptor,
+        DescriptorNode,
         DescriptorSink,
         DescriptorSource,
-        Host,
         Input,
         JointRate,
         Pe,
@@ -60,7 +60,7 @@ else:
                 "Descriptor",
                 "DescriptorSink",
                 "DescriptorSource",
-                "Host",
+                "DescriptorNode",
                 "Input",
                 "JointRate",
                 "Pe",
