@@ -1,22 +1,23 @@
-"""holdfast keeps the output of streaming applications on Spark useful while parts of them fail."""
+"""holdfast keeps the output of Spark streaming applications useful while parts of them fail."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App, last_epochs, last_rows, state_table
     from holdfast.app.writers import console
+else:  # mypy must not see __getattr__: with it, mypy would accept every name
+
+    def __getattr__(name: str) -> object:
+        """Import the names of `__all__` on first use, so that commands that need no application start sooner."""
+        if name == "console":
+            from holdfast.app.writers import console
+
+            return console
+        if name in __all__:
+            from holdfast import app
+
+            return getattr(app, name)
+        raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
+
 
 __all__ = ["App", "console", "last_epochs", "last_rows", "state_table"]
-
-
-def __getattr__(name: str) -> Any:
-    """What applications are written with, loaded when asked for: commands that load none start sooner."""
-    if name == "console":
-        from holdfast.app.writers import console
-
-        return console
-    if name in __all__:
-        from holdfast import app
-
-        return getattr(app, name)
-    raise AttributeError(f"module 'holdfast' has no attribute '{name}'")

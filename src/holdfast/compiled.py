@@ -1,8 +1,9 @@
-"""Functions in machine code, kept on disk until a module that they are made of changes."""
+"""Compile functions to machine code with numba and cache the code on disk until a module that it came from changes."""
 
 import ast
 import hashlib
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,59 +14,94 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """The function in machine code, which does not hold the interpreter's lock."""
-    return _kept(function)
+    """Compile a function to machine code that runs without the interpreter's lock."""
+    return _compile_cached(function)
 
 
 def compiled_step(function: F) -> F:
-    """The same for a function that only compiled ones call, without a way in from Python: that would take longer to compile than
-    the function. Called from Python it raises TypeError, where machine code without a way in would end the process."""
-    made: Any = _kept(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-    made.__class__ = type("Step", (type(made),), {"__call__": _refuse})
-    return cast(F, made)
+    """Compile a function that only compiled functions call.
+
+    It gets no wrapper for Python, because the wrapper takes longer to compile than the function. A call from Python raises
+    TypeError; without this check it would crash the process.
+    """
+    dispatcher: Any = _compile_cached(function, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    dispatcher.__class__ = type("Step", (type(dispatcher),), {"__call__": _refuse_call})
+    return cast(F, dispatcher)
 
 
-def _refuse(step: Any, *arguments: object) -> None:
-    raise TypeError(f"{step.__name__} has no way in from Python: only compiled functions call it")
+def _refuse_call(step: Any, *arguments: object) -> None:
+    raise TypeError(f"only compiled functions can call {step.__name__}; it has no wrapper for Python")
 
 
-def _kept(function: F, **options: Any) -> F:
-    """The function in machine code that is kept on disk.
+def _compile_cached(function: F, **options: Any) -> F:
+    """Compile a function and cache its machine code on disk.
 
-    numba takes kept code for good as long as the function's own file is unchanged; but what it calls in other modules is linked
-    into it, and their constants are written into it. So the kept code also names the content of the modules of its folder that
-    its own imports, and those that they import.
+    numba reuses cached code while the function's own file is unchanged. But the code also contains the functions and constants
+    that the file imports. So the cache's stamp includes the content of the imported modules.
     """
     try:
-        made: Any = njit(nogil=True, cache=True, error_model="numpy", **options)(function)
-    except RuntimeError:  # neither the installation nor the user's own cache may be written to, as on a read-only disk
-        made = None
-    kept: Any = getattr(getattr(made, "_cache", None), "_cache_file", None)
-    if kept is None or not hasattr(kept, "_source_stamp"):
-        # Nowhere to keep it, or a numba whose cache looks different: rather slow than wrong.
+        dispatcher: Any = njit(nogil=True, cache=True, error_model="numpy", **options)(function)
+    except RuntimeError:  # no folder for the cache is writable, as on a read-only disk
+        dispatcher = None
+    cache_file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
+    if not (hasattr(cache_file, "_source_stamp") and hasattr(cache_file, "_load_index")):
+        # There is no cache, or this numba's cache works differently: compile every time rather than run old code.
         return cast(F, njit(nogil=True, error_model="numpy", **options)(function))
-    kept._source_stamp = kept._source_stamp, _content(Path(function.__code__.co_filename))
-    return cast(F, made)
+    root = Path(function.__code__.co_filename).parents[function.__module__.count(".")]
+    cache_file._source_stamp = cache_file._source_stamp, _digest_imports(Path(function.__code__.co_filename), root)
+    cache_file._load_index = _ignoring_stale_pickles(cache_file._load_index)
+    return cast(F, dispatcher)
+
+
+def _ignoring_stale_pickles(load_index: Callable[[], dict[Any, str]]) -> Callable[[], dict[Any, str]]:
+    """Wrap numba's loader of a cache index: an index that cannot be unpickled counts as empty.
+
+    The index pickles the argument types before numba compares the stamp. If such a class was renamed since, unpickling fails.
+    """
+
+    def load() -> dict[Any, str]:
+        try:
+            return load_index()
+        except (AttributeError, ImportError, EOFError, pickle.UnpicklingError):
+            return {}
+
+    return load
 
 
 @cache
-def _content(path: Path) -> str:
-    """A digest of a module and of all in its folder that it leads to."""
-    seen: dict[Path, bytes] = {}
-    waiting = [path]
-    while waiting:
-        module = waiting.pop()
-        if module not in seen:
-            seen[module] = module.read_bytes()
-            waiting += _imported(module, seen[module])
+def _digest_imports(file: Path, root: Path) -> str:
+    """Return a digest of a module and of every module of its package that it imports, directly or not.
+
+    `root` is the folder that holds the package.
+    """
+    contents: dict[Path, bytes] = {}
+    pending = [file]
+    while pending:
+        module = pending.pop()
+        if module not in contents:
+            contents[module] = module.read_bytes()
+            pending += _imported_files(contents[module], root, file.relative_to(root).parts[0])
     digest = hashlib.sha256()
-    for module in sorted(seen):
-        digest.update(module.name.encode() + b"\0" + seen[module] + b"\0")
+    for module in sorted(contents):
+        digest.update(str(module.relative_to(root)).encode() + b"\0" + contents[module] + b"\0")
     return digest.hexdigest()
 
 
-def _imported(module: Path, text: bytes) -> list[Path]:
-    """The modules of the same folder that a module imports names from."""
-    names = [node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom) and node.module]
-    files = {module.with_name(f"{name.rpartition('.')[2]}.py") for name in names}
-    return sorted(file for file in files if file.is_file())
+def _imported_files(source: bytes, root: Path, package: str) -> Iterator[Path]:
+    """Yield the files under `root` that a module imports: those of its package, and single-file modules next to it."""
+    for name in _imported_names(source):
+        path = root.joinpath(*name.split("."))
+        if path.parts[len(root.parts)] == package:
+            candidates = [path.with_name(f"{path.name}.py"), path / "__init__.py"]
+        else:
+            candidates = [root / f"{name}.py"]
+        yield from filter(Path.is_file, candidates)
+
+
+def _imported_names(source: bytes) -> Iterator[str]:
+    """Yield the dotted names that a module's import statements may load; some of them are no modules."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))

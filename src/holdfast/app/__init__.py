@@ -1,16 +1,16 @@
-"""Applications, graphs of operators and of tasks, descriptors and topologies. Knows nothing of Spark."""
+"""What a user writes: an `App` with its sources, operators, sinks and keep rules, and the checked `Graph` of it.
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+Read `app.py` first, then `definition.py` (the recorded values), `graph.py` and `validation.py` (every error that can be
+detected without Spark). Nothing in this package imports Spark.
+"""
 
-if TYPE_CHECKING:
-    from holdfast.app.app import App
-    from holdfast.app.definition import Operator, Origin, Score, Sink, Source
-    from holdfast.app.examples import example_path
-    from holdfast.app.graph import Graph
-    from holdfast.app.keep import Keep, LastEpochs, LastRows, StateTable, last_epochs, last_rows, state_table
-    from holdfast.app.load import load_app
-    from holdfast.app.task_topology import topology_of
+from holdfast.app.app import App
+from holdfast.app.definition import Node, Operator, Origin, Score, Sink, Source
+from holdfast.app.examples import example_path
+from holdfast.app.graph import Graph
+from holdfast.app.keep import Keep, LastEpochs, LastRows, StateTable, last_epochs, last_rows, state_table
+from holdfast.app.load import load_app
+from holdfast.app.task_topology import topology_of
 
 __all__ = [
     "App",
@@ -18,6 +18,7 @@ __all__ = [
     "Keep",
     "LastEpochs",
     "LastRows",
+    "Node",
     "Operator",
     "Origin",
     "Score",
@@ -31,13 +32,3 @@ __all__ = [
     "state_table",
     "topology_of",
 ]
-
-_MODULES = {"App": "app", "Graph": "graph", "example_path": "examples", "load_app": "load", "topology_of": "task_topology"}
-_MODULES |= dict.fromkeys(("Operator", "Origin", "Score", "Sink", "Source"), "definition")
-
-
-def __getattr__(name: str) -> Any:
-    """What the modules define, loaded when asked for: an orchestrator needs documents of jobs and no graph."""
-    if name in __all__:
-        return getattr(import_module(f"{__name__}.{_MODULES.get(name, 'keep')}"), name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -1,6 +1,6 @@
 """An application as its author writes it: sources, operators and sinks, recorded and not run.
 
-Decorators only record frozen definitions that know the file and line they came from. ErrorCollector are collected by
+Decorators only record frozen definitions that know the file and line they came from. Errors are collected by
 `App.graph()`, which reports all of them at once.
 """
 

@@ -15,7 +15,7 @@ from holdfast.simulate.state import Floats
 
 MAX_ROWS, MAX_RATE = 10_000_000, 1e12
 SHOWN = 5
-"""ErrorCollector of a file that are named; of the others it is told how many there are."""
+"""Errors of a file that are named; of the others it is told how many there are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
