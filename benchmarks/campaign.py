@@ -28,7 +28,7 @@ from holdfast.assess.golden_runs import run_golden
 from holdfast.assess.output_score import own_scores
 from holdfast.assess.runner import Runner
 from holdfast.assess.targets import choose_targets
-from holdfast.assess.whole_trace_trial import run_slow
+from holdfast.assess.whole_trace_trial import run_whole_trace
 from holdfast.engine.session import open_session
 from holdfast.engine.trace_reader import open_trace
 from holdfast.trace import write_market
@@ -74,10 +74,10 @@ def parsed() -> argparse.Namespace:
 def prepared(spark, trace, *, repetitions):
     """Bargain Discovery on the trace, and the paper's campaign for it."""
     app = load_app(APPLICATION)
-    setting = CampaignContext(
+    context = CampaignContext(
         spark, app, open_trace(spark, app.graph(), str(trace)), scores=own_scores(app)[:1], jitter=8, section=5000
     )
-    rows = len(setting.rows.seq)
+    rows = len(context.rows.seq)
     campaign = Campaign(
         subject={"application": app.name},
         cases=tuple(Case((choice.name,)) for choice in choose_targets(app.graph()) if choice.chosen),
@@ -85,16 +85,16 @@ def prepared(spark, trace, *, repetitions):
         outages_s=OUTAGES_S,
         repetitions=repetitions,
         golden_runs=repetitions,
-        scores=tuple(score.expression for score in setting.scores),
-        sink=setting.sink,
+        scores=tuple(score.expression for score in context.scores),
+        sink=context.sink,
     )
-    return setting, campaign
+    return context, campaign
 
 
-def run_whole(setting, campaign, folder):
+def run_whole(context, campaign, folder):
     """The campaign from its preparation to its assessment: runner, results, and when which part of it began."""
     began = {"preparation and verification": time.perf_counter()}
-    runner = Runner(setting, campaign)
+    runner = Runner(context, campaign)
     assert runner.why_slow is None, runner.why_slow
 
     def progress(what, done, of):
@@ -111,10 +111,10 @@ def run_whole(setting, campaign, folder):
 
 def measure(spark, trace, folder, *, repetitions, slow_trials):
     """Both ways; the slow trials half before and half after the fast campaign, since the machine may be busier at one end."""
-    setting, campaign = prepared(spark, trace, repetitions=repetitions)
+    context, campaign = prepared(spark, trace, repetitions=repetitions)
     load_before = os.getloadavg()[0]
-    golden = run_golden(setting, campaign.seed_of(0), outputs=False)
-    alone = Runner(setting, campaign, way="slow")
+    golden = run_golden(context, campaign.seed_of(0), outputs=False)
+    alone = Runner(context, campaign, way="slow")
     every = [trial for trial in campaign.trials() if trial.repetition == 0]
     timed = every[:: max(1, len(every) // slow_trials)][:slow_trials]
     slow, outcomes = [], {}
@@ -122,16 +122,16 @@ def measure(spark, trace, folder, *, repetitions, slow_trials):
     def run_alone(trials):
         for trial in trials:
             start = time.perf_counter()
-            outcomes[trial] = run_slow(setting, alone.strike(trial), golden)
+            outcomes[trial] = run_whole_trace(context, alone.injection(trial), golden)
             slow.append(time.perf_counter() - start)
 
     run_alone(timed[::2])
-    _, results, parts = run_whole(setting, campaign, folder / "results")
+    _, results, parts = run_whole(context, campaign, folder / "results")
     run_alone(timed[1::2])
     agree = [same(outcomes[trial], outcome) for trial, outcome in results.outcomes() if trial in outcomes]
     fast_s, slow_s = sum(parts.values()), statistics.median(slow) * campaign.size
     return {
-        "claim": f"a campaign of {campaign.size:,} injections over {len(setting.rows.seq):,} events is at least "
+        "claim": f"a campaign of {campaign.size:,} injections over {len(context.rows.seq):,} events is at least "
         f"{FASTER_BOUND:g} times faster than one run of the whole trace per injection, with the same outcomes",
         "ours": round(fast_s, 1),
         "theirs": round(slow_s, 1),
@@ -149,13 +149,13 @@ def measure(spark, trace, folder, *, repetitions, slow_trials):
 
 def grown(spark, trace, folder, *, repetitions):
     """The same campaign with few repetitions and with ten times as many."""
-    setting, warm = prepared(spark, trace, repetitions=1)
-    run_whole(setting, warm, folder / "warm")
+    context, warm = prepared(spark, trace, repetitions=1)
+    run_whole(context, warm, folder / "warm")
     seconds, peaks = [], []
     for many in (repetitions, GROWTH * repetitions):
-        setting, campaign = prepared(spark, trace, repetitions=many)
+        context, campaign = prepared(spark, trace, repetitions=many)
         forget_peak()
-        parts = run_whole(setting, campaign, folder / str(many))[2]
+        parts = run_whole(context, campaign, folder / str(many))[2]
         seconds.append(sum(parts.values()))
         peaks.append(peak_mib())
     slower, larger = seconds[1] / seconds[0], peaks[1] / peaks[0]
@@ -170,7 +170,7 @@ def grown(spark, trace, folder, *, repetitions):
         "unit": "s for the larger campaign against s for the smaller one",
         "peak_mib": [round(peak) for peak in peaks],
         "memory_ratio": round(larger, 2),
-        "events": len(setting.rows.seq),
+        "events": len(context.rows.seq),
         "cores": os.cpu_count(),
     }
 

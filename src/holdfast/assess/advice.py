@@ -117,8 +117,10 @@ def _about_outages(view: CaseView) -> str:
     slope, _ = fitted_line(view.tuples, worst.quality)
     grows = correlation(view.tuples, np.abs(np.array(worst.quality) - 1)) > 0
     if abs(view.outage_impact) >= MONOTONE and grows:
-        course = "falls" if slope < 0 else "rises above the truth"
-        return f"the longer it is out the more quality {course} (correlation {view.outage_impact:.2f}), so a quicker restart pays"
+        direction = "falls" if slope < 0 else "rises above the truth"
+        return (
+            f"the longer it is out the more quality {direction} (correlation {view.outage_impact:.2f}), so a quicker restart pays"
+        )
     if view.changes_sign:
         return (
             f"short and long outages err on different sides (correlation {view.outage_impact:.2f}), "

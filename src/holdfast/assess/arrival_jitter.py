@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.app import Graph, LastRows, Operator
-from holdfast.assess.lanes import Code, OneLane, per_lane
+from holdfast.assess.slots import Code, NoSlots, per_slot
 from holdfast.errors import HoldfastError
 
 BITS, MIDDLE = 9, 256
@@ -28,13 +28,13 @@ def order_sensitive(operator: Operator) -> bool:
 
 
 def jittered(graph: Graph, *, bound: int, seeds: Sequence[int], code: Code | None = None) -> Graph:
-    """The same application with wandering delays of at most `bound` seqs; one seed per lane."""
+    """The same application with wandering delays of at most `bound` seqs; one seed per slot."""
     if not 0 <= bound <= FURTHEST_JITTER:
         raise HoldfastError(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {bound}")
     if bound == 0:
         return graph
     nodes = {
-        name: _wrapped(node, bound, list(seeds), code or OneLane())
+        name: _wrapped(node, bound, list(seeds), code or NoSlots())
         if isinstance(node, Operator) and order_sensitive(node)
         else node
         for name, node in graph.nodes.items()
@@ -62,7 +62,7 @@ def _displaced(channel: str, bound: int, seeds: list[int], code: Code) -> Column
     """The seq moved by a delay that is drawn at every `4 * bound` seqs and goes straight in between: it never falls faster than
     seqs rise, so a channel keeps its order."""
     seq = F.col("seq")
-    original, seed = code.seq(seq), per_lane(seeds, code.lane(seq))
+    original, seed = code.seq(seq), per_slot(seeds, code.slot(seq))
     length = 4 * bound
     knot = F.floor(original / F.lit(length)).cast("long")
     here, there = _drawn(channel, bound, seed, knot), _drawn(channel, bound, seed, knot + 1)

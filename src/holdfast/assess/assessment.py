@@ -12,7 +12,7 @@ from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Pace, Trial
 from holdfast.assess.keyed_seqs import Floats
 from holdfast.assess.output_score import OutputScore, score_of
-from holdfast.assess.tally import Grid, Outcomes, Parts, Tally, sections_of, tallied
+from holdfast.assess.trial_scores import Outcomes, Parts, TrialGrid, TrialScores, collect_scores, sections_of
 
 ENDING = 0.05
 """The share of the sections after a fault that is the end of the trace."""
@@ -123,7 +123,7 @@ class Assessment:
         return next(view for view in self.cases if view.case == name)
 
 
-def as_they_are(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
+def unprotected_ranking(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
     """The ranking without the cases that ask what a replica would change."""
     return [view for view in assessment.ranking if campaign.case(view.case).failover_s is None]
 
@@ -132,9 +132,10 @@ def assess(campaign: Campaign, facts: Mapping[str, Any], golden: Mapping[str, An
     """The assessment of a finished campaign under each of its scores; HoldfastError while trials are missing."""
     runs = [{part: np.array(values, np.float64) for part, values in run.items()} for run in golden["runs"]]
     scores = [score_of(campaign.sink, text) for text in campaign.scores]
-    grid, tallies = tallied(campaign, facts, runs, outcomes, scores=scores)
+    grid, score_tables = collect_scores(campaign, facts, runs, outcomes, scores=scores)
     assessors = [
-        _Assessor(campaign, facts, runs, grid=grid, tally=tally, score=score) for score, tally in zip(scores, tallies, strict=True)
+        _Assessor(campaign, facts, runs, grid=grid, trial_scores=of_score, score=score)
+        for score, of_score in zip(scores, score_tables, strict=True)
     ]
     first, *others = [assessor.assessment() for assessor in assessors]
     return [replace(first, growth=assessors[0].growth(first, outcomes)), *others]
@@ -147,19 +148,19 @@ class _Assessor:
         facts: Mapping[str, Any],
         golden: Sequence[Parts],
         *,
-        grid: Grid,
-        tally: Tally,
+        grid: TrialGrid,
+        trial_scores: TrialScores,
         score: OutputScore,
     ) -> None:
-        self._campaign, self._facts, self._golden, self._grid, self._tally, self._score = (
+        self._campaign, self._facts, self._golden, self._grid, self._scores, self._score = (
             campaign,
             facts,
             golden,
             grid,
-            tally,
+            trial_scores,
             score,
         )
-        self._cut = sections_of(campaign, facts)
+        self._sections = sections_of(campaign, facts)
         self._limits = {"threshold": campaign.threshold, "percentile": campaign.percentile}
         self._local_golden = np.mean([score.local(run) for run in golden], axis=0)
 
@@ -185,7 +186,7 @@ class _Assessor:
             offsets=offsets,
             repeated=repeated,
             outage_sections=self._touched(name, longest),
-            shares=tuple(self._tally.share(name, offset) for offset in self._campaign.offsets),
+            shares=tuple(self._scores.share(name, offset) for offset in self._campaign.offsets),
         )
 
     def _touched(self, name: str, at: int) -> int:
@@ -196,15 +197,15 @@ class _Assessor:
         return math.ceil(tuples * apart / self._campaign.section) + 1
 
     def _offset(self, name: str, offset: int) -> OffsetView:
-        golden = self._tally.golden(name, offset)
+        golden = self._scores.golden(name, offset)
         quality = tuple(
-            metrics.quality_score(self._tally.faulty(name, offset, at), golden) for at in range(len(self._grid.outages))
+            metrics.quality_score(self._scores.faulty(name, offset, at), golden) for at in range(len(self._grid.outages))
         )
-        return self._view(offset, quality, self._tally.local(name, offset))
+        return self._view(offset, quality, self._scores.local(name, offset))
 
     def _view(self, offset: int, quality: tuple[float, ...], local: Floats) -> OffsetView:
         """What an offset shows, given the mean local score under a fault there."""
-        begin = self._cut.of(self._facts["firsts"][str(offset)])
+        begin = self._sections.of(self._facts["firsts"][str(offset)])
         wanted = self._local_golden[begin:]
         errors = metrics.local_errors(local[begin:], wanted)
         recovery = metrics.recovery_index(errors, **self._limits)
@@ -223,20 +224,20 @@ class _Assessor:
 
     def growth(self, assessment: Assessment, outcomes: Outcomes) -> tuple[tuple[float, OffsetView], ...]:
         """What outages from the shortest to the longest do to the most critical case at its worst offset (Figure 11)."""
-        view = next(iter(as_they_are(self._campaign, assessment)), None)
+        view = next(iter(unprotected_ranking(self._campaign, assessment)), None)
         if view is None:
             return ()
         worst, pace = view.worst, self._grid.outages[self._grid.longest[view.case]][1]
         seen: set[Trial] = set()
-        sums = {outage_s: np.zeros(self._cut.count) for outage_s in sorted(self._campaign.outages_s)}
+        sums = {outage_s: np.zeros(self._sections.count) for outage_s in sorted(self._campaign.outages_s)}
         for trial, outcome in outcomes():
             if (trial.case, trial.offset, trial.pace) == (view.case, worst.offset, pace) and trial not in seen:
                 seen.add(trial)
-                sums[trial.outage_s] += self._tally.faulty_local(trial, outcome)
+                sums[trial.outage_s] += self._scores.faulty_local(trial, outcome)
         means = {outage_s: total / self._campaign.repetitions for outage_s, total in sums.items()}
         return tuple((outage_s, self._view(worst.offset, worst.quality, mean)) for outage_s, mean in means.items())
 
     def _qualities(self, name: str, offset: int, at: int) -> tuple[float, ...]:
         """QS_{i,k} of Eq. 4."""
-        golden = self._tally.golden(name, offset)
-        return tuple(metrics.quality_score([faulty], golden) for faulty in self._tally.faulty(name, offset, at))
+        golden = self._scores.golden(name, offset)
+        return tuple(metrics.quality_score([faulty], golden) for faulty in self._scores.faulty(name, offset, at))

@@ -1,37 +1,37 @@
-"""Whether trials may share jobs: put to the test on the beginning of the trace, both ways, one trial per course."""
+"""Whether trials may share jobs: put to the test on the beginning of the trace, both ways, one trial per fault_path."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from pyspark.sql import functions as F
 
-from holdfast.assess.batched import FastWay
+from holdfast.assess.batched import BatchedRunner
 from holdfast.assess.campaign import Campaign
-from holdfast.assess.campaign_context import CampaignContext, Keying
+from holdfast.assess.campaign_context import CampaignContext, TraceKey
 from holdfast.assess.case import Case
 from holdfast.assess.fault_reach import FaultPath
 from holdfast.assess.golden_runs import run_golden
-from holdfast.assess.injection import Strike
+from holdfast.assess.injection import Injection
 from holdfast.assess.outcome import TrialOutcome
-from holdfast.assess.whole_trace_trial import run_slow
+from holdfast.assess.whole_trace_trial import run_whole_trace
 
 SAMPLE = 20_000
 """Source tuples of the sample."""
 CLOSE = 1e-6
 
 
-def one_of_each(cases: Iterable[Case], courses: Mapping[str, FaultPath]) -> list[Case]:
-    """A case of every course that faults take: the others would show the same."""
+def one_case_per_path(cases: Iterable[Case], fault_paths: Mapping[str, FaultPath]) -> list[Case]:
+    """A case of every fault_path that faults take: the others would show the same."""
     found: dict[tuple[tuple[str, tuple[str, ...]], ...], Case] = {}
     for case in cases:
-        found.setdefault(tuple(sorted(courses[case.name].edges.items())), case)
+        found.setdefault(tuple(sorted(fault_paths[case.name].edges.items())), case)
     return list(found.values())
 
 
-def disagreement(
-    setting: CampaignContext,
+def find_disagreement(
+    context: CampaignContext,
     campaign: Campaign,
-    courses: Mapping[str, FaultPath],
+    fault_paths: Mapping[str, FaultPath],
     *,
     cases: Sequence[Case],
     step: Callable[[], None] = lambda: None,
@@ -39,13 +39,15 @@ def disagreement(
     """What the two ways disagree about on a sample, or None where they agree. `step` is called after the sample's golden run
     and after each case.
 
-    Two trials strike in the sample's middle, one shortly and one for long, in lanes side by side with each other.
+    Two trials injection in the sample's middle, one shortly and one for long, in slots side by side with each other.
     """
-    sample = _beginning(setting)
-    if not isinstance(sample.keying, Keying):
-        return sample.keying
-    streams = {stream for stream, _ in sample.kept_streams()} | {stream for case in cases for stream in courses[case.name].cut}
-    way = FastWay(sample, sample.ground(sample.stream_seqs(streams)))
+    sample = _beginning(context)
+    if not isinstance(sample.trace_key, TraceKey):
+        return sample.trace_key
+    streams = {stream for stream, _ in sample.kept_streams()} | {
+        stream for case in cases for stream in fault_paths[case.name].inputs
+    }
+    way = BatchedRunner(sample, sample.golden_index(sample.stream_seqs(streams)))
     golden = run_golden(sample, campaign.seed_of(0), outputs=True)
     step()
     rows = sample.rows.seq
@@ -56,11 +58,11 @@ def disagreement(
     ]
     try:
         for case in cases:
-            course = courses[case.name]
-            strikes = [Strike(campaign.fault_for(case, offset=middle, tuples=tenth), *bound) for bound in bounds]
-            lanes = [way.lane(course, strike, golden.seed) for strike in strikes]
-            together = way.run(course, lanes, {golden.seed: golden})[1]
-            alone = run_slow(sample, strikes[1], golden)
+            fault_path = fault_paths[case.name]
+            injections = [Injection(campaign.fault_for(case, offset=middle, tuples=tenth), *bound) for bound in bounds]
+            slots = [way.slot(fault_path, injection, golden.seed) for injection in injections]
+            together = way.run(fault_path, slots, {golden.seed: golden})[1]
+            alone = run_whole_trace(sample, injections[1], golden)
             if not same(alone, together):
                 return (
                     f"on the first {len(rows):,} source tuples a trial of {case.name} differs from a run of its own in section "
@@ -90,15 +92,15 @@ def _first_apart(one: TrialOutcome, other: TrialOutcome) -> int | None:
     return None
 
 
-def _beginning(setting: CampaignContext) -> CampaignContext:
-    first, until = int(setting.rows.seq[0]), int(setting.rows.seq[min(SAMPLE, len(setting.rows.seq)) - 1])
-    trace = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in setting.sources.items()}
+def _beginning(context: CampaignContext) -> CampaignContext:
+    first, until = int(context.rows.seq[0]), int(context.rows.seq[min(SAMPLE, len(context.rows.seq)) - 1])
+    trace = {name: frame.where(F.col("seq") <= until).drop("epoch") for name, frame in context.sources.items()}
     return CampaignContext(
-        setting.spark,
-        setting.app,
+        context.spark,
+        context.app,
         trace,
-        scores=setting.scores,
-        jitter=setting.jitter,
+        scores=context.scores,
+        jitter=context.jitter,
         section=max(1, (until - first) // 50),
-        schemas=setting.schemas,
+        schemas=context.schemas,
     )

@@ -70,7 +70,7 @@ class Campaign:
             errors.append(str(error))
         else:
             errors += [
-                f"the fault strikes the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
+                f"the fault injections the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
                 for case in self.cases
                 if case.failover_s is None and case.side != fault.side
             ]

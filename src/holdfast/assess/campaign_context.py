@@ -14,9 +14,9 @@ from pyspark.sql.types import MapType
 
 from holdfast.app import App, Graph, LastRows, Operator, Sink, Source
 from holdfast.assess.arrival_jitter import jittered, order_sensitive
-from holdfast.assess.case import Case, Places
+from holdfast.assess.case import Case, OutageLocator
 from holdfast.assess.fault_reach import EpochSeqs, GoldenIndex
-from holdfast.assess.injection import struck_edges
+from holdfast.assess.injection import injected_edges
 from holdfast.assess.keyed_seqs import Ints, KeyedSeqs
 from holdfast.assess.operator_shape import Shape, shapes_of
 from holdfast.assess.output_score import OutputScore
@@ -33,7 +33,7 @@ FURTHEST = 1 << 53
 
 
 @dataclass(frozen=True)
-class Keying:
+class TraceKey:
     """By which column a trace falls apart into pieces that no operator brings together, and the columns that tell them apart."""
 
     column: str
@@ -41,7 +41,7 @@ class Keying:
     keys: Ints
 
 
-def analysed(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Schemas:
+def analyse_application(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Schemas:
     """The schemas of an application's streams; its errors and those of its scores are told without a trace."""
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)
@@ -67,11 +67,11 @@ class CampaignContext:
         section: int,
         schemas: Schemas | None = None,
     ) -> None:
-        """`schemas` are those that `analysed` gave, where it was asked already."""
+        """`schemas` are those that `analyse_application` gave, where it was asked already."""
         self.spark, self.app, self.graph = spark, app, app.graph()
         self.jitter, self.section = jitter, section
         self.scores = tuple(scores)
-        self.schemas: Schemas = schemas or analysed(spark, app, self.scores)
+        self.schemas: Schemas = schemas or analyse_application(spark, app, self.scores)
         if len({score.sink for score in self.scores}) != 1:
             raise HoldfastError("the scores of one campaign must be of one sink; assess the sinks one after the other")
         self.sink = self.scores[0].sink
@@ -100,7 +100,7 @@ class CampaignContext:
         return int(self.rows.epoch[0]), int(self.rows.epoch[-1])
 
     @property
-    def cut(self) -> Sections:
+    def sections(self) -> Sections:
         """The sections of the output."""
         return Sections.over(int(self.rows.seq[0]), int(self.rows.seq[-1]), length=self.section)
 
@@ -147,7 +147,7 @@ class CampaignContext:
         if not changed:
             return self.output(self.graph)
         cut = self.graph.streams_into(changed)
-        plan = part_of(self.jittered(seed), changed, cut, self.sink)
+        plan = subgraph(self.jittered(seed), changed, cut, self.sink)
         frames = run_batch(plan, {stream: self.frame(stream) for stream in cut}, epochs=self.epochs)
         return frames[plan.predecessors(self.sink)[0]]
 
@@ -196,11 +196,13 @@ class CampaignContext:
             return self._root(node.inputs[0])
         return stream
 
-    def places(self, cases: Iterable[Case], seqs: Mapping[str, Ints]) -> Places:
-        return Places(self.rows.seq, {name: seqs[name] for case in cases for name in self.struck(case)}, self.rows.tempo)
+    def locator(self, cases: Iterable[Case], seqs: Mapping[str, Ints]) -> OutageLocator:
+        return OutageLocator(
+            self.rows.seq, {name: seqs[name] for case in cases for name in self.injected_edges(case)}, self.rows.tempo
+        )
 
-    def struck(self, case: Case) -> dict[str, tuple[str, ...]]:
-        return struck_edges(self.graph, case.target, case.side)
+    def injected_edges(self, case: Case) -> dict[str, tuple[str, ...]]:
+        return injected_edges(self.graph, case.target, case.side)
 
     def kept_streams(self) -> list[tuple[str, LastRows]]:
         """The streams on the way to the sink of which an operator keeps the last rows."""
@@ -212,7 +214,7 @@ class CampaignContext:
         ]
 
     @cached_property
-    def keying(self) -> Keying | str:
+    def trace_key(self) -> TraceKey | str:
         """How the trace falls apart, or why it does not."""
         for name in self._leading():
             shape = self.shapes[name]
@@ -231,34 +233,34 @@ class CampaignContext:
             return f"column '{nulls[0]}' has rows without a value"
         for column in sorted(self.rows.codes):
             if all(column in group or self._determines(group, column) for group in groups):
-                return Keying(column, tuple(sorted(self.rows.codes)), self.rows.codes[column])
+                return TraceKey(column, tuple(sorted(self.rows.codes)), self.rows.codes[column])
         return "no one column keeps the rows apart that operators keep apart"
 
     def _determines(self, group: tuple[str, ...], column: str) -> bool:
         codes = combined([self.rows.codes[name] for name in group])
         return len(np.unique(combined([codes, self.rows.codes[column]]))) == len(np.unique(codes))
 
-    def ground(self, seqs: Mapping[str, Ints]) -> GoldenIndex:
-        """The map on which reaches are measured; the keying must be known."""
-        keying = self.keying
-        assert isinstance(keying, Keying)
+    def golden_index(self, seqs: Mapping[str, Ints]) -> GoldenIndex:
+        """The map on which reaches are measured; the trace_key must be known."""
+        trace_key = self.trace_key
+        assert isinstance(trace_key, TraceKey)
         (base, span), rows = self.span, self.rows
-        by_key = {name: KeyedSeqs.of(keying.keys[self.at(seq)], seq, span=span, base=base) for name, seq in seqs.items()}
+        by_key = {name: KeyedSeqs.of(trace_key.keys[self.at(seq)], seq, span=span, base=base) for name, seq in seqs.items()}
         kept = {}
         for stream, rule in self.kept_streams():
             codes, firsts = np.unique(combined([rows.codes[name] for name in rule.by]), return_index=True)
             full = np.searchsorted(codes, combined([rows.codes[name] for name in rule.by]))
             by_value = KeyedSeqs.of(full[self.at(seqs[stream])], seqs[stream], span=span, base=base)
-            kept[stream, rule.by] = (by_value, keying.keys[firsts])
+            kept[stream, rule.by] = (by_value, trace_key.keys[firsts])
         ends = np.flatnonzero(np.diff(rows.epoch, append=rows.epoch[-1:] + 1))
         return GoldenIndex(
             graph=self.graph,
             shapes=self.shapes,
-            rows=KeyedSeqs.of(keying.keys, rows.seq, span=span, base=base),
+            rows=KeyedSeqs.of(trace_key.keys, rows.seq, span=span, base=base),
             kept=kept,
             seqs=by_key,
             epochs=_epoch_seqs(rows.epoch[ends], rows.seq[ends]),
-            keys=len(rows.values[keying.column]),
+            keys=len(rows.values[trace_key.column]),
             jitter=0 if self.deterministic else self.jitter,
         )
 
@@ -272,7 +274,7 @@ class CampaignContext:
         return found
 
 
-def part_of(graph: Graph, operators: Iterable[str], cut: Iterable[str], sink: str) -> Graph:
+def subgraph(graph: Graph, operators: Iterable[str], cut: Iterable[str], sink: str) -> Graph:
     """Some operators as an application of their own: what they read from outside is its sources."""
     names = set(operators)
     nodes: list[Source | Operator | Sink] = [Source(stream, "seq long") for stream in cut]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_context import CampaignContext
-from holdfast.assess.campaign_fit import Rates, require_places
+from holdfast.assess.campaign_fit import Rates, require_room_for_outages
 from holdfast.assess.campaign_folder import Results
-from holdfast.assess.law_check import require_law
+from holdfast.assess.first_law_check import require_first_law
 from holdfast.assess.progress import Progress
 from holdfast.assess.progress_display import show_progress
 from holdfast.assess.runner import Runner, Way
@@ -30,14 +30,14 @@ def run_campaign(
     `check` tests the first law on a sample of the trace before the first trial. Progress goes to `progress`; without one it is
     shown on stderr.
     """
-    require_places(context, campaign, rates or {})
+    require_room_for_outages(context, campaign, rates or {})
     results = Results(out, campaign)
     if results.finished():
         return results
     with results.locked(), nullcontext(progress) if progress else show_progress() as report_progress:
         try:
             if check and not results.done():
-                require_law(context, progress=report_progress)
+                require_first_law(context, progress=report_progress)
             facts = results.read("facts")
             compared = facts is not None and facts["why_slow"] is None  # by the process that began the campaign
             runner = Runner(context, campaign, way=way, verify=not compared, rates=rates, progress=report_progress)

@@ -173,15 +173,15 @@ def build_campaign(
     if not options["targets"]:
         cases = cases_reaching(context.graph, cases, context.sink)
         cases = cases_with_fractions(context, cases) if figures["fault"]["kind"] == "divergence" else cases
-    places = context.places(cases, context.stream_seqs({stream for case in cases for stream in context.struck(case)}))
+    locator = context.locator(cases, context.stream_seqs({stream for case in cases for stream in context.injected_edges(case)}))
     if not options["targets"]:
-        cases = cases_with_tuples(context.graph, cases, places)
+        cases = cases_with_tuples(context.graph, cases, locator)
     longest_s = max(outages_s) if all(0 < outage < math.inf for outage in outages_s) else 1.0  # the campaign refuses such outages
-    lost = {case: longest_loss(context, places, case, longest_s, paces=figures["paces"], rates=rates or {}) for case in cases}
+    lost = {case: longest_loss(context, locator, case, longest_s, paces=figures["paces"], rates=rates or {}) for case in cases}
     return Campaign(
         subject=subject,
         cases=tuple(cases),
-        offsets=tuple(options["offsets"]) or spread_offsets(context.graph, places, lost),
+        offsets=tuple(options["offsets"]) or spread_offsets(context.graph, locator, lost),
         outages_s=outages_s,
         scores=tuple(score.expression for score in context.scores),
         sink=context.sink,

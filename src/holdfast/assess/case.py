@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from holdfast.app import Graph
-from holdfast.assess.injection import struck_edges
+from holdfast.assess.injection import injected_edges
 from holdfast.assess.keyed_seqs import Ints
 from holdfast.assess.targets import Target, target_name
 from holdfast.documents.fault import Side
@@ -26,7 +26,7 @@ def outage_name(outage_s: float, pace: Pace | None = None) -> str:
     return np.format_float_positional(outage_s, trim="-") + (f" {pace}" if pace else "")
 
 
-def past_the_end(offset: int, tuples: int) -> str:
+def offset_error(offset: int, tuples: int) -> str:
     """That an offset lies where a trace of so many source tuples has none."""
     return f"offset {offset:,} lies past the end of the trace, which has {tuples:,} source tuples; give offsets below that"
 
@@ -65,13 +65,13 @@ class Case:
         return max(1, round(rate * self.outage(seconds)))
 
 
-def astray(graph: Graph, cases: Iterable[Case], sink: str) -> list[str]:
+def unreachable_errors(graph: Graph, cases: Iterable[Case], sink: str) -> list[str]:
     """What is wrong with the cases that cannot change what reaches a sink."""
     upstream = graph.upstream(sink) | {sink}
     return [
         f"target '{case.name}' does not lead to sink '{sink}', which is scored; give another target, or another sink (--sink)"
         for case in cases
-        if upstream.isdisjoint(reader for readers in struck_edges(graph, case.target, case.side).values() for reader in readers)
+        if upstream.isdisjoint(reader for readers in injected_edges(graph, case.target, case.side).values() for reader in readers)
     ]
 
 
@@ -102,7 +102,7 @@ class Tempo:
 
 
 @dataclass(frozen=True)
-class Places:
+class OutageLocator:
     """Where offsets and outages lie in a golden trace: the seqs of its sources and of the streams that are struck."""
 
     source: Ints
@@ -118,7 +118,7 @@ class Places:
 
     def count(self, graph: Graph, case: Case) -> int:
         """How many tuples a case's streams have."""
-        return len(self._struck(graph, case))
+        return len(self._injected(graph, case))
 
     def room(self, graph: Graph, case: Case, *, tuples: int) -> int:
         """The number of offsets, from 0 on, after which there are so many tuples left for a case's outage."""
@@ -129,10 +129,10 @@ class Places:
         """The last seq of so many source tuples from an offset on, or of the trace."""
         return int(self.source[min(offset + tuples, len(self.source)) - 1])
 
-    def strike(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
+    def locate(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
         """The first and the last seq that a fault concerns."""
         if offset >= len(self.source):
-            raise HoldfastError(past_the_end(offset, len(self.source)))
+            raise HoldfastError(offset_error(offset, len(self.source)))
         first = int(self.source[offset])
         counted = self._counted(graph, case)
         begin = int(np.searchsorted(counted, first))
@@ -151,11 +151,11 @@ class Places:
 
     def _counted(self, graph: Graph, case: Case) -> Ints:
         """The seqs that an outage of a case is counted by."""
-        return self.source if case.at_once else self._struck(graph, case)
+        return self.source if case.at_once else self._injected(graph, case)
 
-    def _struck(self, graph: Graph, case: Case) -> Ints:
+    def _injected(self, graph: Graph, case: Case) -> Ints:
         """The seqs of all streams that a case strikes, ascending; merged once."""
-        names = tuple(struck_edges(graph, case.target, case.side))
+        names = tuple(injected_edges(graph, case.target, case.side))
         if names not in self._merged:
             streams = [self.streams[name] for name in names]
             self._merged[names] = streams[0] if len(streams) == 1 else np.sort(np.concatenate(streams))

@@ -11,7 +11,7 @@ import numpy as np
 
 from holdfast.app import Graph, LastRows, Operator, Sink
 from holdfast.assess.arrival_jitter import order_sensitive
-from holdfast.assess.injection import Edges, struck_edges
+from holdfast.assess.injection import Edges, injected_edges
 from holdfast.assess.keyed_seqs import NEVER, Ints, KeyedSeqs
 from holdfast.assess.operator_shape import Shape, window_epochs
 from holdfast.documents.fault import Loss, StreamFault
@@ -52,10 +52,10 @@ class FaultPath:
 
     edges: Edges
     operators: frozenset[str]
-    cut: tuple[str, ...]
+    inputs: tuple[str, ...]
 
 
-def course_of(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sink: str) -> FaultPath:
+def find_fault_path(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sink: str) -> FaultPath:
     """The way of a fault to a sink.
 
     Losing tuples before an operator that looks at single tuples is losing them after it, so a loss is followed past such
@@ -64,7 +64,7 @@ def course_of(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sin
     upstream = graph.upstream(sink) | {sink}
     edges = {
         (stream, reader)
-        for stream, readers in struck_edges(graph, fault.target, fault.side).items()
+        for stream, readers in injected_edges(graph, fault.target, fault.side).items()
         for reader in readers
         if reader in upstream
     }
@@ -105,34 +105,34 @@ class GoldenIndex:
     jitter: int
 
 
-def reach_of(ground: GoldenIndex, course: FaultPath, first: int, last: int, *, sink: str) -> Reach:
-    """The reach of a fault that strikes seqs `first` to `last` on its course to a sink."""
-    low, high = _Forward(ground, course, first, last).at(sink)
+def reach_of(golden_index: GoldenIndex, fault_path: FaultPath, first: int, last: int, *, sink: str) -> Reach:
+    """The reach of a fault that strikes seqs `first` to `last` on its fault_path to a sink."""
+    low, high = _Forward(golden_index, fault_path, first, last).at(sink)
     keys = np.flatnonzero(low <= high)
     begin, end = low[keys], high[keys]
-    return Reach(keys, begin, end, _needed(ground, course, sink, keys, begin, end))
+    return Reach(keys, begin, end, _needed(golden_index, fault_path, sink, keys, begin, end))
 
 
 class _Forward:
     """First and last seq at which each stream can differ, per key; first above last where it cannot."""
 
-    def __init__(self, ground: GoldenIndex, course: FaultPath, first: int, last: int) -> None:
-        self._ground, self._course = ground, course
+    def __init__(self, golden_index: GoldenIndex, fault_path: FaultPath, first: int, last: int) -> None:
+        self._index, self._path = golden_index, fault_path
         self._first, self._last = first, last
         self._known: dict[str, tuple[Ints, Ints]] = {}
 
     def at(self, sink: str) -> tuple[Ints, Ints]:
-        node = self._ground.graph.nodes[sink]
+        node = self._index.graph.nodes[sink]
         assert isinstance(node, Sink)
         return self._edge(node.input, sink)
 
     def _nothing(self) -> tuple[Ints, Ints]:
-        return np.full(self._ground.keys, NEVER, np.int64), np.full(self._ground.keys, -1, np.int64)
+        return np.full(self._index.keys, NEVER, np.int64), np.full(self._index.keys, -1, np.int64)
 
-    def _struck(self, stream: str) -> tuple[Ints, Ints]:
+    def _injected(self, stream: str) -> tuple[Ints, Ints]:
         """The keys of the rows that are struck, from their first to their last."""
-        rows = self._ground.seqs.get(stream, self._ground.rows)
-        every = np.arange(self._ground.keys)
+        rows = self._index.seqs.get(stream, self._index.rows)
+        every = np.arange(self._index.keys)
         begin, end = rows.ranges(every, np.full(len(every), self._first), np.full(len(every), self._last))
         low, high = self._nothing()
         hit = end > begin
@@ -141,32 +141,32 @@ class _Forward:
 
     def _edge(self, stream: str, reader: str) -> tuple[Ints, Ints]:
         low, high = self._stream(stream)
-        if reader in self._course.edges.get(stream, ()):
-            other_low, other_high = self._struck(stream)
+        if reader in self._path.edges.get(stream, ()):
+            other_low, other_high = self._injected(stream)
             low, high = np.minimum(low, other_low), np.maximum(high, other_high)
         return low, high
 
     def _stream(self, stream: str) -> tuple[Ints, Ints]:
         if stream not in self._known:
-            changed = stream in self._course.operators
-            self._known[stream] = self._operator(self._ground.graph.operator(stream)) if changed else self._nothing()
+            changed = stream in self._path.operators
+            self._known[stream] = self._operator(self._index.graph.operator(stream)) if changed else self._nothing()
         return self._known[stream]
 
     def _operator(self, operator: Operator) -> tuple[Ints, Ints]:
-        ground = self._ground
+        golden_index = self._index
         low, high = self._nothing()
         for stream in operator.inputs:
             # what is not kept changes only the outputs that it triggers; what is kept changes those that come to follow it
-            pad = 2 * ground.jitter if order_sensitive(operator) and stream in operator.keep else 0
+            pad = 2 * golden_index.jitter if order_sensitive(operator) and stream in operator.keep else 0
             begin, end = self._edge(stream, operator.name)
             differs = begin <= end
             begin = np.where(differs, np.maximum(begin - pad, 0), begin)
             end = np.where(differs, self._until(operator, stream, end + pad) + pad, end)
             low, high = np.minimum(low, begin), np.maximum(high, np.minimum(end, NEVER))
-        if ground.shapes[operator.name].scope == "epoch":
+        if golden_index.shapes[operator.name].scope == "epoch":
             differs = low <= high
-            low = np.where(differs, ground.epochs.start(low), low)
-            high = np.where(differs, ground.epochs.end(high, window_epochs(operator)), high)
+            low = np.where(differs, golden_index.epochs.start(low), low)
+            high = np.where(differs, golden_index.epochs.end(high, window_epochs(operator)), high)
         return low, high
 
     def _until(self, operator: Operator, stream: str, last: Ints) -> Ints:
@@ -174,36 +174,38 @@ class _Forward:
         rule = operator.keep.get(stream)
         if not isinstance(rule, LastRows):
             return last
-        rows, owner = self._ground.kept[stream, rule.by]
+        rows, owner = self._index.kept[stream, rule.by]
         return _worst(rows.nth_after(np.arange(len(owner)), last[owner], rule.n), owner, len(last))
 
 
-def _needed(ground: GoldenIndex, course: FaultPath, sink: str, keys: Ints, first: Ints, last: Ints) -> dict[str, tuple[Ints, Ints]]:
+def _needed(
+    golden_index: GoldenIndex, fault_path: FaultPath, sink: str, keys: Ints, first: Ints, last: Ints
+) -> dict[str, tuple[Ints, Ints]]:
     """From which row to which each key's rows of each cut stream are needed, so that the sink is right from first to last."""
-    wanted: dict[str, tuple[Ints, Ints]] = {ground.graph.predecessors(sink)[0]: (first, last)}
-    for name in reversed(ground.graph.order):
-        if name not in wanted or name not in course.operators:
+    wanted: dict[str, tuple[Ints, Ints]] = {golden_index.graph.predecessors(sink)[0]: (first, last)}
+    for name in reversed(golden_index.graph.order):
+        if name not in wanted or name not in fault_path.operators:
             continue
-        operator = ground.graph.operator(name)
+        operator = golden_index.graph.operator(name)
         low, high = wanted[name]
-        if ground.shapes[name].scope == "epoch":
-            low, high = ground.epochs.start(low, window_epochs(operator)), ground.epochs.end(high)
+        if golden_index.shapes[name].scope == "epoch":
+            low, high = golden_index.epochs.start(low, window_epochs(operator)), golden_index.epochs.end(high)
         if order_sensitive(operator):
-            low, high = np.maximum(low - 2 * ground.jitter, 0), np.minimum(high + 2 * ground.jitter, NEVER)
+            low, high = np.maximum(low - 2 * golden_index.jitter, 0), np.minimum(high + 2 * golden_index.jitter, NEVER)
         for stream in operator.inputs:
-            earlier = _since(ground, operator, stream, keys, low)
+            earlier = _since(golden_index, operator, stream, keys, low)
             before = wanted.get(stream, (earlier, high))
             wanted[stream] = np.minimum(before[0], earlier), np.maximum(before[1], high)
-    return {stream: wanted[stream] for stream in course.cut if stream in wanted}
+    return {stream: wanted[stream] for stream in fault_path.inputs if stream in wanted}
 
 
-def _since(ground: GoldenIndex, operator: Operator, stream: str, keys: Ints, first: Ints) -> Ints:
+def _since(golden_index: GoldenIndex, operator: Operator, stream: str, keys: Ints, first: Ints) -> Ints:
     """From which row of an input on an operator must be fed, so that its output is right from `first` on."""
     rule = operator.keep.get(stream)
     if not isinstance(rule, LastRows):
         return first
-    rows, owner = ground.kept[stream, rule.by]
-    of_key = np.full(ground.keys, NEVER, np.int64)
+    rows, owner = golden_index.kept[stream, rule.by]
+    of_key = np.full(golden_index.keys, NEVER, np.int64)
     of_key[keys] = first
     concerned = np.flatnonzero(of_key[owner] < NEVER)
     earlier = rows.nth_before(concerned, of_key[owner[concerned]], rule.n)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from holdfast.app import Graph
 from holdfast.assess.campaign import OUTAGES_S
 from holdfast.assess.campaign_context import CampaignContext
-from holdfast.assess.campaign_fit import Rates, has_fractions, tempo_of
-from holdfast.assess.case import Case, Pace, Places
+from holdfast.assess.campaign_fit import Rates, case_tempo, has_fractions
+from holdfast.assess.case import Case, OutageLocator, Pace
 from holdfast.errors import CompoundError
 from holdfast.terminal import say
 
@@ -28,14 +28,14 @@ def cases_reaching(graph: Graph, cases: Sequence[Case], sink: str) -> list[Case]
     return [case for case in cases if not upstream.isdisjoint(case.target)]
 
 
-def cases_with_tuples(graph: Graph, cases: Sequence[Case], places: Places) -> list[Case]:
+def cases_with_tuples(graph: Graph, cases: Sequence[Case], locator: OutageLocator) -> list[Case]:
     """The cases that have tuples to lose at all."""
-    idle = [case for case in cases if not places.count(graph, case)]
+    idle = [case for case in cases if not locator.count(graph, case)]
     for side, what in (("input", "reaches"), ("output", "leaves")):
         names = [case.name for case in idle if case.side == side]
         if names:
             say(f"left out, because nothing {what} {'it' if len(names) == 1 else 'them'} on this trace: {', '.join(names)}")
-    return [case for case in cases if places.count(graph, case)]
+    return [case for case in cases if locator.count(graph, case)]
 
 
 def cases_with_fractions(context: CampaignContext, cases: Sequence[Case]) -> list[Case]:
@@ -49,7 +49,7 @@ def cases_with_fractions(context: CampaignContext, cases: Sequence[Case]) -> lis
 
 def longest_loss(
     context: CampaignContext,
-    places: Places,
+    locator: OutageLocator,
     case: Case,
     longest_s: float,
     *,
@@ -57,7 +57,7 @@ def longest_loss(
     rates: Rates,
 ) -> int:
     """How many tuples the longest outage takes from a case."""
-    tempo = tempo_of(context, places, case, rates)
+    tempo = case_tempo(context, locator, case, rates)
     return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)
 
 
@@ -85,16 +85,16 @@ def default_section(context: CampaignContext, longest_s: float) -> int:
     return section
 
 
-def spread_offsets(graph: Graph, places: Places, lost: Mapping[Case, int]) -> tuple[int, ...]:
+def spread_offsets(graph: Graph, locator: OutageLocator, lost: Mapping[Case, int]) -> tuple[int, ...]:
     """Five offsets spread over as much of the trace as leaves room for what every case loses; CompoundError where none does."""
-    room = {case: places.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
+    room = {case: locator.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
     short = [case for case, offsets in room.items() if not offsets]
     if short:
         raise CompoundError(
             "the campaign",
             [
                 f"the longest outage is longer than the trace: it takes {lost[case]:,} tuples from {case.name}, which has "
-                f"{places.count(graph, case):,}; give shorter outages with --outage, or a longer trace"
+                f"{locator.count(graph, case):,}; give shorter outages with --outage, or a longer trace"
                 for case in short
             ],
         )

@@ -3,17 +3,17 @@
 from collections.abc import Iterable
 
 from holdfast.app import Graph
-from holdfast.assess.injection import struck_edges
+from holdfast.assess.injection import injected_edges
 from holdfast.assess.targets import Choice, Target, target_name
 from holdfast.documents.fault import Side
 
 
 def fused_targets(graph: Graph, targets: Iterable[Target], *, side: Side = "input") -> dict[Target, Choice]:
     """The PEs of several operators whose failure differs from that of every target there is already, each with why."""
-    known = [struck_edges(graph, target, side) for target in targets]
+    known = [injected_edges(graph, target, side) for target in targets]
     found: dict[Target, Choice] = {}
     for pe, operators in graph.pes.items():
-        edges = struck_edges(graph, operators, side)
+        edges = injected_edges(graph, operators, side)
         if len(operators) > 1 and edges not in known:
             known.append(edges)
             found[operators] = Choice(target_name(operators), (f"they run in PE '{pe}' and fail together",))

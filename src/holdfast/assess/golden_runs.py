@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from holdfast.assess.campaign_context import CampaignContext, Keying
+from holdfast.assess.campaign_context import CampaignContext, TraceKey
 from holdfast.assess.fault_reach import Reach
 from holdfast.assess.keyed_seqs import Floats, Ints, KeyedSeqs
 from holdfast.assess.output_score import part_value, parts_of
@@ -52,16 +52,16 @@ class Golden:
     outputs: Outputs | None = None
 
 
-def run_golden(setting: CampaignContext, seed: int, *, outputs: bool) -> Golden:
+def run_golden(context: CampaignContext, seed: int, *, outputs: bool) -> Golden:
     """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
-    frame = setting.golden_output(seed)
-    scored = " and ".join(score.expression for score in setting.scores)
-    with running(setting.graph, f"a golden run, scored by {scored},"):
+    frame = context.golden_output(seed)
+    scored = " and ".join(score.expression for score in context.scores)
+    with running(context.graph, f"a golden run, scored by {scored},"):
         if not outputs:
-            return Golden(seed, section_parts(setting, frame))
-        parts = parts_of(setting.scores)
+            return Golden(seed, section_parts(context, frame))
+        parts = parts_of(context.scores)
         table = frame.select("seq", *(F.expr(part_value(part)).alias(f"p{n}") for n, part in enumerate(parts))).toArrow()
-    return _with_outputs(setting, seed, table)
+    return _with_outputs(context, seed, table)
 
 
 def save_golden(golden: Golden, path: Path) -> None:
@@ -88,57 +88,57 @@ def load_golden(path: Path) -> Golden:
         raise HoldfastError(f"results file '{path}' is damaged; remove it, and the golden run is made again") from error
 
 
-def section_parts(setting: CampaignContext, output: DataFrame) -> dict[str, Floats]:
+def section_parts(context: CampaignContext, output: DataFrame) -> dict[str, Floats]:
     """The parts of every section of an output; where a section has no rows, 0, or nan for a score that does not add up."""
-    parts = parts_of(setting.scores)
-    section = setting.cut.column(F.col("seq")).alias("section")
+    parts = parts_of(context.scores)
+    section = context.sections.column(F.col("seq")).alias("section")
     columns = [F.expr(f"cast({part} as double)").alias(f"p{n}") for n, part in enumerate(parts)]
     table = output.groupBy(section).agg(*columns).toArrow()
-    additive = {part for score in setting.scores if score.additive for part in score.parts}
+    additive = {part for score in context.scores if score.additive for part in score.parts}
     return {
-        part: part_numbers(setting, part, table["section"].to_numpy(), table[f"p{n}"], missing=0.0 if part in additive else np.nan)
+        part: part_numbers(context, part, table["section"].to_numpy(), table[f"p{n}"], missing=0.0 if part in additive else np.nan)
         for n, part in enumerate(parts)
     }
 
 
-def part_numbers(setting: CampaignContext, part: str, places: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
+def part_numbers(context: CampaignContext, part: str, places: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
     """A part in every section, from its values in some; `missing` where it has none. HoldfastError where one is no number."""
-    require_numbers(setting, part, places, pc.fill_null(column, 0.0).to_numpy())
-    values = np.full(setting.cut.count, missing)
+    require_numbers(context, part, places, pc.fill_null(column, 0.0).to_numpy())
+    values = np.full(context.sections.count, missing)
     values[places] = pc.fill_null(column, missing).to_numpy()
     return values
 
 
-def require_numbers(setting: CampaignContext, part: str, places: Ints, values: Floats) -> None:
+def require_numbers(context: CampaignContext, part: str, places: Ints, values: Floats) -> None:
     """Raise HoldfastError unless a part is a finite number in all these sections."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if not len(wrong):
         return
     at = wrong[np.argmin(places[wrong])]
-    score = next(score.expression for score in setting.scores if part in score.parts)
-    begin = setting.cut.origin + int(places[at]) * setting.cut.length
+    score = next(score.expression for score in context.scores if part in score.parts)
+    begin = context.sections.origin + int(places[at]) * context.sections.length
     what = "no number (nan)" if np.isnan(values[at]) else "infinite"
     raise HoldfastError(
-        f"the score '{score}' is {what} in the section of seqs {begin:,} to {begin + setting.cut.length - 1:,}; every "
+        f"the score '{score}' is {what} in the section of seqs {begin:,} to {begin + context.sections.length - 1:,}; every "
         "section needs a finite one: score other values, or leave such rows out of the output"
     )
 
 
-def _with_outputs(setting: CampaignContext, seed: int, table: pa.Table) -> Golden:
-    keying = setting.keying
-    assert isinstance(keying, Keying)
-    parts = parts_of(setting.scores)
+def _with_outputs(context: CampaignContext, seed: int, table: pa.Table) -> Golden:
+    trace_key = context.trace_key
+    assert isinstance(trace_key, TraceKey)
+    parts = parts_of(context.scores)
     seq = table["seq"].to_numpy()
     order = np.argsort(seq, kind="stable")
     seq = seq[order]
-    base, span = setting.span
-    codes = keying.keys[setting.at(seq)] * span + (seq - base)
+    base, span = context.span
+    codes = trace_key.keys[context.at(seq)] * span + (seq - base)
     by_key = np.argsort(codes, kind="stable")
     values = {part: pc.fill_null(table[f"p{n}"], 0.0).to_numpy()[order] for n, part in enumerate(parts)}
-    places = setting.cut.of(seq)
-    sections = {part: _sums(places, v, setting.cut.count) for part, v in values.items()}
+    places = context.sections.of(seq)
+    sections = {part: _sums(places, v, context.sections.count) for part, v in values.items()}
     for part, sums in sections.items():
-        require_numbers(setting, part, np.arange(len(sums)), sums)
+        require_numbers(context, part, np.arange(len(sums)), sums)
     rows = KeyedSeqs(codes[by_key], span, base)
     return Golden(seed, sections, Outputs(rows, {part: v[by_key] for part, v in values.items()}))
 

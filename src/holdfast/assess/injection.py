@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from holdfast.app import Graph, Operator, Sink, Source
-from holdfast.assess.lanes import Code, OneLane, per_lane
+from holdfast.assess.slots import Code, NoSlots, per_slot
 from holdfast.assess.targets import target_name
 from holdfast.documents.fault import Divergence, Duplication, Loss, Reordering, Side, StreamFault
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Strike:
+class Injection:
     """A fault and where it strikes: the first and the last seq it concerns."""
 
     fault: StreamFault
@@ -25,7 +25,7 @@ class Strike:
     last: int
 
 
-def struck_edges(graph: Graph, target: Iterable[str], side: Side) -> dict[str, tuple[str, ...]]:
+def injected_edges(graph: Graph, target: Iterable[str], side: Side) -> dict[str, tuple[str, ...]]:
     """The streams that a fault of the target changes, each with the readers that see the change.
 
     On the input side: what the target's operators read from outside it, and all that its sources produce. On the output side:
@@ -49,18 +49,20 @@ Edges = Mapping[str, tuple[str, ...]]
 """Streams, each with the readers for whom it is changed."""
 
 
-def injected(graph: Graph, strikes: Sequence[Strike], *, code: Code | None = None, edges: Edges | None = None) -> Graph:
+def injected(graph: Graph, injections: Sequence[Injection], *, code: Code | None = None, edges: Edges | None = None) -> Graph:
     """The application with a fault injection operator on every edge that the strikes concern.
 
-    The strikes are of one kind on one target, one for each lane. `edges` are those of the target unless others are given.
+    The strikes are of one kind on one target, one for each slot. `edges` are those of the target unless others are given.
     """
-    fault = strikes[0].fault
-    edges = struck_edges(graph, fault.target, fault.side) if edges is None else edges
+    fault = injections[0].fault
+    edges = injected_edges(graph, fault.target, fault.side) if edges is None else edges
     place = "before" if fault.side == "input" else "after"
     nodes = dict(graph.nodes)
     for stream, readers in edges.items():
         name = f"{fault.kind} {place} {target_name(fault.target)} on {stream}"
-        nodes[name] = Operator(name, (stream,), _effect(strikes, code or OneLane(), salt=f"{target_name(fault.target)}<{stream}"))
+        nodes[name] = Operator(
+            name, (stream,), _effect(injections, code or NoSlots(), salt=f"{target_name(fault.target)}<{stream}")
+        )
         for reader in readers:
             nodes[reader] = _rerouted(nodes[reader], stream, name)
     return Graph.of(list(nodes.values()))
@@ -68,14 +70,14 @@ def injected(graph: Graph, strikes: Sequence[Strike], *, code: Code | None = Non
 
 def injected_nodes(graph: Graph, fault: StreamFault) -> list[dict[str, Any]]:
     """The injected graph as plain values, in topological order: what every node reads, and which nodes were put in."""
-    drawn = injected(graph, [Strike(fault, 0, 0)])
+    drawn = injected(graph, [Injection(fault, 0, 0)])
     return [
         {"name": name, "reads": list(drawn.predecessors(name)), "injected": name not in graph.nodes, "node": _kind(drawn, name)}
         for name in drawn.order
     ]
 
 
-def explained(graph: Graph, fault: StreamFault) -> str:
+def describe_injected_graph(graph: Graph, fault: StreamFault) -> str:
     """The injected graph in words: what every node reads, with the injected ones marked."""
     lines = []
     for node in injected_nodes(graph, fault):
@@ -106,7 +108,7 @@ def _renamed(rules: Mapping[str, T], stream: str, name: str) -> dict[str, T]:
     return {name if read == stream else read: rule for read, rule in rules.items()}
 
 
-def _effect(strikes: Sequence[Strike], code: Code, *, salt: str) -> Callable[[DataFrame], DataFrame]:
+def _effect(injections: Sequence[Injection], code: Code, *, salt: str) -> Callable[[DataFrame], DataFrame]:
     """What the strikes do to a stream."""
     effects: Mapping[type[StreamFault], Callable[[DataFrame, _Burst], DataFrame]] = {
         Loss: _lose,
@@ -114,15 +116,15 @@ def _effect(strikes: Sequence[Strike], code: Code, *, salt: str) -> Callable[[Da
         Reordering: _reorder,
         Divergence: _diverge,
     }
-    effect = effects[type(strikes[0].fault)]
-    return lambda stream: effect(stream, _Burst(strikes, code, salt))
+    effect = effects[type(injections[0].fault)]
+    return lambda stream: effect(stream, _Burst(injections, code, salt))
 
 
 @dataclass(frozen=True)
 class _Burst:
     """The strikes as expressions over a row's seq."""
 
-    strikes: Sequence[Strike]
+    injections: Sequence[Injection]
     code: Code
     salt: str
 
@@ -132,11 +134,11 @@ class _Burst:
 
     @property
     def first(self) -> Column:
-        return per_lane([strike.first for strike in self.strikes], self.code.lane(F.col("seq")))
+        return per_slot([injection.first for injection in self.injections], self.code.slot(F.col("seq")))
 
     @property
     def last(self) -> Column:
-        return per_lane([strike.last for strike in self.strikes], self.code.lane(F.col("seq")))
+        return per_slot([injection.last for injection in self.injections], self.code.slot(F.col("seq")))
 
     @property
     def inside(self) -> Column:
@@ -144,7 +146,7 @@ class _Burst:
 
     def drawn(self, what: str) -> Column:
         """A number from 0 to below 1 that follows from seed, target and seq."""
-        seed = per_lane([strike.fault.seed for strike in self.strikes], self.code.lane(F.col("seq")))
+        seed = per_slot([injection.fault.seed for injection in self.injections], self.code.slot(F.col("seq")))
         return F.pmod(F.xxhash64(F.lit(f"{self.salt}/{what}"), seed, self.seq), F.lit(1 << 30)) / F.lit(1 << 30)
 
 
@@ -153,7 +155,7 @@ def _lose(stream: DataFrame, burst: _Burst) -> DataFrame:
 
 
 def _duplicate(stream: DataFrame, burst: _Burst) -> DataFrame:
-    fault = burst.strikes[0].fault
+    fault = burst.injections[0].fault
     assert isinstance(fault, Duplication)
     twice = burst.inside & (burst.drawn("twice") < F.lit(fault.share))
     copies = F.explode(F.when(twice, F.array(F.lit(1), F.lit(2))).otherwise(F.array(F.lit(1))))
@@ -163,8 +165,8 @@ def _duplicate(stream: DataFrame, burst: _Burst) -> DataFrame:
 def _reorder(stream: DataFrame, burst: _Burst) -> DataFrame:
     """Tuples of the burst exchange their seqs, so that no seq is new to the stream: those of a block are shuffled, and a block is
     the whole burst or one tuple longer than the distance. Tuples of one seq move together."""
-    fault = burst.strikes[0].fault
-    assert isinstance(fault, Reordering) and isinstance(burst.code, OneLane) and len(burst.strikes) == 1
+    fault = burst.injections[0].fault
+    assert isinstance(fault, Reordering) and isinstance(burst.code, NoSlots) and len(burst.injections) == 1
     place = F.row_number().over(Window.orderBy("seq")) - 1
     block = F.lit(0) if fault.distance is None else F.floor(place / F.lit(fault.distance + 1))
     seqs = stream.where(burst.inside).select("seq").distinct().withColumn("_block", block)
@@ -183,7 +185,7 @@ def fractions(schema: StructType) -> list[str]:
 
 
 def _diverge(stream: DataFrame, burst: _Burst) -> DataFrame:
-    fault = burst.strikes[0].fault
+    fault = burst.injections[0].fault
     assert isinstance(fault, Divergence)
     hit = burst.inside & (burst.drawn("which") < F.lit(fault.share))
     fractional = {name: stream.schema[name].dataType for name in fractions(stream.schema)}

@@ -7,7 +7,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 
-def side_by_side(work: Iterator[Callable[[], Any]], parallel: int) -> Iterator[Any]:
+def run_parallel(work: Iterator[Callable[[], Any]], parallel: int) -> Iterator[Any]:
     """What each piece of work gives, as it is ready, with `parallel` pieces under way.
 
     Each piece sends what operators print to stderr for as long as it calls them. Pieces that overlap would leave stdout there

@@ -20,7 +20,7 @@ from holdfast.assess.campaign_setup import (
     read_rates,
     select_scores,
 )
-from holdfast.assess.case import Case, astray, past_the_end
+from holdfast.assess.case import Case, offset_error, unreachable_errors
 from holdfast.assess.fused_targets import fused_targets
 from holdfast.assess.output_score import OutputScore, own_affected
 from holdfast.assess.targets import Choice, Target, choose_targets, group_targets
@@ -123,7 +123,7 @@ def _require_figures(
 
 
 def _require_leading(graph: Graph, cases: Sequence[Case], sink: str) -> None:
-    errors = astray(graph, cases, sink)
+    errors = unreachable_errors(graph, cases, sink)
     if errors:
         raise CompoundError("the campaign", errors)
 
@@ -134,7 +134,7 @@ def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
         raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
     require_there(options["trace"])
     rows = known_rows(graph, options["trace"]) if options["offsets"] else None
-    past = [past_the_end(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
+    past = [offset_error(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
     if past:
         raise CompoundError("the campaign", past)
 

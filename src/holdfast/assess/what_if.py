@@ -20,7 +20,7 @@ class WhatIf:
     recovery_after: int
 
 
-def what_ifs(campaign: Campaign, assessment: Assessment) -> list[WhatIf]:
+def compare_with_replicas(campaign: Campaign, assessment: Assessment) -> list[WhatIf]:
     """Every protected group, with each target that is part of it, before and after."""
     found = []
     for case in campaign.cases:

@@ -151,7 +151,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
     if options["explain"]:
         _explain(request, as_json=as_json)
         return
-    from holdfast.assess.campaign_context import CampaignContext, analysed
+    from holdfast.assess.campaign_context import CampaignContext, analyse_application
     from holdfast.assess.campaign_run import run_campaign
     from holdfast.assess.campaign_setup import build_campaign, describe_subject, parsed_trace, rates_by_name
     from holdfast.assess.fitting import SECTION
@@ -162,7 +162,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
     trace, out, rates = options["trace"], options["out"], request.rates
     with spark_session(options["master"], options["memory"], name="holdfast assess") as spark, show_progress() as progress:
         reading = Steps(progress, f"reading {trace}", of=4)
-        schemas = analysed(spark, request.app, request.scores)
+        schemas = analyse_application(spark, request.app, request.scores)
         reading.done()
         with parsed_trace(spark, request.graph, trace, columns=request.mapping) as frames:
             reading.done()
@@ -193,7 +193,7 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
 
 def _explain(request: "Request", *, as_json: bool) -> None:
     """Show every injected graph, and why these operators."""
-    from holdfast.assess.injection import explained, injected_nodes
+    from holdfast.assess.injection import describe_injected_graph, injected_nodes
     from holdfast.documents.fault import fault_of
 
     graph = request.graph
@@ -207,7 +207,7 @@ def _explain(request: "Request", *, as_json: bool) -> None:
         print_json({"graphs": graphs, "choices": why})
         return
     for name, each in faults.items():
-        click.echo(f"{name}:\n{explained(graph, each)}\n")
+        click.echo(f"{name}:\n{describe_injected_graph(graph, each)}\n")
     for choice in request.choices:
         click.echo(str(choice))
 

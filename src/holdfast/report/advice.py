@@ -50,13 +50,13 @@ class _Trials:
 
     def parts(self) -> list[str]:
         """Every campaign with what each of its trials gave."""
-        parts, places = [], iter(place for _, place in self._places)
+        parts, locator = [], iter(place for _, place in self._places)
         for folder, (campaign, assessment) in self._campaigns.items():
             parts.append(
                 f'<p>{campaign.size:,} trials, seed {campaign.seed}, in folder <a href="{escape(folder)}/report.html">'
                 f"<code>{escape(folder)}</code></a>; the score is <code>{escape(assessment.score.expression)}</code>.</p>"
             )
-            parts += [_trials(campaign, view, next(places)) for view in assessment.cases]
+            parts += [_trials(campaign, view, next(locator)) for view in assessment.cases]
         return parts
 
 

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from typing import Any
 
 from holdfast.assess.advice import advise
-from holdfast.assess.assessment import Assessment, CaseView, as_they_are, assess
+from holdfast.assess.assessment import Assessment, CaseView, assess, unprotected_ranking
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import outage_name
 from holdfast.assess.targets import Choice
-from holdfast.assess.what_if import what_ifs
+from holdfast.assess.what_if import compare_with_replicas
 from holdfast.documents.whole_files import write_whole
 from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
 from holdfast.report.assessment_words import how_it_was_run, local_caption, percent, spread_warning, summary, title
@@ -151,13 +151,13 @@ def _tried_rows(campaign: Campaign, choices: Sequence[Choice]) -> list[tuple[str
 def _growth(campaign: Campaign, assessment: Assessment) -> list[str]:
     if len(assessment.growth) < 2:
         return []
-    name = as_they_are(campaign, assessment)[0].case
+    name = unprotected_ranking(campaign, assessment)[0].case
     return [heading(f"How the damage of {name} grows with the outage"), cards(growth_plots(assessment, campaign))]
 
 
 def _ranking_rows(campaign: Campaign, assessment: Assessment, choices: Sequence[Choice]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    for rank, view in enumerate(as_they_are(campaign, assessment), start=1):
+    for rank, view in enumerate(unprotected_ranking(campaign, assessment), start=1):
         advice, others = advise(assessment, view), sharing(view, choices)
         same = f" The same goes for {', '.join(others)}, which behave{'s' if len(others) == 1 else ''} alike." if others else ""
         rows.append((str(rank), view.case, f"{advice.said}.", f"{advice.because[:1].upper()}{advice.because[1:]}.{same}"))
@@ -183,7 +183,7 @@ def what_if_rows(campaign: Campaign, assessment: Assessment) -> list[tuple[str, 
             str(each.recovery_after),
             _times(each.recovery_before, each.recovery_after),
         )
-        for each in what_ifs(campaign, assessment)
+        for each in compare_with_replicas(campaign, assessment)
     ]
 
 
@@ -206,7 +206,7 @@ def _other_scores(campaign: Campaign, assessments: Sequence[Assessment]) -> list
     rows = [
         (
             assessment.score.expression,
-            " > ".join(view.case for view in as_they_are(campaign, assessment)),
+            " > ".join(view.case for view in unprotected_ranking(campaign, assessment)),
             f"{assessment.spread:.2%}",
         )
         for assessment in assessments
@@ -223,8 +223,8 @@ def _score_document(campaign: Campaign, assessment: Assessment, choices: Sequenc
         "golden": list(assessment.golden),
         "spread": assessment.spread,
         "spread_warning": assessment.spread_warning,
-        "ranking": [view.case for view in as_they_are(campaign, assessment)],
-        "what_if": [asdict(each) for each in what_ifs(campaign, assessment)],
+        "ranking": [view.case for view in unprotected_ranking(campaign, assessment)],
+        "what_if": [asdict(each) for each in compare_with_replicas(campaign, assessment)],
         "growth": [{"seconds": s, "recovery": view.recovery, "impact": view.impact} for s, view in assessment.growth],
         "cases": [_case_document(assessment, view, choices) for view in assessment.cases],
     }

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-from holdfast.assess.assessment import Assessment, CaseView, OffsetView, as_they_are
+from holdfast.assess.assessment import Assessment, CaseView, OffsetView, unprotected_ranking
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import outage_name
 from holdfast.assess.metrics import fitted_line
@@ -48,7 +48,7 @@ def local_plot(view: CaseView, campaign: Campaign) -> str:
 
 def growth_plots(assessment: Assessment, campaign: Campaign) -> list[str]:
     """Local quality score of the most critical case under a shorter, a longer and the longest outage (Figure 11)."""
-    name, last = as_they_are(campaign, assessment)[0].case, len(assessment.growth) - 1
+    name, last = unprotected_ranking(campaign, assessment)[0].case, len(assessment.growth) - 1
     chosen = sorted({(last + 1) // 3, 2 * (last + 1) // 3, last})
     shown = [assessment.growth[at] for at in chosen]
     return [_local(view, campaign, name=f"{name}, {outage_name(outage_s)} s") for outage_s, view in shown]

@@ -4,14 +4,14 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.assess.assessment import Assessment, CaseView, as_they_are
+from holdfast.assess.assessment import Assessment, CaseView, unprotected_ranking
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import outage_name
 
 
 def summary(campaign: Campaign, facts: Mapping[str, Any], assessment: Assessment) -> str:
     """What was done and what was found, in two sentences."""
-    ranked = as_they_are(campaign, assessment) or list(assessment.ranking)
+    ranked = unprotected_ranking(campaign, assessment) or list(assessment.ranking)
     most, least = ranked[0], ranked[-1]
     replicas = sum(case.failover_s is not None for case in campaign.cases)
     place = "into" if campaign.fault.get("side", "input") == "input" else "on the way out of"
@@ -96,7 +96,7 @@ def how_it_was_run(campaign: Campaign, facts: Mapping[str, Any], assessment: Ass
     """Everything that one needs to run it again, and what was seen of the sources and the score."""
     source, outages = facts["source"], ", ".join(outage_name(outage_s) for outage_s in campaign.outages_s)
     shared = (
-        "Trials shared Spark jobs, each in a lane of its own; a sample of them was compared with runs of their own."
+        "Trials shared Spark jobs, each in a slot of its own; a sample of them was compared with runs of their own."
         if facts["why_slow"] is None
         else f"Every trial was a run of the whole trace, because {facts['why_slow']}."
     )

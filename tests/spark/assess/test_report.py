@@ -12,7 +12,7 @@ from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_run import run_campaign
 from holdfast.assess.campaign_setup import select_scores
 from holdfast.assess.case import Case
-from holdfast.assess.law_check import require_law
+from holdfast.assess.first_law_check import require_first_law
 from holdfast.assess.targets import choose_targets
 from holdfast.errors import ApplicationError, HoldfastError
 from holdfast.report.assessment import write_reports
@@ -71,7 +71,7 @@ def test_preparation_tells_how_far_it_is_and_is_not_compared_again_when_a_campai
     for file in (tmp_path / "outcomes").iterdir():
         file.unlink()
     steps.clear()
-    monkeypatch.setattr("holdfast.assess.runner.disagreement", lambda *_, **__: pytest.fail("it was compared again"))
+    monkeypatch.setattr("holdfast.assess.runner.find_disagreement", lambda *_, **__: pytest.fail("it was compared again"))
     again = write_reports(run_campaign(context, quotes, tmp_path, check=False, progress=lambda *step: steps.append(step)), ())
     assert steps == [("preparing", 0, 1), ("preparing", 1, 1), ("trials", 0, 1), ("trials", 1, 1)]
     assert again["scores"][0]["cases"][0]["offsets"] == document["scores"][0]["cases"][0]["offsets"]
@@ -97,5 +97,5 @@ def test_an_application_that_breaks_the_first_law_is_refused(spark):
     context = CampaignContext(spark, app, {"orders": rows}, scores=select_scores(app, ()), jitter=0, section=10)
     steps = []
     with pytest.raises(ApplicationError, match=r"operator 'numbered' .* breaks the first law"):
-        require_law(context, progress=lambda *said: steps.append(said))
+        require_first_law(context, progress=lambda *said: steps.append(said))
     assert steps == [("operators checked against the first law", done, 1) for done in (0, 1)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import contexts, given
 from hypothesis import strategies as st
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -14,18 +14,18 @@ from holdfast.app import App, last_rows
 from holdfast.app.load import load_app
 from holdfast.assess.arrival_jitter import jittered
 from holdfast.assess.assessment import assess
-from holdfast.assess.batched import FastWay
+from holdfast.assess.batched import BatchedRunner
 from holdfast.assess.batched_check import same
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Case
 from holdfast.assess.golden_runs import run_golden
-from holdfast.assess.injection import Strike, injected
+from holdfast.assess.injection import Injection, injected
 from holdfast.assess.output_score import score_of
 from holdfast.assess.runner import Runner
 from holdfast.assess.sections import Sections
-from holdfast.assess.whole_trace_trial import run_slow
+from holdfast.assess.whole_trace_trial import run_whole_trace
 from holdfast.documents.fault import Divergence, Duplication, Loss, Reordering
 from holdfast.engine.whole_trace import run_batch
 from holdfast.errors import CompoundError, HoldfastError
@@ -50,7 +50,7 @@ def orders(spark):
 
 
 def after(orders, fault, first, last):
-    graph = injected(counting().graph(), [Strike(fault, first, last)])
+    graph = injected(counting().graph(), [Injection(fault, first, last)])
     rows = run_batch(graph, {"orders": orders.withColumn("epoch", F.col("seq"))})["checked"].toArrow()
     return rows["seq"].to_pylist(), rows["amount"].to_pylist()
 
@@ -137,19 +137,19 @@ def market(spark, tmp_path_factory):
     return spark.read.parquet(str(path)).cache()
 
 
-def campaign_of(setting, cases, **changes):
+def campaign_of(context, cases, **changes):
     values = {
-        "subject": {"application": setting.app.name},
+        "subject": {"application": context.app.name},
         "cases": cases,
         "offsets": (500, 3000),
         "outages_s": (0.2, 1.0),
         "paces": ("peak",),
         "repetitions": 2,
         "golden_runs": 2,
-        "scores": tuple(score.expression for score in setting.scores),
-        "sink": setting.sink,
-        "section": setting.section,
-        "jitter": setting.jitter,
+        "scores": tuple(score.expression for score in context.scores),
+        "sink": context.sink,
+        "section": context.section,
+        "jitter": context.jitter,
     }
     return Campaign(**values | changes)
 
@@ -160,8 +160,8 @@ def bargains(spark, market, **changes):
     return CampaignContext(spark, app, {"market": market}, **{"scores": scores, "jitter": 6, "section": 250} | changes)
 
 
-def run_both(setting, campaign, folder):
-    fast, slow = (Runner(setting, campaign, way=way, verify=False) for way in ("fast", "slow"))
+def run_both(context, campaign, folder):
+    fast, slow = (Runner(context, campaign, way=way, verify=False) for way in ("fast", "slow"))
     for name, runner in (("fast", fast), ("slow", slow)):
         runner.run(Results(folder / name, campaign))
     return (dict(Results(folder / name, campaign).outcomes()) for name in ("fast", "slow"))
@@ -175,9 +175,9 @@ def run_both(setting, campaign, folder):
     ],
 )
 def test_other_faults_in_one_job_give_what_a_run_of_each_gives(spark, market, tmp_path, fault, case):
-    setting = bargains(spark, market)
-    campaign = campaign_of(setting, (case,), fault=fault, offsets=(500,), repetitions=1, golden_runs=1)
-    fast, slow = run_both(setting, campaign, tmp_path)
+    context = bargains(spark, market)
+    campaign = campaign_of(context, (case,), fault=fault, offsets=(500,), repetitions=1, golden_runs=1)
+    fast, slow = run_both(context, campaign, tmp_path)
     assert set(fast) == set(slow) == set(campaign.trials())
     assert any(len(outcome.sections) for outcome in slow.values())
     for trial, outcome in slow.items():
@@ -187,11 +187,11 @@ def test_other_faults_in_one_job_give_what_a_run_of_each_gives(spark, market, tm
 @pytest.fixture(scope="module")
 def prepared(spark, market):
     """Everything that trials of bargain discovery need, both ways."""
-    setting = bargains(spark, market)
-    campaign = campaign_of(setting, TARGETS)
-    runner = Runner(setting, campaign, verify=False)
-    golden = {run: run_golden(setting, campaign.seed_of(run), outputs=True) for run in range(2)}
-    return runner, FastWay(setting, runner.ground), golden
+    context = bargains(spark, market)
+    campaign = campaign_of(context, TARGETS)
+    runner = Runner(context, campaign, verify=False)
+    golden = {run: run_golden(context, campaign.seed_of(run), outputs=True) for run in range(2)}
+    return runner, BatchedRunner(context, runner.golden_index), golden
 
 
 TARGETS = (
@@ -201,30 +201,30 @@ TARGETS = (
 )
 
 
-@settings(max_examples=8)
+@contexts(max_examples=8)
 @given(st.data())
 def test_a_trial_among_others_in_one_job_gives_what_a_run_of_its_own_gives(prepared, data):
     runner, way, golden = prepared
     case = data.draw(st.sampled_from(TARGETS), "case")
-    lanes, course = [], runner.courses[case.name]
+    slots, fault_path = [], runner.fault_paths[case.name]
     for _ in range(3):
         tuples = data.draw(st.integers(1, 700), "tuples")
         offset = data.draw(st.integers(0, 2500), "offset")
-        first, last = runner.places.strike(runner.setting.graph, case, offset=offset, tuples=tuples)
-        strike = Strike(runner.campaign.fault_for(case, offset=offset, tuples=tuples), first, last)
-        lanes.append(way.lane(course, strike, golden[data.draw(st.integers(0, 1), "run")].seed))
-    together = way.run(course, lanes, {run.seed: run for run in golden.values()})
+        first, last = runner.locator.locate(runner.context.graph, case, offset=offset, tuples=tuples)
+        injection = Injection(runner.campaign.fault_for(case, offset=offset, tuples=tuples), first, last)
+        slots.append(way.slot(fault_path, injection, golden[data.draw(st.integers(0, 1), "run")].seed))
+    together = way.run(fault_path, slots, {run.seed: run for run in golden.values()})
     at = data.draw(st.integers(0, 2), "which")
-    alone = run_slow(runner.setting, lanes[at].strike, next(run for run in golden.values() if run.seed == lanes[at].seed))
+    alone = run_whole_trace(runner.context, slots[at].injection, next(run for run in golden.values() if run.seed == slots[at].seed))
     assert same(alone, together[at])
 
 
 def test_trials_over_seqs_that_begin_far_from_zero_give_what_a_run_of_each_gives(spark, market, tmp_path):
     far = 1_700_000_000_013
-    setting = bargains(spark, market.withColumn("seq", F.col("seq") + F.lit(far)))
-    assert setting.cut == Sections(250, 1_700_000_000_000, 25)
-    campaign = campaign_of(setting, (Case(("trade_filter",)),), offsets=(3000,), outages_s=(1.0,))
-    fast, slow = run_both(setting, campaign, tmp_path)
+    context = bargains(spark, market.withColumn("seq", F.col("seq") + F.lit(far)))
+    assert context.sections == Sections(250, 1_700_000_000_000, 25)
+    campaign = campaign_of(context, (Case(("trade_filter",)),), offsets=(3000,), outages_s=(1.0,))
+    fast, slow = run_both(context, campaign, tmp_path)
     assert all(len(outcome.sections) and outcome.sections[0] >= 12 for outcome in slow.values())
     assert all(same(outcome, fast[trial]) for trial, outcome in slow.items())
     facts, golden = (Results(tmp_path / "fast", campaign).read(name) for name in ("facts", "golden"))
@@ -234,24 +234,24 @@ def test_trials_over_seqs_that_begin_far_from_zero_give_what_a_run_of_each_gives
     earlier = Results(tmp_path / "fast", campaign)
     earlier.write("facts", facts | {"origin": 0})
     with pytest.raises(HoldfastError, match="fast' are of an earlier version; give another folder"):
-        Runner(setting, campaign, verify=False).run(earlier)
+        Runner(context, campaign, verify=False).run(earlier)
 
 
 def test_a_case_whose_trials_cannot_share_jobs_leaves_the_others_together(spark, market, tmp_path):
-    setting = bargains(spark, market)
+    context = bargains(spark, market)
     late = Case(("bargain_index",), 0.5)
-    campaign = campaign_of(setting, (Case(("quote_filter",)), late), offsets=(500,), outages_s=(0.2,), repetitions=1, golden_runs=1)
-    runner = Runner(setting, campaign, verify=False)
+    campaign = campaign_of(context, (Case(("quote_filter",)), late), offsets=(500,), outages_s=(0.2,), repetitions=1, golden_runs=1)
+    runner = Runner(context, campaign, verify=False)
     assert (list(runner.apart), runner.why_slow) == ([late.name], None)
     runner.run(Results(tmp_path / "mixed", campaign))
-    Runner(setting, campaign, way="slow", verify=False).run(Results(tmp_path / "slow", campaign))
+    Runner(context, campaign, way="slow", verify=False).run(Results(tmp_path / "slow", campaign))
     mixed, slow = (dict(Results(tmp_path / name, campaign).outcomes()) for name in ("mixed", "slow"))
     assert set(mixed) == set(campaign.trials()) and all(same(outcome, mixed[trial]) for trial, outcome in slow.items())
     assert Results(tmp_path / "mixed", campaign).read("facts")["apart"] == runner.apart
     with pytest.raises(
         HoldfastError, match=r"trials of bargain_index \(replica, 0.5 s\) cannot share Spark jobs: operator 'bargain_index'"
     ):
-        Runner(setting, campaign, way="fast")
+        Runner(context, campaign, way="fast")
 
 
 def test_seqs_that_leave_no_room_for_an_arrival_order_are_refused_unless_it_is_always_the_same(spark, market):
@@ -264,26 +264,26 @@ def test_seqs_that_leave_no_room_for_an_arrival_order_are_refused_unless_it_is_a
 @pytest.mark.parametrize("outputs", [True, False])
 @pytest.mark.parametrize(("score", "said"), [("sum(double('nan'))", "no number"), ("avg(gain + double('inf'))", "infinite")])
 def test_a_score_that_is_no_finite_number_is_refused(spark, market, outputs, score, said):
-    setting = bargains(spark, market, scores=[score_of("bargains", score)])
+    context = bargains(spark, market, scores=[score_of("bargains", score)])
     with pytest.raises(HoldfastError, match=rf"is {said}.* in the section of seqs 250 to 499"):
-        run_golden(setting, 1, outputs=outputs)
+        run_golden(context, 1, outputs=outputs)
 
 
 def test_servers_that_meet_in_racks_share_jobs_too(spark, tmp_path):
     write_servers(tmp_path / "servers.parquet", events=3000, seed=2, servers=40, rack_size=5)
     rows = spark.read.parquet(str(tmp_path / "servers.parquet"))
     app = load_app(EXAMPLES / "datacenter_monitor.py")
-    setting = CampaignContext(spark, app, {"servers": rows}, scores=[score_of("racks", "avg(load)")], jitter=0, section=200)
-    campaign = campaign_of(setting, (Case(("smooth_cpu",)),), offsets=(1000,), outages_s=(4.0,), repetitions=1, golden_runs=1)
-    runner = Runner(setting, campaign)
+    context = CampaignContext(spark, app, {"servers": rows}, scores=[score_of("racks", "avg(load)")], jitter=0, section=200)
+    campaign = campaign_of(context, (Case(("smooth_cpu",)),), offsets=(1000,), outages_s=(4.0,), repetitions=1, golden_runs=1)
+    runner = Runner(context, campaign)
     assert runner.why_slow is None
-    assert setting.keying.column == "rack"
+    assert context.trace_key.column == "rack"
 
 
 def test_an_interrupted_campaign_goes_on_and_runs_nothing_twice(spark, market, tmp_path, monkeypatch):
-    setting = bargains(spark, market)
-    campaign = campaign_of(setting, (Case(("quote_filter",)),), offsets=(500,))
-    runner = Runner(setting, campaign, verify=False, rows=1)
+    context = bargains(spark, market)
+    campaign = campaign_of(context, (Case(("quote_filter",)),), offsets=(500,))
+    runner = Runner(context, campaign, verify=False, rows=1)
     results = Results(tmp_path, campaign)
     kept = results.add
     seen = []
@@ -308,7 +308,7 @@ def test_an_interrupted_campaign_goes_on_and_runs_nothing_twice(spark, market, t
 
 
 def peeking():
-    """An application that looks into its key: trials in lanes would not see it as it is."""
+    """An application that looks into its key: trials in slots would not see it as it is."""
     app = App("peeking")
     orders = app.source("orders", "seq long, time timestamp, customer string, amount double", key="customer")
 
@@ -322,12 +322,12 @@ def peeking():
 
 
 def test_an_application_that_looks_into_its_keys_is_run_trial_by_trial_and_told_so(spark, orders):
-    setting = CampaignContext(spark, peeking(), {"orders": orders}, scores=[score_of("out", "count(before)")], jitter=0, section=10)
-    campaign = campaign_of(setting, (Case(("best",)),), offsets=(5,), outages_s=(2.0,), repetitions=1, golden_runs=1)
-    runner = Runner(setting, campaign)
+    context = CampaignContext(spark, peeking(), {"orders": orders}, scores=[score_of("out", "count(before)")], jitter=0, section=10)
+    campaign = campaign_of(context, (Case(("best",)),), offsets=(5,), outages_s=(2.0,), repetitions=1, golden_runs=1)
+    runner = Runner(context, campaign)
     assert "some operator looks at what is in a key, an epoch or a seq" in runner.why_slow
     with pytest.raises(HoldfastError, match="trials of best cannot share Spark jobs"):
-        Runner(setting, campaign, way="fast")
+        Runner(context, campaign, way="fast")
 
 
 @pytest.mark.parametrize(
@@ -341,8 +341,8 @@ def test_applications_whose_trials_cannot_share_jobs_say_why(spark, example, sco
     app = load_app(EXAMPLES / f"{example}.py")
     graph = app.graph()
     trace = {name: spark.createDataFrame([], graph.nodes[name].schema) for name in sources}
-    setting = CampaignContext(spark, app, trace, scores=[score_of(graph.sinks[0].name, score)], jitter=0, section=10)
-    assert reason in setting.keying
+    context = CampaignContext(spark, app, trace, scores=[score_of(graph.sinks[0].name, score)], jitter=0, section=10)
+    assert reason in context.trace_key
 
 
 def test_a_score_that_is_no_number_is_refused(spark, orders):
@@ -351,10 +351,10 @@ def test_a_score_that_is_no_number_is_refused(spark, orders):
 
 
 def test_a_score_that_does_not_add_up_is_scored_section_by_section(spark, orders):
-    setting = CampaignContext(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(amount)")], jitter=0, section=10)
-    golden = run_golden(setting, 0, outputs=False)
+    context = CampaignContext(spark, counting(), {"orders": orders}, scores=[score_of("out", "max(amount)")], jitter=0, section=10)
+    golden = run_golden(context, 0, outputs=False)
     assert golden.parts["max(amount)"].tolist() == [9.0, 19.0, 29.0, 39.0]
-    outcome = run_slow(setting, Strike(Loss(target=("checked",), offset=5, tuples=5), 5, 14), golden)
+    outcome = run_whole_trace(context, Injection(Loss(target=("checked",), offset=5, tuples=5), 5, 14), golden)
     assert outcome.sections.tolist() == [0] and np.allclose(outcome.differences["max(amount)"], [-5.0])
 
 
@@ -363,8 +363,8 @@ def test_a_divergence_of_values_that_cannot_diverge_is_refused(spark, orders):
     source = app.source("orders", "seq long, time timestamp, customer string, amount double")
     names = app.operator(inputs=source, name="names")(lambda rows: rows.select("seq", "customer"))
     app.sink("out", app.operator(inputs=names, name="shown")(lambda rows: rows))
-    setting = CampaignContext(spark, app, {"orders": orders}, scores=[score_of("out", "count(*)")], jitter=0, section=10)
+    context = CampaignContext(spark, app, {"orders": orders}, scores=[score_of("out", "count(*)")], jitter=0, section=10)
     for target, refused in (("names", False), ("shown", True)):
-        campaign = campaign_of(setting, (Case((target,)),), fault={"kind": "divergence"}, offsets=(5,))
+        campaign = campaign_of(context, (Case((target,)),), fault={"kind": "divergence"}, offsets=(5,))
         with pytest.raises(HoldfastError, match=r"it would change at shown \(names\) has none") if refused else nullcontext():
-            Runner(setting, campaign, way="slow")
+            Runner(context, campaign, way="slow")

@@ -12,10 +12,10 @@ from holdfast.advise.loop import AdviceLoop
 from holdfast.app import App
 from holdfast.app.task_topology import topology_of
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
-from holdfast.assess.campaign_fit import require_places
+from holdfast.assess.campaign_fit import require_room_for_outages
 from holdfast.assess.campaign_setup import build_campaign
-from holdfast.assess.case import Places, Tempo, astray
-from holdfast.assess.injection import struck_edges
+from holdfast.assess.case import OutageLocator, Tempo, unreachable_errors
+from holdfast.assess.injection import injected_edges
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.output_score import score_of
 from holdfast.assess.targets import Choice
@@ -49,11 +49,13 @@ class Recorded:
     def stream_seqs(self, names):
         return {name: self.rows.seq[: self._ends.get(name, TUPLES)] for name in names}
 
-    def struck(self, case):
-        return struck_edges(self.graph, case.target, case.side)
+    def injected_edges(self, case):
+        return injected_edges(self.graph, case.target, case.side)
 
-    def places(self, cases, seqs):
-        return Places(self.rows.seq, {name: seqs[name] for case in cases for name in self.struck(case)}, self.rows.tempo)
+    def locator(self, cases, seqs):
+        return OutageLocator(
+            self.rows.seq, {name: seqs[name] for case in cases for name in self.injected_edges(case)}, self.rows.tempo
+        )
 
 
 class Told(AdviceLoop):
@@ -72,8 +74,8 @@ class Told(AdviceLoop):
         """What is told of the cases that are really tried; it is refused as a campaign would be."""
         self.tried.append(folder)
         campaign = build_campaign(self.context, cases, self.subject, self._wanted(folder, fitting))
-        require_places(self.context, campaign, {})
-        assert not astray(self.context.graph, campaign.cases, self.context.sink)
+        require_room_for_outages(self.context, campaign, {})
+        assert not unreachable_errors(self.context.graph, campaign.cases, self.context.sink)
         return campaign, assessment([view(case.name, self._impact(case, folder)) for case in campaign.cases])
 
     def _impact(self, case, folder):

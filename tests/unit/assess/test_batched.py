@@ -6,13 +6,13 @@ import numpy as np
 
 from holdfast.app import App, last_rows
 from holdfast.assess.batched import obstacle
-from holdfast.assess.campaign_context import Keying
-from holdfast.assess.fault_reach import course_of
+from holdfast.assess.campaign_context import TraceKey
+from holdfast.assess.fault_reach import find_fault_path
 from holdfast.assess.operator_shape import Shape
 from holdfast.documents.fault import Loss
 
 
-def setting(*, deterministic, span=1000):
+def context(*, deterministic, span=1000):
     """Orders priced by the newest price, and smoothed; every stream carries the key."""
     app = App("shop")
     prices = app.source("prices", "seq long, item string")
@@ -25,7 +25,7 @@ def setting(*, deterministic, span=1000):
         graph=app.graph(),
         shapes={name: Shape("rows", (("item",),)) for name in ("priced", "smooth")},
         schemas={name: [text] for name in ("prices", "orders", "priced", "smooth")},
-        keying=Keying("item", ("item",), np.zeros(1, np.int64)),
+        trace_key=TraceKey("item", ("item",), np.zeros(1, np.int64)),
         span=(7, span),
         scores=(),
         deterministic=deterministic,
@@ -34,9 +34,9 @@ def setting(*, deterministic, span=1000):
 
 
 def obstacle_for(target, **changes):
-    of = setting(**changes)
+    of = context(**changes)
     fault = Loss(target=(target,), offset=0, tuples=1)
-    return obstacle(of, course_of(of.graph, of.shapes, fault, "out"))
+    return obstacle(of, find_fault_path(of.graph, of.shapes, fault, "out"))
 
 
 def test_what_follows_a_varying_arrival_order_shares_no_jobs_and_says_how_it_would():

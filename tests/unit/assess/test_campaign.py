@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdfast.app import App
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results, read_campaign
-from holdfast.assess.case import Case, Places, Tempo, Trial
+from holdfast.assess.case import Case, OutageLocator, Tempo, Trial
 from holdfast.assess.golden_runs import load_golden
 from holdfast.assess.outcome import TrialOutcome, difference
 from holdfast.documents.whole_files import write_whole
@@ -121,7 +121,7 @@ def test_a_campaign_of_faults_on_the_way_out_survives_json():
         "size": 0.2,
         "share": 1.0,
     }
-    with pytest.raises(CompoundError, match="the fault strikes the output of its targets, and the case 'a' loses its input"):
+    with pytest.raises(CompoundError, match="the fault injections the output of its targets, and the case 'a' loses its input"):
         campaign(fault={"kind": "loss", "side": "output"})
     with pytest.raises(CompoundError, match="a duplication fault concerns a share of the tuples above 0 and up to 1, got 3"):
         campaign(fault={"kind": "duplication", "share": 3})
@@ -381,52 +381,52 @@ def test_differences_of_the_last_digit_are_none():
     assert len(difference({"n": np.array([0.1 + 0.2])}, {"n": np.array([0.3])}).sections) == 0
 
 
-def places():
+def trace_locator():
     app = App("shop")
     orders = app.source("orders", "seq long")
     large = app.operator(inputs=orders, name="large")(lambda rows: rows)
     app.sink("out", app.operator(inputs=large, name="alert")(lambda rows: rows))
     seqs = {"orders": np.arange(100), "large": np.arange(0, 100, 4)}
-    return app.graph(), Places(seqs["orders"], seqs, Tempo(100.0, 400.0))
+    return app.graph(), OutageLocator(seqs["orders"], seqs, Tempo(100.0, 400.0))
 
 
 def test_an_operators_rate_is_its_share_of_the_sources():
-    graph, where = places()
-    assert where.tempo_of(graph, Case(("alert",))) == Tempo(25.0, 100.0)
-    assert where.tempo_of(graph, Case(("orders",))) == Tempo(100.0, 400.0)
+    graph, locator = trace_locator()
+    assert locator.tempo_of(graph, Case(("alert",))) == Tempo(25.0, 100.0)
+    assert locator.tempo_of(graph, Case(("orders",))) == Tempo(100.0, 400.0)
 
 
 def test_how_far_a_fault_is_said_to_affect_counts_source_tuples_whatever_their_seqs():
-    gaps = Places(np.arange(0, 1000, 10), {}, Tempo(1.0, 1.0))
+    gaps = OutageLocator(np.arange(0, 1000, 10), {}, Tempo(1.0, 1.0))
     assert gaps.last(5, 1) == 50
     assert gaps.last(5, 20) == 240
     assert gaps.last(95, 20) == 990
 
 
 def test_an_outage_counts_the_targets_own_tuples_from_the_offset_on():
-    graph, where = places()
-    assert where.strike(graph, Case(("orders",)), offset=10, tuples=5) == (10, 14)
-    assert where.strike(graph, Case(("alert",)), offset=10, tuples=5) == (10, 28)
+    graph, locator = trace_locator()
+    assert locator.locate(graph, Case(("orders",)), offset=10, tuples=5) == (10, 14)
+    assert locator.locate(graph, Case(("alert",)), offset=10, tuples=5) == (10, 28)
 
 
 def test_whatever_fails_at_once_is_away_for_the_same_time():
-    graph, where = places()
+    graph, locator = trace_locator()
     for failing in (("orders",), ("alert",), ("large", "alert")):
         case = Case(failing, at_once=True)
-        assert where.tempo_of(graph, case) == Tempo(100.0, 400.0)
-        assert where.strike(graph, case, offset=10, tuples=5) == (10, 14)
-        assert where.room(graph, case, tuples=5) == 96
-    assert where.count(graph, Case(("alert",), at_once=True)) == 25, "it has no more tuples to lose than before"
+        assert locator.tempo_of(graph, case) == Tempo(100.0, 400.0)
+        assert locator.locate(graph, case, offset=10, tuples=5) == (10, 14)
+        assert locator.room(graph, case, tuples=5) == 96
+    assert locator.count(graph, Case(("alert",), at_once=True)) == 25, "it has no more tuples to lose than before"
 
 
 def test_an_offset_past_the_end_and_an_outage_longer_than_the_trace_are_refused():
-    graph, where = places()
+    graph, locator = trace_locator()
     with pytest.raises(HoldfastError, match="offset 100 lies past the end of the trace, which has 100 source tuples"):
-        where.strike(graph, Case(("orders",)), offset=100, tuples=1)
+        locator.locate(graph, Case(("orders",)), offset=100, tuples=1)
     with pytest.raises(
         HoldfastError, match="an outage of 30 tuples of alert at offset 10 is longer than the trace, where 22 are left"
     ):
-        where.strike(graph, Case(("alert",)), offset=10, tuples=30)
+        locator.locate(graph, Case(("alert",)), offset=10, tuples=30)
 
 
 def test_trials_are_named_for_people():

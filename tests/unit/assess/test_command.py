@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from rich.progress import Progress
 
 from holdfast.app import App
-from holdfast.assess.campaign_fit import tempo_of
+from holdfast.assess.campaign_fit import case_tempo
 from holdfast.assess.campaign_setup import build_cases, parse_fault, read_rates
-from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.case import Case, OutageLocator, Tempo
 from holdfast.assess.fitting import cases_reaching, cases_with_tuples, default_outages, default_section, spread_offsets
 from holdfast.assess.progress_display import LINE_EVERY_S, Bars, Lines, TimeLeft, show_progress
 from holdfast.assess.source_rows import SourceRows
@@ -70,34 +70,34 @@ def rare_alerts():
     app.sink("out", app.operator(inputs=orders, name="large")(lambda rows: rows.where("amount > 9")))
     app.sink("shown", app.operator(inputs="large", name="alert")(lambda rows: rows))
     seqs = {"orders": np.arange(100), "large": np.array([10, 20, 40, 60])}
-    return app.graph(), Places(seqs["orders"], seqs, Tempo(10.0, 20.0))
+    return app.graph(), OutageLocator(seqs["orders"], seqs, Tempo(10.0, 20.0))
 
 
 def test_offsets_are_spread_over_what_leaves_every_target_its_tuples_to_lose():
-    graph, places = rare_alerts()
-    assert spread_offsets(graph, places, {Case(("orders",)): 50}) == (5, 15, 25, 35, 45)
-    assert spread_offsets(graph, places, {Case(("orders",)): 50, Case(("alert",)): 2}) == (4, 12, 20, 28, 36)
-    assert places.strike(graph, Case(("alert",)), offset=36, tuples=2) == (36, 60)
+    graph, locator = rare_alerts()
+    assert spread_offsets(graph, locator, {Case(("orders",)): 50}) == (5, 15, 25, 35, 45)
+    assert spread_offsets(graph, locator, {Case(("orders",)): 50, Case(("alert",)): 2}) == (4, 12, 20, 28, 36)
+    assert locator.locate(graph, Case(("alert",)), offset=36, tuples=2) == (36, 60)
 
 
 def test_without_room_for_the_longest_outage_no_offset_is_made_up():
-    graph, places = rare_alerts()
+    graph, locator = rare_alerts()
     with pytest.raises(HoldfastError, match="it takes 5 tuples from alert, which has 4; give shorter outages with --outage"):
-        spread_offsets(graph, places, {Case(("orders",)): 1, Case(("alert",)): 5})
+        spread_offsets(graph, locator, {Case(("orders",)): 1, Case(("alert",)): 5})
 
 
 def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
-    graph, places = rare_alerts()
-    silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
+    graph, locator = rare_alerts()
+    silent = OutageLocator(locator.source, {**locator.streams, "large": np.zeros(0, np.int64)}, locator.tempo)
     assert cases_with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
     assert "left out, because nothing reaches it on this trace: alert" in capsys.readouterr().err
     with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
-        silent.strike(graph, Case(("alert",)), offset=5, tuples=1)
+        silent.injection(graph, Case(("alert",)), offset=5, tuples=1)
 
 
 def test_what_tuples_reach_and_none_leaves_is_said_to_put_nothing_out(capsys):
-    graph, places = rare_alerts()
-    silent = Places(places.source, {**places.streams, "large": np.zeros(0, np.int64)}, places.tempo)
+    graph, locator = rare_alerts()
+    silent = OutageLocator(locator.source, {**locator.streams, "large": np.zeros(0, np.int64)}, locator.tempo)
     cases = [Case(("large",)), Case(("large",), failover_s=1.0)]
     assert cases_with_tuples(graph, cases, silent) == cases[:1]
     assert "left out, because nothing leaves it on this trace: large (replica, 1 s)" in capsys.readouterr().err
@@ -134,15 +134,15 @@ nodes: {node1: {cores: 1}}
 
 def test_a_profile_gives_each_operator_its_own_rate_and_not_that_of_the_pe_it_is_in(tmp_path):
     (tmp_path / "orders.yaml").write_text(PROFILE)
-    graph, places = rare_alerts()
+    graph, locator = rare_alerts()
     context, rates = SimpleNamespace(graph=graph), read_rates(tmp_path / "orders.yaml", graph)
 
     def tempo(*target, failover_s=None):
-        return tempo_of(context, places, Case(target, failover_s), rates)
+        return case_tempo(context, locator, Case(target, failover_s), rates)
 
     assert tempo("orders") == tempo("large") == tempo("large", "alert") == Tempo(100.0, 200.0)
     assert tempo("alert") == tempo("large", failover_s=1.0) == Tempo(4.0, 8.0)  # of 100 orders 4 are large
-    assert tempo_of(context, places, Case(("alert",)), {}) == Tempo(0.4, 0.8)
+    assert case_tempo(context, locator, Case(("alert",)), {}) == Tempo(0.4, 0.8)
 
 
 def test_a_profile_of_another_application_is_refused(tmp_path):
@@ -205,9 +205,9 @@ def test_a_fault_may_strike_on_the_way_out_and_have_figures_of_its_own(explain):
         ("divergence,target=2", "a divergence has no 'target'; its figures are: size, share"),
         ("duplication,share=most", "the share of a duplication is a number, got 'most'"),
         ("duplication,share=2", "concerns a share of the tuples above 0 and up to 1, got 2"),
-        ("reordering,distance=0", "a reordering fault moves tuples by a whole number of places, at least 1, got 0"),
-        ("reordering,distance=2.5", "a reordering fault moves tuples by a whole number of places, at least 1, got 2.5"),
-        ("reordering,distance=nan", "a reordering fault moves tuples by a whole number of places, at least 1, got nan"),
+        ("reordering,distance=0", "a reordering fault moves tuples by a whole number of locator, at least 1, got 0"),
+        ("reordering,distance=2.5", "a reordering fault moves tuples by a whole number of locator, at least 1, got 2.5"),
+        ("reordering,distance=nan", "a reordering fault moves tuples by a whole number of locator, at least 1, got nan"),
         ("divergence,size=inf", "a divergence fault changes values by more than 0 of themselves, and by a finite size, got inf"),
     ],
 )

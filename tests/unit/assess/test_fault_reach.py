@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.app import App, last_epochs, last_rows
-from holdfast.assess.fault_reach import EpochSeqs, GoldenIndex, course_of, reach_of
+from holdfast.assess.fault_reach import EpochSeqs, GoldenIndex, find_fault_path, reach_of
 from holdfast.assess.keyed_seqs import NEVER, KeyedSeqs
 from holdfast.assess.operator_shape import Shape
 from holdfast.documents.fault import Divergence, Loss
@@ -55,9 +55,9 @@ def test_outputs_outside_the_reach_never_differ_and_the_needed_rows_tell_those_i
     last = data.draw(st.integers(first, base + len(rows) - 1))
     graph, shapes = moving_sum(last_rows(N, by="k"))
     fault = Loss(target=("filter",), offset=0, tuples=1)
-    course = course_of(graph, shapes, fault, "out")
-    ground = ground_of(graph, shapes, np.array(keys), base + np.arange(len(keys)), base=base)
-    reach = reach_of(ground, course, first, last, sink="out")
+    fault_path = find_fault_path(graph, shapes, fault, "out")
+    golden_index = ground_of(graph, shapes, np.array(keys), base + np.arange(len(keys)), base=base)
+    reach = reach_of(golden_index, fault_path, first, last, sink="out")
     lost = set(range(first, last + 1))
     golden, faulty = outputs(rows), outputs(rows, lost)
     inside = {seq for seq, key in rows for at, k in enumerate(reach.keys) if k == key and reach.first[at] <= seq <= reach.last[at]}
@@ -74,38 +74,38 @@ def test_outputs_outside_the_reach_never_differ_and_the_needed_rows_tell_those_i
 
 def test_a_key_that_sees_no_more_rows_is_never_right_again():
     graph, shapes = moving_sum(last_rows(N, by="k"))
-    course = course_of(graph, shapes, Loss(target=("s",), offset=0, tuples=1), "out")
-    reach = reach_of(ground_of(graph, shapes, np.array([0, 0, 0]), np.arange(3)), course, 1, 1, sink="out")
+    fault_path = find_fault_path(graph, shapes, Loss(target=("s",), offset=0, tuples=1), "out")
+    reach = reach_of(ground_of(graph, shapes, np.array([0, 0, 0]), np.arange(3)), fault_path, 1, 1, sink="out")
     assert reach.last.tolist() == [int(NEVER)]
 
 
 def test_a_loss_is_followed_past_operators_that_look_at_single_tuples():
     graph, shapes = moving_sum(last_rows(N, by="k"))
-    course = course_of(graph, shapes, Loss(target=("s",), offset=0, tuples=1), "out")
-    assert course.edges == {"filter": ("sum",)}
-    assert course.operators == {"sum"}
-    assert course.cut == ("filter",)
+    fault_path = find_fault_path(graph, shapes, Loss(target=("s",), offset=0, tuples=1), "out")
+    assert fault_path.edges == {"filter": ("sum",)}
+    assert fault_path.operators == {"sum"}
+    assert fault_path.inputs == ("filter",)
 
 
 def test_a_change_of_values_is_not_followed_because_a_filter_may_decide_otherwise():
     graph, shapes = moving_sum(last_rows(N, by="k"))
-    course = course_of(graph, shapes, Divergence(target=("s",), offset=0, tuples=1), "out")
-    assert course.edges == {"s": ("filter",)}
-    assert course.operators == {"filter", "sum"}
+    fault_path = find_fault_path(graph, shapes, Divergence(target=("s",), offset=0, tuples=1), "out")
+    assert fault_path.edges == {"s": ("filter",)}
+    assert fault_path.operators == {"filter", "sum"}
 
 
 def test_a_window_of_epochs_reaches_as_many_epochs_on_and_needs_as_many_back():
     graph, shapes = moving_sum(last_epochs(2), scope="epoch")
-    course = course_of(graph, shapes, Loss(target=("filter",), offset=0, tuples=1), "out")
+    fault_path = find_fault_path(graph, shapes, Loss(target=("filter",), offset=0, tuples=1), "out")
     seqs = np.arange(100)
-    ground = ground_of(graph, shapes, np.zeros(100, np.int64), seqs, ends=tuple(range(9, 100, 10)))
-    reach = reach_of(ground, course, 45, 46, sink="out")
+    golden_index = ground_of(graph, shapes, np.zeros(100, np.int64), seqs, ends=tuple(range(9, 100, 10)))
+    reach = reach_of(golden_index, fault_path, 45, 46, sink="out")
     assert (reach.first.tolist(), reach.last.tolist()) == ([40], [69])
     assert [part.tolist() for part in reach.needs["filter"]] == [[20], [69]]
 
 
 def test_a_group_that_loses_its_output_strikes_what_it_feeds():
     graph, shapes = moving_sum(last_rows(N, by="k"))
-    course = course_of(graph, shapes, Loss(target=("s", "filter", "sum"), offset=0, tuples=1, side="output"), "out")
-    assert course.edges == {"sum": ("out",)}
-    assert course.cut == ("sum",)
+    fault_path = find_fault_path(graph, shapes, Loss(target=("s", "filter", "sum"), offset=0, tuples=1, side="output"), "out")
+    assert fault_path.edges == {"sum": ("out",)}
+    assert fault_path.inputs == ("sum",)

@@ -38,6 +38,6 @@ def test_a_golden_run_that_fails_names_its_scores(monkeypatch):
         raise PySparkException("[DIVIDE_BY_ZERO] Division by zero.")
 
     monkeypatch.setattr("holdfast.assess.golden_runs.section_parts", fail)
-    setting = SimpleNamespace(golden_output=lambda seed: None, graph=SimpleNamespace(operators=()), scores=SETTING.scores)
+    context = SimpleNamespace(golden_output=lambda seed: None, graph=SimpleNamespace(operators=()), scores=SETTING.scores)
     with pytest.raises(HoldfastError, match=r"a golden run, scored by count\(\*\) and avg\(price\), failed: .*Division by zero"):
-        run_golden(setting, 1000, outputs=False)
+        run_golden(context, 1000, outputs=False)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.app.load import load_app
-from holdfast.assess.injection import Strike, explained, injected, struck_edges
+from holdfast.assess.injection import Injection, describe_injected_graph, injected, injected_edges
 from holdfast.assess.targets import group_target
 from holdfast.documents.fault import Loss
 
@@ -30,24 +30,24 @@ def graph():
     ],
 )
 def test_a_fault_strikes_what_its_target_reads_or_puts_out(graph, target, side, edges):
-    found = struck_edges(graph, group_target(graph, target), side)
+    found = injected_edges(graph, group_target(graph, target), side)
     assert {stream: tuple(sorted(readers)) for stream, readers in found.items()} == edges
 
 
 def test_the_target_reads_the_injection_operator_and_keeps_its_rules(graph):
     fault = Loss(target=("bargain_index",), offset=0, tuples=1)
-    changed = injected(graph, [Strike(fault, 1, 2)]).operator("bargain_index")
+    changed = injected(graph, [Injection(fault, 1, 2)]).operator("bargain_index")
     assert changed.inputs == ("loss before bargain_index on vwap", "loss before bargain_index on quote_filter")
     assert {str(rule) for rule in changed.keep.values()} == {"last_rows(1, by=ticker)"}
     assert list(changed.keep) == ["loss before bargain_index on vwap"]
 
 
 def test_readers_that_are_not_struck_read_the_stream_itself(graph):
-    changed = injected(graph, [Strike(Loss(target=("trade_filter",), offset=0, tuples=1), 1, 2)])
+    changed = injected(graph, [Injection(Loss(target=("trade_filter",), offset=0, tuples=1), 1, 2)])
     assert changed.predecessors("quote_filter") == ("trade_quote",)
 
 
 def test_the_injected_graph_is_shown_with_the_injection_marked(graph):
-    shown = explained(graph, Loss(target=("vwap",), offset=0, tuples=1))
+    shown = describe_injected_graph(graph, Loss(target=("vwap",), offset=0, tuples=1))
     assert "* loss before vwap on aggregator  <-  aggregator" in shown.splitlines()
     assert "  vwap  <-  loss before vwap on aggregator" in shown.splitlines()

@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 
 import pytest
 
-from holdfast.assess.parallel_work import side_by_side
+from holdfast.assess.parallel_work import run_parallel
 
 
 def test_pieces_that_overlap_while_they_redirect_stdout_leave_it_as_it_was():
@@ -24,7 +24,7 @@ def test_pieces_that_overlap_while_they_redirect_stdout_leave_it_as_it_was():
             done.wait(30)
 
     done = threading.Event()
-    work = side_by_side(iter([first, second]), 2)
+    work = run_parallel(iter([first, second]), 2)
     next(work)
     done.set()
     list(work)
@@ -39,7 +39,7 @@ def test_no_more_pieces_are_made_than_are_under_way():
             made.append(number)
             yield lambda number=number: number
 
-    work = side_by_side(pieces(), 2)
+    work = run_parallel(pieces(), 2)
     next(work)
     assert len(made) <= 3
     assert len(list(work)) == 5
@@ -50,4 +50,4 @@ def test_the_error_of_a_piece_reaches_the_caller():
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        list(side_by_side(iter([broken]), 2))
+        list(run_parallel(iter([broken]), 2))

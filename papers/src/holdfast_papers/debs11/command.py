@@ -20,7 +20,7 @@ from holdfast.cli.shared import json_option, spark_options, spark_session
 if TYPE_CHECKING:
     from holdfast.app import Graph
     from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.case import Case, Places
+    from holdfast.assess.case import Case, OutageLocator
 
 OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """0.5, 1.5, 2.5, 3.5 and 4.5 million of 5 million (section 6.2)."""
@@ -118,21 +118,21 @@ def debs11(
         _say(document, out)
 
 
-def papers_offsets(graph: "Graph", places: "Places", lost: "Mapping[Case, int]") -> tuple[int, ...]:
+def papers_offsets(graph: "Graph", locator: "OutageLocator", lost: "Mapping[Case, int]") -> tuple[int, ...]:
     """The paper's offsets as shares of the trace; where that is too short for the longest outage at the last of them, as far apart
     as it allows."""
-    wanted = tuple(int(len(places.source) * share) for share in OFFSETS)
-    if all(places.room(graph, case, tuples=tuples) > wanted[-1] for case, tuples in lost.items()):
+    wanted = tuple(int(len(locator.source) * share) for share in OFFSETS)
+    if all(locator.room(graph, case, tuples=tuples) > wanted[-1] for case, tuples in lost.items()):
         return wanted
-    return spread_offsets(graph, places, lost)
+    return spread_offsets(graph, locator, lost)
 
 
 def _offsets(context: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, ...]:
     from holdfast.assess.campaign import OUTAGES_S, PACES
 
-    places = context.places(cases, context.stream_seqs({stream for case in cases for stream in context.struck(case)}))
-    lost = {case: longest_loss(context, places, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
-    return papers_offsets(context.graph, places, lost)
+    locator = context.locator(cases, context.stream_seqs({stream for case in cases for stream in context.injected_edges(case)}))
+    lost = {case: longest_loss(context, locator, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
+    return papers_offsets(context.graph, locator, lost)
 
 
 def _generate(path: Path, events: int, seed: int) -> None:

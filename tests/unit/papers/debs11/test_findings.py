@@ -11,7 +11,7 @@ from holdfast.app.load import load_app
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
-from holdfast.assess.case import Case, Places, Tempo
+from holdfast.assess.case import Case, OutageLocator, Tempo
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.outcome import TrialOutcome
 from holdfast.assess.output_score import score_of
@@ -145,8 +145,8 @@ def test_what_is_said_of_the_paper_is_what_its_own_figures_give(graph):
 
 @pytest.mark.parametrize(("tuples", "offsets"), [(10, (10, 30, 50, 70, 90)), (11, (9, 27, 45, 62, 81)), (60, (4, 12, 20, 28, 36))])
 def test_offsets_are_the_papers_unless_the_trace_is_too_short_for_its_longest_outage(graph, tuples, offsets):
-    places = Places(np.arange(100), {"market": np.arange(100)}, Tempo(1.0, 1.0))
-    assert papers_offsets(graph, places, {Case(("market",)): tuples}) == offsets
+    locator = OutageLocator(np.arange(100), {"market": np.arange(100)}, Tempo(1.0, 1.0))
+    assert papers_offsets(graph, locator, {Case(("market",)): tuples}) == offsets
 
 
 def test_the_table_has_the_papers_figures_beside_ours():

@@ -16,24 +16,24 @@ SAMPLE, EPOCHS, CUTS = 2000, 8, 4
 """Source tuples of the sample, into how many epochs it is cut, and in how many pieces these are run."""
 
 
-def require_law(setting: CampaignContext, *, progress: Progress = silent) -> None:
+def require_first_law(context: CampaignContext, *, progress: Progress = silent) -> None:
     """Raise ApplicationError if an operator's output on the beginning of the trace depends on how it is cut into epochs.
 
     The cut is by seq: however fast a trace is, its beginning has several epochs.
     """
-    seqs = setting.rows.seq[:SAMPLE]
-    sample = {name: frame.where(F.col("seq") <= int(seqs[-1])).drop("epoch") for name, frame in setting.sources.items()}
+    seqs = context.rows.seq[:SAMPLE]
+    sample = {name: frame.where(F.col("seq") <= int(seqs[-1])).drop("epoch") for name, frame in context.sources.items()}
     ends = np.unique(np.linspace(0, len(seqs) - 1, EPOCHS + 1).astype(np.int64)[1:-1])
     sources = with_epochs(sample, ByBounds(tuple(int(seq) for seq in seqs[ends])))
     spans = list(spans_of(sources))
     step = -(-len(spans) // CUTS)
     joined = [join_spans(spans[at : at + step]) for at in range(0, len(spans), step)]
-    operators, begun = len(setting.graph.operators), count()
+    operators, begun = len(context.graph.operators), count()
 
     def told(operator: str) -> None:
         progress(CHECKED, next(begun), operators)
 
-    broken = broken_operators(setting.spark, setting.graph, sources, joined, progress=told)
+    broken = broken_operators(context.spark, context.graph, sources, joined, progress=told)
     progress(CHECKED, operators, operators)
     if broken:
-        raise ApplicationError(f"application '{setting.app.name}'", [str(operator) for operator in broken])
+        raise ApplicationError(f"application '{context.app.name}'", [str(operator) for operator in broken])

@@ -23,7 +23,7 @@ def sections_of(campaign: Campaign, facts: Mapping[str, Any]) -> Sections:
     return Sections(campaign.section, facts.get("origin", 0), facts["sections"])
 
 
-class Grid:
+class TrialGrid:
     """Where a campaign's trials stand: cases, offsets, outages (at each rate) and repetitions, each counted from 0."""
 
     def __init__(self, campaign: Campaign, facts: Mapping[str, Any]) -> None:
@@ -50,14 +50,21 @@ class Grid:
         return self._at[trial.outage_s, trial.pace] == self.longest[trial.case]
 
 
-class Tally:
+class TrialScores:
     """Of one score: what every trial scores over its affected section, and the mean local score after the longest outage."""
 
     def __init__(
-        self, campaign: Campaign, facts: Mapping[str, Any], golden: Sequence[Parts], score: OutputScore, *, grid: Grid, ends: Any
+        self,
+        campaign: Campaign,
+        facts: Mapping[str, Any],
+        golden: Sequence[Parts],
+        score: OutputScore,
+        *,
+        grid: TrialGrid,
+        ends: Any,
     ) -> None:
         self._campaign, self._facts, self._golden, self._score, self._grid, self._ends = campaign, facts, golden, score, grid, ends
-        self._cut = sections_of(campaign, facts)
+        self._sections = sections_of(campaign, facts)
         self._faulty = np.zeros(grid.shape)
         self._local: dict[tuple[str, int], Floats] = {}
 
@@ -117,17 +124,17 @@ class Tally:
 
     def _stretch(self, case: str, offset: int) -> slice:
         """Elsewhere: the sections from the fault to the last that the longest outage changed, or as many tuples as were given."""
-        begin = self._cut.of(self._facts["firsts"][str(offset)])
+        begin = self._sections.of(self._facts["firsts"][str(offset)])
         if self._campaign.affected is not None:
-            return slice(begin, self._cut.of(self._facts["lasts"][str(offset)]) + 1)
+            return slice(begin, self._sections.of(self._facts["lasts"][str(offset)]) + 1)
         return slice(begin, int(self._ends[self._grid.cases[case], self._grid.offsets[offset]]) + 1)
 
 
-def tallied(
+def collect_scores(
     campaign: Campaign, facts: Mapping[str, Any], golden: Sequence[Parts], outcomes: Outcomes, *, scores: Sequence[OutputScore]
-) -> tuple[Grid, list[Tally]]:
-    """A tally for each score; HoldfastError while trials are missing. Reads the outcomes twice, and holds one at a time."""
-    grid = Grid(campaign, facts)
+) -> tuple[TrialGrid, list[TrialScores]]:
+    """A trial_scores for each score; HoldfastError while trials are missing. Reads the outcomes twice, and holds one at a time."""
+    grid = TrialGrid(campaign, facts)
     cut = sections_of(campaign, facts)
     begins = [cut.of(facts["firsts"][str(offset)]) for offset in campaign.offsets]
     ends = np.tile(np.array(begins, np.int64), (len(grid.cases), 1))
@@ -142,11 +149,11 @@ def tallied(
         raise HoldfastError(
             f"{int((~seen).sum())} of {campaign.size} trials have no outcome yet, such as {first.name}; resume first"
         )
-    tallies = [Tally(campaign, facts, golden, score, grid=grid, ends=ends) for score in scores]
+    score_tables = [TrialScores(campaign, facts, golden, score, grid=grid, ends=ends) for score in scores]
     for trial, outcome in outcomes():
         place = grid.place(trial)
         if seen[place]:  # an outcome that is there twice counts once
             seen[place] = False
-            for tally in tallies:
-                tally.add(trial, outcome)
-    return grid, tallies
+            for trial_scores in score_tables:
+                trial_scores.add(trial, outcome)
+    return grid, score_tables
