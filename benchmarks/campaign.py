@@ -122,7 +122,7 @@ def measure(spark, trace, folder, *, repetitions, slow_trials):
     def run_alone(trials):
         for trial in trials:
             start = time.perf_counter()
-            outcomes[trial] = run_whole_trace(context, alone.injection(trial), golden)
+            outcomes[trial] = run_whole_trace(context, alone.injection_of(trial), golden)
             slow.append(time.perf_counter() - start)
 
     run_alone(timed[::2])

@@ -92,7 +92,7 @@ def test_what_nothing_reaches_is_left_out_unless_it_was_asked_for(capsys):
     assert cases_with_tuples(graph, [Case(("orders",)), Case(("alert",))], silent) == [Case(("orders",))]
     assert "left out, because nothing reaches it on this trace: alert" in capsys.readouterr().err
     with pytest.raises(HoldfastError, match="alert gets no tuples after offset 5, so it has none to lose"):
-        silent.injection(graph, Case(("alert",)), offset=5, tuples=1)
+        silent.locate(graph, Case(("alert",)), offset=5, tuples=1)
 
 
 def test_what_tuples_reach_and_none_leaves_is_said_to_put_nothing_out(capsys):
