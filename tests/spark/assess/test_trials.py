@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import contexts, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import Window
 from pyspark.sql import functions as F
@@ -201,7 +201,7 @@ TARGETS = (
 )
 
 
-@contexts(max_examples=8)
+@settings(max_examples=8)
 @given(st.data())
 def test_a_trial_among_others_in_one_job_gives_what_a_run_of_its_own_gives(prepared, data):
     runner, way, golden = prepared

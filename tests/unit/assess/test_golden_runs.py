@@ -12,12 +12,12 @@ from holdfast.assess.output_score import score_of
 from holdfast.assess.sections import Sections
 from holdfast.errors import HoldfastError
 
-SETTING = SimpleNamespace(cut=Sections(10, 100, 5), scores=[score_of("out", "count(*)"), score_of("out", "avg(price)")])
+CONTEXT = SimpleNamespace(sections=Sections(10, 100, 5), scores=[score_of("out", "count(*)"), score_of("out", "avg(price)")])
 
 
 def parts(*values, missing=0.0):
     column = pa.chunked_array([pa.array(values, pa.float64())])
-    return part_numbers(SETTING, "sum(price)", np.array([3, 1, 2])[: len(values)], column, missing=missing)
+    return part_numbers(CONTEXT, "sum(price)", np.array([3, 1, 2])[: len(values)], column, missing=missing)
 
 
 def test_a_section_without_rows_or_without_values_has_none():
@@ -38,6 +38,6 @@ def test_a_golden_run_that_fails_names_its_scores(monkeypatch):
         raise PySparkException("[DIVIDE_BY_ZERO] Division by zero.")
 
     monkeypatch.setattr("holdfast.assess.golden_runs.section_parts", fail)
-    context = SimpleNamespace(golden_output=lambda seed: None, graph=SimpleNamespace(operators=()), scores=SETTING.scores)
+    context = SimpleNamespace(golden_output=lambda seed: None, graph=SimpleNamespace(operators=()), scores=CONTEXT.scores)
     with pytest.raises(HoldfastError, match=r"a golden run, scored by count\(\*\) and avg\(price\), failed: .*Division by zero"):
         run_golden(context, 1000, outputs=False)

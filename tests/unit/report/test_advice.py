@@ -51,8 +51,8 @@ def case_named(name):
 def tried(*views):
     subject = {"application": "line"}
     cases = tuple(case_named(each.case) for each in views)
-    contexts = {"offsets": (1000, 2000), "outages_s": (8.0,), "paces": ("peak",), "repetitions": 2, "golden_runs": 2}
-    campaign = Campaign(subject=subject, cases=cases, scores=("sum(x)",), sink="out", section=100, **contexts)
+    options = {"offsets": (1000, 2000), "outages_s": (8.0,), "paces": ("peak",), "repetitions": 2, "golden_runs": 2}
+    campaign = Campaign(subject=subject, cases=cases, scores=("sum(x)",), sink="out", section=100, **options)
     return campaign, Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False)
 
 
