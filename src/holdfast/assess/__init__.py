@@ -13,7 +13,7 @@ __all__ = [
     "Case",
     "CaseView",
     "OffsetView",
-    "Places",
+    "OutageLocator",
     "Results",
     "Runner",
     "Steps",
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
     from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.campaign_folder import Results, read_campaign, require_room, require_same_so_far
-    from holdfast.assess.case import Case, Places
+    from holdfast.assess.case import Case, OutageLocator
     from holdfast.assess.metrics import correlation
     from holdfast.assess.progress import Steps
     from holdfast.assess.runner import Runner, Way
@@ -62,7 +62,7 @@ else:
             ),
             "holdfast.assess.case": (
                 "Case",
-                "Places",
+                "OutageLocator",
             ),
             "holdfast.assess.metrics": ("correlation",),
             "holdfast.assess.progress": ("Steps",),
