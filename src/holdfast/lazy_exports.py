@@ -1,27 +1,43 @@
-"""Names that a package exports without importing their modules: each is imported when it is first used.
+"""Export names from a package without importing their modules: each name is imported when it is first used.
 
 The orchestrator, nodes and `holdfast --help` import modules of packages such as `holdfast.documents`. They must not pay for
 pyspark, numba or scipy because another module of the same package needs them.
+
+    if TYPE_CHECKING:
+        from holdfast.documents.job import Job
+    else:
+        __getattr__ = lazy_exports(__name__)
 """
 
+import ast
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 
-def lazy_exports(package: str, names: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
-    """Return the `__getattr__` of a package that exports these names, listed by the module that defines them.
+def lazy_exports(package: str) -> Callable[[str], Any]:
+    """Return a `__getattr__` for a package that exports the names which its `__init__.py` imports under TYPE_CHECKING.
 
     A name must differ from the package's modules: importing a module sets the attribute of that name.
     """
-    module_of = {name: module for module, exported in names.items() for name in exported}
 
     def get_attribute(name: str) -> Any:
-        if name not in module_of:
+        module = _exported_names(package).get(name)
+        if module is None:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = getattr(import_module(module_of[name]), name)
+        value = getattr(import_module(module), name)
         setattr(sys.modules[package], name, value)
         return value
 
     return get_attribute
+
+
+@cache
+def _exported_names(package: str) -> dict[str, str]:
+    """Return the names that the package's `__init__.py` imports, each with the module that defines it."""
+    tree = ast.parse(Path(str(sys.modules[package].__file__)).read_bytes())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module]
+    return {alias.name: str(node.module) for node in imports for alias in node.names}

@@ -21,20 +21,4 @@ if TYPE_CHECKING:
     from holdfast.advise.losses import Loss, alone, exceeds, losses_of
     from holdfast.advise.protection_units import whole_units
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.advise.budget": (
-                "Budget",
-                "Prices",
-            ),
-            "holdfast.advise.candidates": ("candidate_plans",),
-            "holdfast.advise.losses": (
-                "Loss",
-                "alone",
-                "exceeds",
-                "losses_of",
-            ),
-            "holdfast.advise.protection_units": ("whole_units",),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

@@ -39,41 +39,4 @@ if TYPE_CHECKING:
     from holdfast.assess.runner import Runner, Way
     from holdfast.assess.targets import Target, choose_targets, position
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.assess.assessment": (
-                "Assessment",
-                "CaseView",
-                "OffsetView",
-                "assess",
-            ),
-            "holdfast.assess.campaign": (
-                "OUTAGES_S",
-                "PACES",
-                "Campaign",
-            ),
-            "holdfast.assess.campaign_context": ("CampaignContext",),
-            "holdfast.assess.campaign_folder": (
-                "Results",
-                "read_campaign",
-                "require_room",
-                "require_same_so_far",
-            ),
-            "holdfast.assess.case": (
-                "Case",
-                "OutageLocator",
-            ),
-            "holdfast.assess.metrics": ("correlation",),
-            "holdfast.assess.progress": ("Steps",),
-            "holdfast.assess.runner": (
-                "Runner",
-                "Way",
-            ),
-            "holdfast.assess.targets": (
-                "Target",
-                "choose_targets",
-                "position",
-            ),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

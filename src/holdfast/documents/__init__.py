@@ -53,45 +53,4 @@ if TYPE_CHECKING:
     from holdfast.documents.topology import TaskOperator, Topology
     from holdfast.documents.whole_files import read_json, write_whole, writing
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.documents.descriptor": (
-                "Descriptor",
-                "DescriptorSink",
-                "DescriptorSource",
-                "DescriptorNode",
-                "Input",
-                "JointRate",
-                "Pe",
-                "PricingContract",
-                "Rate",
-            ),
-            "holdfast.documents.document": (
-                "check_document",
-                "read_document",
-                "write_document",
-            ),
-            "holdfast.documents.fault_schedule": (
-                "Schedule",
-                "ScheduledFault",
-                "Stalls",
-            ),
-            "holdfast.documents.history": ("HistoryEvent",),
-            "holdfast.documents.job": (
-                "Contract",
-                "Feed",
-                "Job",
-            ),
-            "holdfast.documents.light_pe": ("LightPe",),
-            "holdfast.documents.topology": (
-                "TaskOperator",
-                "Topology",
-            ),
-            "holdfast.documents.whole_files": (
-                "read_json",
-                "write_whole",
-                "writing",
-            ),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

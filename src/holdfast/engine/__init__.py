@@ -24,23 +24,4 @@ if TYPE_CHECKING:
     from holdfast.engine.trace_reader import open_trace, require_there
     from holdfast.engine.whole_trace import Injection, run_batch
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.engine.epochs": (
-                "ByTime",
-                "spans_of",
-                "with_epochs",
-            ),
-            "holdfast.engine.session": ("open_session",),
-            "holdfast.engine.task_division": ("task_of",),
-            "holdfast.engine.trace_reader": (
-                "open_trace",
-                "require_there",
-            ),
-            "holdfast.engine.whole_trace": (
-                "Injection",
-                "run_batch",
-            ),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

@@ -11,9 +11,4 @@ __all__ = [
 if TYPE_CHECKING:
     from holdfast.planning.solver_processes import map_in_processes
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.planning.solver_processes": ("map_in_processes",),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

@@ -12,12 +12,4 @@ __all__ = [
 if TYPE_CHECKING:
     from holdfast.protocol.client import Client, NotReached
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.protocol.client": (
-                "Client",
-                "NotReached",
-            ),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

@@ -34,38 +34,4 @@ if TYPE_CHECKING:
     from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
     from holdfast.report.plot import FAINT, INK, SERIES, drawn, line_plot, on_its_own
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.report.assessment": (
-                "WHAT_IF",
-                "what_if_rows",
-            ),
-            "holdfast.report.assessment_plots": (
-                "growth_plots",
-                "local_plot",
-                "offset_plot",
-                "outage_plot",
-            ),
-            "holdfast.report.assessment_words": (
-                "local_caption",
-                "spread_line",
-            ),
-            "holdfast.report.page": (
-                "cards",
-                "heading",
-                "html_page",
-                "paragraph",
-                "table",
-                "verdicts",
-            ),
-            "holdfast.report.plot": (
-                "FAINT",
-                "INK",
-                "SERIES",
-                "drawn",
-                "line_plot",
-                "on_its_own",
-            ),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)

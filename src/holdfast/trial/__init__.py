@@ -23,20 +23,4 @@ if TYPE_CHECKING:
     from holdfast.trial.local_cluster import LocalCluster
     from holdfast.trial.process_cluster import ProcessCluster
 else:
-    __getattr__ = lazy_exports(
-        __name__,
-        {
-            "holdfast.job_layout": ("layout_of",),
-            "holdfast.trial.checkers": (
-                "all_corrected",
-                "recoveries",
-            ),
-            "holdfast.trial.job_run": (
-                "JobRun",
-                "Show",
-                "run_job",
-            ),
-            "holdfast.trial.local_cluster": ("LocalCluster",),
-            "holdfast.trial.process_cluster": ("ProcessCluster",),
-        },
-    )
+    __getattr__ = lazy_exports(__name__)
