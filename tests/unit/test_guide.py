@@ -18,12 +18,12 @@ from holdfast import entry_points
 from holdfast.cli.main import root
 from holdfast.cli.plan import QUESTIONS, plan
 from holdfast.control import plugins
-from holdfast.control.faults.fault_library import Strike, all_faults
+from holdfast.control.faults.fault_library import FaultContext, all_faults
 from holdfast.control.faults.injection_tests import InjectionTests, check_tests
 from holdfast.control.jobs.machine_document import shipped_machines
 from holdfast.control.observers.job_observers import JobObservers
-from holdfast.control.placement.rules import Room
-from holdfast.control.placement.waiting import Placing
+from holdfast.control.placement.placement_manager import PlacementManager
+from holdfast.control.placement.rules import NodeCapacity
 from holdfast.documents.document import read_document
 from holdfast.documents.job import Job
 from holdfast.documents.topology import TaskOperator, Topology
@@ -107,7 +107,7 @@ def test_the_fault_is_found_and_pauses_a_process(package, tmp_path):
     document.write_text(text)
     check_tests(read_document(document, InjectionTests).tests, shipped_machines(plugins.shipped_actions()), faults=all_faults())
 
-    class Here(Strike):
+    class Here(FaultContext):
         def controller(self):
             return sleeper.pid
 
@@ -127,13 +127,13 @@ def test_the_fault_is_found_and_pauses_a_process(package, tmp_path):
 
 
 def test_the_plug_in_takes_the_place_of_ours_and_leaves_spot_nodes_out(package, monkeypatch):
-    rooms = [Room(name, "light", "", 1.0, 32, 1024) for name in ("n1", "n2")]
-    monkeypatch.setattr(Placing, "rooms", lambda self: rooms)
+    capacities = [NodeCapacity(name, "light", "", 1.0, 32, 1024) for name in ("n1", "n2")]
+    monkeypatch.setattr(PlacementManager, "capacities", lambda self: capacities)
     labels = {"n1": {"spot": "yes"}, "n2": {}}
     nodes = {name: SimpleNamespace(offer=SimpleNamespace(labels=each)) for name, each in labels.items()}
     made = plugins.plugin_class("placement")(SimpleNamespace(resources=SimpleNamespace(nodes=nodes)))
-    assert isinstance(made, Placing)
-    assert [room.name for room in made.rooms()] == ["n2"]
+    assert isinstance(made, PlacementManager)
+    assert [node.name for node in made.capacities()] == ["n2"]
 
 
 def test_the_observer_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(package):

@@ -115,7 +115,7 @@ def _tests(
 ) -> tuple[list["InjectionTest"], list[str]]:
     """The tests to run, and what is passed over because no script leads there."""
     from holdfast.control.faults import fault_library
-    from holdfast.control.faults.injection_tests import generate, read_tests
+    from holdfast.control.faults.injection_tests import generate_tests, read_tests
     from holdfast.control.jobs.machine_document import shipped_machines
     from holdfast.control.plugins import shipped_actions
     from holdfast.trial.injection.injection_trial import NODES
@@ -138,7 +138,7 @@ def _tests(
         chosen = [known[name] for name in machines or sorted(known, reverse=True)]
         _refuse_unknown("state", states, {state.name for machine in chosen for state, _ in machine.transitions()})
         _refuse_unknown("transition", transitions, {row.name for machine in chosen for _, row in machine.transitions()})
-        found = [test for machine in chosen for test in generate(machine, settings)]
+        found = [test for machine in chosen for test in generate_tests(machine, settings)]
         found = [
             test
             for test in found

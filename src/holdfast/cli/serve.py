@@ -73,7 +73,7 @@ def serve(
 
     import asyncio
 
-    from holdfast.control.jobs.job_paths import Bounds
+    from holdfast.control.jobs.job_paths import AllowedPaths
     from holdfast.control.server import serve
     from holdfast.control.settings import OrchestratorSettings
 
@@ -86,7 +86,7 @@ def serve(
         capacity_wait_s=capacity_wait_s,
         replicas_per_core=replicas_per_core,
         machines=machines,
-        bounds=Bounds(applications, data),
+        bounds=AllowedPaths(applications, data),
         plugins=plugin_paths,
         faults=faults,
         inject=tests,

@@ -14,7 +14,7 @@ TERM_NUMBERS = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class OrchestratorEvent:
     """One thing that happened. `kind` is one of: job, node, replica, decision, control."""
 
     number: int
@@ -44,7 +44,7 @@ class Events:
 
     def __init__(self, now_s: Callable[[], float], *, kept: int = KEPT) -> None:
         self._now_s = now_s
-        self._list: deque[Happened] = deque(maxlen=kept)
+        self._list: deque[OrchestratorEvent] = deque(maxlen=kept)
         self._number = 0
         self._news = asyncio.Event()
 
@@ -56,7 +56,7 @@ class Events:
         """The number of the newest event."""
         return self._number
 
-    def tell(
+    def emit(
         self,
         kind: str,
         text: str,
@@ -68,7 +68,7 @@ class Events:
     ) -> None:
         """Add an event and wake those who wait for one."""
         self._number += 1
-        self._list.append(Happened(self._number, self._now_s(), kind, text, job, node, replica, data or {}))
+        self._list.append(OrchestratorEvent(self._number, self._now_s(), kind, text, job, node, replica, data or {}))
         self.wake()
 
     def wake(self) -> None:
@@ -76,9 +76,9 @@ class Events:
         self._news.set()
         self._news = asyncio.Event()
 
-    def after(self, number: int, *, limit: int = 1000) -> list[Happened]:
+    def after(self, number: int, *, limit: int = 1000) -> list[OrchestratorEvent]:
         """The events after a number, oldest first; at most `limit`."""
-        found: list[Happened] = []
+        found: list[OrchestratorEvent] = []
         for happened in reversed(self._list):
             if happened.number <= number:
                 break
@@ -86,7 +86,7 @@ class Events:
         found.reverse()
         return found[:limit]
 
-    async def wait(self, number: int, *, for_s: float) -> list[Happened]:
+    async def wait(self, number: int, *, for_s: float) -> list[OrchestratorEvent]:
         """The events after a number, as soon as there is one; none after `for_s`."""
         found = self.after(number)
         if found or for_s <= 0:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from holdfast.control.api.submission_checks import Conflict, NotThere, check_activation
 from holdfast.control.clock import Clock
 from holdfast.control.events import Events
-from holdfast.control.jobs.job_paths import located
-from holdfast.control.jobs.job_state import LiveJob
+from holdfast.control.jobs.job_paths import with_absolute_paths
+from holdfast.control.jobs.job_state import JobState
 from holdfast.control.jobs.machine_document import Machine, read_machine, shipped_machines
-from holdfast.control.jobs.state_machine import WRITE, Command, Event, IllegalTransition, Life, begin, is_stale, step
+from holdfast.control.jobs.state_machine import WRITE, Command, Event, IllegalTransition, Lifecycle, begin_lifecycle, is_stale, step
 from holdfast.control.nodes.replicas import Replicas
 from holdfast.control.plugins import ActionMethod, plugin_class, plugin_names
 from holdfast.control.settings import OrchestratorSettings
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from holdfast.control.jobs.dataflow import Dataflow
     from holdfast.control.jobs.parser import Parser
     from holdfast.control.jobs.persistence import Persistence
-    from holdfast.control.nodes.agent_manager import Agents
+    from holdfast.control.nodes.agent_manager import AgentManager
     from holdfast.control.nodes.dispatch import Dispatch
-    from holdfast.control.nodes.resource_manager import Resources
+    from holdfast.control.nodes.resource_manager import ResourceManager
     from holdfast.control.observers.job_observers import JobObservers
-    from holdfast.control.placement.waiting import Placing
-    from holdfast.control.recovery.recovery import Recovery
+    from holdfast.control.placement.placement_manager import PlacementManager
+    from holdfast.control.recovery.orchestrator_recovery import OrchestratorRecovery
     from holdfast.control.recovery.restart_policy import RestartPolicy
 
 STATUS = "peStatusUpdate"
@@ -49,21 +49,21 @@ class Orchestrator:
 
     time: Clock
     persistence: Persistence
-    resources: Resources
+    resources: ResourceManager
     parser: Parser
     dataflow: Dataflow
-    placement: Placing
+    placement: PlacementManager
     dispatch: Dispatch
     restart_policy: RestartPolicy
     observers: JobObservers
-    agents: Agents
-    recovery: Recovery
+    agents: AgentManager
+    recovery: OrchestratorRecovery
     faults: Faults
     api: Api
 
     def __init__(self, settings: OrchestratorSettings, *, say: Callable[[str], None]) -> None:
         self.settings, self._say = settings, say
-        self.jobs: dict[int, LiveJob] = {}
+        self.jobs: dict[int, JobState] = {}
         self.names: dict[str, int] = {}
         self.replicas = Replicas()
         self.recovering = True
@@ -126,7 +126,7 @@ class Orchestrator:
         if not self.ended.done():
             self.ended.set_exception(error) if error is not None else self.ended.set_result(None)
         self.recovered.set()
-        self.dispatch.touch(self.resources.nodes)  # whoever waits for something is sent away
+        self.dispatch.renew_assignments(self.resources.nodes)  # whoever waits for something is sent away
         self.events.wake()
 
     def spawn(self, work: Awaitable[Any]) -> None:
@@ -147,13 +147,13 @@ class Orchestrator:
     async def submit(self, document: Job) -> int:
         """Take a job that `job_errors` has nothing against: its number, once it cannot be lost any more. Raises Conflict."""
         self._check_name(document.job)
-        document = located(document)
+        document = with_absolute_paths(document)
         self._check_log(document.log)
         number = self._next_job
         self._next_job += 1
         machine = self.machines[document.type]
         now_s = self.time.now_s()
-        job = LiveJob(number, document, machine, begin(machine, number, at_s=now_s), now_s)
+        job = JobState(number, document, machine, begin_lifecycle(machine, number, at_s=now_s), now_s)
         self.names[document.job] = number  # before anything is awaited: no second job of that name comes between
         try:
             await self.persistence.submitted(job)
@@ -161,37 +161,37 @@ class Orchestrator:
             self.names.pop(document.job, None)
             raise
         self.jobs[number] = job
-        self.events.tell("job", f"submitted: {document.job}", job=number, data={"state": job.life.state})
+        self.events.emit("job", f"submitted: {document.job}", job=number, data={"state": job.lifecycle.state})
         self.post(job, "parse")
         return number
 
-    def adopt(self, job: LiveJob) -> None:
+    def add_recovered_job(self, job: JobState) -> None:
         """Take a job that an orchestrator before this one had."""
         self.jobs[job.id] = job
         self.names[job.name] = job.id
 
-    def begin_numbers(self, last: int) -> None:
+    def continue_numbers_after(self, last: int) -> None:
         self._next_job = max(self._next_job, last + 1)
 
     def cancel(self, number: int, *, cause: str = "canceled by a user") -> Event | None:
         """Ask for a job to be canceled, before anything else that waits to happen to it. Raises NotThere, Conflict."""
         job = self.job(number)
-        if job.leaving:
+        if job.is_stopping:
             return None
         if "cancel" not in job.transitions:
-            raise Conflict(f"job {number} is {job.life.state} and cannot be canceled")
+            raise Conflict(f"job {number} is {job.lifecycle.state} and cannot be canceled")
         return self.post(job, "cancel", cause=cause, first=True)
 
     def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> Event:
         """Ask for exactly these replicas of some tasks to be active. Raises NotThere, Conflict."""
         job = self.job(number)
         if "activate" not in job.transitions:
-            raise Conflict(f"job {number} is {job.life.state}; replicas are activated while it is dispatching or running")
+            raise Conflict(f"job {number} is {job.lifecycle.state}; replicas are activated while it is dispatching or running")
         check_activation(number, active, self.replicas.of(number))
         wanted = {task: tuple(replicas) for task, replicas in active.items()}
         return self.post(job, "activate", data={"active": wanted}, cause=cause)
 
-    async def done(self, event: Event, *, within_s: float) -> bool:
+    async def wait_until_processed(self, event: Event, *, within_s: float) -> bool:
         """Whether an event has been worked off within so long: then nothing about it can be lost any more."""
         done = self._awaited.setdefault(event.id, asyncio.Event())
         try:
@@ -203,7 +203,7 @@ class Orchestrator:
             self._awaited.pop(event.id, None)
         return True
 
-    def job(self, number: int) -> LiveJob:
+    def job(self, number: int) -> JobState:
         """A job that has not ended. Raises NotThere."""
         try:
             return self.jobs[number]
@@ -212,7 +212,7 @@ class Orchestrator:
 
     def post(
         self,
-        job: LiveJob,
+        job: JobState,
         name: str,
         *,
         cause: str = "",
@@ -223,15 +223,15 @@ class Orchestrator:
         """Let an event happen to a job, after those that wait already or before them."""
         event = Event(next(self._event_ids), name, self.time.now_s(), cause, data or {}, since)
         (job.queue.appendleft if first else job.queue.append)(event)
-        self._work_on(job)
+        self._start_worker(job)
         return event
 
-    def post_status(self, job: LiveJob) -> None:
+    def post_status(self, job: JobState) -> None:
         """Tell a job that replicas of it have changed; what waits to be told already is told with it."""
         if not job.queue or job.queue[-1].name != STATUS:
             self.post(job, STATUS)
 
-    def begin_work(self, job: LiveJob, what: str, work: Coroutine[Any, Any, None]) -> None:
+    def run_in_background(self, job: JobState, what: str, work: Coroutine[Any, Any, None]) -> None:
         """Do something that takes long and belongs to a job's present state. If it fails, that is an `error` of the job."""
 
         async def watched() -> None:
@@ -242,28 +242,28 @@ class Orchestrator:
             except Fenced as error:
                 self.stop(error)
             except Exception as error:
-                self._went_wrong(job, what, error)
+                self._post_error(job, what, error)
 
-        job.begin_work(watched())
+        job.run_in_background(watched())
 
     def resume(self) -> None:
         """Work off what has waited while recovering."""
         self.recovering = False
         self.recovered.set()
         for job in list(self.jobs.values()):
-            self._work_on(job)
+            self._start_worker(job)
 
-    def _work_on(self, job: LiveJob) -> None:
+    def _start_worker(self, job: JobState) -> None:
         if not self.recovering and job.queue and (job.worker is None or job.worker.done()):
-            job.worker = asyncio.create_task(self._work_off(job))
+            job.worker = asyncio.create_task(self._process_queue(job))
             self._tasks.add(job.worker)
             job.worker.add_done_callback(self._tasks.discard)
 
-    async def _work_off(self, job: LiveJob) -> None:
+    async def _process_queue(self, job: JobState) -> None:
         while job.queue and not job.ended:
             event = job.queue.popleft()
             try:
-                await self._take(job, event)
+                await self._process(job, event)
             except Fenced as error:
                 self.stop(error)
                 return
@@ -275,20 +275,20 @@ class Orchestrator:
                     self._awaited[event.id].set()
             self._forget(job)
 
-    async def _take(self, job: LiveJob, event: Event) -> None:
-        if is_stale(job.life, event):
+    async def _process(self, job: JobState, event: Event) -> None:
+        if is_stale(job.lifecycle, event):
             return
         try:
-            moved, commands = step(job.machine, job.life, event)
+            moved, commands = step(job.machine, job.lifecycle, event)
         except IllegalTransition as error:
             if event.name != STATUS:
-                self.events.tell("job", str(error), job=job.id)
+                self.events.emit("job", str(error), job=job.id)
             return
         await self._execute(job, moved, commands, event)
 
-    async def _execute(self, job: LiveJob, moved: Life, commands: list[Command], event: Event) -> None:
-        """Run the commands of one event, in order; the life moves when the move is durable, before the first action."""
-        entered = moved is job.life
+    async def _execute(self, job: JobState, moved: Lifecycle, commands: list[Command], event: Event) -> None:
+        """Run the commands of one event, in order; the lifecycle moves when the move is durable, before the first action."""
+        entered = moved is job.lifecycle
         if not entered and event.name in ("error", "cancel", "gaveUp"):  # what ends it counts, not what it went on after
             job.reason, job.broken = event.cause, event.name != "cancel"
         command: Command | None = None
@@ -304,59 +304,59 @@ class Orchestrator:
         except (Fenced, asyncio.CancelledError):
             raise
         except Exception as error:
-            self._went_wrong(job, command.name if command else event.name, error)
+            self._post_error(job, command.name if command else event.name, error)
             return
         if not entered:
             self._enter(job, moved, event)
 
-    def _enter(self, job: LiveJob, moved: Life, event: Event) -> None:
-        was = job.life.state
-        job.life, job.errors = moved, 0
-        job.end_work()
+    def _enter(self, job: JobState, moved: Lifecycle, event: Event) -> None:
+        was = job.lifecycle.state
+        job.lifecycle, job.errors = moved, 0
+        job.cancel_background()
         text = f"{was} -> {moved.state}" + (f": {event.cause}" if event.cause else "")
-        self.events.tell("job", text, job=job.id, data={"state": moved.state, "event": event.name})
+        self.events.emit("job", text, job=job.id, data={"state": moved.state, "event": event.name})
 
-    def _went_wrong(self, job: LiveJob, what: str, error: Exception) -> None:
+    def _post_error(self, job: JobState, what: str, error: Exception) -> None:
         """Turn the failure of an action into an event; each in a row waits longer, in case its cure fails too."""
         if not isinstance(error, HoldfastError):
             self.say_error(f"job {job.id}, {what}", error)
         job.errors += 1
-        since = job.life.moves
+        since = job.lifecycle.version
         cause = str(error) or type(error).__name__
-        self.events.tell("control", f"{what} failed: {cause}", job=job.id)
+        self.events.emit("control", f"{what} failed: {cause}", job=job.id)
         wait_s = 0.0 if job.errors == 1 else min(5.0, 0.1 * 2**job.errors)
         asyncio.get_running_loop().call_later(wait_s, lambda: self.post(job, "error", cause=cause, since=since))
 
-    def _forget(self, job: LiveJob) -> None:
+    def _forget(self, job: JobState) -> None:
         """Let go of a job that has ended, whatever its machine's actions did about it."""
         self.jobs.pop(job.id, None)
         if self.names.get(job.name) == job.id:
             del self.names[job.name]
-        self.placement.forget(job.id)
+        self.placement.release(job.id)
         self.observers.forget(job.id)
-        self.dataflow.job_is_gone(job)  # those that waited for it look for its name
+        self.dataflow.remove_ended_job(job)  # those that waited for it look for its name
         if self.replicas.of(job.id):
-            self.restart_policy.ended[job.id] = job  # its PEs that others share live on
-        for owner in [owner for owner in self.restart_policy.ended if not self.replicas.of(owner)]:
-            del self.restart_policy.ended[owner]
+            self.restart_policy.ended_jobs[job.id] = job  # its PEs that others share live on
+        for owner in [owner for owner in self.restart_policy.ended_jobs if not self.replicas.of(owner)]:
+            del self.restart_policy.ended_jobs[owner]
             self.observers.forget(owner)
             self.dispatch.forget(owner)
-        for owner in {job.id, *job.refs.values()} & set(self.restart_policy.ended):
-            self.dispatch.tell_left(owner)
+        for owner in {job.id, *job.refs.values()} & set(self.restart_policy.ended_jobs):
+            self.dispatch.renew_ended_job(owner)
 
     def _check_name(self, name: str) -> None:
         if name in self.names:
             number = self.names[name]
-            state = self.jobs[number].life.state if number in self.jobs else "being submitted"
+            state = self.jobs[number].lifecycle.state if number in self.jobs else "being submitted"
             raise Conflict(f"job '{name}' is there already, as job {number} ({state}); cancel it or choose another name")
 
     def _check_log(self, log: str | None) -> None:
         """One job at a time makes a log: two would fight over where its readers are."""
         if log is None:
             return
-        for job in (*self.jobs.values(), *self.restart_policy.ended.values()):
+        for job in (*self.jobs.values(), *self.restart_policy.ended_jobs.values()):
             if (job.document.log or "").rstrip("/") == log.rstrip("/"):
-                state = f"{job.life.state}, and others share PEs of it" if job.ended else job.life.state
+                state = f"{job.lifecycle.state}, and others share PEs of it" if job.ended else job.lifecycle.state
                 text = f"log '{log}' is being written by job {job.id} ('{job.name}', {state})"
                 raise Conflict(f"{text}; give each job a log of its own, or let that one end")
 
@@ -381,4 +381,4 @@ class Orchestrator:
         for path in self.settings.machines:
             machine = read_machine(path, actions=self.actions)
             machines[machine.name] = machine
-        return self.faults.made_faulty(machines, self.settings.inject) if self.settings.inject else machines
+        return self.faults.add_faults(machines, self.settings.inject) if self.settings.inject else machines

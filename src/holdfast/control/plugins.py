@@ -11,26 +11,26 @@ from holdfast.entry_points import installed_entry_points
 from holdfast.errors import MachineError
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.control.jobs.state_machine import Command
     from holdfast.control.orchestrator import Orchestrator
 
 GROUP = "holdfast.plugins"
 
-ActionMethod: TypeAlias = "Callable[[LiveJob, Command], Awaitable[None]]"
+ActionMethod: TypeAlias = "Callable[[JobState, Command], Awaitable[None]]"
 
 SHIPPED = {
     "time": "holdfast.control.clock:Clock",
     "persistence": "holdfast.control.jobs.persistence:Persistence",
-    "resources": "holdfast.control.nodes.resource_manager:Resources",
+    "resources": "holdfast.control.nodes.resource_manager:ResourceManager",
     "parser": "holdfast.control.jobs.parser:Parser",
     "dataflow": "holdfast.control.jobs.dataflow:Dataflow",
-    "placement": "holdfast.control.placement.waiting:Placing",
+    "placement": "holdfast.control.placement.placement_manager:PlacementManager",
     "dispatch": "holdfast.control.nodes.dispatch:Dispatch",
     "restart_policy": "holdfast.control.recovery.restart_policy:RestartPolicy",
     "observers": "holdfast.control.observers.job_observers:JobObservers",
-    "agents": "holdfast.control.nodes.agent_manager:Agents",
-    "recovery": "holdfast.control.recovery.recovery:Recovery",
+    "agents": "holdfast.control.nodes.agent_manager:AgentManager",
+    "recovery": "holdfast.control.recovery.orchestrator_recovery:OrchestratorRecovery",
     "faults": "holdfast.control.faults.fault_plugin:Faults",
     "api": "holdfast.control.api.routes:Api",
     "page": "holdfast.ui.plugin:Page",

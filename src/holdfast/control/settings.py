@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.control.jobs.job_paths import Bounds
+from holdfast.control.jobs.job_paths import AllowedPaths
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class OrchestratorSettings:
     capacity_wait_s: float = 10.0
     replicas_per_core: float = 32.0
     machines: tuple[Path, ...] = ()
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: AllowedPaths = field(default_factory=AllowedPaths)
     plugins: Mapping[str, str] = field(default_factory=dict)
     faults: bool = False
     inject: tuple[Path, ...] = ()

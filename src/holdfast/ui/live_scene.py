@@ -17,7 +17,7 @@ from holdfast.ui.scene import SAMPLES, ReplicaRow, Sample, TaskRow, epoch, sampl
 from holdfast.ui.what_if import ReplicaAt, TaskAt
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.control.orchestrator import Orchestrator
 
 JOBS = 200
@@ -150,7 +150,7 @@ class LiveScene:
     def views(self, job: int) -> Sequence[TaskAt]:
         live, watched = self._live(job), self._watch(job)
         if watched is None or live.layout is None:
-            raise HoldfastError(f"job {job} has no tasks yet: it is {live.life.state}")
+            raise HoldfastError(f"job {job} has no tasks yet: it is {live.lifecycle.state}")
         names = [task.name for task in live.layout.tasks]
         readers: dict[str, list[str]] = {name: [] for name in names}
         for maker, reader, _ in edges_of(live.layout.tasks):
@@ -246,7 +246,7 @@ class LiveScene:
             self._watched[number] = _Watched(names, first, last, base=base)
         return self._watched[number]
 
-    def _live(self, number: int) -> LiveJob:
+    def _live(self, number: int) -> JobState:
         live = self.orchestrator.jobs.get(number)
         if live is None:
             raise HoldfastError(f"job {number} does not run here; 'holdfast jobs' lists those that do")
@@ -261,5 +261,5 @@ def _replica_row(replica: PlacedReplica, base: int | None) -> ReplicaRow:
     )  # fmt: skip
 
 
-def _application(job: LiveJob) -> str | None:
+def _application(job: JobState) -> str | None:
     return None if job.layout is None else job.layout.application

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.control.faults.injection_tests import InjectionTest, generate
+from holdfast.control.faults.injection_tests import InjectionTest, generate_tests
 from holdfast.control.jobs.machine_document import shipped_machines
 from holdfast.control.plugins import shipped_actions
 from holdfast.documents.job import Job
@@ -38,7 +38,7 @@ def test_killed_at_transitions_before_and_after_persisting_the_control_plane_hea
         ("instantiating", "instantiated", "after", "database-away"),
     ]
     machines = shipped_machines(shipped_actions())
-    every = [test for name in sorted(machines) for test in generate(machines[name], {"crash-orchestrator": {}})]
+    every = [test for name in sorted(machines) for test in generate_tests(machines[name], {"crash-orchestrator": {}})]
     tests = [
         *(
             InjectionTest(state=state, transition=transition, moment=moment, fault=fault)

@@ -1,6 +1,6 @@
 """What tests of the control plane wait for."""
 
-from holdfast.control.storage.archive import all_placed
+from holdfast.control.storage.stored_jobs import all_placements
 
 from .conftest import PlayedNode
 
@@ -51,12 +51,12 @@ async def incarnation_is(control, number, wanted):
 
 
 async def kept_as_abandoned(control, task, count=1):
-    placed = await control.orchestrator.persistence.database.read(all_placed)
+    placed = await control.orchestrator.persistence.database.read(all_placements)
     return [each.abandoned for each in placed if each.task == task] == [True, False][:count]
 
 
 async def kept_as_finished(control, task):
-    placed = await control.orchestrator.persistence.database.read(all_placed)
+    placed = await control.orchestrator.persistence.database.read(all_placements)
     return [each.finished for each in placed if each.task == task] == [True]
 
 

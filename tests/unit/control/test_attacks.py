@@ -12,7 +12,7 @@ from rich.console import Console
 
 from holdfast.cli.nodes import table
 from holdfast.control.api.calls import MAX_BODY_BYTES
-from holdfast.control.jobs.job_paths import Bounds
+from holdfast.control.jobs.job_paths import AllowedPaths
 from holdfast.node.controller import REPORTS_A_BEAT
 from holdfast.protocol.messages import Beat, Registration, Report
 
@@ -70,7 +70,7 @@ def test_no_application_from_elsewhere_is_taken(settings, tmp_path, application,
     (tmp_path / "outside.py").write_text("")
     (apps / "link.py").symlink_to(tmp_path / "outside.py")
     content = json.dumps({"job": "x", "application": application.replace("{apps}", str(apps))})
-    ((status, text),) = refusals(replace(settings, bounds=Bounds(apps)), [("POST", "/v1/jobs", "user", content)])
+    ((status, text),) = refusals(replace(settings, bounds=AllowedPaths(apps)), [("POST", "/v1/jobs", "user", content)])
     assert status == 422
     assert words in text
 
@@ -82,7 +82,7 @@ def test_plans_and_traces_from_elsewhere_and_logs_to_elsewhere_are_refused_all_a
     (apps / "app.py").write_text("")
     (data / "away").symlink_to(tmp_path)
     (apps / "circle").symlink_to(apps / "circle")
-    bounded = replace(settings, bounds=Bounds(apps, (str(data), "s3://bucket/jobs")))
+    bounded = replace(settings, bounds=AllowedPaths(apps, (str(data), "s3://bucket/jobs")))
     named = {
         "application": str(apps / "app.py"),
         "plan": "/etc/passwd",
@@ -117,7 +117,7 @@ def test_plans_and_traces_from_elsewhere_and_logs_to_elsewhere_are_refused_all_a
 def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators(settings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "app.py").write_text("")
-    bounded = replace(settings, bounds=Bounds(tmp_path, (str(tmp_path / "data"), "s3://bucket/jobs")))
+    bounded = replace(settings, bounds=AllowedPaths(tmp_path, (str(tmp_path / "data"), "s3://bucket/jobs")))
     job = {
         "job": "x",
         "application": "app.py",
@@ -139,7 +139,7 @@ def test_what_is_within_bounds_is_taken_and_relative_paths_are_the_orchestrators
 
 
 def test_a_wrong_shape_hides_neither_a_type_that_is_not_there_nor_places_that_are_not_allowed(settings, tmp_path):
-    bounded = replace(settings, bounds=Bounds(tmp_path, (str(tmp_path / "data"),)))
+    bounded = replace(settings, bounds=AllowedPaths(tmp_path, (str(tmp_path / "data"),)))
     job = {
         "job": 5,
         "type": "forever",
@@ -303,7 +303,7 @@ def test_a_log_that_cannot_be_written_costs_its_lines_and_nothing_else(settings)
                 raise OSError(28, "No space left on device")
 
             control.orchestrator._say = full
-            control.orchestrator.persistence.database.cut(0.3)
+            control.orchestrator.persistence.database.simulate_outage(0.3)
             n1 = PlayedNode(control, "n1")
             async with alive(n1):
                 number = await control.submit()

@@ -12,11 +12,11 @@ from dataclasses import asdict
 import pytest
 from sqlalchemy import insert, select, text
 
-from holdfast.control.jobs.state_machine import Move
-from holdfast.control.storage import archive, schema
-from holdfast.control.storage.archive import StoredJob, StoredPlacement
-from holdfast.control.storage.database import Change, Database, DatabaseAway, Fenced
+from holdfast.control.jobs.state_machine import StateChange
+from holdfast.control.storage import schema, stored_jobs
+from holdfast.control.storage.database import Change, Database, DatabaseUnreachable, Fenced
 from holdfast.control.storage.schema import VERSIONS, NewerDatabase
+from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
 from holdfast.errors import HoldfastError, MachineError
 
 
@@ -31,7 +31,7 @@ def kept(number: int, state: str = "submitted", *, ended: bool = False) -> Store
 
 
 def submitted(number: int, **more) -> list[Change]:
-    return archive.job_submitted(kept(number, **more), Move("submitted", 1.0, "submit"))
+    return stored_jobs.insert_job(kept(number, **more), StateChange("submitted", 1.0, "submit"))
 
 
 def test_each_orchestrator_takes_the_next_term_and_only_the_last_can_write(tmp_path):
@@ -46,7 +46,7 @@ def test_each_orchestrator_takes_the_next_term_and_only_the_last_can_write(tmp_p
             await first.check_term()
 
     asyncio.run(play())
-    assert [job.id for job in second.ask(archive.unended_jobs)] == [1]
+    assert [job.id for job in second.read_blocking(stored_jobs.unended_jobs)] == [1]
     first.close()
     second.close()
 
@@ -77,7 +77,7 @@ def test_of_writes_that_share_a_commit_only_the_impossible_one_fails(tmp_path):
 
     outcomes = asyncio.run(play())
     assert [type(outcome).__name__ for outcome in outcomes] == ["NoneType", "IntegrityError", "NoneType"]
-    assert [job.id for job in database.ask(archive.unended_jobs)] == [1, 2, 3]
+    assert [job.id for job in database.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3]
     database.close()
 
 
@@ -86,21 +86,21 @@ def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
     database = opened(tmp_path / "d.db", told)
 
     async def play():
-        database.cut(0.5)
+        database.simulate_outage(0.5)
         await asyncio.gather(database.write(submitted(1)), database.write(submitted(2)))
 
     asyncio.run(play())
     assert len(told) == 2
     assert told[0].endswith("is away: cut off by fault injection; waiting for it")
     assert told[1].endswith("is back")
-    assert len(database.ask(archive.unended_jobs)) == 2
+    assert len(database.read_blocking(stored_jobs.unended_jobs)) == 2
     database.close()
 
 
 def test_a_batch_that_was_committed_and_whose_answer_was_lost_is_not_done_twice(tmp_path):
     told = []
     database = opened(tmp_path / "d.db", told)
-    lost = [DatabaseAway("the answer was lost")]
+    lost = [DatabaseUnreachable("the answer was lost")]
     once = database._once
 
     def loses_an_answer(question, writes=False):
@@ -116,12 +116,12 @@ def test_a_batch_that_was_committed_and_whose_answer_was_lost_is_not_done_twice(
         await database.write(submitted(4))
 
     asyncio.run(play())
-    assert [job.id for job in database.ask(archive.unended_jobs)] == [1, 2, 3, 4]
+    assert [job.id for job in database.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3, 4]
     assert told[0] == "the answer was lost; waiting for it"
     database.close()
     later = opened(tmp_path / "d.db")
     asyncio.run(later.write(submitted(5)))  # numbers begin anew with each term: the first is not taken for one of the term before
-    assert [job.id for job in later.ask(archive.unended_jobs)] == [1, 2, 3, 4, 5]
+    assert [job.id for job in later.read_blocking(stored_jobs.unended_jobs)] == [1, 2, 3, 4, 5]
     later.close()
 
 
@@ -138,13 +138,15 @@ def test_a_database_of_an_older_version_is_brought_up_to_date_with_what_it_holds
         old.execute("INSERT INTO placement VALUES (7, 'x/0', 0, 'n1', 2, 1, 3, 1)")
     old.close()
     database = opened(path)
-    [job] = database.ask(archive.unended_jobs)
+    [job] = database.read_blocking(stored_jobs.unended_jobs)
     assert (job.id, job.host_kind, job.document) == (7, "light", '{"host_kind":"light"}')
-    assert database.ask(archive.all_placed) == [StoredPlacement(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)]
-    assert database.ask(archive.draining_nodes) == []
-    assert database.ask(lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()) == len(
-        VERSIONS
-    )
+    assert database.read_blocking(stored_jobs.all_placements) == [
+        StoredPlacement(7, "x/0", 0, "n1", incarnation=2, failures=3, abandoned=True)
+    ]
+    assert database.read_blocking(stored_jobs.draining_nodes) == []
+    assert database.read_blocking(
+        lambda connection: connection.execute(text("SELECT version FROM holdfast_schema")).scalar()
+    ) == len(VERSIONS)
     database.close()
 
 
@@ -194,12 +196,12 @@ def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp
         writing = asyncio.create_task(database.write(submitted(2)))
         while not told:
             await asyncio.sleep(0.01)
-        with pytest.raises(DatabaseAway, match="its file was removed or replaced; put it back"):
-            await database.read(archive.last_job)
+        with pytest.raises(DatabaseUnreachable, match="its file was removed or replaced; put it back"):
+            await database.read(stored_jobs.last_job)
         assert not writing.done()
         (tmp_path / "aside.db").rename(path)
         await writing
-        assert await database.read(archive.last_job) == 2
+        assert await database.read(stored_jobs.last_job) == 2
 
     asyncio.run(play())
     database.close()
@@ -224,14 +226,14 @@ def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path
     database = opened(tmp_path / "d.db")
     rows = [{**asdict(kept(n, "completed" if n % 100 else "running", ended=n % 100 != 0)), "refs": "{}"} for n in range(1, 10_001)]
     asyncio.run(database.write([Change(insert(schema.jobs), rows)]))
-    first = database.ask(lambda c: archive.jobs_page(c, state="running", limit=10, after=None))
-    second = database.ask(lambda c: archive.jobs_page(c, state="running", limit=10, after=first[-1]["id"]))
+    first = database.read_blocking(lambda c: stored_jobs.jobs_page(c, state="running", limit=10, after=None))
+    second = database.read_blocking(lambda c: stored_jobs.jobs_page(c, state="running", limit=10, after=first[-1]["id"]))
     assert [row["id"] for row in first + second] == list(range(10_000, 8_000, -100))
-    assert len(database.ask(archive.unended_jobs)) == 100
+    assert len(database.read_blocking(stored_jobs.unended_jobs)) == 100
 
     def plan(statement):
         compiled = statement.compile(compile_kwargs={"literal_binds": True})
-        return database.ask(lambda c: " ".join(row[3] for row in c.execute(text(f"EXPLAIN QUERY PLAN {compiled}"))))
+        return database.read_blocking(lambda c: " ".join(row[3] for row in c.execute(text(f"EXPLAIN QUERY PLAN {compiled}"))))
 
     jobs = schema.jobs
     for question in (
@@ -251,17 +253,19 @@ def test_places_are_replaced_and_removed_by_task(tmp_path):
 
     async def play():
         await database.write(
-            archive.replicas_added(
+            stored_jobs.insert_placements(
                 [StoredPlacement(1, "x/0", 0, "n1"), StoredPlacement(1, "x/0", 1, "n2"), StoredPlacement(1, "y/0", 0, "n1")]
             )
         )
-        await database.write(archive.replicas_placed([StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)]))
-        await database.write(archive.replicas_gone(1, ["y/0"]))
+        await database.write(
+            stored_jobs.replace_placements([StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1)])
+        )
+        await database.write(stored_jobs.delete_placements(1, ["y/0"]))
         for number in (0, 1):
-            await database.write(archive.replica_finished(StoredPlacement(1, "x/0", number, "n2", incarnation=1)))
+            await database.write(stored_jobs.mark_finished(StoredPlacement(1, "x/0", number, "n2", incarnation=1)))
 
     asyncio.run(play())
-    assert database.ask(archive.all_placed) == [
+    assert database.read_blocking(stored_jobs.all_placements) == [
         StoredPlacement(1, "x/0", 0, "n3", incarnation=2, active=False, failures=1),  # its first incarnation had finished too late
         StoredPlacement(1, "x/0", 1, "n2", finished=True),
     ]
@@ -334,7 +338,7 @@ def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
         database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", tell=told.append)
 
         def waits():
-            with pytest.raises(DatabaseAway):
+            with pytest.raises(DatabaseUnreachable):
                 database.open()
             ended.append(True)
 

@@ -14,7 +14,7 @@ TWICE = {"x": {"replicas": 2, "makes": ["s"]}, "y": {"reads": ["s"]}}
 def test_a_node_that_speaks_of_a_later_term_while_the_database_is_away_ends_nothing(settings):
     async def play():
         async with running(settings) as control:
-            control.orchestrator.persistence.database.cut(0.3)
+            control.orchestrator.persistence.database.simulate_outage(0.3)
             for name in ("n1", "n2"):
                 answer = await control.call("POST", f"/v1/nodes/{name}/beat", token="node", json={"term": 99})
                 assert answer.status_code == 409
@@ -32,7 +32,7 @@ def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done
         async with running(replace(settings, lost_after_s=60.0, capacity_wait_s=60.0)) as control:
             (n1,) = nodes(control, "n1")
             await n1.register()
-            control.orchestrator.persistence.database.cut(1.0)
+            control.orchestrator.persistence.database.simulate_outage(1.0)
             job = {"job": "a", "host_kind": "light", "pes": {"x": {}}}
             for path, asked in (("/v1/jobs", job), ("/v1/nodes/n1/drain", {})):
                 answer = await control.call("POST", path, json=asked)
@@ -56,7 +56,7 @@ def test_an_observer_that_asks_again_while_the_database_is_away_is_heard_once(se
                 number = await control.submit(pes=TWICE)
                 await control.reaches(number, "running")
                 job, observers = control.orchestrator.jobs[number], control.orchestrator.observers
-                control.orchestrator.persistence.database.cut(1.0)
+                control.orchestrator.persistence.database.simulate_outage(1.0)
                 for _ in range(20):
                     await observers._show(job, Observer())
                     await asyncio.sleep(0.005)

@@ -8,8 +8,16 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.control.faults.fault_library import LIBRARY, Strike, crash_controller
-from holdfast.control.faults.injection_tests import ACTION, InjectionTest, InjectionTests, check_tests, generate, inject, read_tests
+from holdfast.control.faults.fault_library import LIBRARY, FaultContext, crash_controller
+from holdfast.control.faults.injection_tests import (
+    ACTION,
+    InjectionTest,
+    InjectionTests,
+    add_faults,
+    check_tests,
+    generate_tests,
+    read_tests,
+)
 from holdfast.control.jobs.machine_document import shipped_machines
 from holdfast.control.plugins import shipped_actions
 from holdfast.documents.document import document_text, parse_document
@@ -28,17 +36,17 @@ def test_a_faulty_machine_strikes_at_its_moment_and_the_original_does_not():
     tests = [
         InjectionTest(state="running", transition="cancel", fault="raise", moment=moment) for moment in ("before", "after", "done")
     ]
-    faulty = inject(machine, tests).states["running"].transitions["cancel"]
+    faulty = add_faults(machine, tests).states["running"].transitions["cancel"]
     assert [action.name for action in faulty.before] == [ACTION]
     assert [action.name for action in faulty.do] == [ACTION, "dispatch.stop", ACTION]
     assert faulty.do[0].settings["fault"] == "raise"
     assert machine.states["running"].transitions["cancel"].before == ()
-    assert inject(MACHINES["finite"], tests) == MACHINES["finite"]
+    assert add_faults(MACHINES["finite"], tests) == MACHINES["finite"]
 
 
 def test_tests_are_generated_for_every_transition_moment_and_fault_and_survive_their_document():
     machine = MACHINES["streaming"]
-    tests = list(generate(machine, {"raise": {}, "delay": {"by_s": 1.0}}))
+    tests = list(generate_tests(machine, {"raise": {}, "delay": {"by_s": 1.0}}))
     rows = list(machine.transitions())
     idle = sum(not row.do for _, row in rows)
     assert len(tests) == len({test.name for test in tests}) == 2 * (3 * len(rows) - idle)
@@ -157,7 +165,7 @@ time.sleep(600)
 
 
 def test_a_controller_is_found_by_its_folder_whoever_started_the_pe_host(tmp_path):
-    class There(Strike):
+    class There(FaultContext):
         def host_work(self):
             return tmp_path
 

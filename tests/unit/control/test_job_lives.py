@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.control.jobs.parser import run_parser
-from holdfast.control.storage.archive import all_placed
+from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 
@@ -217,7 +217,7 @@ def test_a_dispatch_that_fails_after_it_was_written_leaves_nothing_behind(settin
                 assert story["reason"] == "a fault was injected"
                 assert [move["state"] for move in story["history"]][-3:] == ["dispatching", "canceling", "failed"]
                 assert not n1.starts
-                assert await control.orchestrator.persistence.database.read(all_placed) == []
+                assert await control.orchestrator.persistence.database.read(all_placements) == []
 
     asyncio.run(play())
 
@@ -278,9 +278,9 @@ def test_a_cancel_that_comes_too_late_is_answered_at_once(settings):
             event = control.orchestrator.post(job, "move", data={"key": "", "node": ""})
             await control.reaches(number, "failed")
             job.queue.append(event)
-            waits = asyncio.create_task(control.orchestrator.done(event, within_s=60))
+            waits = asyncio.create_task(control.orchestrator.wait_until_processed(event, within_s=60))
             await asyncio.sleep(0)
-            await control.orchestrator._work_off(job)
+            await control.orchestrator._process_queue(job)
             assert await asyncio.wait_for(waits, 10)
 
     asyncio.run(play())

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.control.jobs.machine_document import parse_machine, shipped_machines
-from holdfast.control.jobs.state_machine import WRITE, Event, IllegalTransition, begin, is_stale, step
+from holdfast.control.jobs.state_machine import WRITE, Event, IllegalTransition, begin_lifecycle, is_stale, step
 from holdfast.control.plugins import shipped_actions
 from holdfast.errors import DocumentError
 
@@ -43,43 +43,43 @@ def test_a_step_returns_what_comes_before_the_write_then_the_write_then_the_acti
     machine = small(
         SMALL.replace("number = 2", "number = 2\nproperties = { updatedb = true }\ntransitions.recover = { next = 'busy' }")
     )
-    life, commands = step(machine, begin(machine, 4, at_s=1.0), event("go", cause="asked"))
+    lifecycle, commands = step(machine, begin_lifecycle(machine, 4, at_s=1.0), event("go", cause="asked"))
     assert [command.name for command in commands] == ["a.zero", WRITE, "a.one", "a.two"]
     assert [command.before for command in commands] == [True, False, False, False]
     assert {command.job for command in commands} == {4}
-    assert (life.state, life.moves, life.history[-1].cause) == ("busy", 1, "asked")
+    assert (lifecycle.state, lifecycle.version, lifecycle.history[-1].cause) == ("busy", 1, "asked")
 
 
 def test_a_state_is_written_on_its_first_entry_only():
     machine = MACHINES["streaming"]
-    life = begin(machine, 1, at_s=0.0)
+    lifecycle = begin_lifecycle(machine, 1, at_s=0.0)
     written = []
     for name in ("parse", "parsed", "mapped", "optim", "instantiated", "peStatusUpdate", "started", "peStatusUpdate", "restart"):
-        life, commands = step(machine, life, event(name))
-        written.append((life.state, WRITE in [command.name for command in commands]))
+        lifecycle, commands = step(machine, lifecycle, event(name))
+        written.append((lifecycle.state, WRITE in [command.name for command in commands]))
     assert [state for state, wrote in written if wrote] == ["mapping", "dispatching", "running"]
 
 
 def test_an_event_that_the_state_does_not_take_tells_what_it_takes_and_the_story():
     machine = small()
-    life, _ = step(machine, begin(machine, 4, at_s=1.0), event("go"))
+    lifecycle, _ = step(machine, begin_lifecycle(machine, 4, at_s=1.0), event("go"))
     with pytest.raises(
         IllegalTransition, match=r"job 4 is busy and takes no 'go'; it takes: poke, stop \(its history: new -> busy\)"
     ):
-        step(machine, life, event("go"))
-    life, _ = step(machine, life, event("stop"))
+        step(machine, lifecycle, event("go"))
+    lifecycle, _ = step(machine, lifecycle, event("stop"))
     with pytest.raises(IllegalTransition, match="job 4 is over and takes no 'poke'; it has ended"):
-        step(machine, life, event("poke"))
+        step(machine, lifecycle, event("poke"))
 
 
 def test_word_from_the_work_of_a_state_that_is_over_is_stale():
     machine = small()
-    life = begin(machine, 4, at_s=1.0)
-    late = event("stop", since=life.moves)
-    assert not is_stale(life, late)
-    life, _ = step(machine, life, event("go"))
-    assert is_stale(life, late)
-    assert not is_stale(life, event("stop"))
+    lifecycle = begin_lifecycle(machine, 4, at_s=1.0)
+    late = event("stop", since=lifecycle.version)
+    assert not is_stale(lifecycle, late)
+    lifecycle, _ = step(machine, lifecycle, event("go"))
+    assert is_stale(lifecycle, late)
+    assert not is_stale(lifecycle, event("stop"))
 
 
 def test_everything_wrong_with_a_machine_is_told_at_once():
@@ -170,16 +170,16 @@ def test_the_shipped_machines_persist_the_states_of_the_paper_and_the_ends():
 @given(st.sampled_from(sorted(MACHINES)), st.lists(st.integers(0, 99), max_size=60))
 def test_whatever_happens_a_life_never_writes_a_state_twice_and_ends_for_good(name, choices):
     machine = MACHINES[name]
-    life = begin(machine, 1, at_s=0.0)
+    lifecycle = begin_lifecycle(machine, 1, at_s=0.0)
     written = [machine.begins]
     for choice in choices:
-        rows = sorted(machine.states[life.state].transitions)
+        rows = sorted(machine.states[lifecycle.state].transitions)
         if not rows:
             break
-        before = life
-        life, commands = step(machine, life, event(rows[choice % len(rows)]))
+        before = lifecycle
+        lifecycle, commands = step(machine, lifecycle, event(rows[choice % len(rows)]))
         if WRITE in [command.name for command in commands]:
-            written.append(life.state)
-        assert (life.moves == before.moves + 1) == (life.state != before.state)
+            written.append(lifecycle.state)
+        assert (lifecycle.version == before.version + 1) == (lifecycle.state != before.state)
     assert len(written) == len(set(written))
-    assert set(written) == life.written
+    assert set(written) == lifecycle.written

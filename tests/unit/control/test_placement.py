@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.control.placement.rules import NoCapacity, Room, Rooms, place, place_one
+from holdfast.control.placement.rules import CapacityIndex, NoCapacity, NodeCapacity, place, place_replica
 from holdfast.documents.job import NO_NEED, Layout, Need, Task
 
 
@@ -17,8 +17,8 @@ def room(
     host_kind: str = "light",
     cores: float = 1.0,
     holds: tuple[Need, ...] = (),
-) -> Room:
-    return Room(name, host_kind, rack, cores, slots, memory_mib=1024, holds=(*holds, *[NO_NEED] * used))
+) -> NodeCapacity:
+    return NodeCapacity(name, host_kind, rack, cores, slots, memory_mib=1024, holds=(*holds, *[NO_NEED] * used))
 
 
 def layout(**replicas: int) -> Layout:
@@ -63,9 +63,9 @@ def test_no_capacity_says_all_that_is_missing():
 
 def test_one_more_replica_avoids_its_peers_and_their_racks():
     rooms = [room("a1", rack="a"), room("a2", rack="a"), room("b1", rack="b", used=9)]
-    assert place_one(Rooms.of(rooms, host_kind="light"), not_on={"a1"}, beside={"a1"}) == "b1"
-    assert place_one(Rooms.of(rooms, host_kind="light"), not_on={"a1", "b1"}, beside={"a1"}) == "a2"
-    assert place_one(Rooms.of(rooms, host_kind="light"), not_on={"a1", "a2", "b1"}, beside=set()) is None
+    assert place_replica(CapacityIndex.of(rooms, host_kind="light"), not_on={"a1"}, peers_on={"a1"}) == "b1"
+    assert place_replica(CapacityIndex.of(rooms, host_kind="light"), not_on={"a1", "b1"}, peers_on={"a1"}) == "a2"
+    assert place_replica(CapacityIndex.of(rooms, host_kind="light"), not_on={"a1", "a2", "b1"}, peers_on=set()) is None
 
 
 @given(
@@ -90,9 +90,9 @@ def test_needs_of_cores_and_memory_count_where_they_are_known():
     needs = {"x/0": Need(cores=1.5), "y/0": Need(memory_mib=1000), "z/0": Need(memory_mib=100)}
     placed = place(layout(x=1, y=1, z=1), rooms, host_kind="light", need_of=needs.__getitem__)
     assert placed == {"x/0": ("b",), "y/0": ("a",), "z/0": ("b",)}, "a has 1 core left, and 24 MiB once y is there"
-    assert place_one(Rooms.of(rooms, host_kind="light"), Need(cores=2), not_on=set(), beside=set()) == "b"
-    assert place_one(Rooms.of(rooms, host_kind="light"), Need(cores=2.1), not_on=set(), beside=set()) is None
-    assert place_one(Rooms.of(rooms, host_kind="light"), Need(memory_mib=1025), not_on=set(), beside=set()) is None
+    assert place_replica(CapacityIndex.of(rooms, host_kind="light"), Need(cores=2), not_on=set(), peers_on=set()) == "b"
+    assert place_replica(CapacityIndex.of(rooms, host_kind="light"), Need(cores=2.1), not_on=set(), peers_on=set()) is None
+    assert place_replica(CapacityIndex.of(rooms, host_kind="light"), Need(memory_mib=1025), not_on=set(), peers_on=set()) is None
 
 
 def test_thirds_of_a_node_fill_it():

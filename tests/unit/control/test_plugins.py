@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from holdfast.control.orchestrator import Orchestrator
-from holdfast.control.placement.waiting import Placing
+from holdfast.control.placement.placement_manager import PlacementManager
 from holdfast.control.plugins import SHIPPED, Plugin, plugin_class, plugin_names
 from holdfast.errors import DocumentError, MachineError
 
 
-class FirstNode(Placing):
+class FirstNode(PlacementManager):
     """A placement of one's own."""
 
 

@@ -9,8 +9,8 @@ from importlib.resources import files
 import pytest
 
 from holdfast.control.nodes.resource_manager import TICK_S
-from holdfast.control.storage.archive import all_placed
 from holdfast.control.storage.database import Fenced
+from holdfast.control.storage.stored_jobs import all_placements
 from holdfast.errors import HoldfastError
 
 from .conditions import (
@@ -234,8 +234,8 @@ def test_an_orchestrator_that_slept_in_its_recovery_still_waits_for_the_nodes(se
             await control.until(lambda: said(control, "recovering: waiting for 1 nodes"))
             clock.monotonic_s = lambda: real() + 1000.0
             for _ in range(3):
-                control.orchestrator.resources.room_was_made()  # wakes whoever waits for nodes, as the timer of a long sleep does
-                await control.orchestrator.resources.changed(for_s=TICK_S)
+                control.orchestrator.resources.capacity_freed()  # wakes whoever waits for nodes, as the timer of a long sleep does
+                await control.orchestrator.resources.wait_for_change(for_s=TICK_S)
             assert control.orchestrator.recovering
             async with alive(n1):
                 await control.until(lambda: replica_is(control, number, 0, "running"))
@@ -313,7 +313,7 @@ def test_the_failures_of_a_replica_that_has_run_well_since_count_no_more_also_fo
     monkeypatch.setattr("holdfast.control.recovery.restart_policy.STEADY_S", 0.3)
 
     async def failures(control):
-        return [each.failures for each in await control.orchestrator.persistence.database.read(all_placed)]
+        return [each.failures for each in await control.orchestrator.persistence.database.read(all_placements)]
 
     async def forgotten(control):
         return await failures(control) == [0]

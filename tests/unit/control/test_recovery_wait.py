@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.control.recovery.recovery import Recovery
+from holdfast.control.recovery.orchestrator_recovery import OrchestratorRecovery
 
 
 class Coming:
@@ -17,23 +17,23 @@ class Coming:
     def monotonic_s(self):
         return self.now_s
 
-    async def changed(self, *, for_s):
+    async def wait_for_change(self, *, for_s):
         if self._come and self._come[0][0] <= self.now_s + for_s:
             self.now_s, name = self._come.pop(0)
             self.nodes[name] = object()
         else:
             self.now_s += for_s
 
-    def lose_replicas(self, name, why):
+    def mark_replicas_lost(self, name, why):
         self.lost[name] = self.now_s
 
 
 def lost(names, *, wait_s, come):
     coming = Coming(come=come)
-    events = SimpleNamespace(tell=lambda *told, **about: None)
+    events = SimpleNamespace(emit=lambda *told, **about: None)
     settings = SimpleNamespace(recovery_wait_s=wait_s)
     orchestrator = SimpleNamespace(time=coming, resources=coming, events=events, settings=settings, say=lambda text: None)
-    asyncio.run(Recovery(orchestrator)._await_nodes(set(names)))
+    asyncio.run(OrchestratorRecovery(orchestrator)._await_nodes(set(names)))
     return coming.lost
 
 

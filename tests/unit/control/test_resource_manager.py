@@ -65,7 +65,7 @@ def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_f
                 assert (await control.call("GET", "/v1/nodes/n1/assignment?controller=b", token="node")).status_code == 409
                 assert (await first.register()).status_code == 200, "its own restart"
             node = control.orchestrator.resources.nodes["n1"]
-            control.orchestrator.resources.lose(node, "it is gone")
+            control.orchestrator.resources.mark_lost(node, "it is gone")
             assert (await second.register()).status_code == 200
             assert (await first.beat()).status_code == 409
 
@@ -96,8 +96,8 @@ def test_lost_nodes_slow_no_beat_and_are_forgotten_unless_they_have_replicas(set
                 number = await control.submit("a")
                 await control.reaches(number, "running")
             for node in list(resources.nodes.values()):
-                resources.lose(node, "it is gone")
-                node.seen_s -= 2 * FORGOTTEN_S
+                resources.mark_lost(node, "it is gone")
+                node.last_beat_s -= 2 * FORGOTTEN_S
             assert resources.every_s == settings.beat_s
             await control.until(lambda: _left(resources, control))
 
@@ -117,12 +117,12 @@ def test_nodes_that_beat_as_often_as_they_were_told_are_not_missed_when_most_oth
             slow, quick, *others = reversed(resources.nodes.values())
             assert resources.every_s == 2.0
             for node in others:
-                node.seen_s -= 30.0
-            slow.seen_s -= 5.0
+                node.last_beat_s -= 30.0
+            slow.last_beat_s -= 5.0
             await control.until(lambda: _are_lost(others))
             assert resources.every_s == settings.beat_s
             (await PlayedNode(control, quick.name).beat(term=1)).raise_for_status()
-            quick.seen_s -= 5.0
+            quick.last_beat_s -= 5.0
             await control.until(lambda: _are_lost([quick]))
             assert slow.state == "up"
 
@@ -143,8 +143,8 @@ def test_a_node_that_was_forgotten_and_returns_is_given_work_again(settings):
                     await control.reaches(number, "running")
                     await control.call("POST", f"/v1/jobs/{number}/cancel")
                     await control.reaches(number, "canceled")
-            resources.lose(resources.nodes["n1"], "it is gone")
-            resources.nodes["n1"].seen_s -= 2 * FORGOTTEN_S
+            resources.mark_lost(resources.nodes["n1"], "it is gone")
+            resources.nodes["n1"].last_beat_s -= 2 * FORGOTTEN_S
             await control.until(lambda: _is_forgotten(resources, "n1"))
             async with alive(n1):
                 await control.reaches(await control.submit("c"), "running")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.control.recovery.restart_decision import GiveUp, Leave, Restart, Situation, Wait, decide
+from holdfast.control.recovery.restart_decision import Abandon, LeaveDead, Restart, Situation, Wait, decide
 from holdfast.documents.job import Policy
 
 ALONE = Situation(failures=1, living=0, here=True, elsewhere=True)
@@ -16,18 +16,18 @@ ALONE = Situation(failures=1, living=0, here=True, elsewhere=True)
         ({"restart": "elsewhere"}, ALONE, Restart(0.5, "elsewhere")),
         ({"restart": "elsewhere"}, Situation(2, 0, here=True, elsewhere=False), Restart(1.0, "here")),
         ({"restart": "elsewhere"}, Situation(1, 0, here=False, elsewhere=False), Wait("no node has room for it")),
-        ({"restart": "missing"}, Situation(1, 1, here=True, elsewhere=True), Leave("another replica of it lives")),
+        ({"restart": "missing"}, Situation(1, 1, here=True, elsewhere=True), LeaveDead("another replica of it lives")),
         ({"restart": "missing"}, ALONE, Restart(0.5, "elsewhere")),
-        ({"restart": "never"}, ALONE, GiveUp(False, "its policy never restarts it")),
-        ({"restart": "never", "then": "cancel"}, ALONE, GiveUp(True, "its policy never restarts it")),
+        ({"restart": "never"}, ALONE, Abandon(False, "its policy never restarts it")),
+        ({"restart": "never", "then": "cancel"}, ALONE, Abandon(True, "its policy never restarts it")),
         (
             {"restart": "never", "then": "cancel"},
             Situation(1, 1, here=True, elsewhere=True),
-            Leave("its policy never restarts it, and another replica of it lives"),
+            LeaveDead("its policy never restarts it, and another replica of it lives"),
         ),
-        ({"give_up_after": 1}, ALONE, GiveUp(False, "it failed once")),
-        ({"give_up_after": 3, "then": "cancel"}, Situation(3, 0, True, True), GiveUp(True, "it failed 3 times in a row")),
-        ({"give_up_after": 3, "then": "cancel"}, Situation(3, 1, True, True), GiveUp(False, "it failed 3 times in a row")),
+        ({"give_up_after": 1}, ALONE, Abandon(False, "it failed once")),
+        ({"give_up_after": 3, "then": "cancel"}, Situation(3, 0, True, True), Abandon(True, "it failed 3 times in a row")),
+        ({"give_up_after": 3, "then": "cancel"}, Situation(3, 1, True, True), Abandon(False, "it failed 3 times in a row")),
         ({"backoff_s": 1.0, "backoff_max_s": 3.0}, Situation(3, 0, True, True), Restart(3.0, "elsewhere")),
     ],
 )

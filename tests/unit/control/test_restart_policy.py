@@ -123,7 +123,7 @@ def while_written(control, task, node, become):
 
 
 async def lost(resources, node):
-    resources.lose(node, "it is gone")
+    resources.mark_lost(node, "it is gone")
 
 
 async def drained(resources, node):
@@ -190,7 +190,7 @@ def test_a_replica_that_is_back_or_has_finished_while_its_next_place_is_written_
             database.write = writing
             await n2.register()
             n1.report(replica.key, state)
-            control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is silent")
+            control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "it is silent")
             await control.until(twice)
             assert [(row["node"], row["incarnation"], row["finished"]) for row in written] == [
                 ("n2", 2, False),

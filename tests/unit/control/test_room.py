@@ -1,11 +1,11 @@
-"""Room on nodes as jobs come and go: what is known of their needs counts, and who has finished holds none."""
+"""NodeCapacity on nodes as jobs come and go: what is known of their needs counts, and who has finished holds none."""
 
 import asyncio
 from dataclasses import replace
 
 import pytest
 
-from holdfast.control.placement.waiting import Placing
+from holdfast.control.placement.placement_manager import PlacementManager
 
 from .conditions import incarnation_is, told
 from .conftest import PlayedNode, alive, running
@@ -96,7 +96,7 @@ def test_a_replica_that_cannot_leave_a_drained_node_is_told_of_once_however_ofte
                 await control.call("POST", "/v1/nodes/n1/drain", json={"drain": True})
                 await control.until(lambda: told(control, "cannot leave n1"))
                 for _ in range(5):
-                    control.orchestrator.resources._tell_room()
+                    control.orchestrator.resources._notify_capacity()
                     await control.until(lambda: _idle(control, number))
                 assert sum("cannot leave n1" in text for text in await control.events()) == 1
 
@@ -116,19 +116,19 @@ def test_replicas_of_many_jobs_that_leave_one_node_together_fill_no_other_beyond
                 if leave == "drained":
                     await control.call("POST", "/v1/nodes/n1/drain", json={})
                 else:
-                    control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is gone")
+                    control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "it is gone")
                 for number in numbers:
                     await control.until(lambda number=number: incarnation_is(control, number, 2))
                 assert [len(node.has) for node in others] == [1, 1, 1, 1]
-                assert not any(control.orchestrator.placement._held.values())
+                assert not any(control.orchestrator.placement._reserved.values())
 
     asyncio.run(play())
 
 
 def test_nodes_are_looked_at_once_for_all_the_replicas_of_one_that_is_lost(settings, monkeypatch):
     looked = []
-    rooms = Placing.rooms
-    monkeypatch.setattr(Placing, "rooms", lambda placing: looked.append(1) or rooms(placing))
+    rooms = PlacementManager.capacities
+    monkeypatch.setattr(PlacementManager, "capacities", lambda placing: looked.append(1) or rooms(placing))
 
     async def play():
         async with running(settings) as control:
@@ -138,7 +138,7 @@ def test_nodes_are_looked_at_once_for_all_the_replicas_of_one_that_is_lost(setti
                 await control.reaches(number, "running")
             await n2.register()
             looked.clear()
-            control.orchestrator.resources.lose(control.orchestrator.resources.nodes["n1"], "it is gone")
+            control.orchestrator.resources.mark_lost(control.orchestrator.resources.nodes["n1"], "it is gone")
             await control.until(lambda: _all_due(control, number))
 
     asyncio.run(play())

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from holdfast.control.observers.job_observers import Activate, End, Failed
-from holdfast.control.storage.archive import all_placed
+from holdfast.control.storage.stored_jobs import all_placements
 
 from .conditions import acknowledged, has, is_empty, nodes, replica_is
 from .conftest import PlayedNode, alive, running
@@ -57,7 +57,7 @@ def test_a_shared_pe_ends_with_the_last_job_that_uses_it_also_where_that_never_g
                 await control.reaches(two, "canceled")
                 await control.until(lambda: _empty(n1))
                 assert not len(control.orchestrator.replicas)
-                assert await control.orchestrator.persistence.database.read(all_placed) == []
+                assert await control.orchestrator.persistence.database.read(all_placements) == []
 
     asyncio.run(play())
 
@@ -73,7 +73,7 @@ def test_a_crash_leaves_no_shared_pe_behind_that_nobody_uses(settings):
                 story = await control.reaches(two, "failed")
                 assert "names job 'one', which is not there" in story["reason"]
                 await control.until(lambda: _empty(n1))
-                assert await control.orchestrator.persistence.database.read(all_placed) == []
+                assert await control.orchestrator.persistence.database.read(all_placements) == []
 
     asyncio.run(play())
 
@@ -215,7 +215,7 @@ def test_a_job_may_share_all_that_its_streams_rest_on_also_over_several_jobs_and
                 await control.call("POST", f"/v1/jobs/{three}/cancel")
                 await control.reaches(three, "canceled")
                 await control.until(lambda: is_empty(n1))
-                assert not control.orchestrator.restart_policy.ended
+                assert not control.orchestrator.restart_policy.ended_jobs
 
     asyncio.run(play())
 

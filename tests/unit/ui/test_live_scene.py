@@ -17,10 +17,10 @@ FOUND = Timeline(first=100, last=None, epoch_s=2.0, opened_s=0.0, speed=4.0)
 
 def job(number):
     document = Job(job=f"j{number}", application="a.py", log=f"log-{number}")
-    life = SimpleNamespace(state="running", history=[])
+    lifecycle = SimpleNamespace(state="running", history=[])
     return SimpleNamespace(
-        id=number, name=document.job, document=document, layout=Layout(application="a", tasks=TASKS), life=life, ended=False,
-        reason="", submitted_s=0.0,
+        id=number, name=document.job, document=document, layout=Layout(application="a", tasks=TASKS), lifecycle=lifecycle,
+        ended=False, reason="", submitted_s=0.0,
     )  # fmt: skip
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from holdfast.control.jobs.job_state import LiveJob
-from holdfast.control.jobs.state_machine import Move
+from holdfast.control.jobs.job_state import JobState
+from holdfast.control.jobs.state_machine import StateChange
 from holdfast.control.nodes.replicas import LIVING, PlacedReplica
-from holdfast.control.storage.archive import StoredJob
+from holdfast.control.storage.stored_jobs import StoredJob
 from holdfast.documents.document import restored
 from holdfast.documents.job import Layout, Task
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from holdfast.control.orchestrator import Orchestrator
 
 
-def job_line(job: LiveJob) -> dict[str, Any]:
+def job_line(job: JobState) -> dict[str, Any]:
     """A job in one line of a list."""
     return {
         "id": job.id,
         "name": job.name,
         "type": job.document.type,
         "host_kind": job.document.host_kind,
-        "state": job.life.state,
+        "state": job.lifecycle.state,
         "ended": job.ended,
         "reason": job.reason,
         "submitted_s": job.submitted_s,
-        "changed_s": job.life.history[-1].at_s if job.life.history else job.submitted_s,
+        "changed_s": job.lifecycle.history[-1].at_s if job.lifecycle.history else job.submitted_s,
     }
 
 
-def live_job_document(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any]:
+def live_job_document(orchestrator: Orchestrator, job: JobState) -> dict[str, Any]:
     """Everything about a job that has not ended."""
     graph = orchestrator.dataflow.graph
     tasks = []
@@ -46,7 +46,7 @@ def live_job_document(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any
     return {
         **job_line(job),
         "document": job.document.model_dump(mode="json", exclude_none=True),
-        "history": _history(job.life.history),
+        "history": _history(job.lifecycle.history),
         "tasks": tasks,
         "connections": [
             {"stream": each.stream, "maker": f"{each.maker[0]}:{each.maker[1]}", "reader": f"{each.reader[0]}:{each.reader[1]}"}
@@ -56,7 +56,7 @@ def live_job_document(orchestrator: Orchestrator, job: LiveJob) -> dict[str, Any
     }
 
 
-def ended_job_document(kept: StoredJob, history: Sequence[Move], *, document: dict[str, Any], term: int) -> dict[str, Any]:
+def ended_job_document(kept: StoredJob, history: Sequence[StateChange], *, document: dict[str, Any], term: int) -> dict[str, Any]:
     """Everything that is kept of a job that has ended."""
     try:
         layout = restored(kept.layout, Layout) if kept.layout else None
@@ -118,7 +118,7 @@ def replica_line(replica: PlacedReplica) -> dict[str, Any]:
     }
 
 
-def _owner(job: LiveJob, task: Task) -> tuple[int, str]:
+def _owner(job: JobState, task: Task) -> tuple[int, str]:
     if task.shared is None:
         return job.id, task.name
     name, _, pe = task.shared.partition(":")
@@ -135,5 +135,5 @@ def _task(task: Task) -> dict[str, Any]:
     }
 
 
-def _history(history: Sequence[Move]) -> list[dict[str, Any]]:
+def _history(history: Sequence[StateChange]) -> list[dict[str, Any]]:
     return [{"state": move.state, "at_s": move.at_s, "event": move.event, "cause": move.cause} for move in history]

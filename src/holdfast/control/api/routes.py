@@ -24,8 +24,8 @@ from holdfast.control.api.submission_checks import Conflict, NotThere, job_error
 from holdfast.control.jobs.state_machine import Event
 from holdfast.control.nodes.resource_manager import TURNS, TURNS_S, UnknownNode
 from holdfast.control.plugins import Plugin
-from holdfast.control.storage import archive
-from holdfast.control.storage.database import DatabaseAway, Fenced
+from holdfast.control.storage import stored_jobs
+from holdfast.control.storage.database import DatabaseUnreachable, Fenced
 from holdfast.documents.document import FieldError, Part
 from holdfast.documents.job import Job
 from holdfast.protocol.messages import Assignment, Beat, BeatAnswer, Registered, Registration
@@ -146,7 +146,7 @@ class Api(Plugin):
                 statuses=(409, 422, 429), tag="nodes",
             ),
             Call(
-                "POST", "/v1/nodes/{name}/beat", "A node's sign of life and its reports", self.beat, token="node", body=Beat,
+                "POST", "/v1/nodes/{name}/beat", "A node's beat and its reports", self.beat, token="node", body=Beat,
                 answer=BeatAnswer, statuses=(409, 422, 429, 503), tag="nodes",
             ),
             Call(
@@ -202,10 +202,10 @@ class Api(Plugin):
         if state is not None and state not in (*states, "living"):
             raise Refusal(422, f"there is no state '{state[:60]}'; states are: {', '.join(states)}; or 'living'")
         if state is not None and state not in ends:  # every job that has not ended is here, in states that are not all written
-            fitting = (n for n, job in live.items() if state in ("living", job.life.state) and (after is None or n < after))
+            fitting = (n for n, job in live.items() if state in ("living", job.lifecycle.state) and (after is None or n < after))
             numbers = sorted(fitting, reverse=True)[:limit]
             return ApiAnswer({"jobs": [job_line(live[n]) for n in numbers], "next": numbers[-1] if len(numbers) == limit else None})
-        rows = await self._read(lambda connection: archive.jobs_page(connection, state=state, limit=limit, after=after))
+        rows = await self._read(lambda connection: stored_jobs.jobs_page(connection, state=state, limit=limit, after=after))
         lines = [job_line(live[row["id"]]) if row["id"] in live else row for row in rows]
         return ApiAnswer({"jobs": lines, "next": rows[-1]["id"] if len(rows) == limit else None})
 
@@ -214,7 +214,7 @@ class Api(Plugin):
         if number in self.orchestrator.jobs:
             return ApiAnswer(live_job_document(self.orchestrator, self.orchestrator.jobs[number]))
         kept, history = await self._read(
-            lambda connection: (archive.job_by_id(connection, number), archive.history_of(connection, number))
+            lambda connection: (stored_jobs.job_by_id(connection, number), stored_jobs.history_of(connection, number))
         )
         if kept is None:
             raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
@@ -229,7 +229,7 @@ class Api(Plugin):
             raise Refusal(409, str(error)) from None
         job = self.orchestrator.jobs[number]
         await self._done(event)
-        return ApiAnswer({"id": number, "state": job.life.state}, status=202)
+        return ApiAnswer({"id": number, "state": job.lifecycle.state}, status=202)
 
     async def activate(self, asked: ApiRequest) -> ApiAnswer:
         number = _number(asked)
@@ -285,12 +285,12 @@ class Api(Plugin):
         if len(beat.reports) > REPORTS_PER_BEAT:
             raise Refusal(422, f"a beat carries at most {REPORTS_PER_BEAT} reports, got {len(beat.reports)}")
         try:
-            node = self.orchestrator.resources.hear(asked.path["name"], beat)
+            node = self.orchestrator.resources.mark_alive(asked.path["name"], beat)
         except UnknownNode as error:
             raise Refusal(409, str(error)) from None
         if beat.reports and self.orchestrator.recovering:
             raise Refusal(503, "the orchestrator is recovering and takes no reports; send them again", headers={"Retry-After": "1"})
-        return ApiAnswer(self.orchestrator.resources.beat(node, beat))
+        return ApiAnswer(self.orchestrator.resources.take_beat(node, beat))
 
     async def assignment(self, asked: ApiRequest) -> ApiAnswer:
         try:
@@ -307,7 +307,7 @@ class Api(Plugin):
 
     async def _done(self, event: Event | None) -> None:
         """ApiAnswer when what was asked for is durable: a caller that got no answer asks again, one that got it need not."""
-        if event is not None and not await self.orchestrator.done(event, within_s=DONE_S):
+        if event is not None and not await self.orchestrator.wait_until_processed(event, within_s=DONE_S):
             raise Refusal(503, "this waits behind other work; ask again", headers={"Retry-After": "2"})
 
     async def _written(self, work: Coroutine[Any, Any, T]) -> T:
@@ -325,14 +325,14 @@ class Api(Plugin):
             )
         try:
             return task.result()
-        except (Fenced, DatabaseAway) as error:
+        except (Fenced, DatabaseUnreachable) as error:
             raise Refusal(503, str(error), headers={"Retry-After": "2"}) from None
 
     async def _living(self, number: int) -> None:
         """Refuse calls about jobs that have ended, or never were."""
         if number in self.orchestrator.jobs:
             return
-        kept = await self._read(lambda connection: archive.job_by_id(connection, number))
+        kept = await self._read(lambda connection: stored_jobs.job_by_id(connection, number))
         if kept is None:
             raise Refusal(404, f"job {number} does not exist; 'holdfast jobs' lists them")
         raise Refusal(409, f"job {number} is {kept.state}: it has ended")
@@ -344,7 +344,7 @@ class Api(Plugin):
     async def _read(self, question: Any) -> Any:
         try:
             return await self.orchestrator.persistence.database.read(question)
-        except DatabaseAway as error:
+        except DatabaseUnreachable as error:
             raise Refusal(503, str(error), headers={"Retry-After": "2"}) from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.control.jobs.job_paths import DATA, DEFINES, Bounds, located, place_errors
+from holdfast.control.jobs.job_paths import DATA, DEFINES, AllowedPaths, place_errors, with_absolute_paths
 from holdfast.control.nodes.replicas import PlacedReplica
 from holdfast.documents.document import MAX_ERRORS, FieldError, listed
 from holdfast.documents.job import NAME, Feed, Job
@@ -25,7 +25,7 @@ class NotThere(HoldfastError):
     """A call about something that does not exist."""
 
 
-def job_errors(data: object, *, types: Collection[str], bounds: Bounds) -> Iterator[FieldError]:
+def job_errors(data: object, *, types: Collection[str], bounds: AllowedPaths) -> Iterator[FieldError]:
     """Everything for which a job cannot run here: its type, the places that it names. It is given in plain values, which may be no
     job at all: so that nothing that is wrong with the document itself hides this."""
     if not isinstance(data, dict):
@@ -36,7 +36,7 @@ def job_errors(data: object, *, types: Collection[str], bounds: Bounds) -> Itera
     named = Job.model_construct(
         job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
     )
-    yield from place_errors(located(named), bounds)
+    yield from place_errors(with_absolute_paths(named), bounds)
 
 
 def _places(values: Mapping[str, Any]) -> dict[str, Any]:

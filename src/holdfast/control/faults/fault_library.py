@@ -24,7 +24,7 @@ from holdfast.protocol.node_files import Fail, ask_to_fail, leave_order
 if TYPE_CHECKING:
     import psutil
 
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.control.nodes.replicas import PlacedReplica
     from holdfast.control.orchestrator import Orchestrator
 
@@ -38,11 +38,11 @@ class Injected(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class FaultContext:
     """Where a fault strikes. `node` and `pe` name whom, where it matters; `job` is whose transition it is, if it is one's."""
 
     orchestrator: Orchestrator
-    job: LiveJob | None = None
+    job: JobState | None = None
     node: str | None = None
     pe: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -106,15 +106,15 @@ class Strike:
         return "" if node is None else node.offer.host_kind
 
 
-Fault: TypeAlias = Callable[[Strike], Awaitable[None]]
+Fault: TypeAlias = Callable[[FaultContext], Awaitable[None]]
 
 
-async def crash_orchestrator(strike: Strike) -> None:
+async def crash_orchestrator(strike: FaultContext) -> None:
     """The orchestrator dies at once."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-async def crash_pe(strike: Strike) -> None:
+async def crash_pe(strike: FaultContext) -> None:
     """One replica fails, as one does that gives up."""
     replica = strike.replica()
     if strike.host_kind() == "light":
@@ -123,17 +123,17 @@ async def crash_pe(strike: Strike) -> None:
         _order(strike, kind="crash")
 
 
-async def stall_pe(strike: Strike) -> None:
+async def stall_pe(strike: FaultContext) -> None:
     """For `for_s`, one replica does nothing and says nothing of it."""
     _order(strike, kind="stall", for_s=strike.seconds("for_s", 5.0))
 
 
-async def slow_pe(strike: Strike) -> None:
+async def slow_pe(strike: FaultContext) -> None:
     """For `for_s`, every epoch of one replica takes `by_s` longer."""
     _order(strike, kind="slow", for_s=strike.seconds("for_s", 10.0), by_s=strike.seconds("by_s", 1.0))
 
 
-async def stall_host(strike: Strike) -> None:
+async def stall_host(strike: FaultContext) -> None:
     """For `for_s`, a PE host stands still (SIGSTOP), with all that it started."""
     group, for_s = strike.host_process().pid, strike.seconds("for_s", 5.0)
     _signal(os.killpg, group, signal.SIGSTOP)
@@ -144,7 +144,7 @@ async def stall_host(strike: Strike) -> None:
     )  # fmt: skip
 
 
-async def crash_node(strike: Strike) -> None:
+async def crash_node(strike: FaultContext) -> None:
     """A node controller and its PE host die together; nothing there starts them again."""
     host, controller = strike.host_process(), strike.controller()
     if controller is not None:
@@ -160,7 +160,7 @@ def _signal(send: Callable[[int, int], None], process: int, what: signal.Signals
         raise HoldfastError(f"process {process} cannot be struck: {error.strerror}") from None
 
 
-def _order(strike: Strike, **order: Any) -> None:
+def _order(strike: FaultContext, **order: Any) -> None:
     """Have a Spark PE host do something to the replica that is struck."""
     if strike.host_kind() == "light":
         raise HoldfastError(f"a light PE cannot be told to {order['kind']}; strike a PE on Spark, or the PE host")
@@ -168,12 +168,12 @@ def _order(strike: Strike, **order: Any) -> None:
     leave_order([strike.host_work()], {"target": target, **order}, at_s=time.time())
 
 
-async def crash_host(strike: Strike) -> None:
+async def crash_host(strike: FaultContext) -> None:
     """A PE host dies, and all replicas on it."""
     _signal(os.killpg, strike.host_process().pid, signal.SIGKILL)
 
 
-async def crash_controller(strike: Strike) -> None:
+async def crash_controller(strike: FaultContext) -> None:
     """A node controller dies; its PE host goes on."""
     controller = strike.controller()
     if controller is None:
@@ -181,41 +181,41 @@ async def crash_controller(strike: Strike) -> None:
     _signal(os.kill, controller, signal.SIGKILL)
 
 
-async def delay(strike: Strike) -> None:
+async def delay(strike: FaultContext) -> None:
     """The transition takes `by_s` longer."""
     await asyncio.sleep(strike.seconds("by_s", 1.0))
 
 
-async def fail(strike: Strike) -> None:
+async def fail(strike: FaultContext) -> None:
     """The action fails."""
     raise Injected("a fault was injected")
 
 
-async def drop_messages(strike: Strike) -> None:
+async def drop_messages(strike: FaultContext) -> None:
     """For `for_s`, messages of nodes are lost, or the answers to them."""
     strike.orchestrator.faults.disturb("drop", strike.node, for_s=strike.seconds("for_s", 2.0))
 
 
-async def delay_messages(strike: Strike) -> None:
+async def delay_messages(strike: FaultContext) -> None:
     """For `for_s`, messages of nodes and the answers to them are up to `by_s` late."""
     disturb = strike.orchestrator.faults.disturb
     disturb("delay", strike.node, for_s=strike.seconds("for_s", 2.0), by_s=strike.seconds("by_s", 0.5))
 
 
-async def duplicate_messages(strike: Strike) -> None:
+async def duplicate_messages(strike: FaultContext) -> None:
     """For `for_s`, messages of nodes come twice."""
     strike.orchestrator.faults.disturb("duplicate", strike.node, for_s=strike.seconds("for_s", 2.0))
 
 
-async def cut_node(strike: Strike) -> None:
+async def cut_node(strike: FaultContext) -> None:
     """For `for_s`, no message of a node comes through."""
     node = strike.node or strike.replica().node
     strike.orchestrator.faults.disturb("cut", node, for_s=strike.seconds("for_s", 5.0))
 
 
-async def database_away(strike: Strike) -> None:
+async def database_away(strike: FaultContext) -> None:
     """For `for_s`, the database does not answer."""
-    strike.orchestrator.persistence.database.cut(strike.seconds("for_s", 2.0))
+    strike.orchestrator.persistence.database.simulate_outage(strike.seconds("for_s", 2.0))
 
 
 LIBRARY: dict[str, Fault] = {

@@ -13,15 +13,15 @@ from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal, refused
-from holdfast.control.faults.fault_library import Injected, Strike, all_faults, setting_errors
-from holdfast.control.faults.injection_tests import ACTION, InjectionTest, Trigger, inject, read_tests
+from holdfast.control.faults.fault_library import FaultContext, Injected, all_faults, setting_errors
+from holdfast.control.faults.injection_tests import ACTION, InjectionTest, Trigger, add_faults, read_tests
 from holdfast.control.nodes.replicas import STARTED
 from holdfast.control.plugins import Plugin
 from holdfast.documents.document import Part
 from holdfast.errors import CompoundError, HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.control.jobs.machine_document import Machine
     from holdfast.control.jobs.state_machine import Command
 
@@ -55,45 +55,45 @@ class Faults(Plugin):
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self.library = all_faults()
-        self._struck: Counter[str] = Counter()
+        self._injection_counts: Counter[str] = Counter()
         self._disturbances: list[Disturbance] = []
         self._rng = random.Random(0)
 
     def calls(self) -> list[Call]:
         return [
             Call(
-                "POST", "/v1/faults", "Bring about a fault", self.inject, body=Injection, strict=True, status=202,
+                "POST", "/v1/faults", "Bring about a fault", self.inject_now, body=Injection, strict=True, status=202,
                 statuses=(403,), tag="control",
             )
         ]  # fmt: skip
 
-    def made_faulty(self, machines: Mapping[str, Machine], documents: Sequence[Any]) -> dict[str, Machine]:
+    def add_faults(self, machines: Mapping[str, Machine], documents: Sequence[Any]) -> dict[str, Machine]:
         """The machines with the faults of these test documents (paths). Raises DocumentError."""
         tests: list[InjectionTest] = []
         for path in documents:
             document = read_tests(path, machines, faults=self.library)
             self._rng.seed(document.seed)
             tests.extend(document.tests)
-        return {name: inject(machine, tests) for name, machine in machines.items()}
+        return {name: add_faults(machine, tests) for name, machine in machines.items()}
 
-    async def strike(self, job: LiveJob, command: Command) -> None:
+    async def inject(self, job: JobState, command: Command) -> None:
         """The action of faulty machines."""
         test = InjectionTest.model_validate(dict(command.settings))
         which = test.model_dump_json()  # all of it: two may have one name, and another node, PE or trigger
-        if self._struck[which] >= test.trigger.times or not self._is_due(test.trigger, job):
+        if self._injection_counts[which] >= test.trigger.times or not self._is_due(test.trigger, job):
             return
-        self._struck[which] += 1
-        at = Strike(self.orchestrator, job, test.node, test.pe, test.settings)
+        self._injection_counts[which] += 1
+        at = FaultContext(self.orchestrator, job, test.node, test.pe, test.settings)
         text = f"fault {test.fault} at {test.state}.{test.transition} ({test.moment})"
-        self.orchestrator.events.tell("fault", text, job=job.id, data={"fault": test.fault, "test": test.name})
+        self.orchestrator.events.emit("fault", text, job=job.id, data={"fault": test.fault, "test": test.name})
         self.orchestrator.say(f"{text} of job {job.id}")
         wait_s = self._rng.uniform(test.trigger.min_s, test.trigger.max_s)
         if wait_s:
-            self.orchestrator.spawn(self._strike_later(at, test, wait_s))
+            self.orchestrator.spawn(self._inject_later(at, test, wait_s))
         else:
-            await self._bring_about(test, at)
+            await self._run_fault(test, at)
 
-    async def inject(self, asked: ApiRequest) -> ApiAnswer:
+    async def inject_now(self, asked: ApiRequest) -> ApiAnswer:
         """The call: a fault, now."""
         if not self.orchestrator.settings.faults:
             raise Refusal(403, "fault injection is off; start the orchestrator with --faults to allow it")
@@ -104,12 +104,12 @@ class Faults(Plugin):
             raise CompoundError(f"fault '{wanted.fault}'", errors)
         whom = " ".join(each for each in (wanted.pe, f"on {wanted.node}" if wanted.node else None) if each)
         text = f"fault {wanted.fault} {whom}".strip()
-        self.orchestrator.events.tell("fault", text, node=wanted.node, data={"fault": wanted.fault, "pe": wanted.pe})
+        self.orchestrator.events.emit("fault", text, node=wanted.node, data={"fault": wanted.fault, "pe": wanted.pe})
         self.orchestrator.say(text)
         try:
-            await self.library[wanted.fault](Strike(self.orchestrator, None, wanted.node, wanted.pe, wanted.settings))
+            await self.library[wanted.fault](FaultContext(self.orchestrator, None, wanted.node, wanted.pe, wanted.settings))
         except HoldfastError as error:
-            self.orchestrator.events.tell("control", f"{text} did not come about: {error}", node=wanted.node)
+            self.orchestrator.events.emit("control", f"{text} did not come about: {error}", node=wanted.node)
             raise
         return ApiAnswer({"fault": wanted.fault}, status=202)
 
@@ -138,28 +138,28 @@ class Faults(Plugin):
                 await app(dict(scope), twice(), _unheard)
                 await app(scope, twice(), send)
 
-    async def _strike_later(self, at: Strike, test: InjectionTest, wait_s: float) -> None:
+    async def _inject_later(self, at: FaultContext, test: InjectionTest, wait_s: float) -> None:
         await self.orchestrator.time.sleep(wait_s)
         try:
-            await self._bring_about(test, at)
+            await self._run_fault(test, at)
         except Injected as error:  # there is no transition any more that it could strike
-            self._missed(test, at, error)
+            self._report_missed(test, at, error)
 
-    async def _bring_about(self, test: InjectionTest, at: Strike) -> None:
+    async def _run_fault(self, test: InjectionTest, at: FaultContext) -> None:
         try:
             await self.library[test.fault](at)
         except Injected:
             raise
         except HoldfastError as error:  # nobody there to strike is no failure of the transition
-            self._missed(test, at, error)
+            self._report_missed(test, at, error)
 
-    def _missed(self, test: InjectionTest, at: Strike, error: HoldfastError) -> None:
+    def _report_missed(self, test: InjectionTest, at: FaultContext, error: HoldfastError) -> None:
         """Tell that a test's fault did not come about, in words and for whoever judges the test."""
         data = {"fault": test.fault, "test": test.name, "missed": str(error)}
         text = f"fault {test.fault} did not come about: {error}"
-        self.orchestrator.events.tell("fault", text, job=at.job.id if at.job else None, data=data)
+        self.orchestrator.events.emit("fault", text, job=at.job.id if at.job else None, data=data)
 
-    def _is_due(self, trigger: Trigger, job: LiveJob) -> bool:
+    def _is_due(self, trigger: Trigger, job: JobState) -> bool:
         if trigger.job is not None and trigger.job != job.id:
             return False
         started = sum(replica.state in STARTED for replica in self.orchestrator.replicas.of(job.id))

@@ -19,7 +19,7 @@ from holdfast.control.jobs.machine_document import Action, Machine, Transition
 from holdfast.documents.document import Document, FieldError, Part, Place, at_least, read_document
 from holdfast.errors import DocumentError
 
-ACTION = "faults.strike"
+ACTION = "faults.inject"
 """The action that a faulty machine has in addition: it strikes with the fault that its settings describe."""
 
 Moment = Literal["before", "after", "done"]
@@ -87,7 +87,7 @@ def check_tests(tests: Sequence[InjectionTest], machines: Mapping[str, Machine],
         raise DocumentError("fault injection tests", list(map(str, errors)))
 
 
-def inject(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
+def add_faults(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
     """The machine with the faults of those tests that are about it."""
     states = dict(machine.states)
     for test in tests:
@@ -95,12 +95,12 @@ def inject(machine: Machine, tests: Iterable[InjectionTest]) -> Machine:
             continue
         state = states[test.state]
         row = state.transitions[test.transition]
-        faulty = MappingProxyType({**state.transitions, test.transition: _struck(row, test)})
+        faulty = MappingProxyType({**state.transitions, test.transition: _with_fault(row, test)})
         states[test.state] = replace(state, transitions=faulty)
     return replace(machine, states=MappingProxyType(states))
 
 
-def generate(
+def generate_tests(
     machine: Machine, faults: Mapping[str, Mapping[str, Any]], *, moments: Sequence[Moment] = ("before", "after", "done")
 ) -> Iterator[InjectionTest]:
     """A test for every transition of a machine, every moment and every fault; the values of `faults` are their settings.
@@ -122,7 +122,7 @@ def generate(
                 )
 
 
-def _struck(row: Transition, test: InjectionTest) -> Transition:
+def _with_fault(row: Transition, test: InjectionTest) -> Transition:
     fault = Action(ACTION, MappingProxyType(test.model_dump(mode="json")))
     if test.moment == "before":
         return replace(row, before=(*row.before, fault))

@@ -15,7 +15,7 @@ from holdfast.documents.job import Layout, Task
 from holdfast.errors import CompoundError, HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.control.jobs.state_machine import Command
 
 
@@ -196,27 +196,27 @@ class Dataflow(Plugin):
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self.graph = Graph()
-        self._waiting: dict[int, tuple[LiveJob, int]] = {}
+        self._waiting: dict[int, tuple[JobState, int]] = {}
 
-    async def map(self, job: LiveJob, command: Command) -> None:
+    async def map(self, job: JobState, command: Command) -> None:
         """Find the makers of all streams that the job reads; on to `mapped`."""
-        self._waiting[job.id] = (job, job.life.moves)
-        self._try(job, job.life.moves)
+        self._waiting[job.id] = (job, job.lifecycle.version)
+        self._try(job, job.lifecycle.version)
 
-    async def unmap(self, job: LiveJob, command: Command) -> None:
+    async def unmap(self, job: JobState, command: Command) -> None:
         self._waiting.pop(job.id, None)
         self._take_off(job.id)
 
-    async def instantiate(self, job: LiveJob, command: Command) -> None:
+    async def instantiate(self, job: JobState, command: Command) -> None:
         """Note where the job's tasks are going to be; on to `instantiated`."""
-        self.orchestrator.post(job, "instantiated", since=job.life.moves)
+        self.orchestrator.post(job, "instantiated", since=job.lifecycle.version)
 
-    def rebuild(self, job: LiveJob) -> None:
+    def restore(self, job: JobState) -> None:
         """Put a job that was mapped before a crash on the graph again."""
         assert job.layout is not None
         self.graph.restore(job.id, job.layout, job.refs)
 
-    def job_is_gone(self, job: LiveJob) -> None:
+    def remove_ended_job(self, job: JobState) -> None:
         """Forget an ended job, tell those that read it, and look again at those that waited for it."""
         self._waiting.pop(job.id, None)
         self._take_off(job.id)
@@ -226,28 +226,28 @@ class Dataflow(Plugin):
     def _take_off(self, job: int) -> None:
         """Remove a job from the graph with the PEs that it alone used, and have those that shared others with it weighed: one may
         be the last to use them now."""
-        self.orchestrator.dispatch.let_go(job)
+        self.orchestrator.dispatch.remove_replicas(job)
         sharers = {user for owner, task in self.graph.uses(job) for user in self.graph.users_of(owner, task.pe)} - {job}
         self.graph.remove(job)
         for user in sorted(sharers & self.orchestrator.jobs.keys()):
             self.orchestrator.post_status(self.orchestrator.jobs[user])
 
-    def _tell_readers(self, gone: LiveJob) -> None:
+    def _tell_readers(self, gone: JobState) -> None:
         readers = self.graph.named_by.get(gone.id, set()) & self.orchestrator.jobs.keys()
         for reader in (self.orchestrator.jobs[number] for number in sorted(readers)):
             names = {name for name, number in reader.refs.items() if number == gone.id}
             tasks = reader.layout.tasks if reader.layout is not None else ()
             streams = {each.stream for task in tasks for each in task.reads if each.job in names}
             if streams and not reader.document.share:
-                what = f"reads {listed(streams)} of job '{gone.name}', which is {gone.life.state}: nothing more comes of it"
+                what = f"reads {listed(streams)} of job '{gone.name}', which is {gone.lifecycle.state}: nothing more comes of it"
                 text = f"{what} until that is submitted again with the same log ('share: true' keeps what makes it)"
-                self.orchestrator.events.tell("decision", text, job=reader.id)
+                self.orchestrator.events.emit("decision", text, job=reader.id)
 
-    def _try_waiting(self, *, gone: LiveJob | None = None) -> None:
+    def _try_waiting(self, *, gone: JobState | None = None) -> None:
         for waiting, moves in list(self._waiting.values()):
             self._try(waiting, moves, gone=gone)
 
-    def _try(self, job: LiveJob, moves: int, *, gone: LiveJob | None = None) -> None:
+    def _try(self, job: JobState, moves: int, *, gone: JobState | None = None) -> None:
         """Map a job, or fail it, or leave it waiting. `gone` is a job that has just ended."""
         assert job.layout is not None
         layout = _unshared(job.layout)
@@ -257,11 +257,11 @@ class Dataflow(Plugin):
             number = self.orchestrator.names.get(name)
             live = None if number is None else self.orchestrator.jobs.get(number)
             if number is None and gone is not None and gone.name == name:
-                errors.append(f"names job '{name}', which is {gone.life.state}: {gone.reason or 'it has ended'}")
+                errors.append(f"names job '{name}', which is {gone.lifecycle.state}: {gone.reason or 'it has ended'}")
             elif number is None or number == job.id:
                 living = listed(set(self.orchestrator.names) - {job.name}, most=10)
                 errors.append(f"names job '{name}', which is not there; jobs are: {living}; 'holdfast jobs --all' tells of others")
-            elif live is not None and live.leaving:
+            elif live is not None and live.is_stopping:
                 errors.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")
             elif self._waits_for(number, job.id):
                 errors.append(f"names job '{name}', which names this one: neither can go first")
@@ -275,7 +275,7 @@ class Dataflow(Plugin):
                 raise Unmappable(f"job {job.id}", errors)
             if job.document.share:
                 layout, refs = self.graph.with_shared(layout, refs)
-                job.layout_told = False
+                job.layout_stored = False
             self.graph.add(job.id, layout, refs)
         except HoldfastError as error:
             self.orchestrator.post(job, "error", cause=str(error), since=moves)

@@ -22,7 +22,7 @@ UNPLAIN = re.compile(r"[*?\[\]{}%#\\]|(^|/)\.\.?(/|$)")
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class AllowedPaths:
     """What jobs may name. `applications`: the folder that all that defines a job must be under; None: any. `data`: the folders and
     addresses, one of which its data must be under; none: any."""
 
@@ -30,14 +30,14 @@ class Bounds:
     data: tuple[str, ...] = ()
 
 
-def located(job: Job) -> Job:
+def with_absolute_paths(job: Job) -> Job:
     """The job with every path absolute: what is relative is so to the orchestrator's folder, and not to that of each node."""
     feed = {name: _absolute(getattr(job.feed, name)) for name in FED}
     own = {name: _absolute(getattr(job, name)) for name in ("application", "plan", "strategy", "log", "out")}
     return job.model_copy(update={"feed": job.feed.model_copy(update=feed), **own})
 
 
-def place_errors(job: Job, bounds: Bounds) -> Iterator[FieldError]:
+def place_errors(job: Job, bounds: AllowedPaths) -> Iterator[FieldError]:
     """Everything wrong with the places that a job, as `located` gives it, names."""
     for name in DEFINES:
         if (place := _named(job, name)) is not None:

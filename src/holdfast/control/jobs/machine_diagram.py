@@ -8,7 +8,7 @@ from holdfast.control.jobs.machine_document import Action, Machine
 
 HEAD = """# The state machines
 
-The life of a job is described by a document. These are the ones that ship, in `src/holdfast/control/jobs/machines`. A job's `type`
+A document describes the lifecycle of a job. These are the ones that ship, in `src/holdfast/control/jobs/machines`. A job's `type`
 names its machine; `holdfast serve --machine FILE` adds one. States with a bold edge are written to the database when a job first
 enters them, before the transition's actions run. `python -m holdfast.control.jobs.machine_diagram` writes this page, and a test
 keeps it current.

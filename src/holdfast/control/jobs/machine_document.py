@@ -1,6 +1,6 @@
-"""The life of a job as a document: numbered states, their properties, and transitions with ordered actions.
+"""The lifecycle of a job as a document: numbered states, their properties, and transitions with ordered actions.
 
-A machine is read from TOML, checked as a whole, and then a value. The engine (`life.py`) knows no state and no action by name
+A machine is read from TOML, checked as a whole, and then a value. The engine (`lifecycle.py`) knows no state and no action by name
 except those named here as its part of the contract.
 """
 

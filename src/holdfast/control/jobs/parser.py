@@ -15,7 +15,7 @@ from holdfast.documents.light_pe import LightPe, order_of
 from holdfast.errors import DocumentError, HoldfastError
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.control.jobs.state_machine import Command
 
 PARSE_S = 180.0
@@ -59,15 +59,15 @@ class Parser(Plugin):
         super().__init__(orchestrator)
         self._turn = asyncio.Semaphore(AT_ONCE)
 
-    async def parse(self, job: LiveJob, command: Command) -> None:
+    async def parse(self, job: JobState, command: Command) -> None:
         """Find the job's layout; on to `parsed`."""
         if job.document.pes is not None:
             job.layout = light_layout(job.document)
-            self.orchestrator.post(job, "parsed", since=job.life.moves)
+            self.orchestrator.post(job, "parsed", since=job.lifecycle.version)
             return
-        self.orchestrator.begin_work(job, command.name, self._parse_application(job, job.life.moves))
+        self.orchestrator.run_in_background(job, command.name, self._parse_application(job, job.lifecycle.version))
 
-    async def _parse_application(self, job: LiveJob, moves: int) -> None:
+    async def _parse_application(self, job: JobState, moves: int) -> None:
         async with self._turn:
             job.layout = await run_parser(job.document)
         self.orchestrator.post(job, "parsed", since=moves)

@@ -20,11 +20,11 @@ from holdfast.documents.document import Part
 from holdfast.protocol.messages import AgentStatus, AssignedAgent
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
     from holdfast.documents.job import Task
 
 
-TROUBLE = {"problem": "cannot stand in for it", "refused": "has not carried out a change"}
+AGENT_ERRORS = {"problem": "cannot stand in for it", "refused": "has not carried out a change"}
 """What an agent says of itself when something is wrong, and how it is told."""
 
 
@@ -60,14 +60,14 @@ class Agent:
         return self.status.status.about if self.status is not None and self.status.status is not None else {}
 
 
-class Agents(Plugin):
+class AgentManager(Plugin):
     """The agents there should be. Where they are follows from where replicas are, and what was ordered of them their nodes keep: so
     nothing of it is in the database."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         self._agents: dict[str, Agent] = {}
-        self._found: dict[str, tuple[str, AgentStatus]] = {}
+        self._unclaimed: dict[str, tuple[str, AgentStatus]] = {}
 
     async def run(self) -> None:
         """Place agents, for ever."""
@@ -79,12 +79,12 @@ class Agents(Plugin):
     def calls(self) -> list[Call]:
         """What users can ask of the agent manager."""
         return [
-            Call("GET", "/v1/jobs/{id}/agents", "The prediction agents of a job", self._listed, statuses=(404,), tag="agents"),
+            Call("GET", "/v1/jobs/{id}/agents", "The prediction agents of a job", self._list_agents, statuses=(404,), tag="agents"),
             Call(
                 "POST",
                 "/v1/jobs/{id}/agents/{pe}/{task}",
                 "Change a prediction agent while it runs",
-                self._ordered,
+                self._change_agent,
                 body=AgentOrders,
                 strict=True,
                 status=202,
@@ -93,10 +93,10 @@ class Agents(Plugin):
             ),
         ]
 
-    async def _listed(self, asked: ApiRequest) -> ApiAnswer:
+    async def _list_agents(self, asked: ApiRequest) -> ApiAnswer:
         return ApiAnswer({"agents": [agent_line(agent) for agent in self.of(self._job(asked))]})
 
-    async def _ordered(self, asked: ApiRequest) -> ApiAnswer:
+    async def _change_agent(self, asked: ApiRequest) -> ApiAnswer:
         job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
         try:
             return ApiAnswer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
@@ -115,25 +115,25 @@ class Agents(Plugin):
         changed = {self._agents.pop(key).node for key in list(self._agents) if key not in wanted}
         for key, (job, task) in sorted(wanted.items()):
             changed |= self._place(key, job, task)
-        self._found.clear()
-        self.orchestrator.dispatch.touch(changed)
+        self._unclaimed.clear()
+        self.orchestrator.dispatch.renew_assignments(changed)
 
     def at(self, node: str) -> tuple[AssignedAgent, ...]:
         """The agents whose place is on a node."""
         here = sorted((agent for agent in self._agents.values() if agent.node == node), key=lambda agent: agent.key)
         return tuple(AssignedAgent(job=a.job, task=a.task, revision=a.revision, orders=a.orders) for a in here)
 
-    def heard(self, node: str, statuses: Iterable[AgentStatus]) -> None:
+    def take_statuses(self, node: str, statuses: Iterable[AgentStatus]) -> None:
         """Take what a node says of its agents. One that an orchestrator before this one placed stays where and as it is."""
         for status in statuses:
             agent = self._agents.get(status.key)
             if agent is None:
-                self._found[status.key] = node, status  # an orchestrator before this one placed it there
+                self._unclaimed[status.key] = node, status  # an orchestrator before this one placed it there
             if agent is None or agent.node != node:
                 continue
             before = agent.about
             agent.status, agent.heard_s = status, self.orchestrator.time.now_s()
-            self._tell_trouble(agent, before)
+            self._report_errors(agent, before)
 
     def of(self, job: int) -> list[Agent]:
         """The agents of a job, by task."""
@@ -144,18 +144,18 @@ class Agents(Plugin):
 
         Raises NotThere, and HoldfastError for a bad order.
         """
-        agent = self._there(job, task)
+        agent = self._agent_of(job, task)
         async with agent.ordering:
             merged = {**agent.orders, **orders}
             await self.orchestrator.observers.check_orders(self.orchestrator.job(job), task, merged)
-            if self._there(job, task) is not agent:
+            if self._agent_of(job, task) is not agent:
                 raise NotThere(f"the prediction agent of task '{task}' was replaced meanwhile; change it again")
             agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}
-        self.orchestrator.dispatch.touch([agent.node])
-        self.orchestrator.events.tell("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
+        self.orchestrator.dispatch.renew_assignments([agent.node])
+        self.orchestrator.events.emit("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
         return agent
 
-    def _there(self, job: int, task: str) -> Agent:
+    def _agent_of(self, job: int, task: str) -> Agent:
         """The agent of a task. Raises NotThere."""
         agent = self._agents.get(f"{job}:{task}")
         if agent is None:
@@ -163,16 +163,16 @@ class Agents(Plugin):
             raise NotThere(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
         return agent
 
-    def _tell_trouble(self, agent: Agent, before: Mapping[str, Any]) -> None:
+    def _report_errors(self, agent: Agent, before: Mapping[str, Any]) -> None:
         """Tell, once, of what keeps an agent from protecting its task."""
-        for what, text in TROUBLE.items():
+        for what, text in AGENT_ERRORS.items():
             said = agent.about.get(what)
             if said and said != before.get(what):
                 told = f"agent of {agent.task} {text}: {said}"
                 about = {"task": agent.task, what: said}
-                self.orchestrator.events.tell("control", told, job=agent.job, node=agent.node, data=about)
+                self.orchestrator.events.emit("control", told, job=agent.job, node=agent.node, data=about)
 
-    def _place(self, key: str, job: LiveJob, task: Task) -> set[str]:
+    def _place(self, key: str, job: JobState, task: Task) -> set[str]:
         """See to one agent's place; the nodes that this concerns."""
         agent = self._agents.get(key)
         nodes = self.orchestrator.resources.nodes
@@ -183,7 +183,7 @@ class Agents(Plugin):
         if agent is not None and (agent.node in apart or (agent.node in rooms and not apart)):
             return set()
         held = Counter(each.node for each in self._agents.values())
-        there, found = self._found.pop(key, ("", None))
+        there, found = self._unclaimed.pop(key, ("", None))
         node = min(apart or rooms, key=lambda name: (name != there, held[name], name), default=None)
         if node is None:
             return {self._agents.pop(key).node} if agent is not None else set()
@@ -193,7 +193,7 @@ class Agents(Plugin):
             self._agents[key] = Agent(job.id, task.name, node, *orders)
         else:
             agent.node, agent.status = node, None
-        self.orchestrator.events.tell("decision", f"agent of {task.name} watches from {node}", job=job.id, node=node)
+        self.orchestrator.events.emit("decision", f"agent of {task.name} watches from {node}", job=job.id, node=node)
         return {*was, node}
 
 
@@ -217,8 +217,8 @@ def agent_line(agent: Agent) -> dict[str, Any]:
     }
 
 
-def _protected(job: LiveJob) -> list[Task]:
+def _protected(job: JobState) -> list[Task]:
     """The tasks of a job that want an agent."""
-    if job.layout is None or not job.watched:
+    if job.layout is None or not job.is_observed:
         return []
     return [task for task in job.layout.tasks if job.document.has_agent(task)]

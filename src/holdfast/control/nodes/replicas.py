@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from holdfast.control.storage.archive import StoredPlacement
+from holdfast.control.storage.stored_jobs import StoredPlacement
 from holdfast.documents.job import NO_NEED, Need
 from holdfast.protocol.messages import Assigned, ReplicaStatus
 
-Doing = Literal["placed", "starting", "running", "idle", "finished", "failed", "lost", "stopped", "abandoned"]
+ReplicaState = Literal["placed", "starting", "running", "idle", "finished", "failed", "lost", "stopped", "abandoned"]
 """What a replica does, as the orchestrator sees it. `placed`: assigned, and its node has not said more. `lost`: its node is silent.
 `abandoned`: it failed and will not be started again."""
 
@@ -36,7 +36,7 @@ class PlacedReplica:
     incarnation: int = 1
     rank: int = 0
     active: bool = True
-    state: Doing = "placed"
+    state: ReplicaState = "placed"
     since_s: float = 0.0
     error: str | None = None
     failures: int = 0

@@ -17,7 +17,7 @@ from holdfast.control.api.submission_checks import Conflict
 from holdfast.control.nodes.replicas import LIVING, PlacedReplica
 from holdfast.control.placement.rules import RACK
 from holdfast.control.plugins import Plugin
-from holdfast.control.storage.archive import node_draining
+from holdfast.control.storage.stored_jobs import set_draining
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import MAX_REASON, SLOTS, Assignment, Beat, BeatAnswer, HostStatus, Registration, ReplicaStatus
 
@@ -38,11 +38,11 @@ class UnknownNode(HoldfastError):
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node as the orchestrator sees it. `seen_s` is its last sign of life, by the orchestrator's waking time; `every_s` is how
+    """A node as the orchestrator sees it. `last_beat_s` is its last beat, by the orchestrator's waking time; `every_s` is how
     often it was told to give one."""
 
     offer: Registration
-    seen_s: float
+    last_beat_s: float
     since_s: float
     slots: int
     state: Literal["up", "lost"] = "up"
@@ -67,7 +67,7 @@ class Node:
     def takes_replicas(self) -> bool:
         return self.state == "up" and not self.draining
 
-    def touch(self) -> None:
+    def renew_assignment(self) -> None:
         """Its assignment has changed: wake whoever waits for that."""
         self.generation += 1
         self.changed.set()
@@ -107,7 +107,7 @@ def beat_every_s(nodes: int, *, least_s: float) -> float:
     return max(least_s, nodes / 100)
 
 
-class Resources(Plugin):
+class ResourceManager(Plugin):
     """The nodes there are."""
 
     def __init__(self, orchestrator: Any) -> None:
@@ -117,7 +117,7 @@ class Resources(Plugin):
         self._up = 0
         self._waking = WakingTime(orchestrator.time.monotonic_s())
         self._news = asyncio.Event()
-        self._room_was_made = False
+        self._capacity_freed = False
         self._ahead: set[str] = set()
         self._forgotten = 0  # the highest generation of nodes that were forgotten: one that returns still has its last assignment
 
@@ -144,7 +144,7 @@ class Resources(Plugin):
         back = known is not None and known.state == "lost"
         node = Node(
             offer,
-            seen_s=self._now_s(),
+            last_beat_s=self._now_s(),
             since_s=self.orchestrator.time.now_s(),
             slots=self._slots(offer),
             draining=offer.name in self.draining,
@@ -157,11 +157,11 @@ class Resources(Plugin):
         self.nodes[offer.name] = node
         if known is None or back:
             self._up += 1
-            self.orchestrator.events.tell("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
+            self.orchestrator.events.emit("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
         node.every_s = self.every_s
-        self._hold_against(node, offer.replicas)
-        self.orchestrator.agents.heard(node.name, offer.agents)
-        self._tell_changed()
+        self._reconcile(node, offer.replicas)
+        self.orchestrator.agents.take_statuses(node.name, offer.agents)
+        self._notify_changed()
         return node
 
     def _passed_over(self, offer: Registration) -> str:
@@ -172,11 +172,11 @@ class Resources(Plugin):
         )
         if offer.name not in self._ahead and len(self._ahead) < MAX_NODES:
             self._ahead.add(offer.name)
-            self.orchestrator.events.tell("node", text)
+            self.orchestrator.events.emit("node", text)
             self.orchestrator.say(text)
         return text
 
-    def known(self, name: str, term: int, controller: str) -> Node:
+    def registered_node(self, name: str, term: int, controller: str) -> Node:
         """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator, or is run by
         another controller than the one that registered."""
         node = self.nodes.get(name)
@@ -186,19 +186,19 @@ class Resources(Plugin):
             )
         return node
 
-    def hear(self, name: str, beat: Beat) -> Node:
-        """Take a sign of life, whatever becomes of the reports that come with it. Raises UnknownNode."""
-        node = self.known(name, beat.term, beat.controller)
-        node.seen_s, node.stalled_s = self._now_s(), beat.stalled_s
+    def mark_alive(self, name: str, beat: Beat) -> Node:
+        """Take a beat, whatever becomes of the reports that come with it. Raises UnknownNode."""
+        node = self.registered_node(name, beat.term, beat.controller)
+        node.last_beat_s, node.stalled_s = self._now_s(), beat.stalled_s
         return node
 
-    def beat(self, node: Node, beat: Beat) -> BeatAnswer:
+    def take_beat(self, node: Node, beat: Beat) -> BeatAnswer:
         """Take the reports of a node that was heard, and how what it has is doing."""
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:
                 self._observe(node, report.key, report.state, report.incarnation, report.error)
                 node.acknowledged = report.number
-        self.orchestrator.agents.heard(node.name, beat.agents)
+        self.orchestrator.agents.take_statuses(node.name, beat.agents)
         if beat.host is not None:
             node.host = beat.host
             self._take_status(node, beat.host)
@@ -213,7 +213,7 @@ class Resources(Plugin):
         """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
         ends_s = self.orchestrator.time.monotonic_s() + wait_s
         while True:
-            node = self.known(name, self.orchestrator.term, controller)
+            node = self.registered_node(name, self.orchestrator.term, controller)
             ready = not self.orchestrator.recovering
             if ready and (term, generation) < (self.orchestrator.term, node.generation):
                 return self.orchestrator.dispatch.assignment(node)
@@ -227,7 +227,7 @@ class Resources(Plugin):
             except TimeoutError:
                 return None
 
-    async def changed(self, *, for_s: float) -> None:
+    async def wait_for_change(self, *, for_s: float) -> None:
         """Wait until nodes came or room was made, at most so long."""
         try:
             async with asyncio.timeout(for_s):
@@ -235,31 +235,31 @@ class Resources(Plugin):
         except TimeoutError:
             return
 
-    def room_was_made(self) -> None:
+    def capacity_freed(self) -> None:
         """Have everybody who waits for room look again, once for all that is made within a moment."""
-        if not self._room_was_made:
-            self._room_was_made = True
-            asyncio.get_running_loop().call_later(GATHER_S, self._tell_room)
+        if not self._capacity_freed:
+            self._capacity_freed = True
+            asyncio.get_running_loop().call_later(GATHER_S, self._notify_capacity)
 
-    def _tell_room(self) -> None:
-        self._room_was_made = False
+    def _notify_capacity(self) -> None:
+        self._capacity_freed = False
         if not self.orchestrator.stopping:
-            self._tell_changed()
+            self._notify_changed()
 
     async def drain(self, node: Node, draining: bool) -> None:
         """Take every replica off a node and give it no new ones; or give it some again."""
-        await self.orchestrator.persistence.database.write(node_draining(node.name, draining))
+        await self.orchestrator.persistence.database.write(set_draining(node.name, draining))
         (self.draining.add if draining else self.draining.discard)(node.name)
         node.draining = draining
-        self.orchestrator.events.tell("node", f"node {node.name} is {'drained' if draining else 'used again'}", node=node.name)
-        self._tell_changed()
+        self.orchestrator.events.emit("node", f"node {node.name} is {'drained' if draining else 'used again'}", node=node.name)
+        self._notify_changed()
 
-    def miss_drained(self) -> None:
+    def list_absent_drained_nodes(self) -> None:
         """Have nodes listed, as lost, that are drained and have not come back to this orchestrator: they can be used again."""
         now_s = self.orchestrator.time.now_s()
         for name in self.draining - set(self.nodes):
             offer = Registration(name=name, cores=0.0, memory_bytes=0, host_kind="")
-            self.nodes[name] = Node(offer, seen_s=self._now_s(), since_s=now_s, slots=0, state="lost", draining=True)
+            self.nodes[name] = Node(offer, last_beat_s=self._now_s(), since_s=now_s, slots=0, state="lost", draining=True)
 
     async def watch(self) -> None:
         """Miss nodes, for ever."""
@@ -267,9 +267,9 @@ class Resources(Plugin):
             await self.orchestrator.time.sleep(TICK_S)
             now_s = self._waking.tick(self.orchestrator.time.monotonic_s(), meant_s=TICK_S)
             for node in list(self.nodes.values()):
-                if node.state == "up" and now_s - node.seen_s > self._lost_after_s(node):
-                    self.lose(node, f"no beat for {now_s - node.seen_s:.1f} s")
-                elif node.state == "lost" and now_s - node.seen_s > FORGOTTEN_S and not self._is_needed(node):
+                if node.state == "up" and now_s - node.last_beat_s > self._lost_after_s(node):
+                    self.mark_lost(node, f"no beat for {now_s - node.last_beat_s:.1f} s")
+                elif node.state == "lost" and now_s - node.last_beat_s > FORGOTTEN_S and not self._is_needed(node):
                     del self.nodes[node.name]
                     self._forgotten = max(self._forgotten, node.generation)
 
@@ -277,15 +277,15 @@ class Resources(Plugin):
         """How long a node may be silent. Until it hears otherwise it beats as it was told, though fewer nodes are left since."""
         return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s, 4 * node.every_s)
 
-    def lose(self, node: Node, why: str) -> None:
+    def mark_lost(self, node: Node, why: str) -> None:
         """Count a node as lost, and every replica on it as failed."""
         node.state = "lost"
         self._up -= 1
         node.since_s = self.orchestrator.time.now_s()
-        self.orchestrator.events.tell("node", f"node {node.name} is lost: {why}", node=node.name)
-        self.lose_replicas(node.name, why)
+        self.orchestrator.events.emit("node", f"node {node.name} is lost: {why}", node=node.name)
+        self.mark_replicas_lost(node.name, why)
 
-    def lose_replicas(self, name: str, why: str) -> None:
+    def mark_replicas_lost(self, name: str, why: str) -> None:
         now_s = self.orchestrator.time.now_s()
         for replica in self.orchestrator.replicas.at(name):
             if replica.state not in LIVING:
@@ -294,7 +294,7 @@ class Resources(Plugin):
             replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"
             self.orchestrator.restart_policy.replica_changed(replica)
 
-    def fail(self, key: str, incarnation: int, why: str) -> None:
+    def fail_replica(self, key: str, incarnation: int, why: str) -> None:
         """Count a replica as failed that its node believes to run; what the node says of this incarnation later is old."""
         replica = self.orchestrator.replicas.get(key)
         if replica is not None and replica.observe(
@@ -302,7 +302,7 @@ class Resources(Plugin):
         ):
             self.orchestrator.restart_policy.replica_changed(replica)
 
-    def _hold_against(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
+    def _reconcile(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
         """Take a registration's list: what is not in it has not been started there, or is not there any more."""
         said = {status.key: status for status in replicas}
         for replica in self.orchestrator.replicas.at(node.name):
@@ -321,7 +321,7 @@ class Resources(Plugin):
         has = set()
         for status in host.replicas:
             has.add(status.key)
-            replica = self._of(node, status.key)
+            replica = self._replica_on(node, status.key)
             if replica is not None and replica.incarnation == status.incarnation:
                 replica.status = status
                 if current:
@@ -336,12 +336,12 @@ class Resources(Plugin):
                 self._observe(node, replica.key, "stopped", replica.incarnation, None)
 
     def _observe(self, node: Node, key: str, state: str, incarnation: int, error: str | None) -> None:
-        replica = self._of(node, key)
+        replica = self._replica_on(node, key)
         now_s = self.orchestrator.time.now_s()
         if replica is not None and replica.observe(state, incarnation=incarnation, error=error, at_s=now_s):
             self.orchestrator.restart_policy.replica_changed(replica)
 
-    def _of(self, node: Node, key: str) -> PlacedReplica | None:
+    def _replica_on(self, node: Node, key: str) -> PlacedReplica | None:
         """The replica of that key, where its place is that node: no node speaks for another's replicas."""
         replica = self.orchestrator.replicas.get(key)
         return replica if replica is not None and replica.node == node.name else None
@@ -357,8 +357,8 @@ class Resources(Plugin):
     def _now_s(self) -> float:
         return self._waking.at(self.orchestrator.time.monotonic_s())
 
-    def _tell_changed(self) -> None:
-        self.orchestrator.placement.look_again()
+    def _notify_changed(self) -> None:
+        self.orchestrator.placement.forget_capacities()
         self._news.set()
         self._news = asyncio.Event()
         self.orchestrator.restart_policy.nodes_changed()

@@ -1,4 +1,4 @@
-"""Progress as the second sign of life: a replica that has something to do and does not get on with it is hung."""
+"""Progress as the second sign of lifecycle: a replica that has something to do and does not get on with it is hung."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from holdfast.control.nodes.replicas import Doing, PlacedReplica
+from holdfast.control.nodes.replicas import PlacedReplica, ReplicaState
 from holdfast.control.plugins import Plugin
 from holdfast.documents.job import Job, Layout
 from holdfast.entry_points import installed_entry_points
@@ -20,7 +20,7 @@ from holdfast.errors import HoldfastError, MachineError
 from holdfast.protocol.messages import ReplicaStatus
 
 if TYPE_CHECKING:
-    from holdfast.control.jobs.job_state import LiveJob
+    from holdfast.control.jobs.job_state import JobState
 
 GROUP = "holdfast.observers"
 EVERY_S = 0.25
@@ -37,7 +37,7 @@ class ReplicaView:
     incarnation: int
     rank: int
     active: bool
-    state: Doing
+    state: ReplicaState
     since_s: float
     due_s: float | None
     error: str | None
@@ -131,15 +131,15 @@ class JobObservers(Plugin):
             await self.orchestrator.time.sleep(EVERY_S)
             if self.orchestrator.recovering:
                 continue
-            running = [job for job in self.orchestrator.jobs.values() if job.watched]
-            left = [job for job in self.orchestrator.restart_policy.ended.values() if job.layout is not None]
+            running = [job for job in self.orchestrator.jobs.values() if job.is_observed]
+            left = [job for job in self.orchestrator.restart_policy.ended_jobs.values() if job.layout is not None]
             for job in (*running, *left):
                 observer = self._of(job.document.host_kind)
                 if observer is not None and job.id not in self._busy:
                     self._busy.add(job.id)
                     self.orchestrator.spawn(self._show(job, observer))
 
-    async def _show(self, job: LiveJob, observer: JobObserver) -> None:
+    async def _show(self, job: JobState, observer: JobObserver) -> None:
         try:
             view = self._left(job) if job.ended else self.view(job)
             for decision in await observer.observe(view):
@@ -151,7 +151,7 @@ class JobObservers(Plugin):
             text = f"observer of '{job.document.host_kind}' failed: {type(error).__name__}: {error}"
             if self._failed.get(job.id) != text:
                 self._failed[job.id] = text
-                self.orchestrator.events.tell("control", text, job=job.id)
+                self.orchestrator.events.emit("control", text, job=job.id)
         finally:
             self._busy.discard(job.id)
 
@@ -159,7 +159,7 @@ class JobObservers(Plugin):
         """A job has ended."""
         self._failed.pop(job, None)
 
-    def view(self, job: LiveJob) -> JobView:
+    def view(self, job: JobState) -> JobView:
         """The job as it is now."""
         assert job.layout is not None
         nodes = self.orchestrator.resources.nodes
@@ -167,15 +167,15 @@ class JobObservers(Plugin):
             job.id,
             job.document,
             job.layout,
-            job.life.state,
+            job.lifecycle.state,
             dict(job.refs),
-            tuple(_seen(replica) for task in self.orchestrator.restart_policy.used_by(job) for replica in task),
+            tuple(_seen(replica) for task in self.orchestrator.restart_policy.replicas_by_task(job) for replica in task),
             frozenset(name for name, node in nodes.items() if node.state == "lost"),
             self.orchestrator.time.now_s(),
             {agent.task: agent.about for agent in self.orchestrator.agents.of(job.id)},
         )
 
-    def _left(self, job: LiveJob) -> JobView:
+    def _left(self, job: JobState) -> JobView:
         """What others share of a job that has ended, as it is now. Nothing switches its replicas any more."""
         assert job.layout is not None
         replicas = self.orchestrator.replicas.of(job.id)
@@ -187,7 +187,7 @@ class JobObservers(Plugin):
             replicas=tuple(_seen(replica) for replica in replicas),
         )
 
-    async def check_orders(self, job: LiveJob, task: str, orders: Mapping[str, Any]) -> None:
+    async def check_orders(self, job: JobState, task: str, orders: Mapping[str, Any]) -> None:
         """Raise HoldfastError for a change of an agent that its kind of host would refuse; one that does not say takes any.
 
         Checked in a thread: it reads the log, and calls what packages bring.
@@ -196,22 +196,22 @@ class JobObservers(Plugin):
         if check is not None:
             await asyncio.to_thread(check, self.view(job), task, orders)
 
-    def _carry_out(self, job: LiveJob, decision: Decision) -> None:
+    def _carry_out(self, job: JobState, decision: Decision) -> None:
         match decision:
             case Activate() | Move() | End() if job.ended:
                 pass
             case Activate(task=task, replicas=replicas, why=why):
-                if not job.awaits("activate", {"active": {task: replicas}}):
+                if not job.has_queued("activate", {"active": {task: replicas}}):
                     self.orchestrator.activate(job.id, {task: replicas}, cause=why or "its observer asks for it")
             case Move(key=key, node=node, why=why):
-                if not job.awaits("move", data := {"key": key, "node": node}):
+                if not job.has_queued("move", data := {"key": key, "node": node}):
                     self.orchestrator.post(job, "move", data=data, cause=why)
             case Failed(key=key, incarnation=incarnation, why=why):
-                self.orchestrator.resources.fail(key, incarnation, why)
+                self.orchestrator.resources.fail_replica(key, incarnation, why)
             case End(why=why):
-                self.orchestrator.post(job, "error", cause=why, since=job.life.moves)
+                self.orchestrator.post(job, "error", cause=why, since=job.lifecycle.version)
             case Note(text=text, data=data):
-                self.orchestrator.events.tell("decision", text, job=job.id, data=data)
+                self.orchestrator.events.emit("decision", text, job=job.id, data=data)
 
     def _of(self, host_kind: str) -> JobObserver | None:
         if host_kind not in self._made:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from holdfast.control.observers.abandoned_tasks import AbandonedTasks, fail_if_nothing_can_begin
 from holdfast.control.observers.absent_epochs import AbsentCommitter
 from holdfast.control.observers.activation import ActivationController, RateMonitor
 from holdfast.control.observers.adaptation import Adaptor, TaskRates
 from holdfast.control.observers.hung_replicas import HungReplicas
-from holdfast.control.observers.job_ending import Ending, end_before_it_began
 from holdfast.control.observers.job_observers import Decision, Failed, JobView
 from holdfast.control.observers.upstream_backup import UpstreamBackup
 from holdfast.control.recovery.restart_decision import STEADY_S
@@ -38,7 +38,7 @@ class _Watched:
     upstream: UpstreamBackup
     monitor: RateMonitor
     hung: HungReplicas
-    ending: Ending
+    ending: AbandonedTasks
     controller: ActivationController | None
     adaptor: Adaptor | None
 
@@ -83,7 +83,7 @@ class SparkJobObserver:
         if watched is None or watched.tasks != view.layout.tasks:
             watched = self._watch(view)
         if watched is None:
-            return [*end_before_it_began(view.layout.tasks, view.replicas)]
+            return [*fail_if_nothing_can_begin(view.layout.tasks, view.replicas)]
         handed_over = {task for task, about in view.agents.items() if about.get("state") == "handed over"}
         decisions: list[Decision] = [*watched.stand_in.look(view.replicas, view.now_s, handed_over=handed_over)]
         decisions += watched.upstream.look(view.replicas, view.now_s)
@@ -143,7 +143,7 @@ class SparkJobObserver:
             UpstreamBackup(view.job, tasks, store, timeline, others),
             RateMonitor(StreamProgress(EpochLog(store), timeline, others), tasks),
             HungReplicas(view.job.policy, tasks, EpochLog(store), timeline),
-            Ending(view.job, tasks, StreamProgress(EpochLog(store), timeline, others)),
+            AbandonedTasks(view.job, tasks, StreamProgress(EpochLog(store), timeline, others)),
             ActivationController(strategy, tasks) if strategy is not None else None,
             _adaptor(view, store, timeline, others) if view.job.adapt is not None else None,
         )

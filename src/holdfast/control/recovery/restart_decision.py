@@ -38,21 +38,21 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class LeaveDead:
     """It stays dead as long as others of its task live."""
 
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
+class Abandon:
     """It is not started again; `cancel`: and the job ends."""
 
     cancel: bool
     why: str
 
 
-Decision: TypeAlias = Restart | Wait | Leave | GiveUp
+Decision: TypeAlias = Restart | Wait | LeaveDead | Abandon
 
 
 def decide(policy: Policy, at: Situation) -> Decision:
@@ -61,19 +61,19 @@ def decide(policy: Policy, at: Situation) -> Decision:
     >>> decide(Policy(restart="elsewhere", backoff_s=0.5), Situation(failures=3, living=0, here=True, elsewhere=True))
     Restart(after_s=2.0, where='elsewhere')
     >>> decide(Policy(restart="missing"), Situation(failures=1, living=1, here=True, elsewhere=True))
-    Leave(why='another replica of it lives')
+    LeaveDead(why='another replica of it lives')
     >>> decide(Policy(give_up_after=2, then="cancel"), Situation(failures=2, living=0, here=True, elsewhere=True))
-    GiveUp(cancel=True, why='it failed 2 times in a row')
+    Abandon(cancel=True, why='it failed 2 times in a row')
     """
     if policy.restart == "never":
         if at.living:
-            return Leave("its policy never restarts it, and another replica of it lives")
-        return GiveUp(policy.then == "cancel", "its policy never restarts it")
+            return LeaveDead("its policy never restarts it, and another replica of it lives")
+        return Abandon(policy.then == "cancel", "its policy never restarts it")
     if at.failures >= policy.give_up_after:
         times = "once" if at.failures == 1 else f"{at.failures} times in a row"
-        return GiveUp(policy.then == "cancel" and not at.living, f"it failed {times}")
+        return Abandon(policy.then == "cancel" and not at.living, f"it failed {times}")
     if policy.restart == "missing" and at.living:
-        return Leave("another replica of it lives")
+        return LeaveDead("another replica of it lives")
     wait_s = backoff_s(policy, at.failures)
     if policy.restart in ("elsewhere", "missing") and at.elsewhere:
         return Restart(wait_s, "elsewhere")

@@ -63,7 +63,7 @@ class Fenced(HoldfastError):
     """Another orchestrator has taken over."""
 
 
-class DatabaseAway(HoldfastError):
+class DatabaseUnreachable(HoldfastError):
     """The database does not answer. Those who wait for it wait on."""
 
 
@@ -126,10 +126,10 @@ class Database:
         await asyncio.shield(done)
 
     async def read(self, question: Callable[[Connection], T]) -> T:
-        """The answer to a question, asked in a thread. Raises DatabaseAway where it cannot be asked now."""
+        """The answer to a question, asked in a thread. Raises DatabaseUnreachable where it cannot be asked now."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._once, question)
 
-    def ask(self, question: Callable[[Connection], T]) -> T:
+    def read_blocking(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question, asked here; waits while the database is away."""
         return self._persevere(question)
 
@@ -139,7 +139,7 @@ class Database:
         if current != self.term:
             raise self._fenced(int(current))
 
-    def cut(self, for_s: float) -> None:
+    def simulate_outage(self, for_s: float) -> None:
         """Behave for so long as if the database were away."""
         self._cut_until = time.monotonic() + for_s
 
@@ -156,7 +156,7 @@ class Database:
             try:
                 await loop.run_in_executor(self._writer, self._commit, [changes for changes, _ in batch])
             except Exception as error:
-                if len(batch) > 1 and not isinstance(error, Fenced | DatabaseAway):
+                if len(batch) > 1 and not isinstance(error, Fenced | DatabaseUnreachable):
                     await self._write_apart(batch)
                     continue
                 for _, done in batch:
@@ -198,7 +198,7 @@ class Database:
         while True:
             try:
                 answer = self._once(question, writes=writes)
-            except DatabaseAway as away:
+            except DatabaseUnreachable as away:
                 if attempt == 0:
                     self.tell(f"{away}; waiting for it")
                 if self._closing.wait(RETRY_S[min(attempt, len(RETRY_S) - 1)]):
@@ -211,15 +211,15 @@ class Database:
 
     def _once(self, question: Callable[[Connection], T], writes: bool = False) -> T:
         if time.monotonic() < self._cut_until:
-            raise DatabaseAway(f"database {self._shown()} is away: cut off by fault injection")
+            raise DatabaseUnreachable(f"database {self._shown()} is away: cut off by fault injection")
         if self._file is not None and self._found() != self._file:  # what SQLite has open is lost with this process
-            raise DatabaseAway(f"database {self._shown()} is away: its file was removed or replaced; put it back")
+            raise DatabaseUnreachable(f"database {self._shown()} is away: its file was removed or replaced; put it back")
         try:
             with self._engine.connect().execution_options(writes=writes) as connection, connection.begin():
                 return question(connection)
         except DBAPIError as error:
             if _passes(error, opening=not self.term):
-                raise DatabaseAway(f"database {self._shown()} is away: {self._missing() or _first_line(error)}") from error
+                raise DatabaseUnreachable(f"database {self._shown()} is away: {self._missing() or _first_line(error)}") from error
             raise
 
     def _check_folder(self) -> None:

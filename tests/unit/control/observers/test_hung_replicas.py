@@ -1,4 +1,4 @@
-"""Progress as the second sign of life: who is hung, who is merely slow, busy, behind or without input."""
+"""Progress as the second sign of lifecycle: who is hung, who is merely slow, busy, behind or without input."""
 
 import pytest
 from obstore.store import MemoryStore

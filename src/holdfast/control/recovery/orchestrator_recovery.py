@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from sqlalchemy import Connection
 
-from holdfast.control.jobs.job_state import LiveJob
+from holdfast.control.jobs.job_state import JobState
 from holdfast.control.jobs.machine_document import RECOVER, Machine
-from holdfast.control.jobs.state_machine import Life, Move
+from holdfast.control.jobs.state_machine import Lifecycle, StateChange
 from holdfast.control.nodes.resource_manager import TICK_S, WakingTime
 from holdfast.control.plugins import Plugin
-from holdfast.control.storage import archive
-from holdfast.control.storage.archive import StoredJob, StoredPlacement
+from holdfast.control.storage import stored_jobs
+from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
 from holdfast.documents.document import restored
 from holdfast.documents.job import Job, Layout
 from holdfast.errors import HoldfastError
@@ -29,7 +29,7 @@ from holdfast.errors import HoldfastError
 D = TypeVar("D", Job, Layout)
 
 
-class Recovery(Plugin):
+class OrchestratorRecovery(Plugin):
     """Brings an orchestrator to where the one before it was."""
 
     def __init__(self, orchestrator: Any) -> None:
@@ -40,8 +40,8 @@ class Recovery(Plugin):
     def begin(self) -> None:
         """Phases 1 and 2: what is stored. Waits while the database is away."""
         self._began_s = self.orchestrator.time.monotonic_s()
-        stored = self.orchestrator.persistence.database.ask(_everything)
-        self.orchestrator.begin_numbers(stored.last_job)
+        stored = self.orchestrator.persistence.database.read_blocking(_everything)
+        self.orchestrator.continue_numbers_after(stored.last_job)
         self.orchestrator.resources.draining.update(stored.draining)
         for job in stored.jobs:
             self._adopt(job, stored.histories.get(job.id, []))
@@ -53,25 +53,25 @@ class Recovery(Plugin):
         await self._sweep()
         jobs, placed = len(self.orchestrator.jobs), len(replicas)
         await self._await_nodes({replica.node for replica in replicas if replica.holds_room})
-        self.orchestrator.resources.miss_drained()
+        self.orchestrator.resources.list_absent_drained_nodes()
         self.took_s = self.orchestrator.time.monotonic_s() - self._began_s
         if jobs:
             self.orchestrator.say(f"recovered {jobs} jobs with {placed} replicas in {self.took_s:.2f} s")
-        self.orchestrator.events.tell("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
+        self.orchestrator.events.emit("control", f"recovered {jobs} jobs", data={"took_s": self.took_s, "jobs": jobs})
         for job in self.orchestrator.jobs.values():
-            self.orchestrator.restart_policy.recall(job)
+            self.orchestrator.restart_policy.repost_abandoned(job)
         self.orchestrator.agents.place()  # a node's first assignment has its agents too: what is not in it is ended
         self.orchestrator.resume()
 
-    def _adopt(self, kept: StoredJob, history: Sequence[Move]) -> None:
+    def _adopt(self, kept: StoredJob, history: Sequence[StateChange]) -> None:
         """Phase 1 for one job: rebuilt from what is stored, its `recover` the first event that it will see. One that cannot be read
         fails instead: neither may it keep the others waiting."""
         live = live_job(kept, history, self.orchestrator.machines)
-        self.orchestrator.adopt(live)
-        if live.unread and not live.leaving:
-            self.orchestrator.say(live.unread)
+        self.orchestrator.add_recovered_job(live)
+        if live.read_error and not live.is_stopping:
+            self.orchestrator.say(live.read_error)
             failing = next((event for event in ("error", "cancel") if event in live.transitions), RECOVER)
-            self.orchestrator.post(live, failing, cause=live.unread)
+            self.orchestrator.post(live, failing, cause=live.read_error)
         else:
             self.orchestrator.post(live, RECOVER, cause="the orchestrator was started again")
 
@@ -80,15 +80,15 @@ class Recovery(Plugin):
         located = {each.job for each in placed}
         for job in self.orchestrator.jobs.values():
             if job.layout is not None and (job.id in located or job.refs):
-                self.orchestrator.dataflow.rebuild(job)
+                self.orchestrator.dataflow.restore(job)
         for kept in others:
             if kept.id in located:
-                self.orchestrator.restart_policy.ended[kept.id] = live_job(kept, (), self.orchestrator.machines)
-        for replica in self.orchestrator.dispatch.take_places(placed):
+                self.orchestrator.restart_policy.ended_jobs[kept.id] = live_job(kept, (), self.orchestrator.machines)
+        for replica in self.orchestrator.dispatch.add_replicas(placed):
             if replica.state == "abandoned":
                 self.orchestrator.replicas.demote(replica)  # it will not lead its task again
         for job in self.orchestrator.jobs.values():
-            if job.leaving:
+            if job.is_stopping:
                 self.orchestrator.dispatch.mark_stopping(job)  # no node may be told to start again what was being stopped
 
     async def _sweep(self) -> None:
@@ -98,9 +98,9 @@ class Recovery(Plugin):
         for replica in unused:
             replicas.remove(replica)
             if not replicas.of(replica.job):
-                self.orchestrator.restart_policy.ended.pop(replica.job, None)
+                self.orchestrator.restart_policy.ended_jobs.pop(replica.job, None)
         if unused:
-            gone = (archive.replicas_gone(replica.job, [replica.task_name]) for replica in unused)
+            gone = (stored_jobs.delete_placements(replica.job, [replica.task_name]) for replica in unused)
             await self.orchestrator.persistence.database.write([change for changes in gone for change in changes])
 
     async def _await_nodes(self, names: set[str]) -> None:
@@ -113,13 +113,13 @@ class Recovery(Plugin):
         if missing:
             self.orchestrator.say(f"recovering: waiting for {len(missing)} nodes to say what they have")
         while missing and (now_s := waking.tick(clock.monotonic_s(), meant_s=TICK_S)) < ends_s:
-            await resources.changed(for_s=TICK_S)
+            await resources.wait_for_change(for_s=TICK_S)
             still = names - set(resources.nodes)
             ends_s = now_s + wait_s if len(still) < len(missing) else ends_s
             missing = still
         for name in sorted(missing):
-            self.orchestrator.events.tell("node", f"node {name} is lost: it did not come back in time", node=name)
-            resources.lose_replicas(name, "it did not come back in time")
+            self.orchestrator.events.emit("node", f"node {name} is lost: it did not come back in time", node=name)
+            resources.mark_replicas_lost(name, "it did not come back in time")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +128,13 @@ class Stored:
 
     last_job: int
     jobs: list[StoredJob]
-    histories: dict[int, list[Move]]
+    histories: dict[int, list[StateChange]]
     placed: list[StoredPlacement]
     others: list[StoredJob]
     draining: list[str]
 
 
-def live_job(kept: StoredJob, history: Sequence[Move], machines: Mapping[str, Machine]) -> LiveJob:
+def live_job(kept: StoredJob, history: Sequence[StateChange], machines: Mapping[str, Machine]) -> JobState:
     """A job as it is held, from what is stored of it."""
     if kept.type not in machines:
         raise HoldfastError(
@@ -150,19 +150,19 @@ def live_job(kept: StoredJob, history: Sequence[Move], machines: Mapping[str, Ma
     written = frozenset(move.state for move in history if move.state in machine.states and machine.states[move.state].persisted)
     document, undocumented = _read(kept, kept.document, Job)
     layout, unlaid = _read(kept, kept.layout, Layout)
-    return LiveJob(
+    return JobState(
         kept.id,
         document or Job.model_construct(job=kept.name, type=kept.type, host_kind=kept.host_kind),
         machine,
-        Life(kept.id, kept.state, written | {kept.state}, len(history), tuple(history)),
+        Lifecycle(kept.id, kept.state, written | {kept.state}, len(history), tuple(history)),
         kept.submitted_s,
         layout=layout,
         refs=dict(kept.refs),
         reason=kept.reason,
         broken=bool(history) and history[-1].event != "cancel",
-        told=len(history),
-        layout_told=kept.layout is not None,
-        unread=undocumented or unlaid,
+        stored_entries=len(history),
+        layout_stored=kept.layout is not None,
+        read_error=undocumented or unlaid,
     )
 
 
@@ -179,14 +179,14 @@ def _read(kept: StoredJob, text: str | None, model: type[D]) -> tuple[D | None, 
 
 
 def _everything(connection: Connection) -> Stored:
-    jobs, placed = archive.unended_jobs(connection), archive.all_placed(connection)
+    jobs, placed = stored_jobs.unended_jobs(connection), stored_jobs.all_placements(connection)
     ended = sorted({each.job for each in placed} - {job.id for job in jobs})
-    others = [job for number in ended if (job := archive.job_by_id(connection, number)) is not None]
+    others = [job for number in ended if (job := stored_jobs.job_by_id(connection, number)) is not None]
     return Stored(
-        archive.last_job(connection),
+        stored_jobs.last_job(connection),
         jobs,
-        archive.histories_of_unended(connection),
+        stored_jobs.unended_histories(connection),
         placed,
         others,
-        archive.draining_nodes(connection),
+        stored_jobs.draining_nodes(connection),
     )

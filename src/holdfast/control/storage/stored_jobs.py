@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from holdfast.control.jobs.state_machine import Move
+from holdfast.control.jobs.state_machine import StateChange
 from holdfast.control.storage.database import Change
 from holdfast.control.storage.schema import history, jobs, nodes, placement
 
@@ -60,7 +60,7 @@ class StoredJob:
     changed_s: float
 
 
-def job_submitted(kept: StoredJob, move: Move) -> list[Change]:
+def insert_job(kept: StoredJob, move: StateChange) -> list[Change]:
     """A new job, in its first state."""
     row = {
         "id": kept.id,
@@ -76,10 +76,10 @@ def job_submitted(kept: StoredJob, move: Move) -> list[Change]:
         "submitted_s": kept.submitted_s,
         "changed_s": kept.changed_s,
     }
-    return [Change(insert(jobs), [row]), *told(kept.id, [move], first=0)]
+    return [Change(insert(jobs), [row]), *insert_history(kept.id, [move], first=0)]
 
 
-def job_moved(
+def update_job(
     job: int, *, state: str, ended: bool, reason: str, at_s: float, layout: str | None, refs: Mapping[str, int]
 ) -> Change:
     """The state a job has entered, and what is known of it by then."""
@@ -95,7 +95,7 @@ def job_moved(
     return Change(update(jobs).where(jobs.c.id == job).values(**values))
 
 
-def told(job: int, moves: Sequence[Move], *, first: int) -> list[Change]:
+def insert_history(job: int, moves: Sequence[StateChange], *, first: int) -> list[Change]:
     """Lines of a job's story, numbered from `first`."""
     rows = [
         {
@@ -111,34 +111,34 @@ def told(job: int, moves: Sequence[Move], *, first: int) -> list[Change]:
     return [Change(insert(history), rows)] if rows else []
 
 
-def replicas_placed(placed: Sequence[StoredPlacement]) -> list[Change]:
+def replace_placements(placed: Sequence[StoredPlacement]) -> list[Change]:
     """Replicas that have a place, each written anew."""
     rows = [each.row() for each in placed]
     gone = [delete(placement).where(_is(each)) for each in placed]
     return [*map(Change, gone), Change(insert(placement), rows)] if rows else []
 
 
-def failures_forgotten(placed: StoredPlacement) -> list[Change]:
+def reset_failures(placed: StoredPlacement) -> list[Change]:
     """The failures of an incarnation count no more; nothing where a later one has its place already."""
     return [Change(update(placement).where(_is_incarnation(placed)).values(failures=0))]
 
 
-def replica_finished(placed: StoredPlacement) -> list[Change]:
+def mark_finished(placed: StoredPlacement) -> list[Change]:
     """An incarnation has finished; nothing where a later one has its place already, or none has."""
     return [Change(update(placement).where(_is_incarnation(placed)).values(finished=1))]
 
 
-def replicas_added(placed: Sequence[StoredPlacement]) -> list[Change]:
+def insert_placements(placed: Sequence[StoredPlacement]) -> list[Change]:
     """Replicas that had no place before."""
     return [Change(insert(placement), [each.row() for each in placed])] if placed else []
 
 
-def replicas_gone(job: int, tasks: Sequence[str]) -> list[Change]:
+def delete_placements(job: int, tasks: Sequence[str]) -> list[Change]:
     """Replicas of these tasks have no place any more."""
     return [Change(delete(placement).where(placement.c.job == job, placement.c.task.in_(tasks)))] if tasks else []
 
 
-def node_draining(name: str, draining: bool) -> list[Change]:
+def set_draining(name: str, draining: bool) -> list[Change]:
     gone = Change(delete(nodes).where(nodes.c.name == name))
     return [gone, Change(insert(nodes), [{"name": name, "draining": int(draining)}])]
 
@@ -156,7 +156,7 @@ def unended_jobs(connection: Connection) -> list[StoredJob]:
     return [_kept(row) for row in connection.execute(select(jobs).where(jobs.c.ended == 0).order_by(jobs.c.id))]
 
 
-def all_placed(connection: Connection) -> list[StoredPlacement]:
+def all_placements(connection: Connection) -> list[StoredPlacement]:
     ordered = select(placement).order_by(placement.c.job, placement.c.task, placement.c.replica)
     return [
         StoredPlacement(
@@ -179,19 +179,19 @@ def job_by_id(connection: Connection, job: int) -> StoredJob | None:
     return None if row is None else _kept(row)
 
 
-def history_of(connection: Connection, job: int) -> tuple[Move, ...]:
+def history_of(connection: Connection, job: int) -> tuple[StateChange, ...]:
     rows = connection.execute(select(history).where(history.c.job == job).order_by(history.c.number))
-    return tuple(Move(row.state, row.at_s, row.event, row.cause) for row in rows)
+    return tuple(StateChange(row.state, row.at_s, row.event, row.cause) for row in rows)
 
 
-def histories_of_unended(connection: Connection) -> dict[int, list[Move]]:
+def unended_histories(connection: Connection) -> dict[int, list[StateChange]]:
     """The histories of all jobs that have not ended, in one question."""
     rows = connection.execute(
         select(history).join(jobs, jobs.c.id == history.c.job).where(jobs.c.ended == 0).order_by(history.c.job, history.c.number)
     )
-    found: dict[int, list[Move]] = {}
+    found: dict[int, list[StateChange]] = {}
     for row in rows:
-        found.setdefault(row.job, []).append(Move(row.state, row.at_s, row.event, row.cause))
+        found.setdefault(row.job, []).append(StateChange(row.state, row.at_s, row.event, row.cause))
     return found
 
 

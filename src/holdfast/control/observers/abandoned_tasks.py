@@ -9,7 +9,7 @@ from holdfast.log.stream_progress import StreamProgress
 
 
 @dataclass
-class Ending:
+class AbandonedTasks:
     """Watches one job. Where the contract lets consumers go on without a dead task, they do so to the last epoch."""
 
     job: Job
@@ -18,7 +18,7 @@ class Ending:
 
     def look(self, replicas: Sequence[ReplicaView], now_s: float) -> list[End]:
         """That the job is over, once it is."""
-        given_up = given_up_of(self.tasks, replicas)
+        given_up = abandoned_tasks_of(self.tasks, replicas)
         if not given_up or self.heads.timeline.last is None:
             return []
         waiting = _readers_of({stream for task in given_up for stream in task.makes}, self.tasks)
@@ -50,14 +50,14 @@ class Ending:
         return bool(known) and all(idle)
 
 
-def end_before_it_began(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[End]:
+def fail_if_nothing_can_begin(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[End]:
     """That a job is over of which no epoch has begun, where nobody is left to begin one."""
     sources = [task for task in tasks if task.kind == "source"]
-    given_up = given_up_of(sources, replicas)
+    given_up = abandoned_tasks_of(sources, replicas)
     return [End(f"{_told(given_up, replicas)}; nothing could begin")] if sources and given_up == sources else []
 
 
-def given_up_of(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[Task]:
+def abandoned_tasks_of(tasks: Sequence[Task], replicas: Sequence[ReplicaView]) -> list[Task]:
     """The tasks of which no replica will be started again."""
     left = {replica.task for replica in replicas if replica.state != "abandoned"}
     known = {replica.task for replica in replicas}
