@@ -18,7 +18,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.shared import json_option
+from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, say
 
@@ -152,7 +152,7 @@ def _begin_anew(folder: Path) -> None:
 
 def _result(name: str, words: Sequence[str], folder: Path) -> dict[str, Any]:
     """The result of one command, run in a process of its own unless it is there for the same words."""
-    from holdfast.documents.whole_files import read_json, write_whole
+    from holdfast.documents import read_json, write_whole
 
     kept = _beside(folder, "result.json")
     command = f"holdfast reproduce {' '.join([name, *words])}"
@@ -203,7 +203,7 @@ class _Spent:
         return self._before + time.monotonic() - self._began
 
     def note(self) -> None:
-        from holdfast.documents.whole_files import write_whole
+        from holdfast.documents import write_whole
 
         write_whole(self._noted, f"{self.seconds:.1f}\n")
 
@@ -256,7 +256,7 @@ def _beside(folder: Path, what: str) -> Path:
 
 def _known(out: Path, names: Sequence[str], *, small: bool) -> dict[str, dict[str, Any]]:
     """Every result that is there, those of earlier calls too."""
-    from holdfast.documents.whole_files import read_json
+    from holdfast.documents import read_json
 
     folders = {name: _folder(out, name, small=small) for name in names}
     results = {name: _beside(at, "result.json") for name, at in folders.items()}
@@ -271,7 +271,7 @@ def _told(results: Mapping[str, Mapping[str, Any]], *, small: bool) -> dict[str,
 
 def _write(out: Path, results: Mapping[str, Mapping[str, Any]], *, small: bool) -> None:
     """Write all.html and all.json of what there is so far."""
-    from holdfast.documents.whole_files import write_whole
+    from holdfast.documents import write_whole
     from holdfast_papers.report import reproduction_page
     from holdfast_papers.reproduce import STUDIES
 

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from holdfast.report.page import cards, heading, html_page, paragraph, table
+from holdfast.report import cards, heading, html_page, paragraph, table
 
 HELD = {True: "yes", False: "no", None: "unknown"}
 PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}

@@ -7,6 +7,7 @@ from holdfast.lazy_exports import lazy_exports
 __all__ = [
     "OUTAGES_S",
     "PACES",
+    "SECTION",
     "Assessment",
     "Campaign",
     "CampaignContext",
@@ -20,12 +21,21 @@ __all__ = [
     "Target",
     "Way",
     "assess",
+    "build_campaign",
     "choose_targets",
     "correlation",
+    "describe_partial_subject",
+    "describe_subject",
+    "longest_loss",
+    "parsed_trace",
     "position",
     "read_campaign",
     "require_room",
     "require_same_so_far",
+    "run_campaign",
+    "select_scores",
+    "show_progress",
+    "spread_offsets",
 ]
 
 if TYPE_CHECKING:
@@ -33,9 +43,19 @@ if TYPE_CHECKING:
     from holdfast.assess.campaign import OUTAGES_S, PACES, Campaign
     from holdfast.assess.campaign_context import CampaignContext
     from holdfast.assess.campaign_folder import Results, read_campaign, require_room, require_same_so_far
+    from holdfast.assess.campaign_run import run_campaign
+    from holdfast.assess.campaign_setup import (
+        build_campaign,
+        describe_partial_subject,
+        describe_subject,
+        parsed_trace,
+        select_scores,
+    )
     from holdfast.assess.case import Case, OutageLocator
+    from holdfast.assess.fitting import SECTION, longest_loss, spread_offsets
     from holdfast.assess.metrics import correlation
     from holdfast.assess.progress import Steps
+    from holdfast.assess.progress_display import show_progress
     from holdfast.assess.runner import Runner, Way
     from holdfast.assess.targets import Target, choose_targets, position
 else:

@@ -1,0 +1,16 @@
+"""The commands of `holdfast`, one module each; `main.py` lists them and `command_group.py` loads them.
+
+Exports what a package needs to add a command through the entry point group `holdfast.commands`.
+"""
+
+from typing import TYPE_CHECKING
+
+from holdfast.lazy_exports import lazy_exports
+
+__all__ = ["CommandGroup", "FiniteRange", "end_in_order", "json_option", "spark_options", "spark_session"]
+
+if TYPE_CHECKING:
+    from holdfast.cli.command_group import CommandGroup
+    from holdfast.cli.shared import FiniteRange, end_in_order, json_option, spark_options, spark_session
+else:
+    __getattr__ = lazy_exports(__name__)

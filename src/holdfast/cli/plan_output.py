@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +48,6 @@ def check_output(out: Path | None, *, plot: Path | None = None, read: Mapping[st
         if plot.is_dir():
             raise HoldfastError(f"--plot '{plot}' is a directory; give the name of a file")
         _check_folder("--plot", plot)
-
-
-def check_study(out: Path, own: Sequence[str]) -> None:
-    """Raise HoldfastError unless a study may keep its records in a folder: a new or empty one, or one with a file of its own."""
-    if not out.is_dir():
-        return
-    there = sorted(path.name for path in out.iterdir() if not path.name.startswith("."))
-    if there and not set(own).intersection(there):
-        shown = ", ".join(there[:4]) + (f" and {len(there) - 4} more" if len(there) > 4 else "")
-        raise HoldfastError(f"--out '{out}' holds what this command did not make ({shown}); give a new folder, or an empty one")
 
 
 def write_output(out: Path, document: BaseModel) -> None:

@@ -25,10 +25,11 @@ __all__ = [
     "table",
     "verdicts",
     "what_if_rows",
+    "write_reports",
 ]
 
 if TYPE_CHECKING:
-    from holdfast.report.assessment import WHAT_IF, what_if_rows
+    from holdfast.report.assessment import WHAT_IF, what_if_rows, write_reports
     from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
     from holdfast.report.assessment_words import local_caption, spread_line
     from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts

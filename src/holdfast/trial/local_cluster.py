@@ -9,8 +9,10 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 from holdfast.errors import HoldfastError
+from holdfast.node.agent_processes import FOLDER as AGENTS_FOLDER
 from holdfast.node.pe_hosts import living_host
 from holdfast.protocol.client import Client
 from holdfast.trial.orphan_reaper import kill_hosts
@@ -73,6 +75,15 @@ class LocalCluster(ProcessCluster):
     def host_runs(self, name: str) -> bool:
         """Whether a node's PE host lives."""
         return living_host(self.node_work(name)) is not None
+
+    def pe_host_pids(self) -> list[int]:
+        """Return the process ids of the PE hosts that run."""
+        pids = (living_host(self.node_work(name)) for name in self.names)
+        return [pid for pid in pids if pid is not None]
+
+    def agent_statuses(self) -> list[dict[str, Any]]:
+        """Return the last status of each prediction agent on any node, including agents that have ended."""
+        return [json.loads(path.read_text()) for path in sorted(self.work.glob(f"*/{AGENTS_FOLDER}/*/host.json"))]
 
     def kill_node(self, name: str) -> None:
         """SIGKILL to everything of a node at once."""

@@ -43,22 +43,22 @@ def test_what_is_missing_is_made_and_a_line_cut_short_is_made_again(tmp_path):
 def test_records_that_are_made_elsewhere_are_kept_as_they_come(tmp_path):
     asked = []
 
-    def spread(function, tasks):
+    def run(function, tasks):
         for task in tasks:
             yield function(task)
             asked.append((tmp_path / "records.jsonl").read_text().count("\n"))
 
     records = Records(tmp_path, {"seed": 1})
     tasks = {str(n): n for n in range(3)}
-    assert [record["twice"] for record in records.fill(doubled, tasks, spread=spread)] == [0, 2, 4]
+    assert [record["twice"] for record in records.fill(doubled, tasks, run=run)] == [0, 2, 4]
     assert asked == [1, 2, 3]
-    records.fill(doubled, tasks, spread=lambda function, missing: pytest.fail("nothing is missing"))
+    records.fill(doubled, tasks, run=lambda function, missing: pytest.fail("nothing is missing"))
 
 
 @pytest.mark.parametrize("text", ["garbage}\n", "[1]\n", '{"no": "key"}\n'])
 def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
     (tmp_path / "records.jsonl").write_text(text)
-    with pytest.raises(HoldfastError, match=r"records\.jsonl' holds something else than records of this command; give another --o"):
+    with pytest.raises(HoldfastError, match=r"records\.jsonl' holds no records of this command; give another --out"):
         Records(tmp_path, {"seed": 1})
     assert (tmp_path / "records.jsonl").read_text() == text
 
@@ -71,7 +71,7 @@ def test_settings_that_are_none_are_refused(tmp_path):
 
 def test_a_folder_has_one_writer(tmp_path):
     first = Records(tmp_path, {"seed": 1})
-    with pytest.raises(HoldfastError, match=r"another command is working in .*; wait for its end, or give another --out"):
+    with pytest.raises(HoldfastError, match=r"another command works in .*; wait until it ends, or give another --out"):
         Records(tmp_path, {"seed": 1})
     first.close()
     Records(tmp_path, {"seed": 1})
@@ -96,5 +96,5 @@ def test_processes_end_with_the_one_that_started_them_however_it_ends(tmp_path):
 
 
 def test_a_worker_that_is_killed_is_told_in_words():
-    with pytest.raises(HoldfastError, match="a worker process was killed, perhaps for want of memory; what was done is kept"):
+    with pytest.raises(HoldfastError, match="a worker process was killed, perhaps because memory ran out; finished records"):
         list(in_processes(os._exit, [1, 1], workers=2))

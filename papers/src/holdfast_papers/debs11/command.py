@@ -10,17 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.app.examples import example_path
-from holdfast.assess.campaign_run import run_campaign
-from holdfast.assess.campaign_setup import describe_partial_subject, describe_subject, parsed_trace, select_scores
-from holdfast.assess.fitting import longest_loss, spread_offsets
-from holdfast.assess.progress_display import show_progress
-from holdfast.cli.shared import json_option, spark_options, spark_session
+from holdfast.app import example_path
+from holdfast.assess import (
+    describe_partial_subject,
+    describe_subject,
+    longest_loss,
+    parsed_trace,
+    run_campaign,
+    select_scores,
+    show_progress,
+    spread_offsets,
+)
+from holdfast.cli import json_option, spark_options, spark_session
 
 if TYPE_CHECKING:
     from holdfast.app import Graph
-    from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.case import Case, OutageLocator
+    from holdfast.assess import CampaignContext, Case, OutageLocator
 
 OFFSETS = (0.1, 0.3, 0.5, 0.7, 0.9)
 """0.5, 1.5, 2.5, 3.5 and 4.5 million of 5 million (section 6.2)."""
@@ -64,15 +69,10 @@ def debs11(
       holdfast reproduce debs11 --out debs11
       holdfast reproduce debs11 --events 200000 --repetitions 2 --out small
     """
-    from holdfast.app.load import load_app
-    from holdfast.assess.campaign import Campaign
-    from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.campaign_folder import require_room, require_same_so_far
-    from holdfast.assess.case import Case
-    from holdfast.assess.progress import Steps
-    from holdfast.assess.targets import choose_targets
-    from holdfast.engine.trace_reader import require_there
-    from holdfast.report.assessment import write_reports
+    from holdfast.app import load_app
+    from holdfast.assess import Campaign, CampaignContext, Case, Steps, choose_targets, require_room, require_same_so_far
+    from holdfast.engine import require_there
+    from holdfast.report import write_reports
     from holdfast_papers.debs11.findings import FAILOVER_S, GROUP
 
     app_file = example_path("bargain_discovery.py")
@@ -128,7 +128,7 @@ def papers_offsets(graph: "Graph", locator: "OutageLocator", lost: "Mapping[Case
 
 
 def _offsets(context: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, ...]:
-    from holdfast.assess.campaign import OUTAGES_S, PACES
+    from holdfast.assess import OUTAGES_S, PACES
 
     locator = context.locator(cases, context.stream_seqs({stream for case in cases for stream in context.injected_edges(case)}))
     lost = {case: longest_loss(context, locator, case, max(OUTAGES_S), paces=PACES, rates={}) for case in cases}
@@ -137,7 +137,7 @@ def _offsets(context: "CampaignContext", cases: "Sequence[Case]") -> tuple[int, 
 
 def _generate(path: Path, events: int, seed: int) -> None:
     """Write the market unless it is there."""
-    from holdfast.documents.whole_files import writing
+    from holdfast.documents import writing
     from holdfast.trace import write_market
 
     if path.exists():
@@ -150,14 +150,24 @@ def _generate(path: Path, events: int, seed: int) -> None:
 
 def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str, Any]:
     """Write debs11.html and debs11.json from the finished campaign."""
-    from holdfast.assess.assessment import assess
-    from holdfast.assess.campaign_folder import Results, read_campaign
-    from holdfast.assess.case import Case
-    from holdfast.documents.whole_files import write_whole
-    from holdfast.report.assessment import WHAT_IF, what_if_rows
-    from holdfast.report.assessment_plots import growth_plots, local_plot, offset_plot, outage_plot
-    from holdfast.report.assessment_words import local_caption, spread_line
-    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
+    from holdfast.assess import Case, Results, assess, read_campaign
+    from holdfast.documents import write_whole
+    from holdfast.report import (
+        WHAT_IF,
+        cards,
+        growth_plots,
+        heading,
+        html_page,
+        local_caption,
+        local_plot,
+        offset_plot,
+        outage_plot,
+        paragraph,
+        spread_line,
+        table,
+        verdicts,
+        what_if_rows,
+    )
     from holdfast_papers.debs11.findings import FAILOVER_S, GROUP, findings, table_rows
 
     campaign = read_campaign(out / "campaign")

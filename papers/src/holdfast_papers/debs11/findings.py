@@ -3,9 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from holdfast.app import Graph
-from holdfast.assess.assessment import Assessment, CaseView
-from holdfast.assess.metrics import correlation
-from holdfast.assess.targets import position
+from holdfast.assess import Assessment, CaseView, correlation, position
 from holdfast_papers.finding import Finding
 
 TABLE_2 = {

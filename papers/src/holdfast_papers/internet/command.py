@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import json_option
+from holdfast.cli import json_option
 from holdfast.terminal import print_json, progress_bar, say
 
 if TYPE_CHECKING:
@@ -116,9 +116,8 @@ def _rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:
 
 def _write(out: Path, document: Mapping[str, Any], records: Mapping[str, Record]) -> None:
     """Write internet.html, internet.json and the pictures."""
-    from holdfast.documents.whole_files import write_whole
-    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
-    from holdfast.report.plot import on_its_own
+    from holdfast.documents import write_whole
+    from holdfast.report import cards, heading, html_page, on_its_own, paragraph, table, verdicts
 
     plots = {f"output-{kind}": _output_plot(records, kind) for kind in STRUCK} | {"cost-and-loss": _price_plot(document)}
     rows = _rows(document)
@@ -185,7 +184,7 @@ def _struck(faults: Sequence[Mapping[str, Any]], begins_h: float) -> tuple[str, 
 
 
 def _output_plot(records: Mapping[str, Record], kind: str) -> str:
-    from holdfast.report.plot import SERIES, drawn
+    from holdfast.report import SERIES, drawn
     from holdfast_papers.internet.data_center import DAY_S
 
     title = STRUCK[kind]
@@ -202,7 +201,7 @@ def _output_plot(records: Mapping[str, Record], kind: str) -> str:
 
 
 def _price_plot(document: Mapping[str, Any]) -> str:
-    from holdfast.report.plot import SERIES, drawn
+    from holdfast.report import SERIES, drawn
 
     def draw(axes: Axes) -> None:
         for n, kind in enumerate(STRUCK):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from holdfast.documents.descriptor import (
+from holdfast.documents import (
     Descriptor,
     DescriptorNode,
     DescriptorSink,
@@ -27,13 +27,13 @@ from holdfast.documents.descriptor import (
     Pe,
     PricingContract,
     Rate,
+    Schedule,
+    ScheduledFault,
 )
-from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.errors import TraceError
-from holdfast.planning.laar.rates import expected_rates
-from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.rates import RateTrace
-from holdfast.simulate.state import Flags, Floats, Ints
+from holdfast.planning.laar import expected_rates
+from holdfast.simulate import Deployment, RateTrace
+from holdfast_papers.arrays import Flags, Floats, Ints
 
 MACHINES = 1800
 YEARLY = {"machine": 1000.0, "rack": 20.0, "pdu": 1.0}

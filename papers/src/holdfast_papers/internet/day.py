@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.simulate.settings import Control, FailureHandling, SimulationSettings
-from holdfast.simulate.simulation import simulate
-from holdfast.simulate.state import Flags
+from holdfast.simulate import Control, FailureHandling, SimulationSettings, simulate
+from holdfast_papers.arrays import Flags
 from holdfast_papers.internet.data_center import CORES, MACHINES, MINUTE_S, YEARLY, Scale, World, build, failures
 from holdfast_papers.internet.plans import VARIANTS, strategy
 

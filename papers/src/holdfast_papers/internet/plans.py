@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from holdfast.documents.topology import TaskOperator, Topology
+from holdfast.documents import TaskOperator, Topology
 from holdfast.planning.ppa import Frontier, Measure, StructureAware, output_fidelity
-from holdfast.simulate.state import Flags, Floats, Ints
+from holdfast_papers.arrays import Flags, Floats, Ints
 from holdfast_papers.internet.data_center import CORES, World
 
 VARIANTS = ("NR", "SR", "LAAR", "PPA", "combined")

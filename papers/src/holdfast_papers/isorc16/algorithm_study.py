@@ -10,11 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import TraceError
-from holdfast.prediction.column_roles import columns_of
-from holdfast.prediction.epoch_predictor import EpochPredictor
-from holdfast.prediction.predictors.predictor import Predictor
-from holdfast.prediction.series_rows import numbers_of, ordered
-from holdfast.prediction.settings import PredictorSettings
+from holdfast.prediction import EpochPredictor, Predictor, PredictorSettings, columns_of
 
 HOT_SWAP = "hot-swap"
 WARM = 50  # epochs before the first prediction that counts: a full cache
@@ -73,13 +69,13 @@ def study(
     taken = {name: [0.0, 0.0] for name in crews}
     waiting: dict[int, dict[str, pa.Table]] = {}
     for epoch, rows in enumerate(recording.epochs):
-        table = ordered(columns, rows)
-        truth = numbers_of(columns, table)
+        table = rows.sort_by("seq")
+        truth = _numbers(table, columns.numbers)
         made = waiting.pop(epoch, {})
         if made:
             total += np.isfinite(truth).sum(axis=0)
         for name, predicted in made.items():
-            found = _matched(columns.keys, table, predicted, numbers_of(columns, predicted))
+            found = _matched(columns.keys, table, predicted, _numbers(predicted, columns.numbers))
             with np.errstate(invalid="ignore"):
                 hits[name] += (np.abs(found - truth) <= tolerance * np.abs(truth)).sum(axis=0)
         for name, stand_in in stand_ins.items():
@@ -117,6 +113,11 @@ def _matched(keys: Sequence[str], table: pa.Table, predicted: pa.Table, values: 
         if place.get(key):
             found[row] = values[place[key].pop(0)]
     return found
+
+
+def _numbers(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """Return the named columns as floats, NaN for null."""
+    return np.column_stack([table[name].to_numpy().astype(float) for name in names])
 
 
 def _keys(keys: Sequence[str], table: pa.Table) -> list[tuple[object, ...]]:

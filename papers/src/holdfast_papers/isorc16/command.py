@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.shared import json_option
+from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, progress_bar, say
 
@@ -83,7 +83,7 @@ def _algorithms(
     *, seed: int, epochs: int, ahead: int, weather: tuple[Path, ...], servers: Path | None
 ) -> tuple[dict[str, Any], list[Any], list[str]]:
     """Section IV-A: the studies, what they find, and how they are shown."""
-    from holdfast.prediction.predictors.registry import default_predictors
+    from holdfast.prediction import default_predictors
     from holdfast_papers.isorc16.algorithm_findings import figure_3, figure_3_by_k, findings
     from holdfast_papers.isorc16.algorithm_study import WARM, study
     from holdfast_papers.isorc16.recordings import generated_servers, generated_weather, read_servers, read_weather
@@ -136,7 +136,7 @@ def _runs(
 
 
 def _page(findings: Sequence[dict[str, Any]], sections: Sequence[str]) -> str:
-    from holdfast.report.page import heading, html_page, verdicts
+    from holdfast.report import heading, html_page, verdicts
 
     found = verdicts([(f["name"], f["holds"], f"{f['ours']} {_beside(f['paper'])}") for f in findings])
     return html_page("Prediction for late parts (ISORC'16)", [heading("Findings"), found, *sections])
@@ -147,7 +147,7 @@ def _beside(paper: str) -> str:
 
 
 def _sections(document: dict[str, Any], studies: Sequence[Any], timings: Sequence[Any], by_k: Sequence[Any]) -> list[str]:
-    from holdfast.report.page import cards, heading, paragraph, table
+    from holdfast.report import cards, heading, paragraph, table
     from holdfast_papers.isorc16.algorithm_findings import FIGURE_3_S
 
     parts = [
@@ -194,7 +194,7 @@ def _table_2(study: Any) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
 
 
 def _bars(study: Any) -> str:
-    from holdfast.report.plot import SERIES, drawn
+    from holdfast.report import SERIES, drawn
 
     names = list(study.accuracy)
     attributes = list(study.accuracy[names[0]])
@@ -213,7 +213,7 @@ def _bars(study: Any) -> str:
 
 
 def _times(timings: Sequence[Any], title: str) -> str:
-    from holdfast.report.plot import SERIES, drawn
+    from holdfast.report import SERIES, drawn
 
     def draw(axes: Any) -> None:
         names, trained = [t.name for t in timings], [1e3 * t.train_s for t in timings]

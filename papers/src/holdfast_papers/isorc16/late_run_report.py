@@ -4,8 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from holdfast.report.page import cards, heading, paragraph, table
-from holdfast.report.plot import FAINT, SERIES, drawn
+from holdfast.report import FAINT, SERIES, cards, drawn, heading, paragraph, table
 from holdfast_papers.isorc16.late_run_findings import CPU, NETWORK, by_cell, paper_cell
 from holdfast_papers.isorc16.late_runs import EVERY_S, FOR_S, SERVERS, SETTINGS, SHARES, LateRun, Usage
 

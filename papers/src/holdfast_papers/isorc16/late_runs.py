@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import statistics
 import time
@@ -15,20 +14,12 @@ from typing import Any, Literal
 
 import psutil
 
-from holdfast.documents.document import check_document
-from holdfast.documents.fault_schedule import Schedule, Stalls
-from holdfast.documents.history import HistoryEvent
-from holdfast.documents.job import Job
+from holdfast.documents import HistoryEvent, Job, Schedule, Stalls, check_document
 from holdfast.errors import HoldfastError
-from holdfast.job_layout import layout_of
-from holdfast.log.timeline import Timeline
-from holdfast.node.agent_processes import FOLDER
-from holdfast.node.pe_hosts import living_host
-from holdfast.prediction.warm_up import rehearse
+from holdfast.log import Timeline
+from holdfast.prediction import rehearse
 from holdfast.trace import write_servers
-from holdfast.trial.checkers import all_corrected
-from holdfast.trial.job_run import JobRun, Show, run_job
-from holdfast.trial.local_cluster import LocalCluster
+from holdfast.trial import JobRun, LocalCluster, Show, all_corrected, layout_of, run_job
 
 Size = Literal["small", "medium", "large"]
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -308,19 +299,18 @@ def _usage(cluster: LocalCluster) -> Usage:
             cpu_s += times.user + times.system
             memory += used.rss
             written += moved.write_chars
-    said = list(_said_by_agents(cluster))
-    agents_s = sum(status["cpu_s"] for status in said)
-    memory += sum(status["memory_bytes"] for status in said)
-    written += sum(status["about"]["written_bytes"] for status in said)
+    statuses = cluster.agent_statuses()
+    agents_s = sum(status["cpu_s"] for status in statuses)
+    memory += sum(status["memory_bytes"] for status in statuses)
+    written += sum(status["about"]["written_bytes"] for status in statuses)
     return Usage(cpu_s + agents_s, memory, written, agents_s)
 
 
 def _host_processes(cluster: LocalCluster) -> Iterable[psutil.Process]:
-    for pid in (living_host(cluster.node_work(name)) for name in cluster.names):
-        if pid is not None:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                host = psutil.Process(pid)
-                yield from (host, *host.children(recursive=True))
+    for pid in cluster.pe_host_pids():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            host = psutil.Process(pid)
+            yield from (host, *host.children(recursive=True))
 
 
 def _accuracy(cluster: LocalCluster) -> float | None:
@@ -337,10 +327,5 @@ def _by_column(cluster: LocalCluster) -> dict[str, float]:
 
 def _predicted(cluster: LocalCluster) -> dict[str, dict[str, Any]]:
     """What agents say of the streams that they predicted, by name."""
-    streams = [each for status in _said_by_agents(cluster) for each in status.get("about", {}).get("streams", {}).items()]
+    streams = [item for status in cluster.agent_statuses() for item in status.get("about", {}).get("streams", {}).items()]
     return {name: stream for name, stream in sorted(streams) if stream.get("accuracy") is not None}
-
-
-def _said_by_agents(cluster: LocalCluster) -> Iterable[dict[str, Any]]:
-    for path in sorted(cluster.work.glob(f"*/{FOLDER}/*/host.json")):
-        yield json.loads(path.read_text())

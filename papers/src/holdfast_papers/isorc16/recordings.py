@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from holdfast.errors import TraceError
-from holdfast.trace.servers import write_servers
+from holdfast.trace import write_servers
 from holdfast_papers.isorc16.algorithm_study import Recording
-from holdfast_papers.isorc16.weather import ATTRIBUTES, write_weather
+from holdfast_papers.isorc16.weather import ATTRIBUTES, generate_weather
 
 EPOCH = pd.Timedelta(seconds=5)  # of examples/datacenter_monitor.py
 SMOOTHED = 6  # readings that examples/datacenter_monitor.py smooths over
@@ -36,10 +36,7 @@ METRICS = {"cpu": "cpu", "disk": "disk", "network": "network", "request": "reque
 
 def generated_weather(seed: int, *, epochs: int, stations: int = 20) -> Recording:
     """Generated stations, a report of each every ten minutes."""
-    with tempfile.TemporaryDirectory(prefix="holdfast-weather-") as folder:
-        path = Path(folder) / "weather.parquet"
-        write_weather(path, events=epochs * stations, seed=seed, stations=stations)
-        frame = pq.read_table(path).to_pandas()
+    frame = generate_weather(events=epochs * stations, seed=seed, stations=stations).to_pandas()
     frame["epoch"] = np.arange(len(frame)) // stations
     return _recording("weather, generated", frame, "station", ATTRIBUTES, epochs=epochs)
 

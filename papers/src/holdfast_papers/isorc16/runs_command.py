@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.app.examples import example_path
-from holdfast.cli.shared import end_in_order
+from holdfast.app import example_path
+from holdfast.cli import end_in_order
 from holdfast.errors import HoldfastError
 from holdfast.terminal import progress_bar, say
 

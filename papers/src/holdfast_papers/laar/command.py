@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import FiniteRange, json_option
+from holdfast.cli import FiniteRange, json_option
 from holdfast.terminal import print_json, progress_bar, say
-from holdfast_papers.spread import Spread, spread_over
+from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,11 +68,11 @@ def laar(applications: int, seed: int, seconds: float, workers: int, master: str
 
     settings = {"seed": seed, "seconds": seconds}
     strategies, kept = Records(out, settings, name="strategies"), Records(out, settings)
-    with spread_over(master, name="holdfast-laar") as spread:
-        planned = _planned(strategies, applications, seed=seed, seconds=seconds, workers=workers, spread=spread)
+    with spark_runner(master, name="holdfast-laar") as run:
+        planned = _planned(strategies, applications, seed=seed, seconds=seconds, workers=workers, run=run)
         tasks = {plans["key"]: (Task(seed, plans["application"], seconds), plans) for plans in planned}
         with progress_bar("simulating") as progress:
-            records = kept.fill(play, tasks, workers=workers, spread=spread, progress=progress)
+            records = kept.fill(play, tasks, workers=workers, run=run, progress=progress)
     document = _written(records, out, seed=seed, seconds=seconds)
     if as_json:
         print_json(document)
@@ -86,7 +86,7 @@ def laar(applications: int, seed: int, seconds: float, workers: int, master: str
     say(f"report: {out / 'laar.html'}")
 
 
-def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int, spread: Spread | None) -> list[Record]:
+def _planned(kept: Records, applications: int, *, seed: int, seconds: float, workers: int, run: RunTasks | None) -> list[Record]:
     """The strategies of the first so many applications that can be compared, made where they are missing."""
     from holdfast_papers.laar.variants_study import Task, plan
 
@@ -94,7 +94,7 @@ def _planned(kept: Records, applications: int, *, seed: int, seconds: float, wor
     with progress_bar("planning") as progress:
         while True:
             tasks = {str(n): Task(seed, n, seconds) for n in range(drawn)}
-            every = kept.fill(plan, tasks, workers=workers, spread=spread, progress=progress)
+            every = kept.fill(plan, tasks, workers=workers, run=run, progress=progress)
             found = [plans for plans in every if plans["strategies"]]
             if len(found) >= applications:
                 return found[:applications]
@@ -105,8 +105,8 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
     """Write laar.html, laar.json and the pictures; the report in plain values."""
     import numpy as np
 
-    from holdfast.documents.whole_files import write_whole
-    from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
+    from holdfast.documents import write_whole
+    from holdfast.report import cards, heading, html_page, paragraph, table, verdicts
     from holdfast_papers.laar.variants_findings import figures, findings, summary
     from holdfast_papers.laar.variants_study import VARIANTS
 
@@ -156,7 +156,7 @@ def _written(records: Sequence[Record], out: Path, *, seed: int, seconds: float)
 
 def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
     """Box plots, one per variant, with the mean as its label."""
-    from holdfast.report.plot import INK, SERIES, drawn
+    from holdfast.report import INK, SERIES, drawn
 
     def draw(axes: Axes) -> None:
         names = [f"{name}\n{sum(values) / len(values):.2f}" for name, values in population.items()]
@@ -178,7 +178,7 @@ def _boxes(population: Mapping[str, Sequence[float]], title: str) -> str:
 
 
 def _bars(summary: Mapping[str, Mapping[str, float]]) -> str:
-    from holdfast.report.plot import SERIES, drawn
+    from holdfast.report import SERIES, drawn
 
     title = "Figure 12: means as shares of SR's"
 

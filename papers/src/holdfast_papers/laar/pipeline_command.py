@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from holdfast.app.examples import example_path
-from holdfast.cli.shared import end_in_order, json_option
+from holdfast.app import example_path
+from holdfast.cli import end_in_order, json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, say
 
@@ -66,8 +66,7 @@ def _show(runs: "list[Seen]", found: "list[Finding]", load: "Load") -> None:
 
 
 def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float) -> str:
-    from holdfast.report.page import cards, heading, html_page, paragraph, table
-    from holdfast.report.plot import line_plot
+    from holdfast.report import cards, heading, html_page, line_plot, paragraph, table
 
     parts = [
         paragraph(

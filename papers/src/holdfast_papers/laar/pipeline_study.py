@@ -9,16 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.documents.descriptor import Descriptor, DescriptorNode
-from holdfast.documents.document import write_document
-from holdfast.documents.job import Contract, Feed, Job
+from holdfast.documents import Contract, Descriptor, DescriptorNode, Feed, Job, write_document
 from holdfast.errors import HoldfastError
-from holdfast.job_layout import layout_of
-from holdfast.log.timeline import Timeline
-from holdfast.planning.laar import Instance, Strategy, plan_strategy, static_replication
-from holdfast.planning.laar.examples import figure_1
-from holdfast.trial.job_run import JobRun, run_job
-from holdfast.trial.local_cluster import LocalCluster
+from holdfast.log import Timeline
+from holdfast.planning.laar import Instance, Strategy, figure_1, plan_strategy, static_replication
+from holdfast.trial import JobRun, LocalCluster, layout_of, run_job
 from holdfast_papers.finding import Finding
 
 LOW, HIGH = 4, 8

@@ -1,19 +1,19 @@
 """holdfast reproduce laar-search: FT-Search over a corpus of applications, as in LAAR's Figures 4 to 6."""
 
 import json
-from collections.abc import Callable, Generator
-from contextlib import closing
+import tempfile
+from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import click
 
-from holdfast.cli.plan_output import check_study
-from holdfast.cli.shared import json_option, spark_session
+from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
-from holdfast.planning.solver_processes import map_in_processes
+from holdfast.planning import map_in_processes
 from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.laar.search_findings import findings
 from holdfast_papers.laar.search_plot import draw
@@ -24,13 +24,14 @@ from holdfast_papers.laar.search_study import (
     Run,
     Task,
     decided_by_any,
-    evaluate,
+    evaluate_to_document,
     first_solutions,
     outcomes,
     prunings,
     run_of,
 )
-from holdfast_papers.spread import on_spark
+from holdfast_papers.records import Records, require_own_folder
+from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
 SAYS = {
     "CPU": "applied earliest: cuts the largest branches",
@@ -85,23 +86,7 @@ def laar_search(
         for sla in slas
         for solver in chosen
     ]
-    kept = _Kept(out, {"seed": seed, "seconds": seconds}) if out else None
-    wanted = {task.key for task in tasks}
-    runs = [run for run in (kept.runs() if kept else []) if run.key in wanted]
-    done = {run.key for run in runs}
-    waiting = [task for task in tasks if task.key not in done]
-    if done:
-        say(f"{len(done)} of {len(tasks)} runs are already in {out}")
-    if waiting:
-        made = _on_spark(waiting, master) if master else map_in_processes(evaluate, waiting, workers=workers)
-        with closing(made), progress_bar("runs") as progress:
-            progress(len(done), len(tasks))
-            for run in made:
-                runs.append(run)
-                if kept:
-                    kept.add(run)
-                progress(len(runs), len(tasks))
-    runs.sort(key=lambda run: run.key)
+    runs = _make_runs(tasks, out, {"seed": seed, "seconds": seconds}, workers=workers, master=master)
     document = {"seed": seed, **_summary(runs, chosen), "findings": [asdict(finding) for finding in findings(runs)]}
     if out:
         document["figures"] = [str(path) for path in draw(runs, out)]
@@ -132,44 +117,20 @@ def _numbers(text: str) -> list[float]:
     return numbers
 
 
-def _on_spark(tasks: list[Task], master: str) -> Generator[Run]:
-    with spark_session(master, "2g", name="holdfast-laar-search") as spark:
-        yield from on_spark(spark, evaluate, tasks)
-
-
-class _Kept:
-    """Runs in a directory, one line of JSON each, with the settings they were made with."""
-
-    def __init__(self, directory: Path, settings: dict[str, Any]) -> None:
-        check_study(directory, ["settings.json", "runs.jsonl"])
-        directory.mkdir(parents=True, exist_ok=True)
-        self.path = directory / "runs.jsonl"
-        noted = directory / "settings.json"
-        try:
-            before = json.loads(noted.read_text()) if noted.exists() else settings
-        except ValueError:
-            raise HoldfastError(f"'{noted}' was not written by this command; give another --out") from None
-        if before != settings:
-            raise HoldfastError(f"'{directory}' holds runs made with {before}, not {settings}; give another --out")
-        noted.write_text(json.dumps(settings) + "\n")
-
-    def runs(self) -> list[Run]:
-        """Every whole line; a line cut short by an interruption is made anew."""
-        if not self.path.exists():
-            return []
-        lines = self.path.read_text().split("\n")
-        try:
-            found = [run_of(json.loads(line)) for line in lines[:-1]]
-        except (ValueError, TypeError, KeyError):
-            raise HoldfastError(f"'{self.path}' holds something else than runs of this command; give another --out") from None
-        beside = self.path.with_suffix(".tmp")  # a kill here loses nothing
-        beside.write_text("".join(line + "\n" for line in lines[:-1]))
-        beside.replace(self.path)
-        return found
-
-    def add(self, run: Run) -> None:
-        with self.path.open("a") as file:
-            file.write(json.dumps(run.document()) + "\n")
+def _make_runs(tasks: list[Task], out: Path | None, settings: dict[str, Any], *, workers: int, master: str | None) -> list[Run]:
+    """Return the run of every task, sorted by key. With `out`, runs that are in the folder are not made again."""
+    with spark_runner(master, name="holdfast-laar-search") as on_cluster:
+        run: RunTasks = on_cluster or partial(map_in_processes, workers=workers)
+        with tempfile.TemporaryDirectory(prefix="holdfast-laar-search-") as scratch:
+            if out:
+                require_own_folder(out, ["settings.json", "runs.jsonl"])
+            records = Records(out or Path(scratch), settings, name="runs")
+            known = sum(task.key in records for task in tasks)
+            if known:
+                say(f"{known} of {len(tasks)} runs are already in {out}")
+            with progress_bar("runs") as progress:
+                documents = records.fill(evaluate_to_document, {task.key: task for task in tasks}, run=run, progress=progress)
+    return sorted(map(run_of, documents), key=lambda made: made.key)
 
 
 def _summary(runs: list[Run], solvers: list[str]) -> dict[str, Any]:

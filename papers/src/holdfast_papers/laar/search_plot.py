@@ -6,8 +6,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
-from holdfast.planning.laar.solver import Outcome
+from holdfast.planning.laar import PRUNINGS, Outcome
 from holdfast_papers.laar.search_study import PAPER, Run, first_solutions, outcomes, prunings
 
 

@@ -8,12 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.planning.laar.ftsearch import FTSearch
-from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
-from holdfast.planning.laar.generator import generate
-from holdfast.planning.laar.instance import Instance
-from holdfast.planning.laar.milp import Milp
-from holdfast.planning.laar.solver import Outcome, Solver
+from holdfast.planning.laar import PRUNINGS, FTSearch, Instance, Milp, Outcome, Solver, generate
 
 CONSTRAINTS = (0.5, 0.6, 0.7, 0.8, 0.9)
 CONTENDERS: Mapping[str, Callable[[int], Solver]] = {
@@ -91,6 +86,11 @@ def evaluate(task: Task) -> Run:
         last=(last.cost, last.seconds) if last else None,
         prunings={rule: (cut.count, cut.height) for rule, cut in solution.prunings.items()},
     )
+
+
+def evaluate_to_document(task: Task) -> dict[str, Any]:
+    """Make one run and return it in plain values."""
+    return evaluate(task).document()
 
 
 def run_of(document: Mapping[str, Any]) -> Run:

@@ -7,16 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor
-from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.planning.laar import Best, Instance, Outcome, Solution, generate, greedy, non_replicated, static_replication
-from holdfast.planning.laar.generator import Ranges
-from holdfast.planning.laar.instance import Active
-from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.outcome import SimulationOutcome
-from holdfast.simulate.rates import Glitches, RateTrace, drawn_rates
-from holdfast.simulate.settings import SimulationSettings
-from holdfast.simulate.simulation import simulate
+from holdfast.documents import Descriptor, Schedule, ScheduledFault
+from holdfast.planning.laar import (
+    Active,
+    Best,
+    Instance,
+    Outcome,
+    Ranges,
+    Solution,
+    generate,
+    greedy,
+    non_replicated,
+    static_replication,
+)
+from holdfast.simulate import Deployment, Glitches, RateTrace, SimulationOutcome, SimulationSettings, drawn_rates, simulate
 
 LAAR = {"L.5": 0.5, "L.6": 0.6, "L.7": 0.7}
 VARIANTS = ("NR", "SR", "GRD", *LAAR)

@@ -11,22 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.app.examples import example_path
-from holdfast.assess.campaign_setup import build_campaign, describe_subject, parsed_trace, select_scores
-from holdfast.assess.fitting import SECTION
-from holdfast.assess.progress_display import show_progress
-from holdfast.cli.shared import json_option, spark_options, spark_session
+from holdfast.app import example_path
+from holdfast.assess import SECTION, build_campaign, describe_subject, parsed_trace, select_scores, show_progress
+from holdfast.cli import json_option, spark_options, spark_session
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, say
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from holdfast.assess.assessment import Assessment
-    from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.case import Case
-    from holdfast.assess.runner import Way
-    from holdfast.assess.targets import Target
+    from holdfast.assess import Assessment, CampaignContext, Case, Target, Way
     from holdfast_papers.objectives.study import Studied
 
 APPLICATIONS = ("bargain_discovery", "datacenter_monitor", "top_pages", "traffic_incidents")
@@ -115,7 +109,7 @@ def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
 
 def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "Studied":
     """What is known of an application from an earlier call with these options, or is found out now and kept."""
-    from holdfast.documents.whole_files import read_json, write_whole
+    from holdfast.documents import read_json, write_whole
     from holdfast_papers.objectives.study import studied_from
 
     out.mkdir(parents=True, exist_ok=True)
@@ -130,15 +124,9 @@ def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "St
 
 def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
-    from holdfast.advise.budget import Budget, Prices
-    from holdfast.advise.candidates import candidate_plans
-    from holdfast.advise.losses import alone, losses_of
-    from holdfast.advise.protection_units import whole_units
-    from holdfast.app.load import load_app
-    from holdfast.app.task_topology import topology_of
-    from holdfast.assess.campaign_context import CampaignContext
-    from holdfast.assess.case import Case
-    from holdfast.assess.targets import choose_targets
+    from holdfast.advise import Budget, Prices, alone, candidate_plans, losses_of, whole_units
+    from holdfast.app import load_app, topology_of
+    from holdfast.assess import CampaignContext, Case, choose_targets
     from holdfast_papers.objectives.study import Damage, Planned, Studied, damage, failure_sets, felt, foretell
 
     file, trace = _application(name, out), out / "trace.parquet"
@@ -189,9 +177,7 @@ class _Trials:
 
         Whether trials may share jobs is a matter of the operators, so it is tried with the first of all, and holds for the rest.
         """
-        from holdfast.assess.assessment import assess
-        from holdfast.assess.campaign_folder import Results
-        from holdfast.assess.runner import Runner
+        from holdfast.assess import Results, Runner, assess
 
         campaign = build_campaign(self._context, cases, self._subject, self._wanted(offsets))
         say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
@@ -248,8 +234,8 @@ def _writer(name: str) -> Callable[..., Any]:
 
 def _write(out: Path, document: Mapping[str, Any], studied: "Mapping[str, Studied]") -> None:
     """Write objectives.json, objectives.html, and the table and the picture by themselves."""
-    from holdfast.documents.whole_files import write_whole
-    from holdfast.report.plot import on_its_own
+    from holdfast.documents import write_whole
+    from holdfast.report import on_its_own
     from holdfast_papers.objectives.report import foretold_picture, objectives_page, objectives_tables
 
     write_whole(out / "objectives.json", json.dumps(document, indent=2))

@@ -5,8 +5,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from holdfast.report.page import cards, heading, html_page, paragraph, table, verdicts
-from holdfast.report.plot import FAINT, SERIES, drawn
+from holdfast.report import FAINT, SERIES, cards, drawn, heading, html_page, paragraph, table, verdicts
 from holdfast_papers.objectives.study import ADVISED, OBJECTIVES, PLANNERS, Foretold, Studied
 
 NAMES = {

@@ -9,10 +9,10 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from holdfast.advise.losses import Loss, exceeds
+from holdfast.advise import Loss, exceeds
 from holdfast.app import Graph
-from holdfast.assess.assessment import CaseView, OffsetView
-from holdfast.documents.topology import Topology
+from holdfast.assess import CaseView, OffsetView
+from holdfast.documents import Topology
 from holdfast.planning.ppa import Measure, internal_completeness, measured_criticality, output_fidelity
 from holdfast_papers.finding import Finding
 

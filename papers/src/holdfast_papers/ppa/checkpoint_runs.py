@@ -15,9 +15,9 @@ from typing import Any
 
 import psutil
 
-from holdfast.documents.history import HistoryEvent
+from holdfast.documents import HistoryEvent
 from holdfast.errors import HoldfastError
-from holdfast.trial.local_cluster import LocalCluster
+from holdfast.trial import LocalCluster
 from holdfast_papers.finding import Finding
 from holdfast_papers.ppa.even_windows import completed, write_windows
 

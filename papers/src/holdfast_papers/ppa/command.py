@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from holdfast.app.examples import example_path
-from holdfast.cli.shared import json_option
+from holdfast.app import example_path
+from holdfast.cli import json_option
 from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.ppa.runs_command import Step, real_runs
 
@@ -100,7 +100,7 @@ def _simulated(seed: int, repetitions: int, out: Path, *, workers: int) -> Step:
 
 def _accuracy(seed: int, events: int, out: Path, *, master: str) -> Step:
     """Section VI-B on Spark."""
-    from holdfast.engine.session import open_session
+    from holdfast.engine import open_session
     from holdfast_papers.ppa.tentative_findings import findings
     from holdfast_papers.ppa.tentative_study import QUERIES, plans, prepare
     from holdfast_papers.records import Records
@@ -144,8 +144,8 @@ def _plain(plan: Any) -> dict[str, Any]:
 
 def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> None:
     """Write ppa.html and ppa.json."""
-    from holdfast.documents.whole_files import write_whole
-    from holdfast.report.page import heading, html_page, paragraph, verdicts
+    from holdfast.documents import write_whole
+    from holdfast.report import heading, html_page, paragraph, verdicts
 
     parts = [
         paragraph(f"Made by: {document['command']}."),
@@ -159,8 +159,7 @@ def _write(out: Path, document: Mapping[str, Any], sections: Sequence[str]) -> N
 
 
 def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
-    from holdfast.report.page import cards, heading, paragraph, table
-    from holdfast.report.plot import line_plot
+    from holdfast.report import cards, heading, line_plot, paragraph, table
 
     def lines(figure: str, window_s: float) -> list[tuple[str, list[float], list[float]]]:
         rows = [row for row in document["recovery"] if row["window_s"] == window_s]
@@ -224,8 +223,7 @@ def _recovery_sections(document: Mapping[str, Any]) -> list[str]:
 
 
 def _accuracy_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    from holdfast.report.page import cards, heading, table
-    from holdfast.report.plot import line_plot
+    from holdfast.report import cards, heading, line_plot, table
 
     def line(name: str, figure: str, **wanted: str) -> tuple[str, list[float], list[float]]:
         found = [row for row in rows if all(row[key] == value for key, value in wanted.items())]

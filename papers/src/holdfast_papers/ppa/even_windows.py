@@ -11,13 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.documents.document import check_document
-from holdfast.documents.fault_schedule import Schedule
-from holdfast.documents.job import Job
+from holdfast.documents import Job, Schedule, check_document
 from holdfast.errors import HoldfastError
-from holdfast.job_layout import layout_of
-from holdfast.trial.job_run import JobRun, run_job
-from holdfast.trial.local_cluster import LocalCluster
+from holdfast.trial import JobRun, LocalCluster, layout_of, run_job
 
 
 def write_windows(path: Path, *, seconds: int, rate: int, keys: int) -> None:

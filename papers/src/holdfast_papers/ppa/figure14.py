@@ -14,11 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.planning.ppa.fidelity import output_fidelity
-from holdfast.planning.ppa.frontier import Frontier
-from holdfast.planning.ppa.generator import Ranges, generate
-from holdfast.planning.ppa.greedy import Greedy
-from holdfast.planning.ppa.structure_aware import StructureAware
+from holdfast.planning.ppa import Frontier, Greedy, Ranges, StructureAware, generate, output_fidelity
 from holdfast_papers.finding import Finding
 
 RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Generator
-from contextlib import closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from holdfast.cli.plan_output import check_study
-from holdfast.cli.shared import json_option, spark_session
+from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
-from holdfast.planning.solver_processes import map_in_processes
+from holdfast.planning import map_in_processes
 from holdfast.terminal import print_json, progress_bar, say
 from holdfast_papers.finding import Finding
-from holdfast_papers.ppa.figure14 import Unit, draw, findings, measure_unit, panels, table, units
-from holdfast_papers.spread import on_spark
+from holdfast_papers.ppa.figure14 import draw, findings, measure_unit, panels, table, units
+from holdfast_papers.records import Record, Records, require_own_folder
+from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
-Record = dict[str, Any]
 FEW = 20  # topologies below which a mean says little
 
 
@@ -50,21 +48,16 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
     for name, value, least in (("--topologies", topologies, 1), ("--workers", workers, 1), ("--seed", seed, 0)):
         if value < least:
             raise HoldfastError(f"{name} wants a whole number of at least {least}, got {value}")
-    check_study(out, ["records.jsonl"])
-    out.mkdir(parents=True, exist_ok=True)
-    wanted = units(seed, topologies)
-    kept = _kept(out / "records.jsonl")
-    left = [unit for unit in wanted if unit.key not in kept]
-    if len(left) < len(wanted):
-        say(f"{len(wanted) - len(left)} of {len(wanted)} records are there already")
-    made = _records(left, workers=workers, master=master)
-    with closing(made), (out / "records.jsonl").open("a") as file, progress_bar("planning") as progress:
-        for done, record in enumerate(made, start=1):
-            file.write(json.dumps(record) + "\n")
-            file.flush()
-            kept[record["key"]] = record
-            progress(done, len(left))
-    report = _written(out, [kept[unit.key] for unit in wanted], topologies=topologies, seed=seed)
+    require_own_folder(out, ["records.jsonl"])
+    kept = Records(out, None)
+    work = {unit.key: unit for unit in units(seed, topologies)}
+    known = sum(key in kept for key in work)
+    if known:
+        say(f"{known} of {len(work)} records are there already")
+    with spark_runner(master, name="holdfast-ppa-plans") as on_cluster, progress_bar("planning") as progress:
+        run: RunTasks = on_cluster or partial(map_in_processes, workers=workers)
+        records = kept.fill(measure_unit, work, run=run if on_cluster or workers > 1 else None, progress=progress)
+    report = _written(out, records, topologies=topologies, seed=seed)
     if as_json:
         print_json(report)
     else:
@@ -78,33 +71,6 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
 def _tiny(topologies: int) -> str:
     of = "1 topology" if topologies == 1 else f"{topologies} topologies"
     return f"a sample of {of} per setting is tiny: what holds or fails here may do so by chance"
-
-
-def _kept(path: Path) -> dict[str, Record]:
-    """The records of an earlier run; a line cut short by a kill is made again."""
-    if not path.exists():
-        return {}
-    *whole, _ = path.read_text().split("\n")
-    try:
-        kept = {record["key"]: record for record in map(json.loads, whole)}
-    except (ValueError, TypeError, KeyError):
-        raise HoldfastError(f"'{path}' holds something else than records of this command; give another --out") from None
-    beside = path.with_suffix(".tmp")  # a kill here loses nothing
-    beside.write_text("".join(line + "\n" for line in whole))
-    beside.replace(path)
-    return kept
-
-
-def _records(left: list[Unit], *, workers: int, master: str | None) -> Generator[Record]:
-    if not left:
-        return
-    if master is not None:
-        with spark_session(master, "2g", name="holdfast-ppa-plans") as spark:
-            yield from on_spark(spark, measure_unit, left)
-    elif workers == 1:
-        yield from map(measure_unit, left)
-    else:
-        yield from map_in_processes(measure_unit, left, workers=workers)
 
 
 def _written(out: Path, records: list[Record], *, topologies: int, seed: int) -> dict[str, Any]:

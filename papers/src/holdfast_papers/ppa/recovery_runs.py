@@ -10,12 +10,9 @@ from typing import Any
 
 import psutil
 
-from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.documents.history import HistoryEvent
+from holdfast.documents import HistoryEvent, Schedule, ScheduledFault
 from holdfast.errors import HoldfastError
-from holdfast.trial.checkers import recoveries
-from holdfast.trial.job_run import JobRun
-from holdfast.trial.local_cluster import LocalCluster
+from holdfast.trial import JobRun, LocalCluster, recoveries
 from holdfast_papers.ppa.even_windows import completed, write_windows
 
 PES = ("o1", "o2", "o3")

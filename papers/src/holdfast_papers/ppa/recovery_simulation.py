@@ -12,13 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from holdfast.documents.descriptor import Descriptor, DescriptorNode, DescriptorSink, DescriptorSource, Input, Pe, Rate
-from holdfast.documents.fault_schedule import Schedule, ScheduledFault
-from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.outcome import SimulationOutcome
-from holdfast.simulate.rates import steady_rates
-from holdfast.simulate.settings import FailureHandling, SimulationSettings
-from holdfast.simulate.simulation import simulate
+from holdfast.documents import (
+    Descriptor,
+    DescriptorNode,
+    DescriptorSink,
+    DescriptorSource,
+    Input,
+    Pe,
+    Rate,
+    Schedule,
+    ScheduledFault,
+)
+from holdfast.simulate import Deployment, FailureHandling, SimulationOutcome, SimulationSettings, simulate, steady_rates
 
 OPERATORS = {"O1": 8, "O2": 4, "O3": 2, "O4": 1}
 SOURCES = 16

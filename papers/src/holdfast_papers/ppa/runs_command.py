@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.shared import end_in_order
+from holdfast.cli import end_in_order
 from holdfast.terminal import progress_bar, say
 from holdfast_papers.finding import Finding
 
@@ -81,7 +81,7 @@ def _costs(out: Path) -> Step:
 
 
 def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    from holdfast.report.page import heading, paragraph, table
+    from holdfast.report import heading, paragraph, table
 
     def seconds(value: float | None) -> str:
         return "-" if value is None else f"{value:.1f}"
@@ -122,8 +122,7 @@ def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
-    from holdfast.report.page import cards, heading, paragraph, table
-    from holdfast.report.plot import line_plot
+    from holdfast.report import cards, heading, line_plot, paragraph, table
     from holdfast_papers.ppa.checkpoint_runs import WINDOW
 
     def line(rate: int) -> tuple[str, list[float], list[float]]:

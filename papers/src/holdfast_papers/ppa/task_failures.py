@@ -7,8 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from holdfast.app import Graph, Operator, Sink, Source
-from holdfast.engine.task_division import task_of
-from holdfast.engine.whole_trace import Injection, run_batch
+from holdfast.engine import Injection, run_batch, task_of
 from holdfast.errors import HoldfastError
 
 

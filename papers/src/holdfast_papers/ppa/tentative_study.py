@@ -13,13 +13,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from holdfast.app import Graph
-from holdfast.app.load import load_app
-from holdfast.app.task_topology import topology_of
-from holdfast.documents.topology import Topology
-from holdfast.engine.epochs import ByTime, spans_of, with_epochs
-from holdfast.engine.trace_reader import open_trace
-from holdfast.engine.whole_trace import run_batch
+from holdfast.app import Graph, load_app, topology_of
+from holdfast.documents import Topology
+from holdfast.engine import ByTime, open_trace, run_batch, spans_of, with_epochs
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import (
     Dynamic,
@@ -31,7 +27,7 @@ from holdfast.planning.ppa import (
     internal_completeness,
     output_fidelity,
 )
-from holdfast.profile.measurement import task_shares
+from holdfast.profile import task_shares
 from holdfast.trace import write_pages, write_traffic
 from holdfast_papers.ppa.task_failures import run_without
 

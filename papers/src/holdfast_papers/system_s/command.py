@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli.shared import end_in_order, json_option
+from holdfast.cli import end_in_order, json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json, progress_bar, say
 

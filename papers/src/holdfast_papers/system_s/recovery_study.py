@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -10,11 +11,9 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from holdfast.control.faults.injection_tests import InjectionTest, InjectionTests, Trigger
-from holdfast.documents.document import write_document
-from holdfast.documents.job import Job
-from holdfast.protocol.client import Client, NotReached
-from holdfast.trial.process_cluster import ProcessCluster
+from holdfast.documents import Job
+from holdfast.protocol import Client, NotReached
+from holdfast.trial import ProcessCluster
 from holdfast_papers.finding import Finding
 from holdfast_papers.system_s.workload import fan_out, own_pes, realistic, uniform
 
@@ -214,14 +213,14 @@ def crash_in_dispatch(work: Path, *, nodes: int = 10, bytecode: Path | None = No
     The crash is brought about by state-machine fault injection, in the transition that the third job's status reports cause.
     """
     jobs = [fan_out("small", pes=9, sinks=4), fan_out("second", pes=32), fan_out("third", pes=32)]
-    strike = InjectionTest(
-        state="dispatching",
-        transition="peStatusUpdate",
-        fault="crash-orchestrator",
-        trigger=Trigger(job=3, started=HALF),
-    )
+    crash = {
+        "state": "dispatching",
+        "transition": "peStatusUpdate",
+        "fault": "crash-orchestrator",
+        "trigger": {"job": 3, "started": HALF},
+    }
     work.mkdir(parents=True, exist_ok=True)
-    write_document(work / "crash.yaml", InjectionTests(tests=(strike,)))
+    (work / "crash.yaml").write_text(json.dumps({"tests": [crash]}))
     with ProcessCluster(work, bytecode=bytecode) as cluster:
         start_nodes(cluster, nodes, own=False, options=("--inject", str(work / "crash.yaml")))
         for job in jobs:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from holdfast.documents.job import Job, LightPe
+from holdfast.documents import Job, LightPe
 
 PES_A_JOB, SINKS_A_JOB = 31, 13
 """Section 6.1: each job has 31 PEs, of which one is the source and 13 are sinks."""

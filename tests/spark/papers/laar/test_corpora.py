@@ -12,7 +12,7 @@ from holdfast_papers.laar.search_study import Task, evaluate
 from holdfast_papers.ppa.figure14 import measure_unit, units
 from holdfast_papers.ppa.plans_command import ppa_plans
 from holdfast_papers.records import Records
-from holdfast_papers.spread import spread_over
+from holdfast_papers.spark_tasks import spark_runner
 
 
 @pytest.fixture
@@ -21,8 +21,7 @@ def shared(spark, monkeypatch):
     def session(master, memory, *, name):
         yield spark
 
-    for command in ("reproduce_laar_search", "reproduce_ppa_plans", "spread"):
-        monkeypatch.setattr(f"holdfast.cli.{command}.spark_session", session)
+    monkeypatch.setattr("holdfast_papers.spark_tasks.spark_session", session)
 
 
 def lines(path: Path) -> dict[str, dict]:
@@ -44,11 +43,11 @@ def test_the_corpus_of_applications_is_solved_on_spark_as_it_is_here(shared, tmp
 def test_a_study_is_made_on_spark_as_it_is_here(shared, tmp_path):
     cells = {str(seed): Task(seed=seed, application=1, sla=0.6, solver="milp", seconds=20.0) for seed in range(3)}
     records = Records(tmp_path, {"seed": 1})
-    with spread_over("local[2]", name="study") as spread:
-        found = records.fill(lambda task: {"key": str(task.seed), "drawn": task.key}, cells, spread=spread)
+    with spark_runner("local[2]", name="study") as run:
+        found = records.fill(lambda task: {"key": str(task.seed), "drawn": task.key}, cells, run=run)
     assert [record["drawn"] for record in found] == [task.key for task in cells.values()]
     assert lines(tmp_path / "records.jsonl") == {record["key"]: record for record in found}
-    with spread_over(None, name="study") as nothing:
+    with spark_runner(None, name="study") as nothing:
         assert nothing is None
 
 

@@ -19,8 +19,8 @@ from holdfast.documents.document import check_document
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 from holdfast.log.timeline import Timeline
-from holdfast.node.agent_processes import FOLDER
 from holdfast.prediction.contract_terms import check_contract
+from holdfast.trial import LocalCluster
 from holdfast_papers.isorc16 import late_runs as late_runs_module
 from holdfast_papers.isorc16.command import isorc16
 from holdfast_papers.isorc16.late_run_findings import late_findings
@@ -74,25 +74,23 @@ def test_other_numbers_of_pes_and_other_applications_are_refused(tmp_path):
         fused_application(other, 5, tmp_path / "monitor.py")
 
 
-def test_what_agents_use_and_write_counts_also_when_they_have_ended(tmp_path):
+def test_usage_includes_agents_that_have_ended(tmp_path):
     for number, written in enumerate((1000, 500)):
-        folder = tmp_path / f"n{number}" / FOLDER / "1-a"
+        folder = tmp_path / f"n{number}" / "agents" / "1-a"
         folder.mkdir(parents=True)
-        said = {"pid": 1, "cpu_s": 2.0, "memory_bytes": 10, "about": {"written_bytes": written}}
-        (folder / "host.json").write_text(json.dumps(said))
-    cluster = SimpleNamespace(names=(), work=tmp_path)
+        status = {"pid": 1, "cpu_s": 2.0, "memory_bytes": 10, "about": {"written_bytes": written}}
+        (folder / "host.json").write_text(json.dumps(status))
+    cluster = LocalCluster(tmp_path, nodes=0)
     assert late_runs_module._usage(cluster) == Usage(cpu_s=4.0, memory_bytes=20, written_bytes=1500, agents_cpu_s=4.0)
 
 
-def test_a_process_that_ends_while_it_is_looked_at_does_not_count(tmp_path, monkeypatch):
+def test_process_that_ends_meanwhile_does_not_count(monkeypatch):
     with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
-        gone = psutil.Process(child.pid)
-    monkeypatch.setattr(late_runs_module, "living_host", lambda work: os.getpid())
-    monkeypatch.setattr(psutil.Process, "children", lambda process, recursive: [gone])
-    used = late_runs_module._usage(SimpleNamespace(names=("n1",), work=tmp_path, node_work=lambda name: tmp_path))
+        ended = psutil.Process(child.pid)
+    monkeypatch.setattr(psutil.Process, "children", lambda process, recursive: [ended])
+    used = late_runs_module._usage(SimpleNamespace(pe_host_pids=lambda: [os.getpid()], agent_statuses=list))
     assert used.cpu_s > 0
-    monkeypatch.setattr(late_runs_module, "living_host", lambda work: child.pid)
-    assert late_runs_module._usage(SimpleNamespace(names=("n1",), work=tmp_path, node_work=lambda name: tmp_path)) == Usage()
+    assert late_runs_module._usage(SimpleNamespace(pe_host_pids=lambda: [child.pid], agent_statuses=list)) == Usage()
 
 
 def test_a_run_is_kept_as_json_and_read_again():

@@ -67,12 +67,12 @@ def test_a_run_survives_writing_and_reading():
 
 
 def here(function, tasks, *, workers):
-    """What `each` gives, made in this process: starting others is not what is tested."""
+    """What `map_in_processes` gives, made in this process: starting others is not what is tested."""
     yield from map(function, tasks)
 
 
 def test_the_command_prints_one_document_and_goes_on_where_it_stopped(tmp_path, monkeypatch):
-    monkeypatch.setattr("holdfast_papers.laar.search_command.each", here)
+    monkeypatch.setattr("holdfast_papers.laar.search_command.map_in_processes", here)
     ask = ["--applications", "1", "--seed", "22", "--seconds", "0.2", "--constraints", "0.5,0.9", "--json", "--out", str(tmp_path)]
     first = CliRunner().invoke(laar_search, ask, catch_exceptions=False)
     document = json.loads(first.stdout)
@@ -87,7 +87,7 @@ def test_the_command_prints_one_document_and_goes_on_where_it_stopped(tmp_path, 
 
 
 def test_the_command_shows_the_paper_beside_ours(monkeypatch):
-    monkeypatch.setattr("holdfast_papers.laar.search_command.each", here)
+    monkeypatch.setattr("holdfast_papers.laar.search_command.map_in_processes", here)
     shown = CliRunner().invoke(laar_search, ["--applications", "1", "--seconds", "0.2", "--constraints", "0.5"])
     for words in ("Figure 4", "Figure 5", "Figure 6", "the paper          1.057    0.37", "applied most often"):
         assert words in shown.stdout

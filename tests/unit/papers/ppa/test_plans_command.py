@@ -37,8 +37,8 @@ def test_records_are_kept_and_a_line_cut_short_is_made_again(tmp_path):
 def test_a_file_of_something_else_is_refused_and_left_as_it_is(tmp_path, text):
     (tmp_path / "records.jsonl").write_text(text)
     (tmp_path / "runs.jsonl").write_text(text)
-    assert "records.jsonl' holds something else than records of this command" in fails(ppa_plans, "--out", tmp_path)
-    assert "runs.jsonl' holds something else than runs of this command" in fails(laar_search, "--out", tmp_path)
+    assert "records.jsonl' holds no records of this command" in fails(ppa_plans, "--out", tmp_path)
+    assert "runs.jsonl' holds no runs of this command" in fails(laar_search, "--out", tmp_path)
     assert (tmp_path / "records.jsonl").read_text() == text == (tmp_path / "runs.jsonl").read_text()
 
 
@@ -59,8 +59,8 @@ def test_a_folder_that_another_study_made_is_refused_and_left_as_it_is(tmp_path)
     for folder, name in ((searched, "settings.json"), (planned, "records.jsonl")):
         folder.mkdir()
         (folder / name).write_text("kept\n")
-    assert f"--out '{searched}' holds what this command did not make (settings.json)" in fails(ppa_plans, "--out", searched)
-    assert f"--out '{planned}' holds what this command did not make (records.jsonl)" in fails(laar_search, "--out", planned)
+    assert f"--out '{searched}' holds files of something else (settings.json)" in fails(ppa_plans, "--out", searched)
+    assert f"--out '{planned}' holds files of something else (records.jsonl)" in fails(laar_search, "--out", planned)
     assert [path.name for path in searched.iterdir()] == ["settings.json"]
     assert [path.name for path in planned.iterdir()] == ["records.jsonl"]
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast_papers.spread import on_spark
+from holdfast_papers.spark_tasks import on_spark
 
 
 class Context:
