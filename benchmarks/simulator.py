@@ -49,18 +49,18 @@ def application(seed: int, number: int) -> Descriptor:
 
 def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[str, float]:
     """The same run event by event: whole tuples in bounded queues, a node serving its waiting replicas by turns, one tuple each."""
-    plant = deployment.plant(SimulationSettings(queue_s=queue_s))
-    k, sources = plant.replicas, plant.sources
-    readers: list[list[tuple[int, int]]] = [[] for _ in range(sources + plant.pes)]
-    for i in range(plant.pes):
-        for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-            readers[plant.tail[e]].append((i, e))
+    cluster = deployment.cluster_arrays(SimulationSettings(queue_s=queue_s))
+    k, sources = cluster.replicas, cluster.sources
+    readers: list[list[tuple[int, int]]] = [[] for _ in range(sources + cluster.pes)]
+    for i in range(cluster.pes):
+        for e in range(cluster.first_edge[i], cluster.first_edge[i + 1]):
+            readers[cluster.tail[e]].append((i, e))
     node_of = deployment.node_of.ravel()
-    queues = {(r, e): 0 for i in range(plant.pes) for e in range(*plant.first_edge[i : i + 2]) for r in range(i * k, i * k + k)}
-    waiting = [deque[tuple[int, int]]() for _ in plant.capacity]
-    busy = [False] * len(plant.capacity)
-    credit = np.zeros((k, len(plant.tail)))
-    speed = plant.capacity / SimulationSettings().step_s
+    queues = {(r, e): 0 for i in range(cluster.pes) for e in range(*cluster.first_edge[i : i + 2]) for r in range(i * k, i * k + k)}
+    waiting = [deque[tuple[int, int]]() for _ in cluster.capacity]
+    busy = [False] * len(cluster.capacity)
+    credit = np.zeros((k, len(cluster.tail)))
+    speed = cluster.capacity / SimulationSettings().step_s
     events: list[tuple[float, int, int, int]] = []
     order = 0
     for second, row in enumerate(trace.rates):
@@ -74,7 +74,7 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
         nonlocal dropped
         for i, e in readers[stream]:
             for r in range(i * k, i * k + k):
-                if queues[r, e] + 1 > plant.room[e]:
+                if queues[r, e] + 1 > cluster.room[e]:
                     dropped += 1
                     continue
                 queues[r, e] += 1
@@ -87,8 +87,8 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
             return
         r, e = waiting[node].popleft()
         busy[node] = True
-        cpu += plant.cost[e]
-        heapq.heappush(events, (now + plant.cost[e] / speed[node], order, r, e))
+        cpu += cluster.cost[e]
+        heapq.heappush(events, (now + cluster.cost[e] / speed[node], order, r, e))
         order += 1
 
     while events:
@@ -99,7 +99,7 @@ def rival(deployment: Deployment, trace: RateTrace, *, queue_s: float) -> dict[s
         i, j = who // k, who % k
         queues[who, e] -= 1
         busy[node_of[who]] = False
-        credit[j, e] += plant.selectivity[e]
+        credit[j, e] += cluster.selectivity[e]
         made = int(credit[j, e])
         credit[j, e] -= made
         if j == 0:  # without failures the first replica is the primary

@@ -309,7 +309,7 @@ def simulated(
         epoch_s=EPOCH_S,
         jobs=cost.job_s,
         control=Control(every_s=EPOCH_S, tolerance=0.0, steady=STEADY_EPOCHS, switch_s=0.5, resync_s=0.5),
-        care=FailureHandling(
+        failure_handling=FailureHandling(
             scheme="checkpoint",
             checkpoint_s=CHECKPOINT_EPOCHS * EPOCH_S,
             detect_s=LOST_AFTER_S,
@@ -360,7 +360,7 @@ def compared(
     aside = sum(event.about["cpu_s"] for event in rehearsals(real.events) if real.opened_s < event.at_s < until_s)
     cpu = real.watch.used(real.opened_s, until_s) - aside
     busy = float(outcome.ledger.cpu[: seconds * per_second].sum())
-    back, returns = recoveries(real.events), outcome.returns()
+    back, returns = recoveries(real.events), outcome.recoveries()
     expected = [rows * float(ours.sum()) / sum(fed) for rows in fed]  # the simulator's PEs have one selectivity all the time
     sides = {
         "ours": {

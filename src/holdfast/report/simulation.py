@@ -1,4 +1,4 @@
-"""The report of a simulation: a page, its figures as JSON, and what every interval brought as CSV."""
+"""The report of a simulation: an HTML page, its figures as JSON, and the values of every interval as CSV."""
 
 import csv
 import json
@@ -16,16 +16,16 @@ from holdfast.simulate import SimulationOutcome
 from holdfast.simulate.state import Floats
 
 SHOWN = 40
-"""Rows of a table of PEs or nodes; the files have all."""
+"""Rows of a table on the page; the files contain all rows."""
 
 
 def write_simulation(out: Path, outcome: SimulationOutcome, document: dict[str, Any]) -> None:
-    """Write simulation.html, simulation.json, and intervals.csv and nodes.csv with what every interval brought."""
+    """Write simulation.html, simulation.json, and the values of every interval in intervals.csv (PEs) and nodes.csv."""
     out.mkdir(parents=True, exist_ok=True)
     write_whole(out / "simulation.json", json.dumps(document, indent=2))
     write_whole(out / "simulation.html", _page(outcome, document))
     ledger = outcome.ledger
-    dropped = np.diff(ledger.dropped, axis=0, prepend=0.0)  # the ledger has sums from the start
+    dropped = np.diff(ledger.dropped, axis=0, prepend=0.0)  # the ledger holds sums since the start
     columns = (ledger.arrived, ledger.processed, ledger.output, ledger.missed, dropped, ledger.queued)
     _write_table(
         out / "intervals.csv", ("pe", "in", "processed", "out", "missed", "dropped", "queued"), outcome, outcome.pes, columns
@@ -36,7 +36,7 @@ def write_simulation(out: Path, outcome: SimulationOutcome, document: dict[str, 
 def _write_table(
     path: Path, head: Sequence[str], outcome: SimulationOutcome, names: Sequence[str], columns: Sequence[Floats]
 ) -> None:
-    """A line for every interval and name, with the time at which the interval begins."""
+    """Write a line for every interval and name, with the time at which the interval begins."""
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(("time_s", *head))
@@ -100,7 +100,7 @@ def _output_plot(outcome: SimulationOutcome) -> str:
 
 def _cpu_plot(outcome: SimulationOutcome) -> str:
     def draw(axes: Axes) -> None:
-        used = outcome.ledger.cpu / (outcome.plant.capacity / outcome.settings.step_s * outcome.interval_s)
+        used = outcome.ledger.cpu / (outcome.cluster.capacity / outcome.settings.step_s * outcome.interval_s)
         at = np.arange(len(used)) * outcome.interval_s
         axes.plot(at, used.max(axis=1), color=SERIES[0], label="fullest node")
         axes.plot(at, used.mean(axis=1), color=SERIES[1], label="mean of nodes")

@@ -1,7 +1,12 @@
-"""The cluster as a model: nodes, queues, replicas, strategies, checkpoints and failures, at any scale, without a JVM."""
+"""The cluster simulator: a model of nodes, queues, replicas, strategies, checkpoints and failures, for capacity planning.
+
+The simulator does not run the real code: it starts no Spark and no PE, and its tuples are divisible quantities. Read
+`simulation.py` first (`simulate`, the entry point), then `kernel.py` (one time step). `deployment.py` and `faults.py` turn
+documents into arrays, `state.py` defines those arrays, and `outcome.py` holds the results.
+"""
 
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.outcome import Happening, Return, SimulationOutcome
+from holdfast.simulate.outcome import Recovery, SimulatedEvent, SimulationOutcome
 from holdfast.simulate.rates import Glitches, RateTrace, drawn_rates, read_rates, steady_rates
 from holdfast.simulate.settings import SCHEMES, Control, FailureHandling, Scheme, SimulationSettings
 from holdfast.simulate.simulation import simulate
@@ -12,10 +17,10 @@ __all__ = [
     "Deployment",
     "FailureHandling",
     "Glitches",
-    "Happening",
     "RateTrace",
-    "Return",
+    "Recovery",
     "Scheme",
+    "SimulatedEvent",
     "SimulationOutcome",
     "SimulationSettings",
     "drawn_rates",

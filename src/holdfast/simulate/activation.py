@@ -1,8 +1,8 @@
-"""The compiled step's control: the rate monitor's verdict, and replicas switched on and off (LAAR section 4.6)."""
+"""Compiled: the rate monitor and the activation controller (LAAR section 4.6)."""
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.recovery import rebuild, replay_sources
-from holdfast.simulate.replicas import clear, copy, note, serves
+from holdfast.simulate.recovery import replay_sources, start_rebuild
+from holdfast.simulate.replicas import clear_queues, copy_queues, is_working, record_event
 from holdfast.simulate.state import (
     CONFIGURATION,
     CONFIGURED,
@@ -14,26 +14,26 @@ from holdfast.simulate.state import (
     SOURCE,
     UP,
     ClusterArrays,
+    ControllerArrays,
     FailureArrays,
     Flags,
     Floats,
     Ints,
-    Orders,
     State,
     inlined,
 )
 
 
 @compiled_step
-def choose(orders: Orders, state: State, measured: Floats, t: int) -> None:
-    """The rate monitor's verdict: a heavier configuration is taken at once, a lighter one when it has lasted (LAAR section 4.6)."""
+def choose_configuration(controller: ControllerArrays, state: State, measured: Floats, t: int) -> None:
+    """Choose the configuration for the measured rates: a heavier one at once, a lighter one after `steady` equal measurements."""
     best, best_short, best_far = 0, -1.0, 0.0
-    for c in range(orders.rates.shape[0]):
+    for c in range(controller.rates.shape[0]):
         short, far = 0.0, 0.0
-        for s in range(orders.rates.shape[1]):
-            over = measured[s] / (1.0 + orders.tolerance) - orders.rates[c, s]
+        for s in range(controller.rates.shape[1]):
+            over = measured[s] / (1.0 + controller.tolerance) - controller.rates[c, s]
             short += max(0.0, over) ** 2
-            far += (measured[s] - orders.rates[c, s]) ** 2
+            far += (measured[s] - controller.rates[c, s]) ** 2
         if best_short < 0 or short < best_short or (short == best_short and far < best_far):
             best, best_short, best_far = c, short, far
     current = state.counters[CONFIGURATION]
@@ -42,134 +42,134 @@ def choose(orders: Orders, state: State, measured: Floats, t: int) -> None:
         return
     if current >= 0:
         exceeds = False
-        for s in range(orders.rates.shape[1]):
-            if measured[s] / (1.0 + orders.tolerance) > orders.rates[current, s]:
+        for s in range(controller.rates.shape[1]):
+            if measured[s] / (1.0 + controller.tolerance) > controller.rates[current, s]:
                 exceeds = True
         if not exceeds:
             state.counters[LIGHTER_COUNT] = state.counters[LIGHTER_COUNT] + 1 if state.counters[LIGHTER] == best else 1
             state.counters[LIGHTER] = best
-            if state.counters[LIGHTER_COUNT] < orders.steady:
+            if state.counters[LIGHTER_COUNT] < controller.steady:
                 return
     state.counters[CONFIGURATION] = best
     state.counters[LIGHTER_COUNT] = 0
-    note(state, t, CONFIGURED, best, 0)
+    record_event(state, t, CONFIGURED, best, 0)
 
 
 @compiled_step
-def command(plant: ClusterArrays, orders: Orders, state: State, t: int) -> None:
-    """Send activations and deactivations for the configuration.
+def send_commands(cluster: ClusterArrays, controller: ControllerArrays, state: State, t: int) -> None:
+    """Send the commands that activate and deactivate replicas for the configuration.
 
-    Where the dead are replaced, one that stands in for all that the configuration wants stays.
+    With `replace_dead`, a replica stays active if all replicas that the configuration activates are dead.
     """
-    k, c = plant.replicas, state.counters[CONFIGURATION]
-    for i in range(plant.pes):
-        lives = False
+    k, c = cluster.replicas, state.counters[CONFIGURATION]
+    for i in range(cluster.pes):
+        alive = False
         for j in range(k):
-            if orders.active[c, i, j]:
-                lives = lives or state.status[i * k + j] == UP
+            if controller.active[c, i, j]:
+                alive = alive or state.status[i * k + j] == UP
         for j in range(k):
             r = i * k + j
-            wants = orders.active[c, i, j]
-            stays = orders.replace_dead and not lives and state.active[r]
+            wants = controller.active[c, i, j]
+            stays = controller.replace_dead and not alive and state.active[r]
             if wants != state.active[r] and not stays:
-                state.switch_at[r] = t + orders.switch
+                state.switch_step[r] = t + controller.switch
                 state.counters[PENDING] = 1
             else:
-                state.switch_at[r] = NEVER
+                state.switch_step[r] = NEVER
 
 
 @compiled_step
-def stand_in(plant: ClusterArrays, orders: Orders, state: State, t: int) -> None:
-    """Activate a living replica of each PE whose active ones are all known to be dead; let it go when the strategy's work again."""
-    k, c = plant.replicas, state.counters[CONFIGURATION]
-    for i in range(plant.pes):
-        lives, works = False, True
+def replace_dead_replicas(cluster: ClusterArrays, controller: ControllerArrays, state: State, t: int) -> None:
+    """Activate a live replica of each PE whose active ones are known to be dead; deactivate it when the strategy's work again."""
+    k, c = cluster.replicas, state.counters[CONFIGURATION]
+    for i in range(cluster.pes):
+        alive, works = False, True
         for j in range(k):
             r = i * k + j
             if state.active[r]:
-                lives = lives or state.status[r] == UP or state.noticed[r] == NEVER
+                alive = alive or state.status[r] == UP or state.notice_step[r] == NEVER
             else:
-                lives = lives or state.switch_at[r] != NEVER
-            if orders.active[c, i, j]:
-                works = works and serves(state.active, state.status, state.ready, r, t) and not state.recovering[r]
+                alive = alive or state.switch_step[r] != NEVER
+            if controller.active[c, i, j]:
+                works = works and is_working(state.active, state.status, state.ready_step, r, t) and not state.recovering[r]
         for j in range(k):
             r = i * k + j
-            if state.switch_at[r] != NEVER or state.status[r] != UP:
+            if state.switch_step[r] != NEVER or state.status[r] != UP:
                 continue
-            if not lives and not state.active[r]:
-                state.switch_at[r] = t + orders.replace
+            if not alive and not state.active[r]:
+                state.switch_step[r] = t + controller.replace
                 state.counters[PENDING] = 1
                 break
-            if works and state.active[r] and not orders.active[c, i, j]:
-                state.switch_at[r] = t
+            if works and state.active[r] and not controller.active[c, i, j]:
+                state.switch_step[r] = t
                 state.counters[PENDING] = 1
 
 
 @compiled_step
-def turn_on(plant: ClusterArrays, care: FailureArrays, orders: Orders, state: State, t: int) -> None:
+def activate_replicas(cluster: ClusterArrays, handling: FailureArrays, controller: ControllerArrays, state: State, t: int) -> None:
     """Activate the replicas whose commands have arrived."""
     sends = False
-    for r in range(plant.pes * plant.replicas):
-        if state.active[r] or state.switch_at[r] == NEVER or t < state.switch_at[r]:
+    for r in range(cluster.pes * cluster.replicas):
+        if state.active[r] or state.switch_step[r] == NEVER or t < state.switch_step[r]:
             continue
-        state.switch_at[r] = NEVER
+        state.switch_step[r] = NEVER
         state.active[r] = True
-        state.ready[r] = t + orders.resync
-        inherit(plant, care, state, r, t)
-        sends = sends or (state.recovering[r] and plant.scheme[r // plant.replicas] == SOURCE)
+        state.ready_step[r] = t + controller.resync
+        inherit_from_dead_primary(cluster, handling, state, r, t)
+        sends = sends or (state.recovering[r] and cluster.scheme[r // cluster.replicas] == SOURCE)
     if sends:
-        replay_sources(plant, care, state)
+        replay_sources(cluster, handling, state)
 
 
 @compiled_step
-def synchronise(plant: ClusterArrays, state: State, t: int) -> None:
-    """Replicas that have the primary's state from this step on get what waits there too, before anybody is let go."""
-    k = plant.replicas
-    for r in range(plant.pes * k):
+def synchronise_replicas(cluster: ClusterArrays, state: State, t: int) -> None:
+    """Copy the primary's queues to replicas that get its state in this step, before any replica is deactivated."""
+    k = cluster.replicas
+    for r in range(cluster.pes * k):
         i, j = r // k, r % k
         p = state.primary[i]
-        if t != state.ready[r] or t == 0 or not state.active[r] or state.recovering[r] or p < 0 or p == j:
+        if t != state.ready_step[r] or t == 0 or not state.active[r] or state.recovering[r] or p < 0 or p == j:
             continue
-        copy(plant, state, r, p)
+        copy_queues(cluster, state, r, p)
 
 
 @compiled_step
-def turn_off(plant: ClusterArrays, state: State, t: int) -> None:
-    """Let the replicas go whose commands have arrived, each when those of its PE that come have their state."""
-    left = 0
-    for r in range(plant.pes * plant.replicas):
-        if state.switch_at[r] == NEVER:
+def deactivate_replicas(cluster: ClusterArrays, state: State, t: int) -> None:
+    """Deactivate the replicas whose commands have arrived, once the newly active replicas of the PE have their state."""
+    pending = 0
+    for r in range(cluster.pes * cluster.replicas):
+        if state.switch_step[r] == NEVER:
             continue
-        if t < state.switch_at[r] or awaits(plant.replicas, state.active, state.ready, r, t):
-            left = 1
+        if t < state.switch_step[r] or has_sibling_without_state(cluster.replicas, state.active, state.ready_step, r, t):
+            pending = 1
             continue
-        state.switch_at[r] = NEVER
+        state.switch_step[r] = NEVER
         state.active[r] = False
-        clear(plant, state, r)
-    state.counters[PENDING] = left
+        clear_queues(cluster, state, r)
+    state.counters[PENDING] = pending
 
 
 @inlined
-def awaits(replicas: int, active: Flags, ready: Ints, r: int, t: int) -> bool:
-    """Whether another active replica of the same PE has yet to get its state."""
-    first, found = r - r % replicas, False
+def has_sibling_without_state(replicas: int, active: Flags, ready: Ints, r: int, t: int) -> bool:
+    """Return whether another active replica of the same PE still has to get its state."""
+    first, waits = r - r % replicas, False
     for other in range(first, first + replicas):
-        found = found or (other != r and active[other] and t < ready[other])
-    return bool(found)
+        waits = waits or (other != r and active[other] and t < ready[other])
+    return bool(waits)
 
 
 @compiled_step
-def inherit(plant: ClusterArrays, care: FailureArrays, state: State, r: int, t: int) -> None:
-    """A replica that is activated where no other works gets what is kept upstream for the dead primary, and rebuilds its state."""
-    i, j = r // plant.replicas, r % plant.replicas
+def inherit_from_dead_primary(cluster: ClusterArrays, handling: FailureArrays, state: State, r: int, t: int) -> None:
+    """Give an activated replica the inputs kept upstream for the dead primary and rebuild its state, if no other replica works."""
+    i, j = r // cluster.replicas, r % cluster.replicas
     p = state.primary[i]
-    if plant.scheme[i] == NONE or p < 0 or p == j:
+    if cluster.scheme[i] == NONE or p < 0 or p == j:
         return
-    for other in range(plant.replicas):
-        if other != j and serves(state.active, state.status, state.ready, i * plant.replicas + other, t):
+    for other in range(cluster.replicas):
+        if other != j and is_working(state.active, state.status, state.ready_step, i * cluster.replicas + other, t):
             return
-    copy(plant, state, r, p)
-    for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
-        state.since[j, e] = state.since[p, e]
-    state.ready[r] = t
-    rebuild(plant, care, state, r)
+    copy_queues(cluster, state, r, p)
+    for e in range(cluster.first_edge[i], cluster.first_edge[i + 1]):
+        state.since_checkpoint[j, e] = state.since_checkpoint[p, e]
+    state.ready_step[r] = t
+    start_rebuild(cluster, handling, state, r)

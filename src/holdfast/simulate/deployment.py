@@ -1,4 +1,4 @@
-"""An application on nodes under a strategy, as the arrays that the simulator steps through."""
+"""The deployment of an application: its descriptor and strategy, converted to the arrays of the cluster simulator."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from holdfast.errors import DocumentError, HoldfastError
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.rates import expected_rates
 from holdfast.planning.laar.strategy import Strategy
-from holdfast.simulate.faults import Places
+from holdfast.simulate.faults import FaultTargets
 from holdfast.simulate.settings import SCHEMES, FailureHandling, SimulationSettings
-from holdfast.simulate.state import ClusterArrays, Flags, Floats, Ints, Orders
+from holdfast.simulate.state import ClusterArrays, ControllerArrays, Flags, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Deployment:
-    """Who runs where, and who is active when: `active[configuration, PE, replica]`, `rates[configuration, source]`.
+    """The placement of replicas and which of them are active: `active[configuration, PE, replica]`, `rates[configuration, source]`.
 
-    PEs stand in the descriptor's topological order.
+    PEs are in the descriptor's topological order.
     """
 
     descriptor: Descriptor
@@ -33,11 +33,11 @@ class Deployment:
 
     @classmethod
     def of(cls, descriptor: Descriptor, strategy: Strategy) -> Deployment:
-        """The descriptor's application as the strategy document says; DocumentError where the two do not fit."""
+        """Deploy the descriptor's application with a strategy document. Raises DocumentError if the two do not match."""
         errors = list(_strategy_errors(descriptor, strategy))
         if errors:
             raise DocumentError(f"strategy of '{strategy.application}'", errors)
-        pes, nodes = descriptor.topological_order, {node: h for h, node in enumerate(descriptor.nodes)}
+        pes, nodes = descriptor.topological_order, {node: number for number, node in enumerate(descriptor.nodes)}
         ordered = sorted(strategy.configurations, key=lambda activation: activation.name)
         active = np.zeros((len(ordered), len(pes), strategy.replicas), dtype=np.bool_)
         for c, activation in enumerate(ordered):
@@ -53,7 +53,7 @@ class Deployment:
 
     @classmethod
     def planned(cls, descriptor: Descriptor, instance: Instance, active: Active) -> Deployment:
-        """The application under a strategy held in an array over the instance's order."""
+        """Deploy the application with a strategy that is an array in the instance's order."""
         return cls(
             descriptor=descriptor,
             node_of=instance.node_of,
@@ -71,14 +71,15 @@ class Deployment:
         return int(self.active.shape[2])
 
     @cached_property
-    def places(self) -> Places:
+    def fault_targets(self) -> FaultTargets:
+        """What a fault schedule can name in this deployment."""
         nodes = self.descriptor.nodes
         racks, cores = zip(*((node.rack, float(node.cores)) for node in nodes.values()), strict=True)
         others = frozenset((*self.descriptor.sources, *self.descriptor.sinks))
-        return Places(self.pes, self.replicas, tuple(nodes), racks, cores, self.node_of, others)
+        return FaultTargets(self.pes, self.replicas, tuple(nodes), racks, cores, self.node_of, others)
 
-    def plant(self, settings: SimulationSettings) -> ClusterArrays:
-        """The arrays that do not change."""
+    def cluster_arrays(self, settings: SimulationSettings) -> ClusterArrays:
+        """Return the cluster and the application as arrays."""
         edges = _edges(self.descriptor)
         flat = self.node_of.ravel()
         on_node = np.argsort(flat, kind="stable")
@@ -95,16 +96,16 @@ class Deployment:
             first_on_node=first.astype(np.int64),
             on_node=on_node.astype(np.int64),
             capacity=np.array([node.cores * settings.step_s for node in self.descriptor.nodes.values()], dtype=np.float64),
-            scheme=_schemes(self.pes, settings.care),
+            scheme=_schemes(self.pes, settings.failure_handling),
             by_epoch=settings.epoch_s > 0,
             epoch=max(1, settings.steps(settings.epoch_s)),
             job_cost=_job_costs(self.pes, settings),
         )
 
-    def orders(self, settings: SimulationSettings) -> Orders:
-        """What the activation controller goes by."""
+    def controller_arrays(self, settings: SimulationSettings) -> ControllerArrays:
+        """Return the strategy and the controller's settings as arrays."""
         control = settings.control
-        return Orders(
+        return ControllerArrays(
             active=self.active,
             rates=self.rates * settings.step_s,
             every=max(1, settings.steps(max(control.every_s, settings.epoch_s))),
@@ -117,13 +118,13 @@ class Deployment:
         )
 
     def configuration_for(self, rates: Floats) -> int:
-        """The configuration that a controller starts with: the nearest that dominates the rates, else the one that lacks least."""
+        """Return the initial configuration: the nearest one that dominates the rates, or else the one that falls short least."""
         short = (np.maximum(0.0, rates - self.rates * (1 + 1e-9)) ** 2).sum(axis=1)
         far = ((rates - self.rates) ** 2).sum(axis=1)
         return int(np.lexsort((far, short))[0])
 
     def ideal(self, totals: Floats) -> Floats:
-        """The tuples that each PE processes when so many come from each source and none is lost."""
+        """Return the tuples that each PE processes if each source emits its total and no tuple is lost."""
         edges, pes = _edges(self.descriptor), len(self.pes)
         out = np.concatenate([totals, np.zeros(pes)])
         read = np.zeros(pes)
@@ -145,7 +146,7 @@ class _Edges:
 
 
 def _edges(descriptor: Descriptor) -> _Edges:
-    """The edges into PEs in rows, with the highest rate that each has in any configuration."""
+    """Return the edges into all PEs, with the highest rate of each in any configuration."""
     streams = {name: n for n, name in enumerate([*descriptor.sources, *descriptor.topological_order])}
     peaks = dict.fromkeys(streams, 0.0)
     for configuration in descriptor.input_configurations:
@@ -166,36 +167,36 @@ def _edges(descriptor: Descriptor) -> _Edges:
     )
 
 
-def _schemes(pes: Sequence[str], care: FailureHandling) -> Ints:
-    unknown = sorted(set(care.schemes) - set(pes))
+def _schemes(pes: Sequence[str], handling: FailureHandling) -> Ints:
+    unknown = sorted(set(handling.schemes) - set(pes))
     if unknown:
-        raise HoldfastError(f"a scheme is given for PE '{unknown[0]}', which the descriptor does not have")
-    return np.array([SCHEMES.index(care.scheme_of(pe)) for pe in pes], dtype=np.int64)
+        raise HoldfastError(f"the failure handling has a scheme for PE '{unknown[0]}', which the descriptor does not have")
+    return np.array([SCHEMES.index(handling.scheme_of(pe)) for pe in pes], dtype=np.int64)
 
 
 def _job_costs(pes: Sequence[str], settings: SimulationSettings) -> Floats:
     unknown = sorted(set(settings.jobs) - set(pes))
     if unknown:
-        raise HoldfastError(f"what a job costs is given for PE '{unknown[0]}', which the descriptor does not have")
+        raise HoldfastError(f"the settings have a job cost for PE '{unknown[0]}', which the descriptor does not have")
     return np.array([settings.jobs.get(pe, settings.job_s) for pe in pes], dtype=np.float64)
 
 
 def _strategy_errors(descriptor: Descriptor, strategy: Strategy) -> list[str]:
-    """Why a strategy cannot be that of the descriptor's application."""
-    wrong: list[str] = []
+    """Return the reasons why a strategy is not for the descriptor's application."""
+    errors: list[str] = []
 
     def differ(what: str, ours: Mapping[str, object], theirs: Mapping[str, object]) -> None:
         for name in sorted(ours.keys() - theirs.keys()):
-            wrong.append(f"says nothing of {what} '{name}' of the descriptor")
+            errors.append(f"does not name {what} '{name}' of the descriptor")
         for name in sorted(theirs.keys() - ours.keys()):
-            wrong.append(f"speaks of {what} '{name}', which the descriptor does not have")
+            errors.append(f"names {what} '{name}', which the descriptor does not have")
 
     if strategy.application != descriptor.application:
-        wrong.append(f"is not for application '{descriptor.application}' of the descriptor; plan it from its own documents")
+        errors.append(f"is not for application '{descriptor.application}' of the descriptor; plan it from its own documents")
     differ("PE", descriptor.pes, strategy.placement)
     differ("source", descriptor.sources, strategy.configurations[0].rates)
     used = {node for nodes in strategy.placement.values() for node in nodes}
-    wrong += [
+    errors += [
         f"places replicas on node '{node}', which the descriptor does not have" for node in sorted(used - descriptor.nodes.keys())
     ]
-    return wrong
+    return errors

@@ -1,11 +1,10 @@
-"""The compiled step's faults: what a crash, a stall, a slow PE, a hog or an orchestrator's death does at once."""
+"""Compiled: the immediate effect of a crash, a stall, a slow PE, a hog, or a crash of the orchestrator."""
 
 import numpy as np
 
 from holdfast.compiled import compiled_step
-from holdfast.simulate.replicas import note
+from holdfast.simulate.replicas import record_event
 from holdfast.simulate.state import (
-    AWAY,
     CONTROL,
     CONTROL_DOWN,
     CONTROL_UP,
@@ -16,6 +15,7 @@ from holdfast.simulate.state import (
     FREE,
     HOG,
     NEVER,
+    NODE_LOST,
     NONE,
     RESTORED,
     RESUME,
@@ -31,9 +31,9 @@ from holdfast.simulate.state import (
 
 
 @compiled_step
-def strike(plant: ClusterArrays, state: State, troubles: FaultTimeline, at: int, t: int) -> None:
-    """One fault."""
-    kind, r = troubles.kind[at], troubles.replica[at]
+def inject_fault(cluster: ClusterArrays, state: State, timeline: FaultTimeline, at: int, t: int) -> None:
+    """Inject fault number `at` of the timeline."""
+    kind, r = timeline.kind[at], timeline.replica[at]
     if kind == CONTROL_DOWN:
         state.counters[CONTROL] = 0
         return
@@ -41,60 +41,64 @@ def strike(plant: ClusterArrays, state: State, troubles: FaultTimeline, at: int,
         state.counters[CONTROL] = 1
         return
     if kind == HOG:
-        state.hogged[r] += int(troubles.share[at])
+        state.hogs[r] += int(timeline.share[at])
         return
     if kind == FREE:
-        state.hogged[r] -= int(troubles.share[at])
+        state.hogs[r] -= int(timeline.share[at])
         return
     if kind in (SLOW, STEADY):
-        if state.status[r] != CRASHED:  # who is started again is not slow
-            state.limit[r] = troubles.share[at]
+        if state.status[r] != CRASHED:  # a restarted replica is not slow
+            state.limit[r] = timeline.share[at]
         return
     if kind == STALL:
         if state.status[r] == UP:
             state.status[r] = STALLED
-            state.stopped[r] = t
-            state.noticed[r] = NEVER
+            state.stop_step[r] = t
+            state.notice_step[r] = NEVER
             state.counters[DOWN] += 1
         return
     if kind == RESUME:
         if state.status[r] == STALLED:
-            if state.noticed[r] != NEVER:
-                note(state, t, RESTORED, r // plant.replicas, r % plant.replicas)
+            if state.notice_step[r] != NEVER:
+                record_event(state, t, RESTORED, r // cluster.replicas, r % cluster.replicas)
             state.status[r] = UP
-            state.noticed[r] = NEVER
+            state.notice_step[r] = NEVER
             state.counters[DOWN] -= 1
         return
-    if kind in (CRASH, AWAY):
-        i, j = r // plant.replicas, r % plant.replicas
-        # A crash is made good by a restart, unless nothing is; only the node's return is waited for.
-        restarts, waited = plant.scheme[i] != NONE, plant.scheme[i] == NONE or state.away[r]
-        state.away[r] = state.away[r] or kind == AWAY
+    if kind in (CRASH, NODE_LOST):
+        i, j = r // cluster.replicas, r % cluster.replicas
+        # Under scheme "none", and if its node is lost, a replica returns only when the fault ends.
+        restarts, waited = cluster.scheme[i] != NONE, cluster.scheme[i] == NONE or state.node_lost[r]
+        state.node_lost[r] = state.node_lost[r] or kind == NODE_LOST
         if state.status[r] == CRASHED:
             if kind == CRASH and restarts:
                 return
-            # Two reasons to be gone: it is back when neither is left.
-            last = max(state.back[r], troubles.back[at]) if state.back[r] != NEVER and troubles.back[at] != NEVER else NEVER
-            state.back[r] = last if waited else troubles.back[at]
+            # With two faults the replica returns when both have ended.
+            last = (
+                max(state.return_step[r], timeline.back[at])
+                if state.return_step[r] != NEVER and timeline.back[at] != NEVER
+                else NEVER
+            )
+            state.return_step[r] = last if waited else timeline.back[at]
             return
         if state.status[r] == UP:
             state.counters[DOWN] += 1
         state.status[r] = CRASHED
         state.limit[r] = np.inf
-        state.stopped[r] = t
-        state.noticed[r] = NEVER
-        state.back[r] = troubles.back[at]
-        state.chores[r] = 0.0
+        state.stop_step[r] = t
+        state.notice_step[r] = NEVER
+        state.return_step[r] = timeline.back[at]
+        state.overhead[r] = 0.0
         state.recovering[r] = False
-        for e in range(plant.first_edge[i], plant.first_edge[i + 1]):
+        for e in range(cluster.first_edge[i], cluster.first_edge[i + 1]):
             state.replay[j, e] = 0.0
-            state.need[j, e] = 0.0
+            state.awaited[j, e] = 0.0
             state.skip[j, e] = 0.0
             state.batch[j, e] = 0.0
-            state.waiting[j, e] += state.span[r]
-            if plant.scheme[i] == NONE:
+            state.waiting[j, e] += state.job_epochs[r]
+            if cluster.scheme[i] == NONE:
                 state.cleared[j, e] += state.queue[j, e]
                 state.queue[j, e] = 0.0
                 state.waiting[j, e] = 0.0
-        state.span[r] = 0.0
-        note(state, t, FAULT, i, j)
+        state.job_epochs[r] = 0.0
+        record_event(state, t, FAULT, i, j)

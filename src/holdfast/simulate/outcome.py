@@ -1,4 +1,4 @@
-"""What a simulation gave: tuples by PE and interval, CPU time by node, what was promised against what was kept, and its history."""
+"""The outcome of a simulation: tuples by PE and interval, CPU time by node, internal completeness, recoveries and events."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
-    """An event of a simulated run, in the words of a real one's history."""
+class SimulatedEvent:
+    """An event of a simulated run, in the format of a real run's history."""
 
     at_s: float
     kind: str
@@ -49,8 +49,8 @@ class Happening:
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
-    """How a PE that failed came back: by whom it was taken over, or when it was where it had been. Times in seconds."""
+class Recovery:
+    """A recovery of a PE: by a takeover, or by replay up to where it had been. Times are in seconds."""
 
     pe: str
     failed_s: float
@@ -60,21 +60,21 @@ class Return:
 
     @property
     def latency_s(self) -> float:
-        """From the failure being noticed to its being made good: PPA's recovery latency (section VI)."""
+        """The time from detection to recovery: PPA's recovery latency (section VI)."""
         return self.recovered_s - self.detected_s
 
 
 @dataclass(frozen=True, eq=False)
 class SimulationOutcome:
-    """A finished simulation. Arrays are indexed [interval, PE] in the deployment's order, or [interval, node].
+    """A finished simulation. The ledger's arrays are indexed [interval, PE] in the deployment's order, or [interval, node].
 
-    Of a PE, `arrived`, `processed`, `missed` and `output` count each tuple once, as the application sees it; `taken`, `worked`,
-    `dropped`, `cleared` and `queued` sum over replicas, and balance: taken = worked + dropped + cleared + queued, from the start.
+    `arrived`, `processed`, `missed` and `output` of a PE count each tuple once, as the application sees it. `taken`, `worked`,
+    `dropped`, `cleared` and `queued` are sums over replicas since the start, and taken = worked + dropped + cleared + queued.
     """
 
     deployment: Deployment
     settings: SimulationSettings
-    plant: ClusterArrays
+    cluster: ClusterArrays
     state: State
     ledger: Ledger
     source_tuples: Floats
@@ -91,7 +91,7 @@ class SimulationOutcome:
 
     @property
     def interval_s(self) -> float:
-        """What one line of the ledger covers: the interval of the settings, in whole steps."""
+        """The length of an interval of the ledger: that of the settings, in whole steps."""
         return max(1, self.settings.steps(self.settings.interval_s)) * self.settings.step_s
 
     @property
@@ -106,17 +106,17 @@ class SimulationOutcome:
 
     @property
     def missed(self) -> float:
-        """Tuples that reached a PE and that its primary did not take, for a full queue or for being dead."""
+        """Tuples that reached a PE and that its primary did not accept, because its queue was full or it was dead."""
         return float(self.ledger.missed.sum())
 
     @property
     def internal_completeness(self) -> float:
-        """Tuples that PEs processed, of those they would have processed had none been lost anywhere (LAAR Eq. 5 to 8, measured)."""
+        """The measured share of tuples that PEs processed, of those they would process without any loss (LAAR Eq. 5 to 8)."""
         ideal = float(self.deployment.ideal(self.source_tuples).sum())
         return float(self.ledger.processed.sum()) / ideal if ideal > 0 else 1.0
 
     def output(self, sink: str) -> Floats:
-        """Tuples that reached a sink, by interval."""
+        """Return the tuples that reached a sink, by interval."""
         names = self.deployment.descriptor.sinks[sink].inputs
         number = {pe: i for i, pe in enumerate(self.pes)}
         made: Floats = np.zeros(len(self.ledger.output))
@@ -135,61 +135,60 @@ class SimulationOutcome:
 
     @property
     def imbalance(self) -> Floats:
-        """By how much the books of each PE are out, at the end of each interval, as a share of the tuples taken."""
+        """The error of each PE's balance at the end of each interval, as a share of the tuples taken."""
         ledger = self.ledger
         gap = np.abs(ledger.taken - ledger.worked - ledger.dropped - ledger.cleared - ledger.queued)
         return np.asarray(gap / np.maximum(1.0, ledger.taken), dtype=np.float64)
 
-    def history(self) -> list[Happening]:
-        """What happened, in the order of time, in the words of a real run's history."""
-        return sorted(self._happenings(), key=lambda happening: happening.at_s)
+    def history(self) -> list[SimulatedEvent]:
+        """Return the events by time, in the format of a real run's history."""
+        return sorted(self._events(), key=lambda event: event.at_s)
 
-    def _happenings(self) -> Iterator[Happening]:
-        """What happened, cause before effect: a takeover that takes its time stands where it began."""
+    def _events(self) -> Iterator[SimulatedEvent]:
+        """Yield the events in the order in which they were recorded: a takeover comes where it began, with the time of its end."""
         for step, kind, pe, replica in self.state.events[: self.state.counters[EVENTS]].tolist():
             at_s, name = round(step * self.settings.step_s, 9), KINDS[kind]
             if kind == CONFIGURED:
-                yield Happening(at_s, name, {"configuration": self.deployment.configurations[pe]})
+                yield SimulatedEvent(at_s, name, {"configuration": self.deployment.configurations[pe]})
                 continue
             about: dict[str, Any] = {"pe": self.pes[pe], "replica": replica}
-            # The runtime's checkers speak of tasks.
+            # The runtime's checkers expect tasks.
             about |= {"tasks": [self.pes[pe]]} if kind in (FAULT, DETECTED) else {"task": self.pes[pe]}
             if name == "restored":
                 about["replays"] = kind == REPLAYS
-            yield Happening(at_s, name, about)
+            yield SimulatedEvent(at_s, name, about)
 
-    def struck(self) -> list[Happening]:
-        """The faults of the schedule that came about before the end, one each; `dead` are their targets that were dead already."""
-        k, places = self.deployment.replicas, self.deployment.places
+    def injected_faults(self) -> list[SimulatedEvent]:
+        """Return an event for each fault injected before the end. `dead` lists targets that were dead already."""
+        k, known = self.deployment.replicas, self.deployment.fault_targets
         events = self.state.events[: self.state.counters[EVENTS]].tolist()
         crashed = {(step, pe * k + replica) for step, kind, pe, replica in events if kind == FAULT}
-        found = []
+        faults = []
         for fault in self.faults:
             step = self.settings.steps(fault.at_s)
             if step >= self.steps:
                 continue
             crash = fault.kind == "crash" and fault.what in ("pe", "host", "node")
-            targets = [target for target in fault.target if crash and victims(fault, target, places)]
-            dead = [t for t in targets if not any((step, r) in crashed for r in victims(fault, t, places) or ())]
-            said = f"{fault.kind} {fault.what} {' '.join(fault.target)}".strip()
-            found.append(Happening(fault.at_s, "fault", {"what": said, "tasks": [], "for_s": fault.for_s, "dead": dead}))
-        return found
+            targets = [target for target in fault.target if crash and victims(fault, target, known)]
+            dead = [t for t in targets if not any((step, r) in crashed for r in victims(fault, t, known) or ())]
+            what = f"{fault.kind} {fault.what} {' '.join(fault.target)}".strip()
+            faults.append(SimulatedEvent(fault.at_s, "fault", {"what": what, "tasks": [], "for_s": fault.for_s, "dead": dead}))
+        return faults
 
-    def returns(self) -> list[Return]:
-        """Each failure of a PE's primary that was made good, by takeover, checkpoint or replay, in the order in which they were."""
-        return sorted(_returns(self._happenings(), self.settings), key=lambda back: back.recovered_s)
+    def recoveries(self) -> list[Recovery]:
+        """Return the recoveries of primaries by takeover, checkpoint or replay, in order of their end."""
+        return sorted(_recoveries(self._events(), self.settings), key=lambda recovery: recovery.recovered_s)
 
     def working(self) -> set[str]:
-        """The PEs that have a replica which works at the end: active, alive, with its state and nothing to replay."""
+        """Return the PEs with a replica that works at the end: active, alive, with its state and nothing to replay."""
         state = self.state
-        works = state.active & (state.status == UP) & (state.ready <= self.steps) & ~state.recovering
+        works = state.active & (state.status == UP) & (state.ready_step <= self.steps) & ~state.recovering
         return {self.pes[r // self.deployment.replicas] for r in np.flatnonzero(works)}
 
     def document(self) -> dict[str, Any]:
-        """The outcome in plain values: totals, and one row per PE and node."""
+        """Return the outcome as plain values: totals, and one row per PE and node."""
         ledger, end = self.ledger, -1
         ideal = self.deployment.ideal(self.source_tuples)
-        returns = self.returns()
         return {
             "application": self.deployment.descriptor.application,
             "seconds": self.seconds,
@@ -202,7 +201,7 @@ class SimulationOutcome:
             "output_rate": {sink: float(self.output(sink).sum()) / self.seconds for sink in self.deployment.descriptor.sinks},
             "recoveries": [
                 {"pe": r.pe, "by": r.by, "failed_s": r.failed_s, "detected_s": r.detected_s, "latency_s": r.latency_s}
-                for r in returns
+                for r in self.recoveries()
             ],
             "pes": [
                 {
@@ -228,28 +227,29 @@ class SimulationOutcome:
         }
 
 
-def _returns(happenings: Iterable[Happening], settings: SimulationSettings) -> Iterator[Return]:
+def _recoveries(events: Iterable[SimulatedEvent], settings: SimulationSettings) -> Iterator[Recovery]:
+    """Yield a recovery for each detected failure that a takeover or a replay ended."""
     failed: dict[tuple[str, int], float] = {}
-    noticed: dict[tuple[str, int], float] = {}
-    for happening in happenings:
-        about = happening.about
+    detected: dict[tuple[str, int], float] = {}
+    for event in events:
+        about = event.about
         if "pe" not in about:
             continue
         key = about["pe"], about["replica"]
-        if happening.kind == "fault":
-            failed[key] = happening.at_s
-        elif happening.kind == "detected":
-            noticed[key] = happening.at_s
-        elif happening.kind == "restored" and not about["replays"]:
-            noticed.pop(key, None)  # another replica had gone on, or nothing is made good; the next failure is another matter
-        elif happening.kind in ("taken over", "recovered"):
+        if event.kind == "fault":
+            failed[key] = event.at_s
+        elif event.kind == "detected":
+            detected[key] = event.at_s
+        elif event.kind == "restored" and not about["replays"]:
+            detected.pop(key, None)  # another replica continued, or the scheme recovers nothing
+        elif event.kind in ("taken over", "recovered"):
             pe = about["pe"]
-            # Who makes it good may be another replica than the one that was noticed dead.
-            others = (k for k in noticed if k[0] == pe and k != key)
-            last = max(others, key=noticed.__getitem__, default=None)
-            dead = key if happening.kind == "recovered" and key in noticed else last
+            # The replica that recovers the PE may differ from the one that was detected dead.
+            others = (k for k in detected if k[0] == pe and k != key)
+            last = max(others, key=detected.__getitem__, default=None)
+            dead = key if event.kind == "recovered" and key in detected else last
             if dead is None:
                 continue
-            by = "takeover" if happening.kind == "taken over" else settings.care.scheme_of(pe)
-            at = noticed.pop(dead)
-            yield Return(pe, failed.get(dead, at), at, happening.at_s, by)
+            by = "takeover" if event.kind == "taken over" else settings.failure_handling.scheme_of(pe)
+            at = detected.pop(dead)
+            yield Recovery(pe, failed.get(dead, at), at, event.at_s, by)

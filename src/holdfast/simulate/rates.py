@@ -1,4 +1,4 @@
-"""Rates of sources over time: read from a file, or made from a descriptor's configurations; and the tuples they bring."""
+"""Rate traces: the rates of sources over time, read from a file or generated from a descriptor's configurations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.simulate.state import Floats
 
 MAX_ROWS, MAX_RATE = 10_000_000, 1e12
 SHOWN = 5
-"""Errors of a file that are named; of the others it is told how many there are."""
+"""How many wrong values of a file an error message names; it only counts the others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,9 +43,9 @@ class RateTrace:
     def arrivals(
         self, step_s: float, *, drain_s: float = 0.0, rng: np.random.Generator | None = None, epoch_s: float = 0.0
     ) -> Floats:
-        """Tuples in each step: as even as the rates say, or, with an rng, whole ones at random (Poisson).
+        """Return the tuples of each step: evenly spread by the rates, or, with an rng, whole tuples at random (Poisson).
 
-        With `epoch_s`, all of an epoch's at once, in the step in which it is over.
+        With `epoch_s`, all tuples of an epoch arrive in its last step.
         """
         steps = round(self.seconds / step_s)
         at = np.minimum(((np.arange(steps) + 0.5) * step_s / self.interval_s).astype(np.int64), len(self.rates) - 1)
@@ -56,7 +56,7 @@ class RateTrace:
 
 
 def _by_epoch(came: Floats, length: int) -> Floats:
-    """The same tuples, those of `length` steps in the last of them. What is left at the end is of no whole epoch, and left out."""
+    """Move the tuples of each `length` steps to the last of them. Tuples of an incomplete last epoch are dropped."""
     whole = len(came) // length * length
     closed: Floats = np.zeros_like(came)
     closed[length - 1 : whole : length] = came[:whole].reshape(-1, length, came.shape[1]).sum(axis=1)
@@ -64,10 +64,10 @@ def _by_epoch(came: Floats, length: int) -> Floats:
 
 
 def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
-    """A CSV file with a column `time_s` and one of rates per source of the descriptor; times ascend evenly."""
+    """Read a CSV file with a column `time_s` and a column of rates for each source of the descriptor. Times ascend evenly."""
     path = Path(path)
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:  # as spreadsheets write it too
+        with path.open(newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte order mark
             reader = csv.DictReader(file, skipinitialspace=True)
             columns, rows = list(reader.fieldnames or ()), list(reader)
     except FileNotFoundError:
@@ -81,11 +81,11 @@ def read_rates(path: str | Path, descriptor: Descriptor) -> RateTrace:
     if not 0 < len(rows) <= MAX_ROWS:
         raise TraceError(f"rate trace '{path}' has {len(rows):,} rows below its header, wanted 1 to {MAX_ROWS:,}")
     values = np.array([[_rate(row[name]) for name in wanted] for row in rows])
-    wrong = [f"{wanted[c]} in row {n + 1} is {rows[n][wanted[c]] or ''!r}" for n, c in np.argwhere(np.isnan(values))]
-    wrong += [f"row {n + 1} has more than the {len(columns)} columns" for n, row in enumerate(rows) if None in row]
-    if wrong:
-        more = f" and {len(wrong) - SHOWN:,} more" if len(wrong) > SHOWN else ""
-        raise TraceError(f"rate trace '{path}' wants numbers from 0 to {MAX_RATE:g}; {', '.join(wrong[:SHOWN])}{more}")
+    errors = [f"{wanted[c]} in row {n + 1} is {rows[n][wanted[c]] or ''!r}" for n, c in np.argwhere(np.isnan(values))]
+    errors += [f"row {n + 1} has more than the {len(columns)} columns" for n, row in enumerate(rows) if None in row]
+    if errors:
+        more = f" and {len(errors) - SHOWN:,} more" if len(errors) > SHOWN else ""
+        raise TraceError(f"rate trace '{path}' wants numbers from 0 to {MAX_RATE:g}; {', '.join(errors[:SHOWN])}{more}")
     steps = np.diff(values[:, 0])
     if len(steps) and not (steps[0] > 0 and np.allclose(steps, steps[0], rtol=1e-6)):
         raise TraceError(f"rate trace '{path}' wants times that ascend evenly, got steps from {steps.min():g} to {steps.max():g} s")
@@ -96,15 +96,15 @@ def _require_columns(path: Path, columns: Sequence[str], wanted: Sequence[str]) 
     missing = [name for name in wanted if name not in columns]
     twice = [name for name in wanted if columns.count(name) > 1]
     if missing or twice:
-        wrong = f"missing: {', '.join(missing)}" if missing else f"there twice: {', '.join(twice)}"
+        error = f"missing: {', '.join(missing)}" if missing else f"there twice: {', '.join(twice)}"
         raise TraceError(
-            f"rate trace '{path}' wants the columns {', '.join(wanted)}, separated by commas; {wrong}; "
+            f"rate trace '{path}' wants the columns {', '.join(wanted)}, separated by commas; {error}; "
             f"its first line has: {', '.join(columns) or 'nothing'}"
         )
 
 
 def _rate(text: str | None) -> float:
-    """A time or rate of a file; NaN where it is none."""
+    """Parse a time or rate. Returns NaN if the text is not a number from 0 to MAX_RATE."""
     try:
         number = float(text or "")
     except ValueError:
@@ -113,7 +113,7 @@ def _rate(text: str | None) -> float:
 
 
 def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float = 60.0) -> RateTrace:
-    """One configuration of the descriptor all the time."""
+    """Return a trace that stays in one configuration of the descriptor."""
     named = {c.name: c for c in descriptor.input_configurations}
     if configuration not in named:
         raise TraceError(f"'{descriptor.application}' has no configuration '{configuration}'; it has: {', '.join(sorted(named))}")
@@ -123,7 +123,7 @@ def steady_rates(descriptor: Descriptor, configuration: str, *, seconds: float =
 
 @dataclass(frozen=True, slots=True)
 class Glitches:
-    """Stretches of `lasts_s` in which a source is faster than its configuration says, by a share of up to `height`.
+    """Periods of `lasts_s` in which a source is faster than its configuration, by a share of up to `height`.
 
     One begins every `every_s` on average.
     """
@@ -133,7 +133,7 @@ class Glitches:
     height: float = 1.0
 
     def factors(self, shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-        """What each second's rate is multiplied by."""
+        """Return the factor for the rate of each second and source."""
         factors = np.ones(shape)
         for second, source in np.argwhere(rng.random(shape) < 1 / self.every_s):
             factors[second : second + round(self.lasts_s), source] = 1 + rng.uniform(0, self.height)
@@ -148,7 +148,7 @@ def drawn_rates(
     visits: int = 2,
     glitches: Glitches | None = None,
 ) -> RateTrace:
-    """A trace that is in each configuration for its probability's share of the time (LAAR section 5.2).
+    """Return a trace that spends in each configuration its probability's share of the time (LAAR section 5.2).
 
     Each configuration is visited `visits` times, in turn.
     """

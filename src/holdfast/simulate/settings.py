@@ -1,4 +1,4 @@
-"""How a simulated cluster behaves: its queues, its controller, and what it does about failures."""
+"""Settings of the cluster simulator: time step, queues, activation controller and failure handling."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
@@ -8,7 +8,7 @@ from typing import Literal
 from holdfast.errors import CompoundError
 
 FAR = 2**40
-"""Steps that no run has."""
+"""More steps than any run has."""
 
 Scheme = Literal["none", "checkpoint", "source"]
 SCHEMES: tuple[Scheme, ...] = ("none", "checkpoint", "source")
@@ -16,13 +16,15 @@ SCHEMES: tuple[Scheme, ...] = ("none", "checkpoint", "source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """Rate monitor and activation controller (LAAR section 4.6).
+    """Settings of the rate monitor and the activation controller (LAAR section 4.6).
 
-    The monitor measures every `every_s`; a rate counts as exceeded when it is more than `tolerance` above a configuration's. A
-    lighter configuration is taken when it was seen `steady` times in a row. A command takes `switch_s` to arrive, and a replica
-    that is activated or restarted `resync_s` to get the state of a living one. `replace_dead` activates a living replica where all
-    active ones are known to be dead, as `holdfast run` does and the paper's controller does not; that takes `replace_s`, and the
-    replica is let go when those of the strategy work again.
+    The monitor measures every `every_s`. A rate exceeds a configuration's rate if it is more than `tolerance` above it. The
+    controller switches to a lighter configuration after `steady` equal measurements in a row. A command takes `switch_s` to arrive.
+    A replica that is activated or restarted needs `resync_s` to copy the state of a live one.
+
+    With `replace_dead`, the controller activates an idle replica if all active replicas of a PE are known to be dead. That takes
+    `replace_s`. The controller deactivates the replacement when the strategy's own replicas work again. `holdfast run` does this;
+    the paper's controller does not.
     """
 
     every_s: float = 1.0
@@ -36,17 +38,22 @@ class Control:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureHandling:
-    """How failures are noticed and made good.
+    """Settings for the detection of failures and the recovery from them.
 
-    A crash is noticed after `detect_s`. Under scheme "checkpoint" or "source" a crashed replica is back `restart_s` later; where
-    its node is gone on a spare of the same size, or, without `spares`, only with its node; from its last checkpoint, by replaying
-    what it had processed since, or by replaying the last `window_s` from the sources through everything between. Inputs are then
-    kept upstream, and queues have no bound. Under "none" it is back only when the fault says so, without what was in its queues.
+    The orchestrator detects a crash after `detect_s`. The scheme defines the recovery:
 
-    Bringing an active replica back takes `restart_cost_s` CPU seconds of its node beside: what it loads, plans and compiles before
-    it works. A checkpoint is made every `checkpoint_s`; it and its loading take CPU time by the tuple of state, which is
-    `window_s` of input. An active replica takes over in `takeover_s` and `resend_s` for each tuple that was put out since replicas
-    were last synchronised, every `sync_s`.
+    - "none": the replica returns when the fault ends, with empty queues.
+    - "checkpoint": the replica restarts `restart_s` after detection and replays what it had processed since its last checkpoint.
+    - "source": the replica restarts `restart_s` after detection, and the sources send the last `window_s` again through all PEs
+      upstream.
+
+    Under the last two schemes, inputs are kept upstream and queues have no bound. If the node is lost, the replica restarts on a
+    spare node of the same size; without `spares` it returns only with its node. `schemes` overrides `scheme` for single PEs.
+
+    A restart of an active replica costs `restart_cost_s` CPU seconds (loading, planning, compiling). A PE writes a checkpoint every
+    `checkpoint_s`. Writing costs `checkpoint_cost_s` and `checkpoint_tuple_s` per tuple of state; loading costs `load_tuple_s` per
+    tuple of state. The state is `window_s` of input. An active secondary takes over in `takeover_s`, plus `resend_s` for each tuple
+    emitted since the replicas were last synchronised, which happens every `sync_s`.
     """
 
     detect_s: float = 1.0
@@ -54,7 +61,7 @@ class FailureHandling:
     restart_cost_s: float = 0.0
     spares: bool = True
     scheme: Scheme = "none"
-    schemes: Mapping[str, Scheme] = field(default_factory=dict)  # of PEs that differ
+    schemes: Mapping[str, Scheme] = field(default_factory=dict)
     checkpoint_s: float = 10.0
     checkpoint_cost_s: float = 0.0
     checkpoint_tuple_s: float = 0.0
@@ -65,21 +72,21 @@ class FailureHandling:
     resend_s: float = 0.0
 
     def scheme_of(self, pe: str) -> Scheme:
+        """Return the recovery scheme of a PE."""
         return self.schemes.get(pe, self.scheme)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
-    """A simulation's grain and the cluster's behaviour.
+    """All settings of a simulation.
 
-    `step_s` is the time in which a tuple goes one PE further; `queue_s` how many seconds of the highest rate a queue holds
-    (infinite: nothing is dropped); `interval_s` what one line of the results covers. After the trace the cluster runs on for
-    `drain_s`.
+    A tuple passes one PE per step of `step_s`. A queue holds `queue_s` seconds of the highest rate of its input; if it is infinite,
+    nothing is dropped. Each line of the results covers `interval_s`. After the trace ends, the cluster runs for another `drain_s`.
 
-    With `epoch_s` above 0 PEs go by epochs of that length, as `holdfast run` has them: a source's tuples come when their epoch is
-    over, a PE that has nothing to do takes all epochs that each input has brought as one job, and its output leaves at the job's
-    end. A job takes `job_s` CPU seconds beside its tuples, or what `jobs` says of the PE. One that is restored replays and catches
-    up in one job.
+    With `epoch_s` above 0, PEs process whole epochs of that length, as in `holdfast run`: the tuples of a source arrive when their
+    epoch ends; an idle PE takes all epochs that are complete on every input as one job; its output leaves when the job ends. A job
+    costs `job_s` CPU seconds in addition to its tuples; `jobs` overrides this for single PEs. A restored PE replays and catches up
+    in one job.
     """
 
     step_s: float = 0.05
@@ -90,7 +97,7 @@ class SimulationSettings:
     job_s: float = 0.0
     jobs: Mapping[str, float] = field(default_factory=dict)
     control: Control = field(default_factory=Control)
-    care: FailureHandling = field(default_factory=FailureHandling)
+    failure_handling: FailureHandling = field(default_factory=FailureHandling)
 
     def __post_init__(self) -> None:
         errors = [
@@ -100,7 +107,7 @@ class SimulationSettings:
                 ("queue_s", self.queue_s),
                 ("interval_s", self.interval_s),
                 ("control.every_s", self.control.every_s),
-                ("care.checkpoint_s", self.care.checkpoint_s),
+                ("failure_handling.checkpoint_s", self.failure_handling.checkpoint_s),
             )
             if not value > 0
         ]
@@ -108,8 +115,12 @@ class SimulationSettings:
             f"{part}.{name} wants a number of at least 0, got {getattr(values, name):g}"
             for part, values, names in (
                 ("control", self.control, ("tolerance", "switch_s", "resync_s", "replace_s")),
-                ("care", self.care, ("detect_s", "restart_s", "restart_cost_s", "checkpoint_cost_s", "checkpoint_tuple_s")),
-                ("care", self.care, ("load_tuple_s", "window_s", "takeover_s", "sync_s", "resend_s")),
+                (
+                    "failure_handling",
+                    self.failure_handling,
+                    ("detect_s", "restart_s", "restart_cost_s", "checkpoint_cost_s", "checkpoint_tuple_s"),
+                ),
+                ("failure_handling", self.failure_handling, ("load_tuple_s", "window_s", "takeover_s", "sync_s", "resend_s")),
             )
             for name in names
             if not getattr(values, name) >= 0
@@ -118,28 +129,28 @@ class SimulationSettings:
             if not value >= 0:
                 errors.append(f"{name} wants a number of at least 0, got {value:g}")
         errors += [f"{name} wants a finite number, got {value:g}" for name, value in self._numbers() if isinf(value)]
-        if self.epoch_s > 0 and {self.care.scheme, *self.care.schemes.values()} != {"checkpoint"}:
-            errors.append("epoch_s wants the scheme 'checkpoint' for every PE: a log of epochs keeps what a dead one has not read")
+        if self.epoch_s > 0 and {self.failure_handling.scheme, *self.failure_handling.schemes.values()} != {"checkpoint"}:
+            errors.append("epoch_s wants the scheme 'checkpoint' for every PE, as an epoch log keeps what a dead PE has not read")
         if 0 < self.epoch_s < self.step_s:
             errors.append(f"epoch_s wants at least a step of {self.step_s:g} s, got {self.epoch_s:g}")
         elif self.epoch_s > 0 and not isclose(self.steps(self.epoch_s) * self.step_s, self.epoch_s, rel_tol=1e-6):
             errors.append(f"epoch_s wants whole steps of {self.step_s:g} s, got {self.epoch_s:g}; give another step_s")
         if self.control.steady < 1:
             errors.append(f"control.steady wants a whole number of at least 1, got {self.control.steady}")
-        wrong = sorted({self.care.scheme, *self.care.schemes.values()} - set(SCHEMES))
-        errors += [f"there is no scheme '{scheme}'; schemes are: {', '.join(SCHEMES)}" for scheme in wrong]
+        unknown = sorted({self.failure_handling.scheme, *self.failure_handling.schemes.values()} - set(SCHEMES))
+        errors += [f"there is no scheme '{scheme}'; schemes are: {', '.join(SCHEMES)}" for scheme in unknown]
         if errors:
             raise CompoundError("the simulation's settings", errors)
 
     def _numbers(self) -> Iterator[tuple[str, float]]:
-        """Every time and cost by its name, but for the queue's length: a queue may have no end."""
-        for part, values in (("", self), ("control.", self.control), ("care.", self.care)):
-            for each in fields(values):
-                value = getattr(values, each.name)
-                if isinstance(value, float) and each.name != "queue_s":
-                    yield part + each.name, value
+        """Yield every time and cost with its name, except the length of the queues, which may be infinite."""
+        for part, values in (("", self), ("control.", self.control), ("failure_handling.", self.failure_handling)):
+            for setting in fields(values):
+                value = getattr(values, setting.name)
+                if isinstance(value, float) and setting.name != "queue_s":
+                    yield part + setting.name, value
         yield from self.jobs.items()
 
     def steps(self, seconds: float) -> int:
-        """A time in whole steps; one that no run lasts is as good as any other such."""
+        """Return a time in whole steps, at most FAR."""
         return round(min(seconds / self.step_s, FAR))

@@ -1,4 +1,4 @@
-"""One simulation: a deployment, the rates of its sources and a fault schedule in; what became of every tuple out."""
+"""`simulate`: runs a deployment in the cluster simulator, with the rates of its sources and a fault schedule."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import numpy as np
 from holdfast.documents.fault_schedule import Schedule
 from holdfast.errors import HoldfastError
 from holdfast.simulate.deployment import Deployment
-from holdfast.simulate.faults import drawn_faults, troubles
-from holdfast.simulate.kernel import play
+from holdfast.simulate.faults import drawn_faults, fault_timeline
+from holdfast.simulate.kernel import run_steps
 from holdfast.simulate.outcome import SimulationOutcome
 from holdfast.simulate.rates import RateTrace
 from holdfast.simulate.settings import SimulationSettings
-from holdfast.simulate.state import AWAY, CONFIGURATION, CONTROL, CRASH, EVENTS, NEVER, ClusterArrays, FailureArrays, Ledger, State
+from holdfast.simulate.state import (
+    CONFIGURATION,
+    CONTROL,
+    CRASH,
+    EVENTS,
+    NEVER,
+    NODE_LOST,
+    ClusterArrays,
+    FailureArrays,
+    Ledger,
+    State,
+)
 
 MAX_EVENTS, MAX_STEPS = 5_000_000, 50_000_000
 
@@ -25,7 +36,7 @@ def simulate(
     settings: SimulationSettings | None = None,
     rng: np.random.Generator | None = None,
 ) -> SimulationOutcome:
-    """Run the trace through the deployment while the schedule's faults strike. With an rng tuples arrive at random (Poisson).
+    """Simulate the deployment with a rate trace and a fault schedule. With an rng, tuples arrive at random (Poisson).
 
     The pipeline of LAAR's Figure 1 at its Low rate, with both replicas of both PEs active:
 
@@ -56,48 +67,50 @@ def simulate(
             f"a trace of {trace.seconds:g} s and {settings.drain_s:g} s after it have no whole epoch of {settings.epoch_s:g} s; "
             "give a shorter --epoch or a longer trace"
         )
-    plant, orders = deployment.plant(settings), deployment.orders(settings)
-    faults = drawn_faults(schedule or Schedule(), deployment.places)
-    struck = troubles(faults, deployment.places, settings)
+    cluster, controller = deployment.cluster_arrays(settings), deployment.controller_arrays(settings)
+    faults = drawn_faults(schedule or Schedule(), deployment.fault_targets)
+    timeline = fault_timeline(faults, deployment.fault_targets, settings)
     arrivals = trace.arrivals(settings.step_s, drain_s=settings.drain_s, rng=rng, epoch_s=settings.epoch_s)
     per_interval = max(1, settings.steps(settings.interval_s))
-    begins = deployment.configuration_for(trace.rates[0])
-    watches = steps // orders.every
-    room = min(MAX_EVENTS, 8 * int(np.isin(struck.kind, (CRASH, AWAY)).sum()) + 4 * len(struck.kind) + watches + 16)
-    state = _fresh(plant, orders.active[begins], settings, events=room)
-    state.counters[CONFIGURATION] = begins
-    ledger = _blank(plant, intervals=-(-steps // per_interval))
-    play(plant, orders, _care(settings), struck, state, ledger, arrivals, per_interval)
+    configuration = deployment.configuration_for(trace.rates[0])
+    room = min(
+        MAX_EVENTS,
+        8 * int(np.isin(timeline.kind, (CRASH, NODE_LOST)).sum()) + 4 * len(timeline.kind) + steps // controller.every + 16,
+    )
+    state = _initial_state(cluster, controller.active[configuration], settings, events=room)
+    state.counters[CONFIGURATION] = configuration
+    ledger = _empty_ledger(cluster, intervals=-(-steps // per_interval))
+    run_steps(cluster, controller, _failure_arrays(settings), timeline, state, ledger, arrivals, per_interval)
     if state.counters[EVENTS] > len(state.events):
         raise HoldfastError(
             f"the simulation has {state.counters[EVENTS]} events, wanted at most {len(state.events)}; give fewer faults"
         )
     return SimulationOutcome(
-        deployment, settings, plant, state, ledger, source_tuples=arrivals.sum(axis=0), steps=steps, faults=faults
+        deployment, settings, cluster, state, ledger, source_tuples=arrivals.sum(axis=0), steps=steps, faults=faults
     )
 
 
-def _care(settings: SimulationSettings) -> FailureArrays:
-    care = settings.care
+def _failure_arrays(settings: SimulationSettings) -> FailureArrays:
+    handling = settings.failure_handling
     return FailureArrays(
-        detect=settings.steps(care.detect_s),
-        restart=settings.steps(care.restart_s),
-        restart_cost=care.restart_cost_s,
-        checkpoint_every=max(1, settings.steps(care.checkpoint_s)),
-        checkpoint_cost=care.checkpoint_cost_s,
-        checkpoint_tuple_cost=care.checkpoint_tuple_s,
-        load_tuple_cost=care.load_tuple_s,
-        window=care.window_s / settings.step_s,
-        takeover=settings.steps(care.takeover_s),
-        sync=settings.steps(care.sync_s),
-        resend=care.resend_s / settings.step_s,
+        detect=settings.steps(handling.detect_s),
+        restart=settings.steps(handling.restart_s),
+        restart_cost=handling.restart_cost_s,
+        checkpoint_every=max(1, settings.steps(handling.checkpoint_s)),
+        checkpoint_cost=handling.checkpoint_cost_s,
+        checkpoint_tuple_cost=handling.checkpoint_tuple_s,
+        load_tuple_cost=handling.load_tuple_s,
+        window=handling.window_s / settings.step_s,
+        takeover=settings.steps(handling.takeover_s),
+        sync=settings.steps(handling.sync_s),
+        resend=handling.resend_s / settings.step_s,
     )
 
 
-def _fresh(
-    plant: ClusterArrays, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], settings: SimulationSettings, *, events: int
+def _initial_state(
+    cluster: ClusterArrays, active: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], settings: SimulationSettings, *, events: int
 ) -> State:
-    n, k, edges, streams = plant.pes, plant.replicas, len(plant.tail), plant.sources + plant.pes
+    n, k, edges, streams = cluster.pes, cluster.replicas, len(cluster.tail), cluster.sources + cluster.pes
     r = n * k
 
     def never() -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
@@ -111,24 +124,24 @@ def _fresh(
     return State(
         status=np.zeros(r, dtype=np.int64),
         active=active.ravel().copy(),
-        ready=np.zeros(r, dtype=np.int64),
-        switch_at=never(),
-        stopped=never(),
-        noticed=never(),
-        back=never(),
-        away=np.zeros(r, dtype=np.bool_),
+        ready_step=np.zeros(r, dtype=np.int64),
+        switch_step=never(),
+        stop_step=never(),
+        notice_step=never(),
+        return_step=never(),
+        node_lost=np.zeros(r, dtype=np.bool_),
         recovering=np.zeros(r, dtype=np.bool_),
         limit=np.full(r, np.inf),
-        chores=np.zeros(r),
+        overhead=np.zeros(r),
         granted=np.zeros(r),
         cpu=np.zeros(r),
-        span=np.zeros(r),
-        hogged=np.zeros(len(plant.capacity), dtype=np.int64),
+        job_epochs=np.zeros(r),
+        hogs=np.zeros(len(cluster.capacity), dtype=np.int64),
         queue=ends(),
         replay=ends(),
-        need=ends(),
+        awaited=ends(),
         skip=ends(),
-        since=ends(),
+        since_checkpoint=ends(),
         taken=ends(),
         worked=ends(),
         dropped=ends(),
@@ -138,29 +151,29 @@ def _fresh(
         waiting=ends(),
         reached=np.zeros(edges),
         closed=np.zeros(edges),
-        done=np.zeros(edges),
+        output_position=np.zeros(edges),
         primary=active.argmax(axis=1).astype(np.int64),
-        holds_until=np.zeros(n, dtype=np.int64),
+        hold_until_step=np.zeros(n, dtype=np.int64),
         held=np.zeros(n),
         held_epochs=np.zeros(n),
-        recent=np.zeros(n),
-        wanted=np.zeros(n, dtype=np.bool_),
+        recent_input=np.zeros(n),
+        needs_replay=np.zeros(n, dtype=np.bool_),
         emitted=np.zeros(streams),
-        made=np.zeros(streams),
+        output=np.zeros(streams),
         ended=np.zeros(streams),
         published=np.zeros(streams),
-        regenerated=np.zeros(streams),
-        remade=np.zeros(streams),
+        replay_emitted=np.zeros(streams),
+        replay_output=np.zeros(streams),
         window_rate=np.zeros(streams),
         counters=counters,
         events=np.zeros((events, 4), dtype=np.int64),
     )
 
 
-def _blank(plant: ClusterArrays, *, intervals: int) -> Ledger:
+def _empty_ledger(cluster: ClusterArrays, *, intervals: int) -> Ledger:
     names = ("arrived", "processed", "missed", "waited", "output", "taken", "worked", "dropped", "cleared", "queued")
     return Ledger(
-        **{name: np.zeros((intervals, plant.pes)) for name in names},
-        cpu=np.zeros((intervals, len(plant.capacity))),
+        **{name: np.zeros((intervals, cluster.pes)) for name in names},
+        cpu=np.zeros((intervals, len(cluster.capacity))),
         configuration=np.zeros(intervals, dtype=np.int64),
     )

@@ -1,8 +1,10 @@
-"""What the compiled steps work on: the cluster as arrays that do not change, and the state that does.
+"""The arrays that the compiled steps of the cluster simulator read and write.
 
-PEs stand in topological order; replica j of PE i is number i * k + j. Edges into PEs stand in rows: those of PE i are
-`first_edge[i]` to `first_edge[i + 1]`, and what belongs to a replica's end of an edge is indexed [j, edge]. A tail below the number
-of sources is a source, any other a PE.
+`ClusterArrays`, `ControllerArrays`, `FailureArrays` and `FaultTimeline` are constant during a run; `State` and `Ledger` change.
+
+PEs are numbered in topological order. Replica j of PE i has number i * k + j, where k is the number of replicas per PE. The edges
+into PE i have the numbers `first_edge[i]` to `first_edge[i + 1]`; `tail` is the stream that an edge reads. Streams are numbered
+sources first, then PEs. An array of replicas' inputs is indexed [j, edge].
 """
 
 from collections.abc import Callable
@@ -18,24 +20,23 @@ Flags = NDArray[np.bool_]
 
 UP, CRASHED, STALLED = 0, 1, 2
 NONE, CHECKPOINT, SOURCE = 0, 1, 2
-CRASH, STALL, RESUME, SLOW, STEADY, CONTROL_DOWN, CONTROL_UP, AWAY, HOG, FREE = range(10)
+CRASH, STALL, RESUME, SLOW, STEADY, CONTROL_DOWN, CONTROL_UP, NODE_LOST, HOG, FREE = range(10)
 FAULT, DETECTED, TAKEN_OVER, RESTORED, REPLAYS, RECOVERED, CONFIGURED = range(7)
 NEVER = -1
 
-# Places in State.counters.
+# Indices of State.counters.
 EVENTS, PENDING, DOWN, REPLAYING, CONFIGURATION, CONTROL, LIGHTER, LIGHTER_COUNT = range(8)
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def inlined(function: F) -> F:
-    """The same, put in where it is called. It takes single arrays: handing over a state of many costs more than a few comparisons,
-    here too."""
+    """Compile a function so that numba inlines it. Pass it single arrays: passing a whole State costs more than the call."""
     return cast(F, njit(inline="always", error_model="numpy")(function))
 
 
 class ClusterArrays(NamedTuple):
-    """The cluster and the application on it. Costs are CPU seconds a tuple, rooms tuples, capacities CPU seconds a step."""
+    """The cluster and the application. `cost` is in CPU seconds per tuple, `room` in tuples, `capacity` in CPU seconds per step."""
 
     sources: int
     pes: int
@@ -49,13 +50,13 @@ class ClusterArrays(NamedTuple):
     on_node: Ints
     capacity: Floats
     scheme: Ints
-    by_epoch: bool  # PEs take whole epochs, a job any number of them
-    epoch: int  # its length in steps
-    job_cost: Floats  # CPU seconds of a job beside its tuples
+    by_epoch: bool  # PEs process whole epochs; a job takes any number of them
+    epoch: int  # length of an epoch in steps
+    job_cost: Floats  # CPU seconds of a job in addition to its tuples
 
 
-class Orders(NamedTuple):
-    """What the activation controller goes by: the strategy and its configurations' rates, and its times in steps."""
+class ControllerArrays(NamedTuple):
+    """The activation controller's strategy, the rates of its configurations, and its settings with times in steps."""
 
     active: Flags  # [configuration, PE, replica]
     rates: Floats  # [configuration, source]
@@ -69,7 +70,7 @@ class Orders(NamedTuple):
 
 
 class FailureArrays(NamedTuple):
-    """How failures are noticed and made good. Times in steps, costs in CPU seconds."""
+    """The settings of FailureHandling, with times in steps and costs in CPU seconds."""
 
     detect: int
     restart: int
@@ -85,8 +86,11 @@ class FailureArrays(NamedTuple):
 
 
 class FaultTimeline(NamedTuple):
-    """Faults in the order of their steps. `replica` is -1 for the orchestrator, and a node's number where its CPU time is taken;
-    `back` is the step of a return, or NEVER."""
+    """The faults in order of their steps.
+
+    `replica` is the replica's number, -1 for the orchestrator, or the node's number for a hog. `back` is the step at which a
+    crashed replica returns, or NEVER. `share` is the CPU limit of a slow replica, or the number of processes of a hog.
+    """
 
     step: Ints
     kind: Ints
@@ -96,63 +100,66 @@ class FaultTimeline(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that changes from step to step."""
+    """Everything that changes from step to step. Values named `..._step` are step numbers, or NEVER."""
 
     # of replicas
     status: Ints
     active: Flags
-    ready: Ints  # the step from which an active replica has its state
-    switch_at: Ints  # the step at which `active` turns, or NEVER
-    stopped: Ints
-    noticed: Ints  # the step at which its crash was noticed, or NEVER
-    back: Ints
-    away: Flags  # its node is gone and no spare takes its place
+    ready_step: Ints  # from this step on an active replica has its state
+    switch_step: Ints  # at this step `active` flips
+    stop_step: Ints
+    notice_step: Ints  # when the orchestrator detected the crash or stall
+    return_step: Ints
+    node_lost: Flags  # its node is lost and no spare replaces it
     recovering: Flags
-    limit: Floats  # the CPU seconds it can use in a step
-    chores: Floats  # CPU seconds due that handle no tuple
+    limit: Floats  # CPU seconds that it can use per step
+    overhead: Floats  # CPU seconds of pending work that processes no tuple
     granted: Floats
     cpu: Floats
-    span: Floats  # epochs of the job under way
-    hogged: Ints  # of nodes: the processes of others that take CPU time
-    # of replicas' ends of edges, [j, edge]
+    job_epochs: Floats  # epochs of the running job
+    hogs: Ints  # of nodes: foreign processes that take CPU time
+    # of replicas' inputs, [j, edge]
     queue: Floats
     replay: Floats
-    need: Floats  # replay that upstream has yet to make again
-    skip: Floats  # what upstream makes again before that, which is known already
-    since: Floats  # processed since the last checkpoint
+    awaited: Floats  # tuples to replay that upstream has yet to produce again
+    skip: Floats  # tuples that upstream replays first and this replica already has
+    since_checkpoint: Floats  # tuples processed since the last checkpoint
     taken: Floats
     worked: Floats
     dropped: Floats
     cleared: Floats
     replayed: Floats
-    batch: Floats  # of the queue, what the job under way has left
-    waiting: Floats  # epochs that no job has taken
-    # of edges: tuples and epochs that came, and how far of the tuples somebody has put out
+    batch: Floats  # tuples of the queue that the running job has yet to process
+    waiting: Floats  # epochs that no job has taken yet
+    # of edges: tuples and epochs that arrived, and how many of the tuples the PE's output covers
     reached: Floats
     closed: Floats
-    done: Floats
+    output_position: Floats
     # of PEs
     primary: Ints
-    holds_until: Ints  # a takeover is under way until this step
+    hold_until_step: Ints  # a takeover lasts until this step
     held: Floats
     held_epochs: Floats
-    recent: Floats  # tuples a step that came in, smoothed
-    wanted: Flags
+    recent_input: Floats  # smoothed input in tuples per step
+    needs_replay: Flags
     # of streams: sources, then PEs
     emitted: Floats
-    made: Floats
-    ended: Floats  # epochs that what was emitted brings to an end
-    published: Floats  # epochs put out so far
-    regenerated: Floats
-    remade: Floats
+    output: Floats
+    ended: Floats  # epochs that end with the emitted tuples
+    published: Floats  # epochs emitted so far
+    replay_emitted: Floats
+    replay_output: Floats
     window_rate: Floats
     counters: Ints
     events: Ints  # [event, (step, kind, PE, replica)]
 
 
 class Ledger(NamedTuple):
-    """What is written down, by interval. Of a PE: `arrived` and `processed` count a tuple once, `missed` are those that its
-    primary did not take, `waited` sums over the steps what waits for it; the others sum over its replicas."""
+    """Totals per interval and PE.
+
+    `arrived` and `processed` count each tuple once. `missed` counts tuples that the primary did not accept. `waited` sums the
+    length of the primary's queues over all steps. The other values are sums over replicas since the start.
+    """
 
     arrived: Floats
     processed: Floats

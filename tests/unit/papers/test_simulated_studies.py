@@ -69,7 +69,7 @@ def test_every_task_of_figure_6_has_the_same_load_and_comes_back_from_a_correlat
     tasks = descriptor.topological_order
     half = plans(tasks)[1]
     outcome = failed_run(half, rate=1000.0, window_s=10.0, nodes=[f"node {task}" for task in tasks], at_s=90.0)
-    back = {found.pe: found.by for found in outcome.returns()}
+    back = {found.pe: found.by for found in outcome.recoveries()}
     assert back == {task: "takeover" if task in HALF else "checkpoint" for task in tasks}
     assert outcome.internal_completeness > 0.99
 

@@ -1,4 +1,4 @@
-"""The simulator's laws: its books balance whatever happens, and with nothing in the way it is the planner's arithmetic."""
+"""Laws of the cluster simulator: tuples balance under any faults, and without faults it agrees with the planner."""
 
 from collections.abc import Mapping
 
@@ -26,7 +26,7 @@ SMALL = Ranges(nodes=(2, 3), pes_per_node=(2, 4))
 
 
 def deployed(seed: int, *, share_active: float = 1.0, even: bool = False) -> Deployment:
-    """An application drawn by seed. Where `even`, all inputs of a PE have one selectivity: what it puts out tells what it read."""
+    """Return an application drawn by seed. If `even`, all inputs of a PE have the same selectivity, so output tells input."""
     rng = np.random.default_rng(seed)
     descriptor = generate(rng, ranges=SMALL)
     if even:
@@ -54,7 +54,7 @@ def evened(inputs: Mapping[str, Input]) -> dict[str, Input]:
     back=st.floats(0.1, 20),
     epoch_s=st.sampled_from([0.0, 0.5, 1.0]),
 )
-def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults, replace_dead, spares, back, epoch_s):
+def test_tuples_balance_at_every_pe_and_step(seed, share, scheme, faults, replace_dead, spares, back, epoch_s):
     scheme = "checkpoint" if epoch_s else scheme
     deployment = deployed(seed, share_active=share, even=True)
     rng = np.random.default_rng(seed + 1)
@@ -72,7 +72,7 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
         epoch_s=epoch_s,
         job_s=0.02,
         control=Control(replace_dead=replace_dead),
-        care=FailureHandling(
+        failure_handling=FailureHandling(
             scheme=scheme,
             spares=spares,
             restart_cost_s=0.3,
@@ -87,13 +87,13 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
     trace = RateTrace(("source",), rates)
     outcome = simulate(deployment, trace, schedule=schedule, settings=how, rng=np.random.default_rng(seed))
     assert outcome.imbalance.max() < 1e-9
-    for part in (outcome.ledger.queued, outcome.state.replay, outcome.state.need, outcome.ledger.missed):
+    for part in (outcome.ledger.queued, outcome.state.replay, outcome.state.awaited, outcome.ledger.missed):
         assert part.min() >= -1e-9
-    # No tuple counts twice, whoever took over from whom.
+    # No tuple counts twice, even after takeovers.
     assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.arrived.cumsum(axis=0) + 1e-6).all()
-    # And somebody has worked each.
+    # Some replica has worked on each processed tuple.
     assert (outcome.ledger.processed.cumsum(axis=0) <= outcome.ledger.worked + 1e-6).all()
-    # What was processed has gone out by its selectivity, or waits for a takeover to end; and what went out is what readers got.
+    # Processed tuples were emitted by their selectivity or wait for a takeover to end; consumers receive what was emitted.
     selectivity = np.array([next(iter(deployment.descriptor.pes[pe].inputs.values())).selectivity for pe in deployment.pes])
     made = outcome.ledger.processed.cumsum(axis=0) * selectivity
     assert (outcome.ledger.output.cumsum(axis=0) <= made + 1e-6).all()
@@ -103,9 +103,9 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
     for i, pe in enumerate(deployment.pes):
         got = sum(sent[tail] for tail in deployment.descriptor.pes[pe].inputs)
         assert outcome.ledger.arrived[1:, i] == pytest.approx(got[1:], abs=1e-9)
-    room = outcome.plant.room.max() * outcome.plant.replicas * 20
+    room = outcome.cluster.room.max() * outcome.cluster.replicas * 20
     assert scheme != "none" or outcome.ledger.queued.max() <= room
-    capacity = outcome.plant.capacity
+    capacity = outcome.cluster.capacity
     assert (outcome.ledger.cpu <= capacity * (1 + 1e-9)).all()
 
 
@@ -117,14 +117,12 @@ def test_the_books_of_every_pe_balance_at_every_step(seed, share, scheme, faults
     every_s=st.sampled_from([0.1, 1.0]),
     resync_s=st.sampled_from([0.0, 0.5, 2.0]),
 )
-def test_without_faults_nothing_is_lost_or_worked_twice_when_one_replica_hands_over_to_the_other(
-    seed, scheme, epoch_s, every_s, resync_s
-):
+def test_handover_without_faults_loses_and_repeats_nothing(seed, scheme, epoch_s, every_s, resync_s):
     rng = np.random.default_rng(seed)
     descriptor = generate(rng, ranges=SMALL)
     instance = Instance.of(descriptor)
     active = np.zeros_like(static_replication(instance))
-    first = rng.random(active.shape[:2]) < 0.5  # in each configuration another one
+    first = rng.random(active.shape[:2]) < 0.5  # differs between configurations
     active[:, :, 0], active[:, :, 1] = first, ~first
     deployment = Deployment.planned(descriptor, instance, active)
     rates = rng.choice(deployment.rates[:, 0], (30, 1)) * rng.uniform(0.9, 1.0, (30, 1))
@@ -132,19 +130,19 @@ def test_without_faults_nothing_is_lost_or_worked_twice_when_one_replica_hands_o
         queue_s=float("inf"),
         epoch_s=epoch_s,
         control=Control(every_s=every_s, steady=1, resync_s=resync_s),
-        care=FailureHandling(scheme="checkpoint" if epoch_s else scheme),
+        failure_handling=FailureHandling(scheme="checkpoint" if epoch_s else scheme),
     )
     outcome = simulate(deployment, RateTrace(("source",), rates), settings=how)
     worked, waits = outcome.ledger.worked[-1], outcome.ledger.queued[-1]
     assert outcome.missed < 1e-6
     assert worked + waits == pytest.approx(outcome.ledger.arrived.sum(axis=0), rel=1e-9, abs=1e-6)
-    if not epoch_s:  # else what a job has done of its tuples counts when the job is done
+    if not epoch_s:  # with epochs, tuples count when their job is done
         assert outcome.ledger.processed.sum(axis=0) == pytest.approx(worked, rel=1e-9, abs=1e-6)
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_without_faults_and_with_room_it_has_the_rates_and_the_load_that_the_planner_computes(seed):
+def test_rates_and_load_match_the_planner(seed):
     deployment = deployed(seed)
     descriptor = deployment.descriptor
     low = descriptor.input_configurations[0]
@@ -158,13 +156,15 @@ def test_without_faults_and_with_room_it_has_the_rates_and_the_load_that_the_pla
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6), epoch_s=st.sampled_from([0.5, 1.0, 2.0]))
-def test_by_the_epoch_nothing_is_lost_and_every_job_costs_its_share(seed, epoch_s):
+def test_epochs_lose_nothing_and_every_job_costs_cpu(seed, epoch_s):
     deployment = deployed(seed)
-    nodes = {h: node.model_copy(update={"cores": 4.0}) for h, node in deployment.descriptor.nodes.items()}
+    nodes = {name: node.model_copy(update={"cores": 4.0}) for name, node in deployment.descriptor.nodes.items()}
     descriptor = deployment.descriptor.model_copy(update={"nodes": nodes})
     instance = Instance.of(descriptor)
     roomy = Deployment.planned(descriptor, instance, deployment.active)
-    how = SimulationSettings(epoch_s=epoch_s, job_s=0.01, drain_s=30, care=FailureHandling(scheme="checkpoint", checkpoint_s=1000))
+    how = SimulationSettings(
+        epoch_s=epoch_s, job_s=0.01, drain_s=30, failure_handling=FailureHandling(scheme="checkpoint", checkpoint_s=1000)
+    )
     outcome = simulate(roomy, drawn_rates(descriptor, np.random.default_rng(seed), seconds=60), settings=how)
     assert outcome.internal_completeness == pytest.approx(1.0)
     jobs = len(roomy.pes) * roomy.replicas * round(90 / epoch_s)
@@ -174,11 +174,11 @@ def test_by_the_epoch_nothing_is_lost_and_every_job_costs_its_share(seed, epoch_
 
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10**6))
-def test_cpu_time_and_completeness_of_a_whole_trace_are_the_planners_where_nothing_overloads(seed):
+def test_cpu_time_and_completeness_match_the_planner(seed):
     rng = np.random.default_rng(seed)
     descriptor = generate(rng, ranges=SMALL)
     roomy = descriptor.model_copy(
-        update={"nodes": {h: node.model_copy(update={"cores": 4.0}) for h, node in descriptor.nodes.items()}}
+        update={"nodes": {name: node.model_copy(update={"cores": 4.0}) for name, node in descriptor.nodes.items()}}
     )
     instance = Instance.of(roomy)
     deployment = Deployment.planned(roomy, instance, static_replication(instance))
@@ -187,7 +187,7 @@ def test_cpu_time_and_completeness_of_a_whole_trace_are_the_planners_where_nothi
     assert outcome.cpu_s.sum() == pytest.approx(cost(instance, deployment.active), rel=1e-6)
 
 
-def test_the_same_seed_gives_the_same_run():
+def test_same_seed_gives_same_run():
     one, two = (
         simulate(deployed(3), drawn_rates(deployed(3).descriptor, np.random.default_rng(1)), rng=np.random.default_rng(2))
         for _ in range(2)

@@ -46,7 +46,9 @@ def settings(world: World, variant: str) -> SimulationSettings:
         replace_dead=passive,
         replace_s=RESTART_S if variant == "PPA" else 0.0,
     )
-    return SimulationSettings(step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, care=care)
+    return SimulationSettings(
+        step_s=world.scale.step_s, queue_s=60.0, interval_s=600.0, drain_s=600.0, control=control, failure_handling=care
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,7 @@ def evaluate(task: Task) -> dict[str, Any]:
     struck = simulate(deployment, world.trace, schedule=faults, settings=how)
     ideal = struck.deployment.ideal(struck.source_tuples).sum()
     every_s = struck.interval_s
-    latencies = [back.latency_s for back in struck.returns()]
+    latencies = [back.latency_s for back in struck.recoveries()]
     return {
         "key": task.key,
         "day": task.day,

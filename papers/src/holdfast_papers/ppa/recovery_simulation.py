@@ -109,7 +109,7 @@ def settings_of(technique: Technique, window_s: float) -> SimulationSettings:
         "load_tuple_s": STATE_TUPLE_S,
         "resend_s": RESEND_S,
     }
-    return SimulationSettings(interval_s=5.0, care=FailureHandling(**{**care, **technique.care}))
+    return SimulationSettings(interval_s=5.0, failure_handling=FailureHandling(**{**care, **technique.care}))
 
 
 def failed(technique: Technique, *, rate: float, window_s: float, nodes: Sequence[str], at_s: float) -> SimulationOutcome:
@@ -179,7 +179,7 @@ def _recovery(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[di
 
 def _last(outcome: SimulationOutcome, tasks: Sequence[str]) -> float:
     """The latency until the last of the tasks is back; infinite where one is not."""
-    found = {back.pe: back.latency_s for back in outcome.returns()}
+    found = {back.pe: back.latency_s for back in outcome.recoveries()}
     return max(found.get(task, float("inf")) for task in tasks)
 
 
@@ -213,7 +213,7 @@ def _partial(cell: Cell, technique: Technique, tasks: Sequence[str]) -> list[dic
     for at_s in moments(cell.seed, cell.repetitions):
         outcome = failed(technique, rate=cell.rate, window_s=cell.window_s, nodes=[f"node {task}" for task in tasks], at_s=at_s)
         whole.append(_last(outcome, tasks))
-        taken += [max((back.latency_s for back in outcome.returns() if back.by == "takeover"), default=0.0)]
+        taken += [max((back.latency_s for back in outcome.recoveries() if back.by == "takeover"), default=0.0)]
     rows = [{"plan": technique.name, "rate": cell.rate, "latency_s": float(np.mean(whole))}]
     if technique.name == "PPA-0.5":
         rows.append({"plan": "PPA-0.5-active", "rate": cell.rate, "latency_s": float(np.mean(taken))})

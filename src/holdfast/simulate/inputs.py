@@ -1,0 +1,40 @@
+"""The inputs of a simulation as the user names them: a strategy by file or baseline, rates by file or configuration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from holdfast.documents.descriptor import Descriptor
+from holdfast.errors import HoldfastError
+from holdfast.planning.laar.baselines import baseline
+from holdfast.planning.laar.instance import Instance
+from holdfast.planning.laar.strategy import read_strategy
+from holdfast.simulate.deployment import Deployment
+from holdfast.simulate.rates import RateTrace, drawn_rates, read_rates, steady_rates
+
+BASELINES = ("nr", "sr", "grd")
+
+
+def deployment_of(descriptor: Descriptor, strategy: str) -> tuple[Deployment, float | None]:
+    """Return the deployment of a strategy file or a baseline, and the internal completeness that a file promises."""
+    if strategy.lower() in BASELINES:
+        instance = Instance.of(descriptor)
+        return Deployment.planned(descriptor, instance, baseline(strategy.upper(), instance)), None
+    if not strategy or not Path(strategy).exists():
+        raise HoldfastError(f"--strategy wants a strategy's file or one of {', '.join(BASELINES)}; there is no file '{strategy}'")
+    document = read_strategy(strategy)
+    return Deployment.of(descriptor, document), document.internal_completeness
+
+
+def rates_of(descriptor: Descriptor, trace: str | None, *, seconds: float, seed: int) -> RateTrace:
+    """Return the rates of a file or a configuration, or, without `trace`, rates drawn by the configurations' probabilities."""
+    if trace is None:
+        return drawn_rates(descriptor, np.random.default_rng(seed), seconds=seconds)
+    names = [configuration.name for configuration in descriptor.input_configurations]
+    if trace in names:
+        return steady_rates(descriptor, trace, seconds=seconds)
+    if not trace or not Path(trace).exists():
+        raise HoldfastError(f"--trace wants a file of rates or a configuration ({', '.join(names)}); there is no file '{trace}'")
+    return read_rates(trace, descriptor)
