@@ -95,7 +95,7 @@ def run_whole(context, campaign, folder):
     """The campaign from its preparation to its assessment: runner, results, and when which part of it began."""
     began = {"preparation and verification": time.perf_counter()}
     runner = Runner(context, campaign)
-    assert runner.why_slow is None, runner.why_slow
+    assert runner.why_none_batched is None, runner.why_none_batched
 
     def progress(what, done, of):
         began.setdefault(what, time.perf_counter())

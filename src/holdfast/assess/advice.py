@@ -1,4 +1,4 @@
-"""What to do about an operator, in plain words: a candidate for partial fault tolerance or not, and because of which metric."""
+"""Advice for each operator: whether partial fault tolerance is enough, and which metrics say so."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.metrics import correlation, fitted_line
 
 CRITICAL = 1 / 3
-"""An impact from this share of the largest on is critical, unless it is that of output missing while the operator is out."""
+"""An impact of at least this share of the largest is critical, unless it only comes from missing output during the outage."""
 DEPENDENT = 0.1
 """A standard deviation of the quality score above this is more than noise."""
 MONOTONE = 0.8
-"""A correlation from this size on says that shorter outages help."""
+"""With a correlation of at least this size, shorter outages help."""
 THIN = 0.01
-"""A section in which golden scores less than this share of its mean is next to empty: any error there is a large one."""
+"""A section with a golden score below this share of the mean is nearly empty, so any error in it is relatively large."""
 MOST = 0.5
-"""A share of the impact from this on is most of it."""
+"""The share of an impact that counts as most of it."""
 
 Verdict = Literal["protect", "candidate", "candidate with care", "nothing to protect"]
 
@@ -48,7 +48,7 @@ class OperatorAdvice:
 
 
 def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
-    """A verdict on one case, beside the others of the assessment."""
+    """Return the advice for one case, compared with the other cases of the assessment."""
     most = max(other.impact for other in assessment.cases)
     longest = max(other.recovery for other in assessment.cases)
     if view.impact == 0:
@@ -77,7 +77,7 @@ def advise(assessment: Assessment, view: CaseView) -> OperatorAdvice:
     if unpredictable:
         reasons.append(f"what its failure does depends on when it happens (standard deviation {view.dependency.deviation:.2f})")
     reasons.append(_about_outages(view))
-    no_worse_than_silence = at_once and view.impact <= view.outage_sections  # an output that is missing is off by 1 a section
+    no_worse_than_silence = at_once and view.impact <= view.outage_sections  # missing output is an error of 1 per section
     if share >= CRITICAL and not no_worse_than_silence:
         return OperatorAdvice(view.case, "protect", tuple(reasons))
     return OperatorAdvice(view.case, "candidate with care" if unpredictable else "candidate", tuple(reasons))
@@ -90,19 +90,19 @@ def _share(share: float, equals: Sequence[str]) -> str:
 
 
 def _thin(view: CaseView) -> tuple[str, ...]:
-    """That most of an impact comes from sections in which there is next to nothing to be right about."""
+    """Return a reason if most of the impact comes from sections with nearly no golden output."""
     worst = view.worst
     golden = np.abs(worst.local_golden)
     squares = np.where(golden < THIN * golden.mean(), worst.errors, 0.0)[: worst.recovery] ** 2
     part = float(squares.sum()) / worst.impact
     if part < MOST:
         return ()
-    where = _sections(int(np.count_nonzero(squares)))
-    return (f"{part:.0%} of that is {where} in which golden scores next to nothing: longer ones (--section) would weigh them less",)
+    thin = _sections(int(np.count_nonzero(squares)))
+    return (f"{part:.0%} of that is {thin} in which golden scores next to nothing: longer ones (--section) would weigh them less",)
 
 
 def _too_long(view: CaseView) -> tuple[str, ...]:
-    """That sections are too long for what an outage does to show."""
+    """Return a reason if sections are too long to show the effect of an outage."""
     if view.outage_sections > 2:
         return ()
     return ("but a section is longer than the longest outage, and shorter ones (--section) may show what these hide",)

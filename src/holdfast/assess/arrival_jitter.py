@@ -1,7 +1,7 @@
-"""Non-determinism: the order in which the inputs of an operator reach it (DEBS'11, section 3).
+"""Vary the order in which tuples of several inputs reach an operator (DEBS'11, section 3: non-determinism).
 
-An operator with several inputs and a memory sees their tuples in an order that differs from run to run. Each input is an
-ordered channel whose delay wanders within a bound; the delays are drawn from (seed, operator, stream, seq).
+An operator with several inputs and kept rows sees their tuples in an order that differs from run to run. Each input is modelled
+as an ordered channel with a varying, bounded delay. The delays are pseudo-random functions of (seed, operator, stream, seq).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,19 +16,19 @@ from holdfast.assess.slots import Code, NoSlots, per_slot
 from holdfast.errors import HoldfastError
 
 BITS, MIDDLE = 9, 256
-"""A jittered seq carries its own displacement in its last bits, so that it can be undone on the operator's output."""
+"""A jittered seq carries its displacement in its last bits, so that the operator's output can be restored."""
 FURTHEST_JITTER = MIDDLE // 2 - 1
 
 
 def order_sensitive(operator: Operator) -> bool:
-    """Whether an operator's output can depend on the order in which its inputs arrive: it has several, and remembers rows in
-    their order. What an operator makes of whole epochs does not depend on the order within them."""
+    """Return whether an operator's output can depend on the arrival order: it has several inputs and keeps the last rows or a state
+    table. Output that is computed from whole epochs does not depend on the order within them."""
     remembers = operator.state is not None or any(isinstance(rule, LastRows) for rule in operator.keep.values())
     return len(operator.inputs) > 1 and remembers
 
 
 def jittered(graph: Graph, *, bound: int, seeds: Sequence[int], code: Code | None = None) -> Graph:
-    """The same application with wandering delays of at most `bound` seqs; one seed per slot."""
+    """Return the application with varying delays of at most `bound` seqs; one seed per slot."""
     if not 0 <= bound <= FURTHEST_JITTER:
         raise HoldfastError(f"arrival order can be jittered by 0 to {FURTHEST_JITTER} tuples, got {bound}")
     if bound == 0:
@@ -43,7 +43,7 @@ def jittered(graph: Graph, *, bound: int, seeds: Sequence[int], code: Code | Non
 
 
 def _wrapped(operator: Operator, bound: int, seeds: list[int], code: Code) -> Operator:
-    """The operator, reading displaced seqs and writing the original ones."""
+    """Return the operator reading displaced seqs and writing the original ones."""
 
     def function(*inputs: DataFrame) -> Any:
         streams = [
@@ -59,14 +59,14 @@ def _wrapped(operator: Operator, bound: int, seeds: list[int], code: Code) -> Op
 
 
 def _displaced(channel: str, bound: int, seeds: list[int], code: Code) -> Column:
-    """The seq moved by a delay that is drawn at every `4 * bound` seqs and goes straight in between: it never falls faster than
-    seqs rise, so a channel keeps its order."""
+    """Return the seq plus a delay. The delay is drawn every `4 * bound` seqs and interpolated linearly in between. It never falls
+    faster than seqs rise, so a channel keeps its order."""
     seq = F.col("seq")
     original, seed = code.seq(seq), per_slot(seeds, code.slot(seq))
     length = 4 * bound
     knot = F.floor(original / F.lit(length)).cast("long")
-    here, there = _drawn(channel, bound, seed, knot), _drawn(channel, bound, seed, knot + 1)
-    delay = here + F.floor((there - here) * F.pmod(original, F.lit(length)) / F.lit(length)).cast("long")
+    previous, following = _drawn(channel, bound, seed, knot), _drawn(channel, bound, seed, knot + 1)
+    delay = previous + F.floor((following - previous) * F.pmod(original, F.lit(length)) / F.lit(length)).cast("long")
     return F.shiftleft(seq + delay * F.lit(code.unit), BITS) + (F.lit(MIDDLE) - delay)
 
 

@@ -1,4 +1,4 @@
-"""From outcomes to verdicts: the metrics of every case, a ranking, and what to do about it. Pure: reads results, runs nothing."""
+"""Compute the metrics and the ranking of all cases from a campaign's outcomes. Runs no trials."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,12 +15,12 @@ from holdfast.assess.output_score import OutputScore, score_of
 from holdfast.assess.trial_scores import Outcomes, Parts, TrialGrid, TrialScores, collect_scores, sections_of
 
 ENDING = 0.05
-"""The share of the sections after a fault that is the end of the trace."""
+"""The share of the sections after a fault that counts as the end of the trace."""
 
 
 @dataclass(frozen=True)
 class OffsetView:
-    """What one offset shows of a case: quality over outages, and local quality after the longest of them."""
+    """The results of a case at one offset: quality by outage, and local quality after the longest outage."""
 
     offset: int
     quality: tuple[float, ...]
@@ -31,11 +31,11 @@ class OffsetView:
     recovery: int
     impact: float
     lasting: bool = False
-    """Whether errors are as frequent when the trace ends as before: then there is no saying when they would."""
+    """Whether errors still occur when the trace ends, so that the end of recovery is unknown."""
 
     @property
     def local_quality(self) -> Floats:
-        """Faulty over golden score of each section; 1 where golden has none and nothing differs."""
+        """Faulty score divided by golden score of each section; 1 if both are equal."""
         same = self.local_faulty == self.local_golden
         ratio = np.divide(self.local_faulty, self.local_golden, out=np.full(len(same), np.nan), where=self.local_golden != 0)
         return np.where(same, 1.0, ratio)
@@ -43,7 +43,7 @@ class OffsetView:
 
 @dataclass(frozen=True)
 class CaseView:
-    """A case's four metrics under one score, with what they were computed from."""
+    """The four metrics of a case under one score, with the values that they are computed from."""
 
     case: str
     outages: tuple[tuple[float, Pace], ...]
@@ -56,9 +56,9 @@ class CaseView:
     repeated: tuple[tuple[float, ...], ...]
     """QS_{i,k}: for each offset the quality of each repetition under the longest outage."""
     outage_sections: int
-    """How many sections the longest outage touches: recovery within them is recovery at once."""
+    """The number of sections that the longest outage touches. Recovery within them is immediate."""
     shares: tuple[float, ...]
-    """For each offset how much of golden's output the longest outage can change, as a share of all of it."""
+    """For each offset, the share of the golden output that the longest outage can change."""
 
     @property
     def worst(self) -> OffsetView:
@@ -66,22 +66,22 @@ class CaseView:
         return max(self.offsets, key=lambda view: (view.impact, -view.offset))
 
     def lost(self) -> float:
-        """The most output that a repetition of the longest outage lost or put in excess, as a share of all of golden's."""
+        """Return the most output that a repetition of the longest outage lost or added, as a share of the golden output."""
         apart = [abs(each - 1) * share for scores, share in zip(self.repeated, self.shares, strict=True) for each in scores]
         return max((each for each in apart if not math.isnan(each)), default=0.0)
 
     @property
     def lasting(self) -> OffsetView | None:
-        """The first offset whose errors had not ended when the trace did, which saw them for the longest; None where all had.
+        """The first offset with errors that last until the end of the trace; None if there is none.
 
-        An offset after which the trace has room for the outage and no more says nothing about what follows it.
+        Offsets where the trace ends with the outage are ignored.
         """
         seen = [view for view in self.offsets if view.lasting and len(view.errors) > self.outage_sections]
         return min(seen, key=lambda view: view.offset, default=None)
 
     @property
     def turning(self) -> OffsetView | None:
-        """An offset at which short outages overestimate and long ones underestimate, or else one at which they do the reverse."""
+        """An offset where short outages raise the score and long ones lower it, or else one with the reverse; else None."""
         turns = [view for view in self.offsets if {1.0, -1.0} <= set(np.sign(self._apart(view)))]
         return min(turns, key=lambda view: (-self._sign_of_shortest(view), view.offset), default=None)
 
@@ -90,7 +90,7 @@ class CaseView:
         return self.turning is not None
 
     def by_outage(self, view: OffsetView) -> list[float]:
-        """The quality at an offset, from the shortest outage to the longest."""
+        """Return the quality at an offset, from the shortest outage to the longest."""
         return [view.quality[at] for at in np.argsort(self.tuples, kind="stable")]
 
     def _apart(self, view: OffsetView) -> Floats:
@@ -104,7 +104,7 @@ class CaseView:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Everything a report says of a campaign under one score."""
+    """All results of a campaign under one score."""
 
     score: OutputScore
     cases: tuple[CaseView, ...]
@@ -112,11 +112,11 @@ class Assessment:
     spread: float
     spread_warning: bool
     growth: tuple[tuple[float, OffsetView], ...] = ()
-    """Of the first score's most critical case, at its worst offset: every outage in seconds, and what it does there."""
+    """Only for the first score: every outage of the most critical case at its worst offset, in seconds, with its results."""
 
     @property
     def ranking(self) -> tuple[CaseView, ...]:
-        """Cases from the most critical to the least: by quality impact, then recovery time, then name."""
+        """The cases from most to least critical: by quality impact, then recovery time, then name."""
         return tuple(sorted(self.cases, key=lambda view: (-view.impact, -view.recovery, view.case)))
 
     def case(self, name: str) -> CaseView:
@@ -124,12 +124,12 @@ class Assessment:
 
 
 def unprotected_ranking(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
-    """The ranking without the cases that ask what a replica would change."""
+    """Return the ranking without the cases that have a replica."""
     return [view for view in assessment.ranking if campaign.case(view.case).failover_s is None]
 
 
 def assess(campaign: Campaign, facts: Mapping[str, Any], golden: Mapping[str, Any], outcomes: Outcomes) -> list[Assessment]:
-    """The assessment of a finished campaign under each of its scores; HoldfastError while trials are missing."""
+    """Return the assessment of a finished campaign under each of its scores; HoldfastError if trials are missing."""
     runs = [{part: np.array(values, np.float64) for part, values in run.items()} for run in golden["runs"]]
     scores = [score_of(campaign.sink, text) for text in campaign.scores]
     grid, score_tables = collect_scores(campaign, facts, runs, outcomes, scores=scores)
@@ -204,17 +204,17 @@ class _Assessor:
         return self._view(offset, quality, self._scores.local(name, offset))
 
     def _view(self, offset: int, quality: tuple[float, ...], local: Floats) -> OffsetView:
-        """What an offset shows, given the mean local score under a fault there."""
+        """Return the view of an offset, given the mean local score under a fault there."""
         begin = self._sections.of(self._facts["firsts"][str(offset)])
-        wanted = self._local_golden[begin:]
-        errors = metrics.local_errors(local[begin:], wanted)
+        golden = self._local_golden[begin:]
+        errors = metrics.local_errors(local[begin:], golden)
         recovery = metrics.recovery_index(errors, **self._limits)
         ending = errors[len(errors) - math.ceil(ENDING * len(errors)) :]
         return OffsetView(
             offset=offset,
             quality=quality,
             local_faulty=local[begin:],
-            local_golden=wanted,
+            local_golden=golden,
             begin=begin,
             errors=errors,
             recovery=recovery,
@@ -223,7 +223,7 @@ class _Assessor:
         )
 
     def growth(self, assessment: Assessment, outcomes: Outcomes) -> tuple[tuple[float, OffsetView], ...]:
-        """What outages from the shortest to the longest do to the most critical case at its worst offset (Figure 11)."""
+        """Return the view of the most critical case at its worst offset for every outage, shortest first (Figure 11)."""
         view = next(iter(unprotected_ranking(self._campaign, assessment)), None)
         if view is None:
             return ()
@@ -238,6 +238,6 @@ class _Assessor:
         return tuple((outage_s, self._view(worst.offset, worst.quality, mean)) for outage_s, mean in means.items())
 
     def _qualities(self, name: str, offset: int, at: int) -> tuple[float, ...]:
-        """QS_{i,k} of Eq. 4."""
+        """Return QS_{i,k} of Eq. 4."""
         golden = self._scores.golden(name, offset)
         return tuple(metrics.quality_score([faulty], golden) for faulty in self._scores.faulty(name, offset, at))

@@ -1,9 +1,10 @@
-"""Many trials in one Spark job: only the rows that a fault can reach, each trial in a slot of its own.
+"""Run many trials in one Spark job, each in its own slot and only on the rows that its fault can reach.
 
-Of every golden stream that the changed operators read, a trial takes the rows of the keys it reaches, from as far back as
-operators remember until they remember right again (reach.py). Trials share a plan: seq, epoch and key columns carry the
-trial's slot, so that windows, groups and joins keep trials apart. The operators' own functions then run as they are, provided
-that they take keys, epochs and seqs for what they are: names, and an order. verify.py puts that to the test.
+A trial recomputes only the operators on its fault path. From each golden stream that these operators read, it takes the rows of
+the affected keys. The range begins early enough to rebuild the kept rows and ends where the output is correct again
+(fault_reach.py). The trials share a Spark plan: seq, epoch and key columns carry the slot, so that windows, groups and joins keep
+the trials apart. The operators' functions run unchanged. This is correct if they use keys, epochs and seqs only as names and as an
+order; batched_check.py tests that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,16 +34,16 @@ from holdfast.engine.schema import to_frame
 from holdfast.engine.whole_trace import run_batch
 
 ROWS = 2_000_000
-"""Rows of one job, over all its slots: what bounds memory however many trials there are."""
+"""The largest number of rows in one job, over all its slots. It bounds memory."""
 MAX_SLOTS = 400
 WIDEST = 1 << 51
-"""Seqs of all slots together: with phase and displacement they fit a long, and without these Spark divides them exactly."""
+"""Bound on the codes of all slots. With phase and jitter they fit into a long, and Spark still divides them exactly."""
 INTEGERS = {"bigint": 1 << 62, "int": 1 << 30, "smallint": 1 << 14}
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A trial to be run: where it strikes, how far it reaches, and from which golden run it is told."""
+    """A trial in a shared job: its injection, how far the fault reaches, the seed of its golden run, and its number of rows."""
 
     injection: Injection
     reach: Reach
@@ -51,7 +52,7 @@ class Slot:
 
 
 class BatchedRunner:
-    """Runs trials of a fault_path together, on golden streams that the context holds."""
+    """Runs trials with the same fault path in one Spark job, on golden streams that the context caches."""
 
     def __init__(self, context: CampaignContext, golden_index: GoldenIndex) -> None:
         assert isinstance(context.trace_key, TraceKey)
@@ -59,13 +60,13 @@ class BatchedRunner:
         self._code = SlotCode.over(int(context.rows.seq[0]), int(context.rows.seq[-1]) + 4 * context.jitter)
 
     def slot(self, fault_path: FaultPath, injection: Injection, seed: int) -> Slot:
-        """A trial with its reach."""
+        """Return the slot for a trial."""
         reach = reach_of(self._index, fault_path, injection.first, injection.last, sink=self._context.sink)
         counts = [self._index.seqs[stream].counts(reach.keys, *need).sum() for stream, need in reach.needs.items()]
         return Slot(injection, reach, seed, int(sum(counts)))
 
     def run(self, fault_path: FaultPath, slots: Sequence[Slot], golden: Mapping[int, Golden]) -> list[TrialOutcome]:
-        """The outcomes of several trials on one fault_path, by one Spark job."""
+        """Run several trials with the same fault path in one Spark job, and return their outcomes."""
         parts = parts_of(self._context.scores)
         sections, values = self._faulty(fault_path, slots, parts)
         outcomes = []
@@ -109,10 +110,10 @@ class BatchedRunner:
         return last - first + 2 + sum(window_epochs(operator) for operator in self._context.graph.operators)
 
     def _in_slots(self, stream: str, slots: Sequence[Slot]) -> DataFrame:
-        """The rows of a golden stream that any slot needs, once for each slot that does.
+        """Return the rows of a golden stream, once for each slot that needs them, with the slot encoded.
 
-        SlotCode that injection at the same place reach alike: a row is first held against the reach of each such place, and only
-        then against that of each outage there; repetitions take the row together.
+        Trials that inject at the same seq have similar reaches. So the join compares a row first with the joint range of all
+        trials at that seq, and then with the range of each outage. Repetitions share a range.
         """
         key, golden = self._key.column, self._context.frame(stream)
         ranges = to_frame(self._context.spark, self._needs(stream, slots))
@@ -121,12 +122,12 @@ class BatchedRunner:
             F.broadcast(bounds), (F.col(key) == F.col("_key")) & F.col("seq").between(F.col("_low"), F.col("_high"))
         )
         reached = reached.withColumnsRenamed({"_key": "_reached", "_place": "_at"})
-        laned = reached.join(
+        slotted = reached.join(
             F.broadcast(ranges),
             (F.col("_reached") == F.col("_key"))
             & (F.col("_at") == F.col("_place"))
             & F.col("seq").between(F.col("_start"), F.col("_stop")),
-        ).withColumn("_slot", F.explode("_lanes"))
+        ).withColumn("_slot", F.explode("_slots"))
         slot = F.col("_slot")
         phase = (
             F.when(F.col("seq") < F.col("_first"), F.lit(BEFORE))
@@ -143,7 +144,7 @@ class BatchedRunner:
             elif field.name in self._key.marked:
                 column = self._marked(field.name, field.dataType, slot)
             columns.append(column.alias(field.name))
-        return laned.select(*columns)
+        return slotted.select(*columns)
 
     def _needs(self, stream: str, slots: Sequence[Slot]) -> pa.Table:
         values = self._context.rows.values[self._key.column]
@@ -158,7 +159,7 @@ class BatchedRunner:
             tables.append(
                 pa.table(
                     {
-                        "_lanes": pa.array([numbers] * count, pa.list_(pa.int32())),
+                        "_slots": pa.array([numbers] * count, pa.list_(pa.int32())),
                         "_place": pa.array(np.full(count, slot.injection.first, np.int64)),
                         "_key": values.take(pa.array(slot.reach.keys)),
                         "_start": pa.array(start),
@@ -171,7 +172,7 @@ class BatchedRunner:
         return pa.concat_tables(tables).combine_chunks()
 
     def _marked(self, name: str, kind: DataType, slot: Column) -> Column:
-        """A key column that differs from slot to slot and within a slot only where it did."""
+        """Return a key column that is distinct per slot, and within a slot distinct as before."""
         if kind.simpleString() == "string":
             return F.concat(F.col(name), F.lit("\x1f"), slot.cast("string"))
         values = self._context.rows.values[name].to_numpy(zero_copy_only=False)
@@ -180,7 +181,7 @@ class BatchedRunner:
 
 
 def obstacle(context: CampaignContext, fault_path: FaultPath) -> str | None:
-    """Why trials of this fault_path cannot share a job, or None where they can."""
+    """Return why trials with this fault path cannot share a job, or None if they can."""
     trace_key = context.trace_key
     if isinstance(trace_key, str):
         return trace_key
@@ -189,28 +190,27 @@ def obstacle(context: CampaignContext, fault_path: FaultPath) -> str | None:
         return f"its seqs, from {first:,} to {first + span - 1:,}, are too far apart to carry the number of a trial too"
     other = [score.expression for score in context.scores if not score.additive]
     if other:
-        return f"the score '{other[0]}' is no sum, count or average, so it cannot be told from the rows that differ"
+        return f"the score '{other[0]}' is no sum, count or average, so it cannot be computed from the rows that differ"
     for stream in fault_path.inputs:
-        error = _stream_obstacle(context, trace_key, stream)
-        if error:
-            return error
+        if reason := _stream_obstacle(context, trace_key, stream):
+            return reason
     return None if context.deterministic else _order_obstacle(context.graph, fault_path)
 
 
 def _order_obstacle(graph: Graph, fault_path: FaultPath) -> str | None:
-    """That trials would take up a golden stream which differs from run to run; the last obstacle, so that it is the only one."""
+    """Return an error if a golden stream that the trials read differs from run to run."""
     unstable = [operator.name for operator in graph.operators if _order_feeds(graph, operator, fault_path)]
     if not unstable:
         return None
     return (
         f"operator '{unstable[0]}' reads streams whose arrival order varies from run to run, so its output does too, and trials "
-        "that inject after it have no common rows to start from (with --jitter 0 the order is always the same, and"
-        " they share jobs)"
+        "that inject after it have no common rows to start from (with --jitter 0 the order is always the same, and "
+        "they share jobs)"
     )
 
 
 def _order_feeds(graph: Graph, operator: Operator, fault_path: FaultPath) -> bool:
-    """Whether what an operator makes of the arrival order reaches a stream that trials read from golden."""
+    """Return whether an operator's dependence on arrival order reaches a golden stream that the trials read."""
     return order_sensitive(operator) and any(
         stream == operator.name or operator.name in graph.upstream(stream) for stream in fault_path.inputs
     )
@@ -222,9 +222,8 @@ def _stream_obstacle(context: CampaignContext, trace_key: TraceKey, stream: str)
         return f"stream '{stream}' does not carry the column '{trace_key.column}'"
     groups = context.groups(name for name in context.graph.downstream(stream) if name in context.shapes)
     for group in groups:
-        here = [name for name in group if name in fields and name in trace_key.marked]
-        if not here:
-            return f"stream '{stream}' does not carry {', '.join(group)}, by which later operators take rows together"
+        if not any(name in fields and name in trace_key.marked for name in group):
+            return f"stream '{stream}' does not carry {', '.join(group)}, by which later operators group rows"
     for name in trace_key.marked:
         if name not in fields or fields[name] == "string":
             continue
@@ -236,30 +235,32 @@ def _stream_obstacle(context: CampaignContext, trace_key: TraceKey, stream: str)
     return None
 
 
-def _difference(there: Ints, faulty: Mapping[str, Floats], golden_there: Ints, golden: Mapping[str, Floats]) -> TrialOutcome:
-    sections = np.union1d(there, golden_there)
+def _difference(
+    faulty_sections: Ints, faulty: Mapping[str, Floats], golden_sections: Ints, golden: Mapping[str, Floats]
+) -> TrialOutcome:
+    """Return the outcome of a trial, given the score parts of the sections with affected rows in both runs."""
+    sections = np.union1d(faulty_sections, golden_sections)
     differences = {}
     differs = np.zeros(len(sections), bool)
     for part in golden:
-        now, then = np.zeros(len(sections)), np.zeros(len(sections))
-        now[np.searchsorted(sections, there)] = faulty[part]
-        then[np.searchsorted(sections, golden_there)] = golden[part]
-        apart = np.where(np.abs(now - then) <= NOISE * (np.abs(now) + np.abs(then)), 0.0, now - then)
-        differences[part] = apart
-        differs |= apart != 0.0
+        new, old = np.zeros(len(sections)), np.zeros(len(sections))
+        new[np.searchsorted(sections, faulty_sections)] = faulty[part]
+        old[np.searchsorted(sections, golden_sections)] = golden[part]
+        differences[part] = np.where(np.abs(new - old) <= NOISE * (np.abs(new) + np.abs(old)), 0.0, new - old)
+        differs |= differences[part] != 0.0
     return TrialOutcome(sections[differs], {part: values[differs] for part, values in differences.items()})
 
 
 def _slot_epochs(graph: Graph, epochs: tuple[int, int], span: int) -> Graph:
-    """The same, with what windowed operators make for epochs outside the trace left out, slot by slot."""
+    """Return the graph without the output of windowed operators for epochs outside the trace, in each slot."""
     first, last = epochs
 
-    def cut(function: Callable[..., Any]) -> Callable[..., Any]:
+    def limit(function: Callable[..., Any]) -> Callable[..., Any]:
         within = F.pmod(F.col("epoch") - F.lit(first), F.lit(span)) <= F.lit(last - first)
         return lambda *inputs: function(*inputs).where(within)
 
     nodes = {
-        name: replace(node, function=cut(node.function)) if isinstance(node, Operator) and node.windowed else node
+        name: replace(node, function=limit(node.function)) if isinstance(node, Operator) and node.windowed else node
         for name, node in graph.nodes.items()
     }
     return Graph(nodes, graph.order)

@@ -1,4 +1,4 @@
-"""Whether trials may share jobs: put to the test on the beginning of the trace, both ways, one trial per fault_path."""
+"""Test whether trials may share jobs: run one trial per fault path both ways on the beginning of the trace, and compare."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -21,11 +21,11 @@ CLOSE = 1e-6
 
 
 def one_case_per_path(cases: Iterable[Case], fault_paths: Mapping[str, FaultPath]) -> list[Case]:
-    """A case of every fault_path that faults take: the others would show the same."""
-    found: dict[tuple[tuple[str, tuple[str, ...]], ...], Case] = {}
+    """Return one case for every distinct fault path; other cases with the same path would show the same."""
+    cases_by_path: dict[tuple[tuple[str, tuple[str, ...]], ...], Case] = {}
     for case in cases:
-        found.setdefault(tuple(sorted(fault_paths[case.name].edges.items())), case)
-    return list(found.values())
+        cases_by_path.setdefault(tuple(sorted(fault_paths[case.name].edges.items())), case)
+    return list(cases_by_path.values())
 
 
 def find_disagreement(
@@ -36,10 +36,10 @@ def find_disagreement(
     cases: Sequence[Case],
     step: Callable[[], None] = lambda: None,
 ) -> str | None:
-    """What the two ways disagree about on a sample, or None where they agree. `step` is called after the sample's golden run
-    and after each case.
+    """Return how batched and whole-trace trials disagree on a sample, or None if they agree.
 
-    Two trials injection in the sample's middle, one shortly and one for long, in slots side by side with each other.
+    Each case has two batched trials in the middle of the sample, a short and a long one, to test that slots do not mix. `step` is
+    called after the sample's golden run and after each case.
     """
     sample = _beginning(context)
     if not isinstance(sample.trace_key, TraceKey):
@@ -47,7 +47,7 @@ def find_disagreement(
     streams = {stream for stream, _ in sample.kept_streams()} | {
         stream for case in cases for stream in fault_paths[case.name].inputs
     }
-    way = BatchedRunner(sample, sample.golden_index(sample.stream_seqs(streams)))
+    runner = BatchedRunner(sample, sample.golden_index(sample.stream_seqs(streams)))
     golden = run_golden(sample, campaign.seed_of(0), outputs=True)
     step()
     rows = sample.rows.seq
@@ -60,13 +60,13 @@ def find_disagreement(
         for case in cases:
             fault_path = fault_paths[case.name]
             injections = [Injection(campaign.fault_for(case, offset=middle, tuples=tenth), *bound) for bound in bounds]
-            slots = [way.slot(fault_path, injection, golden.seed) for injection in injections]
-            together = way.run(fault_path, slots, {golden.seed: golden})[1]
-            alone = run_whole_trace(sample, injections[1], golden)
-            if not same(alone, together):
+            slots = [runner.slot(fault_path, injection, golden.seed) for injection in injections]
+            batched = runner.run(fault_path, slots, {golden.seed: golden})[1]
+            separate = run_whole_trace(sample, injections[1], golden)
+            if not same(separate, batched):
                 return (
                     f"on the first {len(rows):,} source tuples a trial of {case.name} differs from a run of its own in section "
-                    f"{_first_apart(alone, together)}: some operator looks at what is in a key, an epoch or a seq"
+                    f"{_first_difference(separate, batched)}: some operator uses the value of a key, an epoch or a seq"
                 )
             step()
     finally:
@@ -75,20 +75,20 @@ def find_disagreement(
 
 
 def same(one: TrialOutcome, other: TrialOutcome) -> bool:
-    """Whether two outcomes are one, up to the last digits that the order of summation moves."""
-    return _first_apart(one, other) is None
+    """Return whether two outcomes are equal, apart from rounding."""
+    return _first_difference(one, other) is None
 
 
-def _first_apart(one: TrialOutcome, other: TrialOutcome) -> int | None:
+def _first_difference(one: TrialOutcome, other: TrialOutcome) -> int | None:
     sections = np.union1d(one.sections, other.sections)
     for part in one.differences:
         mine, theirs = np.zeros(len(sections)), np.zeros(len(sections))
         mine[np.searchsorted(sections, one.sections)] = one.differences[part]
         theirs[np.searchsorted(sections, other.sections)] = other.differences[part]
         scale = max(float(np.abs(mine).max(initial=0)), float(np.abs(theirs).max(initial=0)))
-        apart = np.flatnonzero(np.abs(mine - theirs) > CLOSE * np.maximum(np.abs(mine), np.abs(theirs)) + 1e-9 * scale)
-        if len(apart):
-            return int(sections[apart[0]])
+        differing = np.flatnonzero(np.abs(mine - theirs) > CLOSE * np.maximum(np.abs(mine), np.abs(theirs)) + 1e-9 * scale)
+        if len(differing):
+            return int(sections[differing[0]])
     return None
 
 

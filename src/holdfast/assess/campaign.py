@@ -1,4 +1,4 @@
-"""A campaign: cases x offsets x outages x rates x repetitions, as a value (DEBS'11, section 6.2)."""
+"""A campaign: cases x offsets x outages x rates x repetitions (DEBS'11, section 6.2)."""
 
 import hashlib
 import json
@@ -19,11 +19,11 @@ PACES: tuple[Pace, ...] = ("average", "peak")
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """What is to be tried on one application and one trace.
+    """The trials to run on one application and one trace.
 
-    Offsets count source tuples; outages are seconds, which become tuples at each target's own average and peak rate. `subject`
-    says which application and trace this is about: outcomes of another subject do not belong here. `fault` is what every trial
-    injects, without the target, offset and tuples that the trial adds.
+    Offsets count source tuples. Outages are seconds; each target's average and peak rate converts them to tuples. `subject`
+    identifies the application and the trace. `fault` is the fault of every trial, without the target, offset and tuples, which the
+    trial adds.
     """
 
     subject: Mapping[str, Any]
@@ -70,7 +70,7 @@ class Campaign:
             errors.append(str(error))
         else:
             errors += [
-                f"the fault injections the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
+                f"the fault affects the {fault.side} of its targets, and the case '{case.name}' loses its {case.side}"
                 for case in self.cases
                 if case.failover_s is None and case.side != fault.side
             ]
@@ -81,7 +81,7 @@ class Campaign:
             ("rate", self.paces),
             ("score", self.scores),
         ):
-            errors += [f"the {what} '{value}' is there twice" for value in dict.fromkeys(values) if values.count(value) > 1]
+            errors += [f"the {what} '{value}' is given twice" for value in dict.fromkeys(values) if values.count(value) > 1]
         if errors:
             raise CompoundError("the campaign", errors)
 
@@ -90,7 +90,7 @@ class Campaign:
         return len(self.cases) * len(self.offsets) * len(self.outages_s) * len(self.paces) * self.repetitions
 
     def trials(self) -> Iterator[Trial]:
-        """Every trial, case by case."""
+        """Yield every trial, case by case."""
         for case in self.cases:
             for offset in self.offsets:
                 for outage_s in self.outages_s:
@@ -102,23 +102,23 @@ class Campaign:
         return next(case for case in self.cases if case.name == name)
 
     def fault_for(self, case: Case, *, offset: int, tuples: int) -> StreamFault:
-        """The fault that a trial injects."""
+        """Return the fault that a trial injects."""
         return fault_of(
             {**self.fault, "target": case.target, "offset": offset, "tuples": tuples, "side": case.side, "seed": self.seed}
         )
 
     def seed_of(self, run: int) -> int:
-        """The seed of the arrival order of a repetition or golden run."""
+        """Return the seed of the arrival order of a repetition or golden run."""
         return self.seed * 1_000 + run
 
     def document(self) -> dict[str, Any]:
-        """The campaign as plain values, for JSON."""
+        """Return the campaign as plain values, for JSON."""
         plain = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return json.loads(json.dumps(plain | {"cases": [_plain(case) for case in self.cases]}))  # type: ignore[no-any-return]  # what went in as a dict comes out as one
+        return json.loads(json.dumps(plain | {"cases": [_plain(case) for case in self.cases]}))  # type: ignore[no-any-return]  # a dict stays a dict
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Campaign":
-        """The campaign that a document describes: the inverse of `document()`."""
+        """Return the campaign that a document describes: the inverse of `document()`."""
         missing = sorted(set(cls.__dataclass_fields__) - set(document))
         unknown = sorted(set(document) - set(cls.__dataclass_fields__))
         if missing or unknown:
@@ -131,11 +131,11 @@ class Campaign:
 
     @property
     def identity(self) -> str:
-        """A short name that no other campaign has."""
+        """A short hash that identifies the campaign."""
         text = json.dumps(self.document(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _plain(case: Case) -> list[Any]:
-    """A case as plain values; what it loses is said once, by the fault."""
+    """Return a case as plain values. The campaign's fault has the side, so the case does not repeat it."""
     return [list(case.target), case.failover_s, *([True] if case.at_once else [])]

@@ -1,4 +1,4 @@
-"""Everything a campaign knows before its first trial: the application on its trace, and what a golden run shows of it."""
+"""What a campaign needs before its first trial: the application, its trace, and its golden streams."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,12 +29,12 @@ from holdfast.engine.whole_trace import run_batch
 from holdfast.errors import CompoundError, HoldfastError
 
 FURTHEST = 1 << 53
-"""A seq that leaves no room for its displacement beside it."""
+"""The first seq that is too large to encode its jitter."""
 
 
 @dataclass(frozen=True)
 class TraceKey:
-    """By which column a trace falls apart into pieces that no operator brings together, and the columns that tell them apart."""
+    """A column that splits the trace into parts which no operator mixes, the columns that carry a slot, and the key of each row."""
 
     column: str
     marked: tuple[str, ...]
@@ -42,7 +42,7 @@ class TraceKey:
 
 
 def analyse_application(spark: SparkSession, app: App, scores: Sequence[OutputScore]) -> Schemas:
-    """The schemas of an application's streams; its errors and those of its scores are told without a trace."""
+    """Return the schemas of an application's streams; HoldfastError if the application or a score is invalid. Needs no trace."""
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)
     errors = [
@@ -54,7 +54,7 @@ def analyse_application(spark: SparkSession, app: App, scores: Sequence[OutputSc
 
 
 class CampaignContext:
-    """An application, its trace and its scores, with what the runners need to know of them."""
+    """An application with its trace and scores, and the golden streams that trials are compared with."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class CampaignContext:
         section: int,
         schemas: Schemas | None = None,
     ) -> None:
-        """`schemas` are those that `analyse_application` gave, where it was asked already."""
+        """`schemas` is the result of `analyse_application`, if the caller has it already."""
         self.spark, self.app, self.graph = spark, app, app.graph()
         self.jitter, self.section = jitter, section
         self.scores = tuple(scores)
@@ -76,7 +76,7 @@ class CampaignContext:
             raise HoldfastError("the scores of one campaign must be of one sink; assess the sinks one after the other")
         self.sink = self.scores[0].sink
         self.sources = with_epochs(trace, ByTime(app.epoch_s))
-        self._held: dict[str, DataFrame] = {}
+        self._cached: dict[str, DataFrame] = {}
         self._seqs: dict[str, Ints] = {}
 
     @cached_property
@@ -85,7 +85,7 @@ class CampaignContext:
 
     @cached_property
     def rows(self) -> SourceRows:
-        columns = sorted({column for group in self.groups(self._leading()) for column in group})
+        columns = sorted({column for group in self.groups(self._operators_to_sink()) for column in group})
         shared = [c for c in columns if all(c in frame.columns for frame in self.sources.values())]
         rows = source_rows(self.sources, shared, self.app.epoch_s)
         if not self.deterministic and len(rows.seq) and rows.seq[-1] >= FURTHEST:
@@ -101,17 +101,17 @@ class CampaignContext:
 
     @property
     def sections(self) -> Sections:
-        """The sections of the output."""
+        """The sections into which the output is divided."""
         return Sections.over(int(self.rows.seq[0]), int(self.rows.seq[-1]), length=self.section)
 
     @property
     def span(self) -> tuple[int, int]:
-        """The first seq, and how many seqs there are up to the last."""
+        """The first seq, and the number of seqs up to the last."""
         first, last = int(self.rows.seq[0]), int(self.rows.seq[-1])
         return first, last - first + 1
 
     def trace_hash(self) -> str:
-        """A number that another trace hardly has, whatever the order of its files and rows."""
+        """Return a hash of the trace that does not depend on the order of its files and rows."""
         hashes = []
         for name in sorted(self.sources):
             columns = [field.name for field in self.sources[name].schema if not isinstance(field.dataType, MapType)]
@@ -120,7 +120,7 @@ class CampaignContext:
         return hashlib.sha256(" ".join(hashes).encode()).hexdigest()[:16]
 
     def sectioned(self, section: int) -> "CampaignContext":
-        """The same with sections of another length."""
+        """Return a copy of the context with sections of another length."""
         other = copy(self)
         other.section = section
         return other
@@ -130,67 +130,66 @@ class CampaignContext:
 
     @cached_property
     def deterministic(self) -> bool:
-        """Whether every run gives the same output, so that repetitions would only repeat."""
+        """Whether every run gives the same output, so that one repetition is enough."""
         return self.jitter == 0 or not any(order_sensitive(operator) for operator in self.graph.operators)
 
     def output(self, graph: Graph) -> DataFrame:
-        """The scored sink's rows of a changed graph over the whole trace."""
+        """Return the scored sink's rows of a changed graph over the whole trace."""
         frames = run_batch(graph, self.sources, epochs=self.epochs)
         return frames[graph.predecessors(self.sink)[0]]
 
     def golden_output(self, seed: int) -> DataFrame:
-        """The scored sink's rows under an arrival order. What the order cannot change is computed once for all orders."""
-        wavering = {o.name for o in self.graph.operators if not self.deterministic and order_sensitive(o)}
-        changed = frozenset(wavering | {name for one in wavering for name in self.graph.downstream(one)}) & frozenset(
-            self._leading()
-        )
+        """Return the scored sink's rows under one arrival order. Streams that do not depend on the order are computed once."""
+        varying = {o.name for o in self.graph.operators if not self.deterministic and order_sensitive(o)}
+        downstream = {name for operator in varying for name in self.graph.downstream(operator)}
+        changed = frozenset(varying | downstream) & frozenset(self._operators_to_sink())
         if not changed:
             return self.output(self.graph)
-        cut = self.graph.streams_into(changed)
-        plan = subgraph(self.jittered(seed), changed, cut, self.sink)
-        frames = run_batch(plan, {stream: self.frame(stream) for stream in cut}, epochs=self.epochs)
+        inputs = self.graph.streams_into(changed)
+        plan = subgraph(self.jittered(seed), changed, inputs, self.sink)
+        frames = run_batch(plan, {stream: self.frame(stream) for stream in inputs}, epochs=self.epochs)
         return frames[plan.predecessors(self.sink)[0]]
 
     def frame(self, stream: str) -> DataFrame:
-        """A golden stream, computed when it is first read and held until `release`."""
-        if stream not in self._held:
+        """Return a golden stream. It is computed at the first read and cached until `release`."""
+        if stream not in self._cached:
             frames = run_batch(self.graph, self.sources, epochs=self.epochs)
-            even = frames[stream].repartition(2 * self.spark.sparkContext.defaultParallelism)  # so that every core has its part
-            self._held[stream] = even.persist(StorageLevel.MEMORY_AND_DISK)
-        return self._held[stream]
+            even = frames[stream].repartition(2 * self.spark.sparkContext.defaultParallelism)  # one part per core
+            self._cached[stream] = even.persist(StorageLevel.MEMORY_AND_DISK)
+        return self._cached[stream]
 
     def release(self) -> None:
-        """Give back the streams that are held."""
-        for frame in self._held.values():
+        """Drop the cached streams."""
+        for frame in self._cached.values():
             frame.unpersist()
-        self._held.clear()
+        self._cached.clear()
 
     def groups(self, operators: Iterable[str]) -> list[tuple[str, ...]]:
-        """The sets of columns by which operators take rows together."""
+        """Return the sets of columns by which operators group rows."""
         return [group for name in operators for group in self.shapes[name].groups]
 
-    def _leading(self) -> list[str]:
-        """The operators that lead to the scored sink."""
+    def _operators_to_sink(self) -> list[str]:
+        """Return the operators upstream of the scored sink."""
         upstream = self.graph.upstream(self.sink)
         return [operator.name for operator in self.graph.operators if operator.name in upstream]
 
     def stream_seqs(self, names: Iterable[str]) -> dict[str, Ints]:
-        """The seqs of golden streams, ascending, by one Spark job for those that nobody asked for before."""
+        """Return the seqs of golden streams, ascending. One Spark job computes those that are not known yet."""
         roots = {name: self._root(name) for name in names}
         if len(self.graph.sources) == 1:
             self._seqs.setdefault(self.graph.sources[0].name, self.rows.seq)
-        asked = sorted(set(roots.values()) - self._seqs.keys())
-        if asked:
+        missing = sorted(set(roots.values()) - self._seqs.keys())
+        if missing:
             frames = run_batch(self.graph, self.sources, epochs=self.epochs)
-            parts = [frames[name].select(F.lit(number).alias("stream"), "seq") for number, name in enumerate(asked)]
+            parts = [frames[name].select(F.lit(number).alias("stream"), "seq") for number, name in enumerate(missing)]
             with running(self.graph, "the golden run"):
                 table = reduce(DataFrame.unionAll, parts).toArrow()
             stream, seq = table["stream"].to_numpy(), table["seq"].to_numpy()
-            self._seqs |= {name: np.sort(seq[stream == number]) for number, name in enumerate(asked)}
+            self._seqs |= {name: np.sort(seq[stream == number]) for number, name in enumerate(missing)}
         return {name: self._seqs[root] for name, root in roots.items()}
 
     def _root(self, stream: str) -> str:
-        """The stream furthest up that has the same seqs."""
+        """Return the most upstream stream that has the same seqs."""
         node = self.graph.nodes[stream]
         if isinstance(node, Operator) and self.shapes[stream].same_seqs:
             return self._root(node.inputs[0])
@@ -205,29 +204,29 @@ class CampaignContext:
         return injected_edges(self.graph, case.target, case.side)
 
     def kept_streams(self) -> list[tuple[str, LastRows]]:
-        """The streams on the way to the sink of which an operator keeps the last rows."""
+        """Return the streams upstream of the sink of which an operator keeps the last rows."""
         return [
             (stream, rule)
-            for name in self._leading()
+            for name in self._operators_to_sink()
             for stream, rule in self.graph.operator(name).keep.items()
             if isinstance(rule, LastRows)
         ]
 
     @cached_property
     def trace_key(self) -> TraceKey | str:
-        """How the trace falls apart, or why it does not."""
-        for name in self._leading():
+        """The key that splits the trace, or the reason why there is none."""
+        for name in self._operators_to_sink():
             shape = self.shapes[name]
             if shape.scope == "history":
                 return f"operator '{name}' has a state table, which the rows after a fault do not rebuild"
             if () in shape.groups:
-                return f"operator '{name}' takes the rows of all keys together"
-        groups = self.groups(self._leading())
+                return f"operator '{name}' groups the rows of all keys"
+        groups = self.groups(self._operators_to_sink())
         if not groups:
             return "no operator on the way to the sink has a key to tell trials apart by"
         missing = [column for group in groups for column in group if column not in self.rows.codes]
         if missing:
-            return f"column '{missing[0]}', by which operators take rows together, is not in every source"
+            return f"column '{missing[0]}', by which operators group rows, is not in every source"
         nulls = [name for name, values in self.rows.values.items() if values.null_count]
         if nulls:
             return f"column '{nulls[0]}' has rows without a value"
@@ -241,16 +240,18 @@ class CampaignContext:
         return len(np.unique(combined([codes, self.rows.codes[column]]))) == len(np.unique(codes))
 
     def golden_index(self, seqs: Mapping[str, Ints]) -> GoldenIndex:
-        """The map on which reaches are measured; the trace_key must be known."""
+        """Return the index from which reaches are computed. The trace must have a key."""
         trace_key = self.trace_key
         assert isinstance(trace_key, TraceKey)
         (base, span), rows = self.span, self.rows
-        by_key = {name: KeyedSeqs.of(trace_key.keys[self.at(seq)], seq, span=span, base=base) for name, seq in seqs.items()}
+        by_key = {
+            name: KeyedSeqs.of(trace_key.keys[self.row_positions(seq)], seq, span=span, base=base) for name, seq in seqs.items()
+        }
         kept = {}
         for stream, rule in self.kept_streams():
             codes, firsts = np.unique(combined([rows.codes[name] for name in rule.by]), return_index=True)
             full = np.searchsorted(codes, combined([rows.codes[name] for name in rule.by]))
-            by_value = KeyedSeqs.of(full[self.at(seqs[stream])], seqs[stream], span=span, base=base)
+            by_value = KeyedSeqs.of(full[self.row_positions(seqs[stream])], seqs[stream], span=span, base=base)
             kept[stream, rule.by] = (by_value, trace_key.keys[firsts])
         ends = np.flatnonzero(np.diff(rows.epoch, append=rows.epoch[-1:] + 1))
         return GoldenIndex(
@@ -264,20 +265,20 @@ class CampaignContext:
             jitter=0 if self.deterministic else self.jitter,
         )
 
-    def at(self, seq: Ints) -> Ints:
-        """Where the source rows with these seqs stand."""
-        found: Ints = np.searchsorted(self.rows.seq, seq)
-        if len(found) and (found[-1] >= len(self.rows.seq) or (self.rows.seq[found] != seq).any()):
+    def row_positions(self, seq: Ints) -> Ints:
+        """Return the positions of the source rows with these seqs."""
+        positions: Ints = np.searchsorted(self.rows.seq, seq)
+        if len(positions) and (positions[-1] >= len(self.rows.seq) or (self.rows.seq[positions] != seq).any()):
             raise HoldfastError(
                 "an operator puts out a seq that no source tuple has; it must carry the seq of the tuple that triggered it"
             )
-        return found
+        return positions
 
 
-def subgraph(graph: Graph, operators: Iterable[str], cut: Iterable[str], sink: str) -> Graph:
-    """Some operators as an application of their own: what they read from outside is its sources."""
+def subgraph(graph: Graph, operators: Iterable[str], inputs: Iterable[str], sink: str) -> Graph:
+    """Return a graph of some operators and the sink, with the streams in `inputs` as its sources."""
     names = set(operators)
-    nodes: list[Source | Operator | Sink] = [Source(stream, "seq long") for stream in cut]
+    nodes: list[Source | Operator | Sink] = [Source(stream, "seq long") for stream in inputs]
     nodes += [graph.operator(name) for name in graph.order if name in names]
     end = graph.nodes[sink]
     assert isinstance(end, Sink)
@@ -285,7 +286,7 @@ def subgraph(graph: Graph, operators: Iterable[str], cut: Iterable[str], sink: s
 
 
 def combined(columns: Sequence[Ints]) -> Ints:
-    """One code for several: equal where all of them are."""
+    """Return one code per row that is equal where all columns are equal."""
     codes = columns[0]
     for column in columns[1:]:
         codes = np.unique(codes * (int(column.max(initial=0)) + 1) + column, return_inverse=True)[1].astype(np.int64)
@@ -293,6 +294,6 @@ def combined(columns: Sequence[Ints]) -> Ints:
 
 
 def _epoch_seqs(epochs: Ints, ends: Ints) -> EpochSeqs:
-    """The last seq of every epoch, those without rows included: they end where the one before them did."""
+    """Return the last seq of every epoch. An epoch without rows ends where the previous one does."""
     every = np.arange(epochs[0], epochs[-1] + 1)
     return EpochSeqs(ends[np.searchsorted(epochs, every, side="right") - 1])

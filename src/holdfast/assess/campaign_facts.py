@@ -1,4 +1,4 @@
-"""The documents beside a campaign's outcomes, checked when they are read: what was found out before the trials, and golden runs."""
+"""The documents in a results folder besides outcomes: facts about the campaign, and golden scores. Checked when they are read."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ class _Source(BaseModel):
 
 
 class Facts(BaseModel):
-    """What the report says beside outcomes: rates, outages in tuples, where offsets lie, and how it was run."""
+    """What the report needs besides outcomes: rates, outages in tuples, seqs of offsets, and how trials were run."""
 
     model_config = ConfigDict(strict=True)
     sections: int
@@ -29,30 +29,30 @@ class Facts(BaseModel):
     deterministic: bool
     why_slow: str | None
     apart: dict[str, str] = {}
-    """By the case, why its trials shared no jobs, where those of others did."""
+    """For each case whose trials shared no jobs, the reason, if other cases' trials did."""
     source: _Source
     rates: dict[str, dict[str, float]]
     tuples: dict[str, dict[str, int]]
     firsts: dict[str, int]
     lasts: dict[str, int] = {}
-    """The last seq that a fault at each offset affects, where the campaign says how many source tuples it does."""
+    """The last seq that a fault at each offset affects, if the campaign gives the number of affected source tuples."""
     affected: dict[str, dict[str, list[dict[str, float]]]] | None
 
     def missing(self, campaign: Campaign) -> list[str]:
-        """What a campaign asks for that is not here."""
+        """Return the names of values that the campaign needs and this document lacks."""
         outages = [outage_name(outage_s, pace) for pace in campaign.paces for outage_s in campaign.outages_s]
-        found = [f"firsts.{offset}" for offset in campaign.offsets if str(offset) not in self.firsts]
+        names = [f"firsts.{offset}" for offset in campaign.offsets if str(offset) not in self.firsts]
         if campaign.affected is not None:
-            found += [f"lasts.{offset}" for offset in campaign.offsets if str(offset) not in self.lasts]
+            names += [f"lasts.{offset}" for offset in campaign.offsets if str(offset) not in self.lasts]
         for case in campaign.cases:
-            found += [f"tuples.{case.name}.{o}" for o in outages if o not in self.tuples.get(case.name, {})]
-            found += [f"rates.{case.name}"] if case.name not in self.rates else []
-            found += [f"affected.{case.name}"] if self.affected is not None and case.name not in self.affected else []
-        return found
+            names += [f"tuples.{case.name}.{o}" for o in outages if o not in self.tuples.get(case.name, {})]
+            names += [f"rates.{case.name}"] if case.name not in self.rates else []
+            names += [f"affected.{case.name}"] if self.affected is not None and case.name not in self.affected else []
+        return names
 
 
 class GoldenRuns(BaseModel):
-    """The parts of every golden run, section by section."""
+    """The score parts of every golden run, per section."""
 
     model_config = ConfigDict(strict=True)
     runs: list[dict[str, list[float]]]
@@ -71,7 +71,7 @@ DOCUMENTS: Mapping[str, type[Facts] | type[GoldenRuns]] = {"facts": Facts, "gold
 
 
 def require_shape(path: Path, document: Mapping[str, Any], campaign: Campaign) -> None:
-    """Raise HoldfastError unless a results file holds what its name promises of a campaign."""
+    """Raise HoldfastError unless a results file has all values that the campaign needs."""
     try:
         missing = [f"it has no {name}" for name in DOCUMENTS[path.stem].model_validate(document).missing(campaign)]
     except ValidationError as error:

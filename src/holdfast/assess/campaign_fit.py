@@ -1,4 +1,4 @@
-"""Whether a campaign fits its trace: the rates at which targets lose tuples, and whether there are any to lose."""
+"""Check that a campaign fits its trace: the rates at which cases lose tuples, and whether there are enough tuples to lose."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,11 +9,11 @@ from holdfast.assess.injection import fractions
 from holdfast.errors import CompoundError, HoldfastError
 
 Rates = Mapping[frozenset[str], Tempo]
-"""The rates of what operators, by all their names, or a source take in together."""
+"""Known input rates, by the set of operators (or the source) that they belong to."""
 
 
 def require_room_for_outages(context: CampaignContext, campaign: Campaign, rates: Rates) -> None:
-    """Raise CompoundError with every place where the trace has no room for some trial, before any is run."""
+    """Raise CompoundError unless the trace has room for the longest outage of every case at every offset."""
     locator = context.locator(
         campaign.cases, context.stream_seqs({stream for case in campaign.cases for stream in context.injected_edges(case)})
     )
@@ -25,18 +25,18 @@ def require_room_for_outages(context: CampaignContext, campaign: Campaign, rates
             try:
                 locator.locate(context.graph, case, offset=offset, tuples=tuples)
             except HoldfastError as error:
-                errors[str(error)] = None  # an offset past the end is so for every case
+                errors[str(error)] = None  # one message for an offset that is past the end for every case
     if errors:
         raise CompoundError("the campaign", list(errors))
 
 
 def has_fractions(context: CampaignContext, case: Case) -> bool:
-    """Whether values of a case's streams can diverge."""
+    """Return whether a case's streams have fractional numbers, which a divergence can change."""
     return any(fractions(context.schemas[stream]) for stream in context.injected_edges(case))
 
 
 def divergence_errors(context: CampaignContext, cases: Iterable[Case]) -> list[str]:
-    """What is wrong with the cases in whose streams no value can diverge: nothing there would seem to matter."""
+    """Return an error message for each case whose streams have no value that a divergence can change."""
     return [
         f"a divergence changes fractional numbers, and what it would change at {case.name} "
         f"({', '.join(context.injected_edges(case))}) has none; give other targets, or another fault"
@@ -46,8 +46,11 @@ def divergence_errors(context: CampaignContext, cases: Iterable[Case]) -> list[s
 
 
 def case_tempo(context: CampaignContext, locator: OutageLocator, case: Case, rates: Rates) -> Tempo:
-    """The rate at which a case loses tuples: as given for just these operators, else the sources' own, given or measured, scaled
-    by how many of their tuples come to flow there; that of the sources where they count its outage."""
+    """Return the rate at which a case loses tuples.
+
+    It is the known rate of exactly these operators. Otherwise it is the rate of the sources (known or measured) times the
+    case's share of the source tuples.
+    """
     if case.side == "input" and not case.at_once and frozenset(case.target) in rates:
         return rates[frozenset(case.target)]
     given = [rates.get(frozenset({source.name})) for source in context.graph.sources]

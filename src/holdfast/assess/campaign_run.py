@@ -41,11 +41,11 @@ def run_campaign(
             facts = results.read("facts")
             compared = facts is not None and facts["why_slow"] is None  # by the process that began the campaign
             runner = Runner(context, campaign, way=way, verify=not compared, rates=rates, progress=report_progress)
-            if runner.why_slow:
-                say(f"each trial is a run of the whole trace: {runner.why_slow}")
-            elif runner.apart:
-                reason = next(iter(runner.apart.values()))
-                say(f"each trial of {', '.join(runner.apart)} is a run of the whole trace: {reason}")
+            if runner.why_none_batched:
+                say(f"each trial is a run of the whole trace: {runner.why_none_batched}")
+            elif runner.not_batched:
+                reason = next(iter(runner.not_batched.values()))
+                say(f"each trial of {', '.join(runner.not_batched)} is a run of the whole trace: {reason}")
             runner.run(results, parallel=parallel, progress=report_progress)
         except KeyboardInterrupt:
             context.spark.sparkContext.cancelAllJobs()

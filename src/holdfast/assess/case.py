@@ -1,4 +1,4 @@
-"""What a campaign tries: cases, trials, and where in the trace each of them strikes."""
+"""Cases, trials and rates of a campaign, and where in the trace each outage begins and ends."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ Pace = Literal["average", "peak"]
 
 
 def outage_name(outage_s: float, pace: Pace | None = None) -> str:
-    """An outage in words that no other outage shares.
+    """Return a name of the outage that is unique within a campaign.
 
     >>> outage_name(16.0, "peak"), outage_name(0.1234567)
     ('16 peak', '0.1234567')
@@ -27,17 +27,19 @@ def outage_name(outage_s: float, pace: Pace | None = None) -> str:
 
 
 def offset_error(offset: int, tuples: int) -> str:
-    """That an offset lies where a trace of so many source tuples has none."""
+    """Return the error message for an offset beyond the end of a trace with `tuples` source tuples."""
     return f"offset {offset:,} lies past the end of the trace, which has {tuples:,} source tuples; give offsets below that"
 
 
 @dataclass(frozen=True)
 class Case:
-    """Who fails, and how long at most. A group with an active replica loses what it would have put out until the replica takes
-    over (DEBS'11, section 6.4); anything else loses its input until it is back, or its output where `loses` says so.
+    """A target that fails, and whether it has an active replica.
 
-    How long that is, a target's own tuples count, as in the paper; `at_once` lets the sources' tuples count, so that whatever fails
-    is away for the same time: sets that fail together can then be compared.
+    A target with a replica loses its output until the replica takes over after `failover_s` (DEBS'11, section 6.4). A target
+    without one loses its input (or its output, if `loses` is "output") for the whole outage.
+
+    The length of an outage is counted in the target's own tuples, as in the paper. With `at_once` it is counted in source tuples,
+    so that different sets of operators fail for the same time and can be compared.
     """
 
     target: Target
@@ -61,12 +63,12 @@ class Case:
         return seconds if self.failover_s is None else min(seconds, self.failover_s)
 
     def tuples(self, seconds: float, rate: float) -> int:
-        """How many tuples an outage takes at a rate: at least one."""
+        """Return how many tuples are lost in an outage at this rate: at least one."""
         return max(1, round(rate * self.outage(seconds)))
 
 
 def unreachable_errors(graph: Graph, cases: Iterable[Case], sink: str) -> list[str]:
-    """What is wrong with the cases that cannot change what reaches a sink."""
+    """Return an error message for each case whose fault cannot reach the sink."""
     upstream = graph.upstream(sink) | {sink}
     return [
         f"target '{case.name}' does not lead to sink '{sink}', which is scored; give another target, or another sink (--sink)"
@@ -77,7 +79,7 @@ def unreachable_errors(graph: Graph, cases: Iterable[Case], sink: str) -> list[s
 
 @dataclass(frozen=True, order=True)
 class Trial:
-    """One injection: a case, an offset in source tuples, an outage at a pace, and which repetition."""
+    """One injection: a case at an offset (in source tuples), with an outage at the average or peak rate, and a repetition."""
 
     case: str
     offset: int
@@ -92,7 +94,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tempo:
-    """Tuples per second."""
+    """Average and peak rate in tuples per second."""
 
     average: float
     peak: float
@@ -103,7 +105,7 @@ class Tempo:
 
 @dataclass(frozen=True)
 class OutageLocator:
-    """Where offsets and outages lie in a golden trace: the seqs of its sources and of the streams that are struck."""
+    """Finds the seqs at which an outage begins and ends, from the seqs of the sources and of the streams with injected faults."""
 
     source: Ints
     streams: Mapping[str, Ints]
@@ -111,50 +113,52 @@ class OutageLocator:
     _merged: dict[tuple[str, ...], Ints] = field(default_factory=dict, compare=False, repr=False)
 
     def tempo_of(self, graph: Graph, case: Case, *, sources: Tempo | None = None) -> Tempo:
-        """The rate at which what counts an outage flows: that of the sources (measured unless it is given), scaled by how many of
-        their tuples come to flow there."""
+        """Return the rate of the tuples in which a case's outage is counted.
+
+        It is the rate of the sources (`sources`, or else the measured one) times the case's share of the source tuples.
+        """
         share, tempo = len(self._counted(graph, case)) / len(self.source), sources or self.tempo
         return Tempo(tempo.average * share, tempo.peak * share)
 
     def count(self, graph: Graph, case: Case) -> int:
-        """How many tuples a case's streams have."""
+        """Return the number of tuples in the streams where a case injects."""
         return len(self._injected(graph, case))
 
     def room(self, graph: Graph, case: Case, *, tuples: int) -> int:
-        """The number of offsets, from 0 on, after which there are so many tuples left for a case's outage."""
+        """Return how many offsets, counted from 0, leave at least `tuples` tuples for a case's outage."""
         counted = self._counted(graph, case)
         return int(np.searchsorted(self.source, counted[-tuples], side="right")) if tuples <= len(counted) else 0
 
     def last(self, offset: int, tuples: int) -> int:
-        """The last seq of so many source tuples from an offset on, or of the trace."""
+        """Return the last seq of `tuples` source tuples from an offset on, or the last seq of the trace."""
         return int(self.source[min(offset + tuples, len(self.source)) - 1])
 
     def locate(self, graph: Graph, case: Case, *, offset: int, tuples: int) -> tuple[int, int]:
-        """The first and the last seq that a fault concerns."""
+        """Return the first and the last seq of an outage; HoldfastError if the trace is too short for it."""
         if offset >= len(self.source):
             raise HoldfastError(offset_error(offset, len(self.source)))
         first = int(self.source[offset])
         counted = self._counted(graph, case)
         begin = int(np.searchsorted(counted, first))
-        left = len(counted) - begin
-        if left == 0:
+        remaining = len(counted) - begin
+        if remaining == 0:
             raise HoldfastError(
                 f"{case.name} gets no tuples after offset {offset:,}, so it has none to lose; give smaller offsets, "
                 "another target or a longer trace"
             )
-        if left < tuples:
+        if remaining < tuples:
             raise HoldfastError(
-                f"an outage of {tuples:,} tuples of {case.name} at offset {offset:,} is longer than the trace, where {left:,} are "
-                "left; give shorter outages, smaller offsets or a longer trace"
+                f"an outage of {tuples:,} tuples of {case.name} at offset {offset:,} is longer than the trace, where {remaining:,} "
+                "are left; give shorter outages, smaller offsets or a longer trace"
             )
         return first, int(counted[begin + tuples - 1])
 
     def _counted(self, graph: Graph, case: Case) -> Ints:
-        """The seqs that an outage of a case is counted by."""
+        """Return the seqs in which a case's outage is counted."""
         return self.source if case.at_once else self._injected(graph, case)
 
     def _injected(self, graph: Graph, case: Case) -> Ints:
-        """The seqs of all streams that a case strikes, ascending; merged once."""
+        """Return the seqs of all streams where a case injects, ascending."""
         names = tuple(injected_edges(graph, case.target, case.side))
         if names not in self._merged:
             streams = [self.streams[name] for name in names]

@@ -1,7 +1,7 @@
-"""How far a fault reaches: for each key from which seq to which its outputs can differ, and which rows it takes to tell.
+"""How far a fault reaches: for each key, the range of seqs whose output can differ, and the input rows needed to recompute it.
 
-From the first law: an operator that keeps the last n rows of a key gives the right output again after n right rows of that key.
-So a fault's reach follows from the golden streams alone, operator by operator, with no run.
+By the first law, an operator that keeps the last n rows of a key gives correct output again after n correct rows of that key. So
+the reach of a fault follows from the golden streams alone, operator by operator, without a run.
 """
 
 from collections.abc import Mapping
@@ -19,25 +19,25 @@ from holdfast.documents.fault import Loss, StreamFault
 
 @dataclass(frozen=True)
 class EpochSeqs:
-    """Which seqs belong to which epoch: `ends[e]` is the last seq of the e-th epoch of the trace, ascending."""
+    """Maps seqs to epochs: `ends[e]` is the last seq of the e-th epoch of the trace."""
 
     ends: Ints
 
     def start(self, seqs: Ints, back: int = 0) -> Ints:
-        """The first seq of the epoch that lies `back` epochs before the one of each seq."""
+        """Return the first seq of the epoch that is `back` epochs before the epoch of each seq."""
         at = np.searchsorted(self.ends, seqs) - back
         return np.where(at <= 0, 0, self.ends[np.clip(at - 1, 0, len(self.ends) - 1)] + 1)
 
     def end(self, seqs: Ints, on: int = 0) -> Ints:
-        """The last seq of the epoch that lies `on` epochs after the one of each seq."""
+        """Return the last seq of the epoch that is `on` epochs after the epoch of each seq."""
         at = np.searchsorted(self.ends, seqs) + on
         return np.where((seqs >= NEVER) | (at >= len(self.ends)), NEVER, self.ends[np.minimum(at, len(self.ends) - 1)])
 
 
 @dataclass(frozen=True)
 class Reach:
-    """For each of `keys`: outputs can differ from seq `first` to `last`; telling takes, of each stream that is read from outside,
-    the rows from one seq to another."""
+    """For each of `keys`, output can differ from seq `first` to `last`. To recompute it, `needs` has for each input stream of the
+    fault path the first and last seq of the rows that are needed."""
 
     keys: Ints
     first: Ints
@@ -47,8 +47,8 @@ class Reach:
 
 @dataclass(frozen=True)
 class FaultPath:
-    """The way of a fault through the graph: the edges where it strikes, the operators that it can change, and the streams that
-    these read from outside."""
+    """The path of a fault through the graph: the edges where it is injected, the operators whose output it can change, and the
+    input streams that these read from other operators."""
 
     edges: Edges
     operators: frozenset[str]
@@ -56,10 +56,10 @@ class FaultPath:
 
 
 def find_fault_path(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFault, sink: str) -> FaultPath:
-    """The way of a fault to a sink.
+    """Return the path of a fault to a sink.
 
-    Losing tuples before an operator that looks at single tuples is losing them after it, so a loss is followed past such
-    operators, up to the first that looks further.
+    Losing tuples before an operator that uses single tuples equals losing them after it. So a loss is moved behind such
+    operators, up to the first operator with a larger scope.
     """
     upstream = graph.upstream(sink) | {sink}
     edges = {
@@ -81,18 +81,18 @@ def find_fault_path(graph: Graph, shapes: Mapping[str, Shape], fault: StreamFaul
     for name in list(changed):
         changed |= graph.downstream(name)
     operators = frozenset(name for name in changed & upstream if isinstance(graph.nodes[name], Operator))
-    struck = {stream for stream, reader in edges}
-    by_stream = {s: tuple(sorted(reader for stream, reader in edges if stream == s)) for s in sorted(struck)}
-    cut = dict.fromkeys([*graph.streams_into(operators), *(s for s in sorted(struck) if s not in operators)])
-    return FaultPath(by_stream, operators, tuple(cut))
+    streams = sorted({stream for stream, reader in edges})
+    by_stream = {s: tuple(sorted(reader for stream, reader in edges if stream == s)) for s in streams}
+    inputs = dict.fromkeys([*graph.streams_into(operators), *(s for s in streams if s not in operators)])
+    return FaultPath(by_stream, operators, tuple(inputs))
 
 
 @dataclass(frozen=True)
 class GoldenIndex:
-    """What is known of an application over one golden trace: its graph and shapes, who keeps what, and where rows lie.
+    """An index of the golden streams of one trace by key and seq, with the operators' shapes.
 
-    `kept` has, for each kept stream and the columns it is kept by, its rows by those columns' values, and the key of each such
-    value; `rows` are all source rows by key.
+    `rows` has all source rows by key, and `seqs` the rows of other streams. `kept` has, for each kept stream and the columns of
+    its keep rule, the rows by the values of these columns, and the key of each value.
     """
 
     graph: Graph
@@ -106,7 +106,7 @@ class GoldenIndex:
 
 
 def reach_of(golden_index: GoldenIndex, fault_path: FaultPath, first: int, last: int, *, sink: str) -> Reach:
-    """The reach of a fault that strikes seqs `first` to `last` on its fault_path to a sink."""
+    """Return the reach of a fault that is injected at seqs `first` to `last`."""
     low, high = _Forward(golden_index, fault_path, first, last).at(sink)
     keys = np.flatnonzero(low <= high)
     begin, end = low[keys], high[keys]
@@ -114,7 +114,7 @@ def reach_of(golden_index: GoldenIndex, fault_path: FaultPath, first: int, last:
 
 
 class _Forward:
-    """First and last seq at which each stream can differ, per key; first above last where it cannot."""
+    """Computes, per key, the first and last seq at which each stream can differ; first > last if it cannot differ."""
 
     def __init__(self, golden_index: GoldenIndex, fault_path: FaultPath, first: int, last: int) -> None:
         self._index, self._path = golden_index, fault_path
@@ -130,7 +130,7 @@ class _Forward:
         return np.full(self._index.keys, NEVER, np.int64), np.full(self._index.keys, -1, np.int64)
 
     def _injected(self, stream: str) -> tuple[Ints, Ints]:
-        """The keys of the rows that are struck, from their first to their last."""
+        """Return, per key, the first and last row of a stream with an injected fault."""
         rows = self._index.seqs.get(stream, self._index.rows)
         every = np.arange(self._index.keys)
         begin, end = rows.ranges(every, np.full(len(every), self._first), np.full(len(every), self._last))
@@ -156,7 +156,7 @@ class _Forward:
         golden_index = self._index
         low, high = self._nothing()
         for stream in operator.inputs:
-            # what is not kept changes only the outputs that it triggers; what is kept changes those that come to follow it
+            # rows that are not kept change only the outputs that they trigger; kept rows also change later outputs
             pad = 2 * golden_index.jitter if order_sensitive(operator) and stream in operator.keep else 0
             begin, end = self._edge(stream, operator.name)
             differs = begin <= end
@@ -170,7 +170,7 @@ class _Forward:
         return low, high
 
     def _until(self, operator: Operator, stream: str, last: Ints) -> Ints:
-        """The seq after which an operator's output is right again, given up to which one its input is wrong."""
+        """Return the seq after which an operator's output is correct again, given the last wrong seq of its input."""
         rule = operator.keep.get(stream)
         if not isinstance(rule, LastRows):
             return last
@@ -181,26 +181,26 @@ class _Forward:
 def _needed(
     golden_index: GoldenIndex, fault_path: FaultPath, sink: str, keys: Ints, first: Ints, last: Ints
 ) -> dict[str, tuple[Ints, Ints]]:
-    """From which row to which each key's rows of each cut stream are needed, so that the sink is right from first to last."""
-    wanted: dict[str, tuple[Ints, Ints]] = {golden_index.graph.predecessors(sink)[0]: (first, last)}
+    """Return the first and last row of each input stream, per key, that are needed to compute the sink from `first` to `last`."""
+    ranges: dict[str, tuple[Ints, Ints]] = {golden_index.graph.predecessors(sink)[0]: (first, last)}
     for name in reversed(golden_index.graph.order):
-        if name not in wanted or name not in fault_path.operators:
+        if name not in ranges or name not in fault_path.operators:
             continue
         operator = golden_index.graph.operator(name)
-        low, high = wanted[name]
+        low, high = ranges[name]
         if golden_index.shapes[name].scope == "epoch":
             low, high = golden_index.epochs.start(low, window_epochs(operator)), golden_index.epochs.end(high)
         if order_sensitive(operator):
             low, high = np.maximum(low - 2 * golden_index.jitter, 0), np.minimum(high + 2 * golden_index.jitter, NEVER)
         for stream in operator.inputs:
             earlier = _since(golden_index, operator, stream, keys, low)
-            before = wanted.get(stream, (earlier, high))
-            wanted[stream] = np.minimum(before[0], earlier), np.maximum(before[1], high)
-    return {stream: wanted[stream] for stream in fault_path.inputs if stream in wanted}
+            before = ranges.get(stream, (earlier, high))
+            ranges[stream] = np.minimum(before[0], earlier), np.maximum(before[1], high)
+    return {stream: ranges[stream] for stream in fault_path.inputs if stream in ranges}
 
 
 def _since(golden_index: GoldenIndex, operator: Operator, stream: str, keys: Ints, first: Ints) -> Ints:
-    """From which row of an input on an operator must be fed, so that its output is right from `first` on."""
+    """Return the first row of an input that an operator needs for correct output from `first` on."""
     rule = operator.keep.get(stream)
     if not isinstance(rule, LastRows):
         return first

@@ -1,4 +1,4 @@
-"""The first law on a sample: what is measured by replay speaks of the running application only where it holds."""
+"""Check the first law on a sample of the trace. Without it, a replay does not predict the running application."""
 
 from itertools import count
 
@@ -13,13 +13,13 @@ from holdfast.errors import ApplicationError
 
 CHECKED = "operators checked against the first law"
 SAMPLE, EPOCHS, CUTS = 2000, 8, 4
-"""Source tuples of the sample, into how many epochs it is cut, and in how many pieces these are run."""
+"""Source tuples in the sample, epochs in the sample, and runs that the epochs are divided into."""
 
 
 def require_first_law(context: CampaignContext, *, progress: Progress = silent) -> None:
-    """Raise ApplicationError if an operator's output on the beginning of the trace depends on how it is cut into epochs.
+    """Raise ApplicationError if an operator's output on the beginning of the trace depends on the epochs.
 
-    The cut is by seq: however fast a trace is, its beginning has several epochs.
+    Epochs are cut by seq here, so that the sample has several epochs at any rate.
     """
     seqs = context.rows.seq[:SAMPLE]
     sample = {name: frame.where(F.col("seq") <= int(seqs[-1])).drop("epoch") for name, frame in context.sources.items()}
@@ -28,12 +28,12 @@ def require_first_law(context: CampaignContext, *, progress: Progress = silent) 
     spans = list(spans_of(sources))
     step = -(-len(spans) // CUTS)
     joined = [join_spans(spans[at : at + step]) for at in range(0, len(spans), step)]
-    operators, begun = len(context.graph.operators), count()
+    operators, checked = len(context.graph.operators), count()
 
-    def told(operator: str) -> None:
-        progress(CHECKED, next(begun), operators)
+    def report_operator(operator: str) -> None:
+        progress(CHECKED, next(checked), operators)
 
-    broken = broken_operators(context.spark, context.graph, sources, joined, progress=told)
+    broken = broken_operators(context.spark, context.graph, sources, joined, progress=report_operator)
     progress(CHECKED, operators, operators)
     if broken:
         raise ApplicationError(f"application '{context.app.name}'", [str(operator) for operator in broken])

@@ -1,4 +1,4 @@
-"""Operators that fail together because they run together: PEs as targets (DEBS'11, section 7, limitation 2)."""
+"""PEs as targets: fused operators fail together (DEBS'11, section 7, limitation 2)."""
 
 from collections.abc import Iterable
 
@@ -9,12 +9,12 @@ from holdfast.documents.fault import Side
 
 
 def fused_targets(graph: Graph, targets: Iterable[Target], *, side: Side = "input") -> dict[Target, Choice]:
-    """The PEs of several operators whose failure differs from that of every target there is already, each with why."""
+    """Return the PEs of several operators whose failure differs from the failure of every given target, each with the reason."""
     known = [injected_edges(graph, target, side) for target in targets]
-    found: dict[Target, Choice] = {}
+    choices: dict[Target, Choice] = {}
     for pe, operators in graph.pes.items():
         edges = injected_edges(graph, operators, side)
         if len(operators) > 1 and edges not in known:
             known.append(edges)
-            found[operators] = Choice(target_name(operators), (f"they run in PE '{pe}' and fail together",))
-    return found
+            choices[operators] = Choice(target_name(operators), (f"they run in PE '{pe}' and fail together",))
+    return choices

@@ -1,4 +1,4 @@
-"""Golden runs: the output without a fault, run by run of a non-deterministic application."""
+"""Golden runs: the output without a fault. A non-deterministic application has one per arrival order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,30 +22,30 @@ from holdfast.engine.operator_call import running
 from holdfast.errors import HoldfastError
 
 Parts = Mapping[str, Floats]
-"""The parts of scores, one number per section."""
+"""For each part of a score, one number per section."""
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What every output row of a golden run adds to the parts, by key and seq."""
+    """The contribution of every output row of a golden run to the score parts, by key and seq."""
 
     rows: KeyedSeqs
     values: Parts
 
-    def within(self, reach: Reach, cut: Sections) -> tuple[Ints, dict[str, Floats]]:
-        """The sections of the outputs that a fault can change, and their parts."""
+    def within(self, reach: Reach, sections: Sections) -> tuple[Ints, dict[str, Floats]]:
+        """Return the sections of the output rows that a fault can change, and the sums of their parts."""
         at = self.rows.selected(reach.keys, reach.first, reach.last)
         if not len(at):
             return np.zeros(0, np.int64), {part: np.zeros(0) for part in self.values}
-        places = cut.of(self.rows.seqs_at(at))
-        low = int(places.min())
-        there = np.flatnonzero(np.bincount(places - low)).astype(np.int64)
-        return there + low, {part: _sums(places - low, values[at])[there] for part, values in self.values.items()}
+        numbers = sections.of(self.rows.seqs_at(at))
+        low = int(numbers.min())
+        occupied = np.flatnonzero(np.bincount(numbers - low)).astype(np.int64)
+        return occupied + low, {part: _sums(numbers - low, values[at])[occupied] for part, values in self.values.items()}
 
 
 @dataclass(frozen=True)
 class Golden:
-    """One golden run: the parts of its sections, and its outputs where trials are to be told from them."""
+    """One golden run: the score parts of its sections, and its output rows if batched trials are compared with them."""
 
     seed: int
     parts: Parts
@@ -53,7 +53,7 @@ class Golden:
 
 
 def run_golden(context: CampaignContext, seed: int, *, outputs: bool) -> Golden:
-    """Run the application without a fault; `outputs` keeps what each row adds, for scores that add up."""
+    """Run the application without a fault. `outputs` keeps the contribution of each row, which needs additive scores."""
     frame = context.golden_output(seed)
     scored = " and ".join(score.expression for score in context.scores)
     with running(context.graph, f"a golden run, scored by {scored},"):
@@ -65,7 +65,7 @@ def run_golden(context: CampaignContext, seed: int, *, outputs: bool) -> Golden:
 
 
 def save_golden(golden: Golden, path: Path) -> None:
-    """Write a golden run down, whole or not at all."""
+    """Write a golden run to a file atomically."""
     arrays: dict[str, Any] = {f"part {part}": values for part, values in golden.parts.items()}
     if golden.outputs is not None:
         rows = golden.outputs.rows
@@ -75,7 +75,7 @@ def save_golden(golden: Golden, path: Path) -> None:
 
 
 def load_golden(path: Path) -> Golden:
-    """A golden run as it was written down."""
+    """Read a golden run that `save_golden` wrote; HoldfastError if the file is damaged."""
     try:
         with np.load(path, allow_pickle=False) as arrays:
             parts = {name.removeprefix("part "): arrays[name] for name in arrays.files if name.startswith("part ")}
@@ -89,7 +89,7 @@ def load_golden(path: Path) -> Golden:
 
 
 def section_parts(context: CampaignContext, output: DataFrame) -> dict[str, Floats]:
-    """The parts of every section of an output; where a section has no rows, 0, or nan for a score that does not add up."""
+    """Return the score parts of every section. A section without rows has 0, or nan for a score that is not additive."""
     parts = parts_of(context.scores)
     section = context.sections.column(F.col("seq")).alias("section")
     columns = [F.expr(f"cast({part} as double)").alias(f"p{n}") for n, part in enumerate(parts)]
@@ -101,22 +101,22 @@ def section_parts(context: CampaignContext, output: DataFrame) -> dict[str, Floa
     }
 
 
-def part_numbers(context: CampaignContext, part: str, places: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
-    """A part in every section, from its values in some; `missing` where it has none. HoldfastError where one is no number."""
-    require_numbers(context, part, places, pc.fill_null(column, 0.0).to_numpy())
+def part_numbers(context: CampaignContext, part: str, sections: Ints, column: pa.ChunkedArray, *, missing: float) -> Floats:
+    """Return the part in every section: its value in `sections`, and `missing` elsewhere; HoldfastError if not finite."""
+    require_numbers(context, part, sections, pc.fill_null(column, 0.0).to_numpy())
     values = np.full(context.sections.count, missing)
-    values[places] = pc.fill_null(column, missing).to_numpy()
+    values[sections] = pc.fill_null(column, missing).to_numpy()
     return values
 
 
-def require_numbers(context: CampaignContext, part: str, places: Ints, values: Floats) -> None:
-    """Raise HoldfastError unless a part is a finite number in all these sections."""
+def require_numbers(context: CampaignContext, part: str, sections: Ints, values: Floats) -> None:
+    """Raise HoldfastError unless the part is a finite number in all these sections."""
     wrong = np.flatnonzero(~np.isfinite(values))
     if not len(wrong):
         return
-    at = wrong[np.argmin(places[wrong])]
+    at = wrong[np.argmin(sections[wrong])]
     score = next(score.expression for score in context.scores if part in score.parts)
-    begin = context.sections.origin + int(places[at]) * context.sections.length
+    begin = context.sections.origin + int(sections[at]) * context.sections.length
     what = "no number (nan)" if np.isnan(values[at]) else "infinite"
     raise HoldfastError(
         f"the score '{score}' is {what} in the section of seqs {begin:,} to {begin + context.sections.length - 1:,}; every "
@@ -132,17 +132,17 @@ def _with_outputs(context: CampaignContext, seed: int, table: pa.Table) -> Golde
     order = np.argsort(seq, kind="stable")
     seq = seq[order]
     base, span = context.span
-    codes = trace_key.keys[context.at(seq)] * span + (seq - base)
+    codes = trace_key.keys[context.row_positions(seq)] * span + (seq - base)
     by_key = np.argsort(codes, kind="stable")
     values = {part: pc.fill_null(table[f"p{n}"], 0.0).to_numpy()[order] for n, part in enumerate(parts)}
-    places = context.sections.of(seq)
-    sections = {part: _sums(places, v, context.sections.count) for part, v in values.items()}
+    numbers = context.sections.of(seq)
+    sections = {part: _sums(numbers, v, context.sections.count) for part, v in values.items()}
     for part, sums in sections.items():
         require_numbers(context, part, np.arange(len(sums)), sums)
     rows = KeyedSeqs(codes[by_key], span, base)
     return Golden(seed, sections, Outputs(rows, {part: v[by_key] for part, v in values.items()}))
 
 
-def _sums(places: Ints, values: Floats, length: int = 0) -> Floats:
-    """The sum of the values at each place."""
-    return np.asarray(np.bincount(places, weights=values, minlength=length), np.float64)
+def _sums(sections: Ints, values: Floats, length: int = 0) -> Floats:
+    """Return the sum of the values in each section."""
+    return np.asarray(np.bincount(sections, weights=values, minlength=length), np.float64)

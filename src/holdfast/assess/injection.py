@@ -1,4 +1,4 @@
-"""Fault injection operators, placed into the graph before a target's inputs or after its outputs (DEBS'11, section 4.1)."""
+"""Insert fault injection operators before a target's inputs or after its outputs (DEBS'11, section 4.1)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Injection:
-    """A fault and where it strikes: the first and the last seq it concerns."""
+    """A fault, and the first and last seq that it affects."""
 
     fault: StreamFault
     first: int
@@ -26,10 +26,10 @@ class Injection:
 
 
 def injected_edges(graph: Graph, target: Iterable[str], side: Side) -> dict[str, tuple[str, ...]]:
-    """The streams that a fault of the target changes, each with the readers that see the change.
+    """Return the streams that a fault of the target changes, each with the readers that see the change.
 
-    On the input side: what the target's operators read from outside it, and all that its sources produce. On the output side:
-    what anything outside the target reads from it.
+    On the input side these are the streams that the target's operators read from outside the target, and all output of its
+    sources. On the output side these are the streams that nodes outside the target read from it.
     """
     names = set(target)
     edges: dict[str, list[str]] = {}
@@ -46,13 +46,13 @@ def injected_edges(graph: Graph, target: Iterable[str], side: Side) -> dict[str,
 
 
 Edges = Mapping[str, tuple[str, ...]]
-"""Streams, each with the readers for whom it is changed."""
+"""For each changed stream, the readers that see the change."""
 
 
 def injected(graph: Graph, injections: Sequence[Injection], *, code: Code | None = None, edges: Edges | None = None) -> Graph:
-    """The application with a fault injection operator on every edge that the strikes concern.
+    """Return the application with a fault injection operator on every edge that the injections affect.
 
-    The strikes are of one kind on one target, one for each slot. `edges` are those of the target unless others are given.
+    All injections are of one kind and on one target; there is one per slot. `edges` replaces the target's own edges.
     """
     fault = injections[0].fault
     edges = injected_edges(graph, fault.target, fault.side) if edges is None else edges
@@ -69,16 +69,16 @@ def injected(graph: Graph, injections: Sequence[Injection], *, code: Code | None
 
 
 def injected_nodes(graph: Graph, fault: StreamFault) -> list[dict[str, Any]]:
-    """The injected graph as plain values, in topological order: what every node reads, and which nodes were put in."""
-    drawn = injected(graph, [Injection(fault, 0, 0)])
+    """Return the injected graph as plain values in topological order: what every node reads, and which nodes were inserted."""
+    changed = injected(graph, [Injection(fault, 0, 0)])
     return [
-        {"name": name, "reads": list(drawn.predecessors(name)), "injected": name not in graph.nodes, "node": _kind(drawn, name)}
-        for name in drawn.order
+        {"name": name, "reads": list(changed.predecessors(name)), "injected": name not in graph.nodes, "node": _kind(changed, name)}
+        for name in changed.order
     ]
 
 
 def describe_injected_graph(graph: Graph, fault: StreamFault) -> str:
-    """The injected graph in words: what every node reads, with the injected ones marked."""
+    """Return the injected graph as text, one line per node with its inputs; inserted nodes are marked with *."""
     lines = []
     for node in injected_nodes(graph, fault):
         mark, read = "*" if node["injected"] else " ", ", ".join(node["reads"])
@@ -92,7 +92,7 @@ def _kind(graph: Graph, name: str) -> str:
 
 
 def _rerouted(node: Operator | Sink | Source, stream: str, name: str) -> Operator | Sink | Source:
-    """The node, reading `name` where it read `stream`."""
+    """Return the node with its input `stream` replaced by `name`."""
     if isinstance(node, Sink):
         return replace(node, input=name)
     assert isinstance(node, Operator)
@@ -109,7 +109,7 @@ def _renamed(rules: Mapping[str, T], stream: str, name: str) -> dict[str, T]:
 
 
 def _effect(injections: Sequence[Injection], code: Code, *, salt: str) -> Callable[[DataFrame], DataFrame]:
-    """What the strikes do to a stream."""
+    """Return the function that applies the injections to a stream."""
     effects: Mapping[type[StreamFault], Callable[[DataFrame, _Burst], DataFrame]] = {
         Loss: _lose,
         Duplication: _duplicate,
@@ -122,7 +122,7 @@ def _effect(injections: Sequence[Injection], code: Code, *, salt: str) -> Callab
 
 @dataclass(frozen=True)
 class _Burst:
-    """The strikes as expressions over a row's seq."""
+    """The injections as column expressions over a row's seq."""
 
     injections: Sequence[Injection]
     code: Code
@@ -145,7 +145,7 @@ class _Burst:
         return self.seq.between(self.first, self.last)
 
     def drawn(self, what: str) -> Column:
-        """A number from 0 to below 1 that follows from seed, target and seq."""
+        """Return a pseudo-random number in [0, 1) that depends only on seed, target and seq."""
         seed = per_slot([injection.fault.seed for injection in self.injections], self.code.slot(F.col("seq")))
         return F.pmod(F.xxhash64(F.lit(f"{self.salt}/{what}"), seed, self.seq), F.lit(1 << 30)) / F.lit(1 << 30)
 
@@ -163,8 +163,10 @@ def _duplicate(stream: DataFrame, burst: _Burst) -> DataFrame:
 
 
 def _reorder(stream: DataFrame, burst: _Burst) -> DataFrame:
-    """Tuples of the burst exchange their seqs, so that no seq is new to the stream: those of a block are shuffled, and a block is
-    the whole burst or one tuple longer than the distance. Tuples of one seq move together."""
+    """Shuffle the seqs of the burst's tuples within blocks. A block is the whole burst, or one tuple longer than the distance.
+
+    The stream keeps its set of seqs. Tuples with the same seq move together.
+    """
     fault = burst.injections[0].fault
     assert isinstance(fault, Reordering) and isinstance(burst.code, NoSlots) and len(burst.injections) == 1
     place = F.row_number().over(Window.orderBy("seq")) - 1
@@ -172,15 +174,15 @@ def _reorder(stream: DataFrame, burst: _Burst) -> DataFrame:
     seqs = stream.where(burst.inside).select("seq").distinct().withColumn("_block", block)
     drawn = F.xxhash64(F.lit(burst.salt), F.lit(fault.seed), F.col("seq"))
     order, shuffled = (Window.partitionBy("_block").orderBy(*by) for by in (["seq"], [drawn, "seq"]))
-    left = seqs.select("_block", F.col("seq").alias("_moved"), F.row_number().over(order).alias("_place"))
-    taken = seqs.select("_block", "seq", F.row_number().over(shuffled).alias("_place"))
-    moves = taken.join(left, ["_block", "_place"]).select("seq", "_moved")
+    new_seqs = seqs.select("_block", F.col("seq").alias("_moved"), F.row_number().over(order).alias("_place"))
+    old_seqs = seqs.select("_block", "seq", F.row_number().over(shuffled).alias("_place"))
+    moves = old_seqs.join(new_seqs, ["_block", "_place"]).select("seq", "_moved")
     columns = [F.coalesce("_moved", "seq").alias("seq") if name == "seq" else F.col(name) for name in stream.columns]
     return stream.join(F.broadcast(moves), "seq", "left").select(columns)
 
 
 def fractions(schema: StructType) -> list[str]:
-    """The columns that a divergence changes."""
+    """Return the columns that a divergence changes: those of fractional numbers."""
     return [field.name for field in schema if field.dataType.simpleString() in ("double", "float")]
 
 

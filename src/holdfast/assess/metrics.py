@@ -1,7 +1,8 @@
 """The four metrics of DEBS'11, section 5.2, as pure functions of scores.
 
-Where the paper's formulas leave a case open, the choice is written at the function. Offsets are indexed by i, outages by j,
-repetitions by k, golden runs by l and sections by t, as in the paper.
+Each function names its equation: Eq. 1 mean_score, Eq. 2 quality_score, Eq. 3 outage_impact, Eq. 4 data_dependency, Eq. 5
+local_errors, Eq. 6 and 7 recovery_index, Eq. 8 squared_errors. Where the paper leaves a case undefined, the docstring states the
+choice. As in the paper, offsets are indexed by i, outages by j, repetitions by k, golden runs by l and sections by t.
 """
 
 from collections.abc import Sequence
@@ -17,13 +18,13 @@ ALPHA = 0.05
 THRESHOLD = 0.03
 PERCENTILE = 0.90
 ROUNDING = 1e-12
-"""Quality scores closer than this are one: what the order of a floating-point sum moves is less."""
+"""Quality scores that differ by less than this are equal: the difference comes from the order of floating-point sums."""
 
 
 @dataclass(frozen=True)
 class Dependency:
-    """Data dependency D^oq: the standard deviation over offsets, and whether the analysis of variance accepts that offsets do
-    not matter. `p` is its p-value, 1 where all scores are one."""
+    """Data dependency D^oq: the standard deviation over offsets, and whether the analysis of variance accepts the hypothesis that
+    the offset has no effect. `p` is its p-value; 1 if all scores are equal."""
 
     deviation: float
     accepted: bool
@@ -34,7 +35,7 @@ class Dependency:
 
 
 def mean_score(scores: Sequence[float] | Floats) -> float:
-    """The average output score over repetitions (Eq. 1).
+    """Return the average output score over repetitions (Eq. 1).
 
     >>> mean_score([1.0, 2.0, 6.0])
     3.0
@@ -43,7 +44,7 @@ def mean_score(scores: Sequence[float] | Floats) -> float:
 
 
 def quality_score(faulty: Sequence[float] | Floats, golden: Sequence[float] | Floats) -> float:
-    """The mean faulty score over the mean golden score (Eq. 2). Where golden is zero: 1 if faulty is zero too, else nan.
+    """Return the mean faulty score divided by the mean golden score (Eq. 2). If golden is zero: 1 if faulty is zero too, else nan.
 
     >>> quality_score([2.0, 4.0], [6.0, 6.0])
     0.5
@@ -55,17 +56,17 @@ def quality_score(faulty: Sequence[float] | Floats, golden: Sequence[float] | Fl
 
 
 def correlation(outages: Sequence[float] | Floats, quality: Sequence[float] | Floats) -> float:
-    """Spearman's rank correlation of outages and quality scores, ties by their mean rank.
+    """Return Spearman's rank correlation of outages and quality scores; ties have their mean rank.
 
-    Zero where it is undefined: fewer than two points, one outage only, or a quality that never changes. Points without a
-    quality (nan) are left out. Qualities that are equal up to rounding are ties: the order of a sum ranks nothing.
+    It is zero where undefined: fewer than two points, only one outage, or constant quality. Points without a quality (nan) are
+    ignored. Qualities that are equal up to rounding are ties.
 
     >>> correlation([1, 2, 4, 8], [0.9, 0.7, 0.4, 0.0])
     -1.0
     """
     x, y = np.asarray(outages, np.float64), np.asarray(quality, np.float64)
-    there = ~np.isnan(y)
-    x, y = stats.rankdata(x[there]), stats.rankdata(_levels(y[there]))
+    valid = ~np.isnan(y)
+    x, y = stats.rankdata(x[valid]), stats.rankdata(_levels(y[valid]))
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return 0.0
     x, y = x - x.mean(), y - y.mean()
@@ -73,7 +74,7 @@ def correlation(outages: Sequence[float] | Floats, quality: Sequence[float] | Fl
 
 
 def _levels(values: Floats) -> Floats:
-    """For each value the smallest of those that follow each other without a gap wider than rounding makes."""
+    """Replace each value by the smallest of its group, where a group has no gap wider than rounding."""
     ordered = np.sort(values)
     apart = np.diff(ordered, prepend=-np.inf) > ROUNDING * np.maximum(np.abs(ordered), 1.0)
     levels: Floats = ordered[apart][np.searchsorted(ordered[apart], values, side="right") - 1]
@@ -81,7 +82,7 @@ def _levels(values: Floats) -> Floats:
 
 
 def outage_impact(outages: Sequence[float] | Floats, quality: Sequence[Sequence[float]] | Floats) -> float:
-    """Outage duration impact C^oq: the mean over offsets of the correlation of outage and quality (Eq. 3).
+    """Return the outage duration impact C^oq: the mean over offsets of the correlation of outage and quality (Eq. 3).
 
     >>> outage_impact([1, 2, 3], [[1.0, 0.5, 0.0], [0.0, 0.5, 1.0]])
     0.0
@@ -90,12 +91,11 @@ def outage_impact(outages: Sequence[float] | Floats, quality: Sequence[Sequence[
 
 
 def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float = ALPHA) -> Dependency:
-    """Data dependency D^oq of the quality scores QS_{i,k} of one outage (Eq. 4): offsets in rows, repetitions in columns.
+    """Return the data dependency D^oq of the quality scores QS_{i,k} of one outage (Eq. 4).
 
-    The standard deviation is the sample's, over the offsets' means; 0 for one offset. The test accepts where there is nothing
-    to test (one offset, one repetition everywhere and equal means), where all scores are equal up to rounding, and rejects where
-    repetitions agree but offsets do not. With one repetition and different means it cannot test, and rejects. Repetitions without
-    a quality (nan) are left out, and offsets that have none.
+    `quality` has offsets in rows and repetitions in columns. The deviation is the sample standard deviation of the offsets' means; 0 for one
+    offset. The test accepts if there is one offset, or if all scores are equal up to rounding. It rejects if repetitions agree but
+    offsets differ, also with one repetition. Repetitions without a quality (nan) are ignored, and so are offsets that have none.
 
     >>> str(data_dependency([[0.0, 0.0], [0.0, 0.0]]))
     '(0.00, A)'
@@ -124,28 +124,28 @@ def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float
 
 
 def local_errors(faulty: Sequence[float] | Floats, golden: Sequence[float] | Floats) -> Floats:
-    """The error array EQ (Eq. 5): how far each section's mean faulty score is from its mean golden score, relative to that.
+    """Return the error array EQ (Eq. 5): the relative difference of each section's mean faulty score from its mean golden score.
 
-    A section where golden scores zero is measured against the mean size of golden's sections, and where that is zero too an
-    error counts as 1. A negative golden score counts by its size.
+    The difference is relative to the absolute golden score. If that is zero, it is relative to the mean absolute golden score of
+    all sections; if that is zero too, any difference counts as 1.
 
     >>> local_errors([1.0, 3.0, 0.0, 2.0], [2.0, 2.0, 0.0, 0.0]).tolist()
     [0.5, 0.5, 0.0, 2.0]
     """
-    local, wanted = np.asarray(faulty, np.float64), np.asarray(golden, np.float64)
-    size = np.abs(wanted)
+    local, expected = np.asarray(faulty, np.float64), np.asarray(golden, np.float64)
+    size = np.abs(expected)
     mean = float(size.mean()) if len(size) else 0.0
     scale = np.where(size > 0, size, mean)
-    apart = np.abs(local - wanted)
+    difference = np.abs(local - expected)
     with np.errstate(divide="ignore", invalid="ignore"):
-        relative = apart / scale
-    return np.where(apart == 0, 0.0, np.where(scale > 0, relative, 1.0))
+        relative = difference / scale
+    return np.where(difference == 0, 0.0, np.where(scale > 0, relative, 1.0))
 
 
 def recovery_index(errors: Sequence[float] | Floats, *, threshold: float = THRESHOLD, percentile: float = PERCENTILE) -> int:
-    """R_i^lq (Eq. 6, 7): the section, counted from 1 at the fault, up to which `percentile` of the erroneous sections lie.
+    """Return R_i^lq (Eq. 6, 7): the section up to which `percentile` of the erroneous sections lie, counted from 1 at the fault.
 
-    0 where no section is erroneous: there is nothing to recover from.
+    It is 0 if no section is erroneous.
 
     >>> recovery_index([1.0, 1.0, 0.0, 0.5, 0.01], percentile=0.9)
     4
@@ -155,12 +155,12 @@ def recovery_index(errors: Sequence[float] | Floats, *, threshold: float = THRES
     wrong = np.cumsum(np.asarray(errors, np.float64) > threshold)
     if len(wrong) == 0 or wrong[-1] == 0:
         return 0
-    wanted = percentile * wrong[-1] - 1e-9  # 0.9 * 10 is 9, whatever the last digit says
-    return int(np.argmax(wrong >= wanted)) + 1
+    least = percentile * wrong[-1] - 1e-9  # 0.9 * 10 is 9, despite rounding
+    return int(np.argmax(wrong >= least)) + 1
 
 
 def squared_errors(errors: Sequence[float] | Floats, *, threshold: float = THRESHOLD, percentile: float = PERCENTILE) -> float:
-    """I_i^lq (Eq. 8): the squared errors above the threshold, summed up to the recovery index.
+    """Return I_i^lq (Eq. 8): the sum of the squared errors above the threshold, up to the recovery index.
 
     >>> squared_errors([1.0, 2.0, 0.01, 0.5])
     5.25
@@ -173,7 +173,7 @@ def squared_errors(errors: Sequence[float] | Floats, *, threshold: float = THRES
 def recovery_time(
     errors: Sequence[Sequence[float] | Floats], *, threshold: float = THRESHOLD, percentile: float = PERCENTILE
 ) -> int:
-    """Recovery time R^lq: the largest recovery index of any offset, in sections.
+    """Return the recovery time R^lq: the largest recovery index of any offset, in sections.
 
     >>> recovery_time([[1.0, 0.0], [1.0, 1.0]])
     2
@@ -184,7 +184,7 @@ def recovery_time(
 def quality_impact(
     errors: Sequence[Sequence[float] | Floats], *, threshold: float = THRESHOLD, percentile: float = PERCENTILE
 ) -> float:
-    """Quality impact I^lq: the largest sum of squared errors of any offset.
+    """Return the quality impact I^lq: the largest sum of squared errors of any offset.
 
     >>> quality_impact([[1.0, 0.0], [1.0, 1.0]])
     2.0
@@ -193,15 +193,15 @@ def quality_impact(
 
 
 def fitted_line(outages: Sequence[float] | Floats, quality: Sequence[float] | Floats) -> tuple[float, float]:
-    """Slope and intercept of the least-squares line through (outage, quality), as in Figure 8; flat for one outage only.
+    """Return slope and intercept of the least-squares line through (outage, quality), as in Figure 8; slope 0 for one outage.
 
     >>> slope, intercept = fitted_line([0, 1, 2], [1.0, 0.5, 0.0])
     >>> round(slope, 12), round(intercept, 12)
     (-0.5, 1.0)
     """
     x, y = np.asarray(outages, np.float64), np.asarray(quality, np.float64)
-    there = ~np.isnan(y)
-    x, y = x[there], y[there]
+    valid = ~np.isnan(y)
+    x, y = x[valid], y[valid]
     if len(x) == 0:
         return 0.0, float("nan")
     if np.ptp(x) == 0:
@@ -212,7 +212,7 @@ def fitted_line(outages: Sequence[float] | Floats, quality: Sequence[float] | Fl
 
 
 def spread(golden: Sequence[float] | Floats) -> float:
-    """How far golden runs lie apart: the standard deviation of their scores over the size of their mean; 0 for one run.
+    """Return the spread of golden runs: the standard deviation of their scores divided by their absolute mean; 0 for one run.
 
     >>> spread([1.0, 1.0, 1.0])
     0.0

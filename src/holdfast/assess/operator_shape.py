@@ -1,4 +1,4 @@
-"""How far an operator looks: at single tuples, at its kept rows, or at whole epochs. Read off the plan that Spark makes of it."""
+"""What an operator's output depends on: single tuples, kept rows, or whole epochs. Derived from the operator's Spark plan."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from holdfast.engine.analysis import Schemas, empty
 from holdfast.engine.operator_call import call
 
 Scope = Literal["tuple", "rows", "epoch", "history"]
-"""What an output depends on beside the tuple that triggered it: nothing; the last rows of its key; the epochs that its rule keeps
-and its own; everything before it."""
+"""What an output tuple depends on besides its triggering tuple: nothing ("tuple"), the last rows of its key ("rows"), its own epoch
+and the kept epochs ("epoch"), or everything before it ("history")."""
 
 ROW_BY_ROW = {
     "Project", "Filter", "Union", "SubqueryAlias", "LocalRelation", "LogicalRDD", "Generate", "OneRowRelation", "ResolvedHint",
@@ -24,16 +24,16 @@ ONE_TO_ONE = {"Project", "Window", "SubqueryAlias", "LocalRelation", "LogicalRDD
 
 @dataclass(frozen=True)
 class Shape:
-    """An operator's scope, and the sets of columns by which it takes rows together; an empty set is all rows."""
+    """An operator's scope, and the sets of columns by which it groups rows. An empty set groups all rows."""
 
     scope: Scope
     groups: tuple[tuple[str, ...], ...]
     same_seqs: bool = False
-    """Whether every tuple of its one input gives exactly one tuple: the output has the seqs of the input."""
+    """Whether the operator has one input and produces exactly one tuple per input tuple, so that the seqs are the same."""
 
 
 def shape_of(operator: Operator, spark: SparkSession, schemas: Schemas) -> Shape:
-    """The shape of one operator, from its rules and its analysed plan."""
+    """Return the shape of one operator, from its keep rules and its analysed plan."""
     if operator.state is not None:
         return Shape("history", (operator.state.by,))
     nodes = set(_plan_nodes(operator, spark, schemas))
@@ -49,12 +49,12 @@ def shape_of(operator: Operator, spark: SparkSession, schemas: Schemas) -> Shape
 
 
 def shapes_of(graph: Graph, spark: SparkSession, schemas: Schemas) -> Mapping[str, Shape]:
-    """The shape of every operator."""
+    """Return the shape of every operator."""
     return {operator.name: shape_of(operator, spark, schemas) for operator in graph.operators}
 
 
 def window_epochs(operator: Operator) -> int:
-    """How many epochs beside its own an operator's output depends on."""
+    """Return how many earlier epochs an operator's output depends on."""
     return max((rule.n for rule in operator.keep.values() if isinstance(rule, LastEpochs)), default=0)
 
 

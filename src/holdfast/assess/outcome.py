@@ -1,4 +1,4 @@
-"""What came of a trial: how the parts of its score differ from the golden run of the same seed, section by section."""
+"""The outcome of a trial: how the parts of its score differ from the golden run of the same seed, per section."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ import numpy as np
 from holdfast.assess.keyed_seqs import Floats, Ints
 
 NOISE = 1e-9
-"""Differences below this share of a section's value are the order of summation and nothing else."""
+"""Differences below this share of a section's value come from the order of summation."""
 
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """The sections in which a trial's output differs from golden, and by how much each part of the score does."""
+    """The sections in which a trial's output differs from the golden run, and the difference of each part of the score."""
 
     sections: Ints
     differences: Mapping[str, Floats]
@@ -23,11 +23,11 @@ class TrialOutcome:
         return float(self.differences[part].sum())
 
     def applied(self, golden: Mapping[str, Floats]) -> dict[str, Floats]:
-        """The parts of the faulty run. A section without a score that has one under the fault counted as zero before."""
+        """Return the score parts of the faulty run. A golden section without rows counts as zero where the fault adds rows."""
         faulty = {}
         for part, values in golden.items():
             changed, apart = values.copy(), self.differences[part]
-            at = self.sections[apart != 0.0]  # where nothing differs, what has no rows goes on having none
+            at = self.sections[apart != 0.0]  # a section without a difference stays empty (nan)
             changed[at] = np.nan_to_num(changed[at]) + apart[apart != 0.0]
             faulty[part] = changed
         return faulty
@@ -40,7 +40,10 @@ class TrialOutcome:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "TrialOutcome":
-        """The outcome that a document describes: the inverse of `document()`; ValueError, KeyError or TypeError for others."""
+        """Return the outcome that a document describes: the inverse of `document()`.
+
+        Raises ValueError, KeyError or TypeError for another document.
+        """
         sections = np.array(document["sections"], np.int64)
         differences = {part: np.array(values, np.float64) for part, values in document["differences"].items()}
         if any(values.shape != sections.shape for values in differences.values()) or sections.ndim != 1:
@@ -49,7 +52,7 @@ class TrialOutcome:
 
 
 def difference(faulty: Mapping[str, Floats], golden: Mapping[str, Floats]) -> TrialOutcome:
-    """The outcome of a trial from all sections of its output and of golden's.
+    """Return the outcome of a trial, given the score parts of all sections of its output and of the golden run.
 
     >>> difference({"n": np.array([1.0, 2.0])}, {"n": np.array([1.0, 5.0])}).differences["n"].tolist()
     [-3.0]
@@ -62,7 +65,7 @@ def difference(faulty: Mapping[str, Floats], golden: Mapping[str, Floats]) -> Tr
         size = np.nan_to_num(np.abs(golden[part])) + np.nan_to_num(np.abs(faulty[part]))
         small = np.abs(changed[part]) <= NOISE * size
         changed[part] = np.where(small, 0.0, changed[part])
-        if appeared.any():  # a section that gained or lost all its rows: a score that does not add up counts it as zero
+        if appeared.any():  # a section that gained or lost all its rows counts as zero
             changed[part] = np.where(appeared, np.nan_to_num(faulty[part]) - np.nan_to_num(golden[part]), changed[part])
         differs |= changed[part] != 0.0
     sections = np.flatnonzero(differs)

@@ -1,8 +1,7 @@
-"""Output score functions: how good a stretch of output is, as a number (DEBS'11, section 3).
+"""Output score functions: a number that measures a stretch of output (DEBS'11, section 3).
 
-A score is any aggregate SQL expression over a sink's rows. Sums, counts and averages are made of parts that add up over
-stretches, so that a stretch's score follows from its pieces; any other aggregate counts over several sections as the mean of
-the sections' scores.
+A score is an aggregate SQL expression over a sink's rows. Sums, counts and averages are additive: they are computed from parts
+that add up over sections. For any other aggregate, the score of several sections is the mean of the sections' scores.
 """
 
 import re
@@ -24,10 +23,10 @@ READY_MADE = ("sum", "mean", "count")
 
 @dataclass(frozen=True)
 class OutputScore:
-    """The score of a sink, with the aggregates it is made of.
+    """The score of a sink, and the aggregates (parts) that it is computed from.
 
-    `combination` says how a score follows from its parts: the part itself, added up (total); one part over the other, both added
-    up (ratio); or the part of each section, averaged (mean).
+    `combination` is how the score of several sections follows from the parts: the sum of the part (total), the sum of the first
+    part divided by the sum of the second (ratio), or the mean of the part over sections (mean).
     """
 
     sink: str
@@ -37,19 +36,19 @@ class OutputScore:
 
     @property
     def additive(self) -> bool:
-        """Whether the score of a whole follows from sums over its rows."""
+        """Whether the score is computed from sums over rows."""
         return self.combination != "mean"
 
     def over(self, parts: Mapping[str, Floats] | Mapping[str, float]) -> float:
-        """The score of a stretch, from the parts of its sections (or, where additive, from their totals).
+        """Return the score of a stretch, given the parts of its sections (or, if additive, their totals).
 
         >>> score_of("out", "avg(x)").over({"sum(x)": np.array([2.0, 4.0]), "count(x)": np.array([1.0, 2.0])})
         2.0
         """
         first = np.asarray(parts[self.parts[0]], np.float64)
         if self.combination == "mean":
-            there = first[~np.isnan(first)]
-            return float(there.mean()) if len(there) else 0.0
+            values = first[~np.isnan(first)]
+            return float(values.mean()) if len(values) else 0.0
         total = float(first.sum())
         if self.combination == "total":
             return total
@@ -57,7 +56,7 @@ class OutputScore:
         return total / count if count else 0.0
 
     def weight(self, parts: Mapping[str, Floats] | Mapping[str, float]) -> float:
-        """How much output a stretch has, in what its score is made of: the total itself, the rows averaged, or the sections.
+        """Return the amount of output in a stretch: the total, the number of averaged rows, or the number of sections.
 
         >>> score_of("out", "avg(x)").weight({"sum(x)": np.array([2.0, 4.0]), "count(x)": np.array([1.0, 2.0])})
         3.0
@@ -66,7 +65,7 @@ class OutputScore:
         return float((~np.isnan(last)).sum() if self.combination == "mean" else last.sum())
 
     def local(self, parts: Mapping[str, Floats]) -> Floats:
-        """The score of each section; 0 where a section has no rows to average."""
+        """Return the score of each section; 0 if a section has no rows to average."""
         first = parts[self.parts[0]]
         if self.combination != "ratio":
             return np.nan_to_num(first)
@@ -75,7 +74,7 @@ class OutputScore:
 
 
 def score_of(sink: str, expression: str) -> OutputScore:
-    """A score from its expression.
+    """Return the score with this expression.
 
     >>> score_of("bargains", "sum(gain)").parts
     ('sum(gain)',)
@@ -94,7 +93,7 @@ def score_of(sink: str, expression: str) -> OutputScore:
 
 
 def ready_made(app: App, kind: str, *, sink: str | None = None) -> OutputScore:
-    """The application's own score of a sink turned into its sum, its mean, or the number of tuples (DEBS'11, section 6.4)."""
+    """Return the sum, mean or count variant of the application's own score of a sink (DEBS'11, section 6.4)."""
     if kind not in READY_MADE:
         raise HoldfastError(f"there is no ready-made score '{kind}'; ready-made scores are: {', '.join(READY_MADE)}")
     own = own_scores(app, sink=sink)[0]
@@ -110,29 +109,28 @@ def ready_made(app: App, kind: str, *, sink: str | None = None) -> OutputScore:
 
 
 def own_scores(app: App, *, sink: str | None = None) -> list[OutputScore]:
-    """The scores that the application declares of a sink, or else the number of tuples there (DEBS'11, section 7).
+    """Return the scores that the application declares for a sink, or the number of tuples if it declares none (DEBS'11, section 7).
 
-    The sink is that of its first score unless another is given, and its first one where it declares none.
+    The default sink is the sink of the application's first score, or its first sink.
     """
     first = app.scores[0].sink if app.scores else app.graph().sinks[0].name
-    wanted = sink or first
-    return [score_of(score.sink, score.expression) for score in app.scores if score.sink == wanted] or [
-        score_of(wanted, "count(*)")
-    ]
+    sink = sink or first
+    declared = [score_of(sink, score.expression) for score in app.scores if score.sink == sink]
+    return declared or [score_of(sink, "count(*)")]
 
 
 def own_affected(app: App, sink: str) -> int | None:
-    """How many source tuples a fault affects, where the application says so of a score of this sink."""
+    """Return how many source tuples a fault affects, if the application declares it for a score of this sink."""
     return next((score.affected for score in app.scores if score.sink == sink and score.affected is not None), None)
 
 
 def parts_of(scores: Sequence[OutputScore]) -> tuple[str, ...]:
-    """Every part that any of the scores is made of, once."""
+    """Return all distinct parts of the scores."""
     return tuple(dict.fromkeys(part for score in scores for part in score.parts))
 
 
 def part_value(part: str) -> str:
-    """What one row adds to an additive part, as SQL.
+    """Return the contribution of one row to an additive part, as SQL.
 
     >>> part_value("sum(gain * 2)"), part_value("count(gain)"), part_value("count(*)")
     ('cast(gain * 2 as double)', 'cast((gain) is not null as double)', '1D')
@@ -145,11 +143,14 @@ def part_value(part: str) -> str:
 
 
 def _call(text: str) -> tuple[str, str | None]:
-    """The function and the argument of an expression that is one call of one argument, no `distinct`; else no argument."""
-    found = re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL)
-    if not found:
+    """Return the function and argument of an expression that is one call with one argument and no `distinct`.
+
+    The argument is None for any other expression.
+    """
+    match = re.fullmatch(r"(\w+)\s*\((.*)\)", text, re.DOTALL)
+    if not match:
         return "", None
-    name, inside = found.group(1).lower(), found.group(2).strip()
+    name, inside = match[1].lower(), match[2].strip()
     depth = 0
     for letter in inside:
         depth += {"(": 1, ")": -1}.get(letter, 0)

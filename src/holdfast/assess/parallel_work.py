@@ -1,4 +1,4 @@
-"""Pieces of work side by side, no more of them made than are under way."""
+"""Run pieces of work in parallel threads without creating them ahead of time."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -8,26 +8,26 @@ from typing import Any
 
 
 def run_parallel(work: Iterator[Callable[[], Any]], parallel: int) -> Iterator[Any]:
-    """What each piece of work gives, as it is ready, with `parallel` pieces under way.
+    """Yield the result of each piece of work when it is ready, with `parallel` pieces running at a time.
 
-    Each piece sends what operators print to stderr for as long as it calls them. Pieces that overlap would leave stdout there
-    for good, so it is sent there as a whole until all are done.
+    Each piece redirects stdout to stderr while it calls operators. Overlapping redirections would restore stdout in the wrong
+    order, so stdout is redirected once for all pieces.
     """
     pool = ThreadPoolExecutor(parallel)
-    under_way: set[Future[Any]] = set()
+    running: set[Future[Any]] = set()
     with redirect_stdout(sys.stderr):
         try:
             for piece in work:
-                under_way.add(pool.submit(piece))
-                if len(under_way) >= parallel:
-                    ready, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+                running.add(pool.submit(piece))
+                if len(running) >= parallel:
+                    ready, running = wait(running, return_when=FIRST_COMPLETED)
                     for future in ready:
                         yield future.result()
-            while under_way:
-                ready, under_way = wait(under_way, return_when=FIRST_COMPLETED)
+            while running:
+                ready, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ready:
                     yield future.result()
         finally:
-            for future in under_way:
+            for future in running:
                 future.cancel()
             pool.shutdown(wait=False, cancel_futures=True)

@@ -1,17 +1,17 @@
-"""How far long work is, told to whoever watches."""
+"""Progress callbacks of long work."""
 
 from collections.abc import Callable
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Called with a description of the work, the number of steps done, and the total."""
 
 
 def silent(what: str, done: int, of: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 class Steps:
-    """Work of a known number of steps, of which each is told when it is done.
+    """Reports progress of work with a known number of steps.
 
     >>> steps = Steps(lambda what, done, of: print(f"{what}: {done} of {of}"), "reading", of=3)
     reading: 0 of 3
@@ -26,12 +26,12 @@ class Steps:
         progress(what, 0, of)
 
     def done(self) -> None:
-        """One step is done."""
+        """Report one more step as done."""
         self._done += 1
         self._progress(self._what, self._done, self._of)
 
     def end(self) -> None:
-        """Nothing is left to do, whether or not every step was needed."""
+        """Report all steps as done, even if some were not needed."""
         if self._done < self._of:
             self._done = self._of
             self._progress(self._what, self._of, self._of)

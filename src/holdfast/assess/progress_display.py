@@ -1,4 +1,4 @@
-"""How far a campaign is, on stderr: a bar with the time left on a terminal, a line now and then elsewhere."""
+"""Show progress on stderr: bars with the remaining time on a terminal, otherwise a line every few seconds."""
 
 import sys
 import time
@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 class Pace:
-    """When something will be done, if the rest of it takes as long as what was done since it began.
+    """Estimates the remaining time from the steps done since the display began.
 
     >>> pace = Pace(100.0, done=10)
     >>> pace.left_s(100.0, done=10, of=40), pace.left_s(110.0, done=30, of=40)
@@ -29,14 +29,14 @@ class Pace:
         self._began_s, self._at = now_s, done
 
     def left_s(self, now_s: float, *, done: int, of: int) -> float | None:
-        """The seconds left; None while nothing was done to tell from."""
+        """Return the remaining seconds, or None before the first step is done."""
         fresh = done - self._at
         return (now_s - self._began_s) * (of - done) / fresh if fresh > 0 else None
 
 
 @contextmanager
 def show_progress() -> Iterator[Callable[[str, int, int], None]]:
-    """What to call with what is being done, how much of it is done, and how much there is."""
+    """Yield a function that shows progress; call it with (description, done, total)."""
     if sys.stderr.isatty():
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft(time.monotonic))
         with Progress(*columns, console=Console(stderr=True)) as bar:
@@ -46,7 +46,7 @@ def show_progress() -> Iterator[Callable[[str, int, int], None]]:
 
 
 class TimeLeft(ProgressColumn):
-    """The time until a task ends, which goes on falling between its steps however long they take."""
+    """Shows the remaining time of a task. It keeps counting down between steps."""
 
     max_refresh = 0.5
 
@@ -64,7 +64,7 @@ class TimeLeft(ProgressColumn):
 
 
 class Bars:
-    """Progress as bars, one for each thing that is done."""
+    """Shows progress as bars, one per description."""
 
     def __init__(self, bar: Progress, clock: Clock) -> None:
         self._bar, self._clock = bar, clock
@@ -80,7 +80,7 @@ class Bars:
 
 
 class Lines:
-    """Progress as plain lines, with the time left."""
+    """Shows progress as plain lines with the remaining time."""
 
     def __init__(self, clock: Clock, say: Callable[[str], None] | None = None) -> None:
         self._clock, self._say = clock, say or (lambda line: click.echo(line, err=True))

@@ -1,4 +1,4 @@
-"""Running a campaign: golden runs, then every trial that has no outcome yet, batch by batch."""
+"""Run a campaign: the golden runs, then every trial that has no outcome yet, in batches."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,13 +24,13 @@ from holdfast.documents.fault import Divergence, Reordering
 from holdfast.errors import CompoundError, HoldfastError
 
 Way = Literal["auto", "fast", "slow"]
-HELD = 8
-"""Golden runs in memory at a time, however many repetitions there are."""
+GOLDEN_IN_MEMORY = 8
+"""The largest number of golden runs in memory."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """Trials that one injection answers: they strike the same seqs under the same arrival order."""
+    """Trials that share one injection: the same seqs under the same arrival order."""
 
     case: Case
     injection: Injection
@@ -42,7 +42,7 @@ Work = Callable[[], list[tuple[Job, TrialOutcome]]]
 
 
 class Runner:
-    """A campaign on its context. `apart` says, by the case, why its trials do not share jobs, where they do not."""
+    """Runs a campaign. `not_batched` has, for each case whose trials cannot share Spark jobs, the reason."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Runner:
         rates: Rates | None = None,
         progress: Progress = silent,
     ) -> None:
-        """`rates` are those of PEs and sources where they are known already; the others are measured on the trace."""
+        """`rates` are known rates of PEs and sources; others are measured on the trace. `verify` tests batched trials first."""
         self.context, self.campaign = context, campaign
         self._rates = dict(rates or {})
         self._batch_rows = rows
@@ -72,31 +72,33 @@ class Runner:
             raise CompoundError("the campaign", errors)
         whole = "it was asked for" if way == "slow" else None
         if whole is None and isinstance(fault, Reordering):
-            whole = "tuples that change locator change which key a seq belongs to"
-        found = {name: whole or obstacle(context, fault_path) for name, fault_path in self.fault_paths.items()}
-        self.apart = {name: why for name, why in found.items() if why}
-        shared = [case for case in campaign.cases if case.name not in self.apart]
+            whole = "tuples that change places change which key a seq belongs to"
+        obstacles = {name: whole or obstacle(context, fault_path) for name, fault_path in self.fault_paths.items()}
+        self.not_batched = {name: reason for name, reason in obstacles.items() if reason}
+        shared = [case for case in campaign.cases if case.name not in self.not_batched]
         compared = one_case_per_path(shared, self.fault_paths) if verify else []
         steps = Steps(progress, "preparing", of=1 + (1 + len(compared) if compared else 0))
-        if compared and (why := find_disagreement(context, campaign, self.fault_paths, cases=compared, step=steps.done)):
-            self.apart = dict.fromkeys(self.fault_paths, why)
-        if way == "fast" and self.apart:
-            case, why = next(iter(self.apart.items()))
-            raise HoldfastError(f"trials of {case} cannot share Spark jobs: {why}; leave --way out to run each of them by itself")
-        self.locator, self.golden_index = self._measured()
+        if compared and (reason := find_disagreement(context, campaign, self.fault_paths, cases=compared, step=steps.done)):
+            self.not_batched = dict.fromkeys(self.fault_paths, reason)
+        if way == "fast" and self.not_batched:
+            name, reason = next(iter(self.not_batched.items()))
+            raise HoldfastError(
+                f"trials of {name} cannot share Spark jobs: {reason}; leave --way out to run each of them by itself"
+            )
+        self.locator, self.golden_index = self._read_streams()
         steps.end()
 
     @property
-    def why_slow(self) -> str | None:
-        """Why no trials share jobs; None where some do."""
-        return next(iter(self.apart.values())) if len(self.apart) == len(self.fault_paths) else None
+    def why_none_batched(self) -> str | None:
+        """Why no trials share jobs; None if some do."""
+        return next(iter(self.not_batched.values())) if len(self.not_batched) == len(self.fault_paths) else None
 
     def tuples(self, case: Case, outage_s: float, pace: Any) -> int:
-        """An outage in tuples of a target, at its own rate."""
+        """Return the number of tuples that a case loses in an outage."""
         return case.tuples(outage_s, self.tempo(case).at(pace))
 
     def tempo(self, case: Case) -> Tempo:
-        """The rate at which a case loses tuples."""
+        """Return the rate at which a case loses tuples."""
         return case_tempo(self.context, self.locator, case, self._rates)
 
     def injection_of(self, trial: Trial) -> Injection:
@@ -106,24 +108,24 @@ class Runner:
         return Injection(self.campaign.fault_for(case, offset=trial.offset, tuples=tuples), first, last)
 
     def run(self, results: Results, *, parallel: int = 2, progress: Progress = silent) -> None:
-        """Run what has no outcome yet. Interrupted at any time, it goes on where it stopped when called again."""
+        """Run all trials that have no outcome yet. After an interruption at any time, a second call continues."""
         done = results.done()
         trials = list(self.campaign.trials())
         require_room_for_outages(self.context, self.campaign, self._rates)
-        left = [trial for trial in trials if trial not in done]
+        remaining = [trial for trial in trials if trial not in done]
         self._golden(results, progress=progress)
-        if not left:
+        if not remaining:
             return
-        golden = lru_cache(HELD)(partial(self._golden_run, results))
-        count = len(trials) - len(left)
+        golden = lru_cache(GOLDEN_IN_MEMORY)(partial(self._golden_run, results))
+        count = len(trials) - len(remaining)
         progress("trials", count, len(trials))
-        for finished in run_parallel(self._work(left, golden), parallel):
+        for finished in run_parallel(self._work(remaining, golden), parallel):
             results.add([(trial, outcome) for job, outcome in finished for trial in job.trials])
             count += sum(len(job.trials) for job, _ in finished)
             progress("trials", count, len(trials))
         self.context.release()
 
-    def _measured(self) -> tuple[OutageLocator, GoldenIndex | None]:
+    def _read_streams(self) -> tuple[OutageLocator, GoldenIndex | None]:
         context, campaign = self.context, self.campaign
         streams = {stream for case in campaign.cases for stream in context.injected_edges(case)}
         keyed = not isinstance(context.trace_key, str)
@@ -137,11 +139,11 @@ class Runner:
         return 1 if self.context.deterministic else self.campaign.golden_runs
 
     def _run_of(self, trial: Trial) -> int:
-        """The golden run that a trial is told from."""
+        """Return the number of the golden run that a trial is compared with."""
         return 0 if self.context.deterministic else trial.repetition
 
     def _golden(self, results: Results, *, progress: Progress) -> None:
-        """Make every golden run, and write down what the report needs of them."""
+        """Make every golden run, and write the facts and score parts that the report needs."""
         facts = results.read("facts")
         if results.read("golden") is not None and facts is not None:
             if facts.get("origin", 0) != self.context.sections.origin:
@@ -167,7 +169,7 @@ class Runner:
         progress("golden runs", runs, runs)
 
     def _golden_run(self, results: Results, run: int) -> Golden:
-        """A golden run as it was written down; made where it was not yet."""
+        """Return a golden run from its file; make it if there is none."""
         path = results.folder / "golden" / f"{run}.npz"
         if not path.exists():
             additive = all(score.additive for score in self.context.scores)
@@ -176,22 +178,22 @@ class Runner:
         return load_golden(path)
 
     def _widest(self) -> dict[tuple[str, int], Reach]:
-        """For each case and offset how far the longest outage reaches: the affected section of Eq. 1 and 2."""
+        """Return the reach of the longest outage for each case and offset: the affected section of Eq. 1 and 2."""
         assert self.golden_index is not None
-        found = {}
+        reaches = {}
         longest = max(self.campaign.outages_s)
         for case in self.campaign.cases:
             pace = max(self.campaign.paces, key=lambda pace: self.tuples(case, longest, pace))
             for offset in self.campaign.offsets:
                 injection = self.injection_of(Trial(case.name, offset, longest, pace, 0))
                 fault_path = self.fault_paths[case.name]
-                found[case.name, offset] = reach_of(
+                reaches[case.name, offset] = reach_of(
                     self.golden_index, fault_path, injection.first, injection.last, sink=self.context.sink
                 )
-        return found
+        return reaches
 
     def _facts(self, affected: Mapping[str, Any]) -> dict[str, Any]:
-        """What the report says beside outcomes: rates, outages in tuples, where offsets lie, and how it was run."""
+        """Return what the report needs besides outcomes: rates, outages in tuples, seqs of offsets, and how trials were run."""
         campaign, context = self.campaign, self.context
         known = all(len(runs) == self._runs() for case in affected.values() for runs in case.values())
         rates = {case.name: self.tempo(case) for case in campaign.cases}
@@ -199,8 +201,8 @@ class Runner:
             "sections": context.sections.count,
             "origin": context.sections.origin,
             "deterministic": context.deterministic,
-            "why_slow": self.why_slow,
-            "apart": {} if self.why_slow else self.apart,
+            "why_slow": self.why_none_batched,
+            "apart": {} if self.why_none_batched else self.not_batched,
             "source": {
                 "tuples": len(context.rows.seq),
                 "seqs": context.span[1],
@@ -220,7 +222,7 @@ class Runner:
         }
 
     def _jobs(self, trials: Sequence[Trial]) -> Iterator[Job]:
-        """Trials that are alike as one job each, in the order of cases and offsets."""
+        """Yield jobs, each with all trials that share an injection, in the order of cases and offsets."""
         for (case, _), alike in groupby(trials, key=lambda trial: (trial.case, trial.offset)):
             jobs: dict[tuple[int, int, int], list[Trial]] = {}
             injections: dict[tuple[int, int, int], Injection] = {}
@@ -233,58 +235,58 @@ class Runner:
                 yield Job(self.campaign.case(case), injections[place], place[2], tuple(same))
 
     def _work(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
-        """Pieces of work, made when they are asked for: memory holds those under way and no more.
+        """Yield pieces of work lazily, so that memory holds only those that run.
 
-        Repetitions come HELD golden runs at a time, so that no more of these are in memory either.
+        Repetitions are processed in groups of GOLDEN_IN_MEMORY golden runs, which bounds the golden runs in memory.
         """
 
         def part(trial: Trial) -> int:
-            return self._run_of(trial) // HELD
+            return self._run_of(trial) // GOLDEN_IN_MEMORY
 
         for _, some in groupby(sorted(trials, key=part), key=part):
             trials = list(some)
-            yield from self._together([trial for trial in trials if trial.case not in self.apart], golden)
-            yield from self._alone([trial for trial in trials if trial.case in self.apart], golden)
+            yield from self._batched_work([trial for trial in trials if trial.case not in self.not_batched], golden)
+            yield from self._separate_work([trial for trial in trials if trial.case in self.not_batched], golden)
 
-    def _together(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
+    def _batched_work(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
         if not trials:
             return
         assert self.golden_index is not None
-        way = BatchedRunner(self.context, self.golden_index)
+        runner = BatchedRunner(self.context, self.golden_index)
         for fault_path, jobs in groupby(self._jobs(trials), key=lambda job: self.fault_paths[job.case.name]):
-            for batch in _batched(jobs, way, fault_path, seed_of=self.campaign.seed_of, rows=self._batch_rows):
+            for batch in _batches(jobs, runner, fault_path, seed_of=self.campaign.seed_of, rows=self._batch_rows):
 
                 def work(
                     batch: list[tuple[Job, Slot]] = batch, fault_path: FaultPath = fault_path
                 ) -> list[tuple[Job, TrialOutcome]]:
                     runs = {slot.seed: golden(job.run) for job, slot in batch}
-                    outcomes = way.run(fault_path, [slot for _, slot in batch], runs)
+                    outcomes = runner.run(fault_path, [slot for _, slot in batch], runs)
                     return [(job, outcome) for (job, _), outcome in zip(batch, outcomes, strict=True)]
 
                 yield work
 
-    def _alone(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
+    def _separate_work(self, trials: Sequence[Trial], golden: Callable[[int], Golden]) -> Iterator[Work]:
         for job in self._jobs(trials):
-            yield partial(self._run_alone, job, golden)
+            yield partial(self._run_separately, job, golden)
 
-    def _run_alone(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, TrialOutcome]]:
+    def _run_separately(self, job: Job, golden: Callable[[int], Golden]) -> list[tuple[Job, TrialOutcome]]:
         return [(job, run_whole_trace(self.context, job.injection, golden(job.run)))]
 
 
-def _batched(
-    jobs: Iterator[Job], way: BatchedRunner, fault_path: FaultPath, *, seed_of: Callable[[int], int], rows: int
+def _batches(
+    jobs: Iterator[Job], runner: BatchedRunner, fault_path: FaultPath, *, seed_of: Callable[[int], int], rows: int
 ) -> Iterator[list[tuple[Job, Slot]]]:
-    """Jobs with their slots, together as long as the bounds on rows and slots allow. Repetitions share a reach."""
+    """Yield batches of jobs with their slots, each within the bounds on rows and slots. Repetitions share a reach."""
     batch: list[tuple[Job, Slot]] = []
-    held, last = 0, None
+    batch_rows, last = 0, None
     for job in jobs:
         same = last is not None and (last.injection.first, last.injection.last) == (job.injection.first, job.injection.last)
-        slot = replace(last, seed=seed_of(job.run)) if same and last else way.slot(fault_path, job.injection, seed_of(job.run))
+        slot = replace(last, seed=seed_of(job.run)) if same and last else runner.slot(fault_path, job.injection, seed_of(job.run))
         last = slot
-        if batch and (held + slot.rows > rows or len(batch) == MAX_SLOTS):
+        if batch and (batch_rows + slot.rows > rows or len(batch) == MAX_SLOTS):
             yield batch
-            batch, held = [], 0
+            batch, batch_rows = [], 0
         batch.append((job, slot))
-        held += slot.rows
+        batch_rows += slot.rows
     if batch:
         yield batch

@@ -1,4 +1,4 @@
-"""Sections: stretches of equally many seqs, over which local scores are taken (DEBS'11, section 5.2)."""
+"""Sections: stretches of equally many seqs, for which local scores are computed (DEBS'11, section 5.2)."""
 
 from dataclasses import dataclass
 from typing import TypeVar
@@ -10,13 +10,13 @@ from holdfast.assess.keyed_seqs import Ints
 from holdfast.errors import HoldfastError
 
 MOST = 10_000_000
-"""Sections of which every golden run has a number each: what bounds memory however far apart the seqs are."""
+"""The largest number of sections. Each golden run stores a number per section, so this bounds memory."""
 Seqs = TypeVar("Seqs", int, Ints)
 
 
 @dataclass(frozen=True)
 class Sections:
-    """Which section each seq of a trace belongs to: they have `length` seqs each, and the first, number 0, begins at `origin`."""
+    """Maps seqs to sections of `length` seqs each. Section 0 begins at seq `origin`."""
 
     length: int
     origin: int
@@ -24,7 +24,7 @@ class Sections:
 
     @classmethod
     def over(cls, first: int, last: int, *, length: int) -> "Sections":
-        """The sections of the seqs from `first` to `last`; each begins at a multiple of its length, wherever the trace does.
+        """Return the sections for the seqs from `first` to `last`. Each begins at a multiple of the length.
 
         >>> Sections.over(1_700_000_000_013, 1_700_000_000_042, length=10)
         Sections(length=10, origin=1700000000010, count=4)
@@ -39,7 +39,7 @@ class Sections:
         return cls(length, origin, count)
 
     def of(self, seqs: Seqs) -> Seqs:
-        """The section of each seq, counted from 0 at the origin.
+        """Return the section of each seq.
 
         >>> Sections(10, 20, 5).of(42)
         2
@@ -47,5 +47,5 @@ class Sections:
         return (seqs - self.origin) // self.length
 
     def column(self, seq: Column) -> Column:
-        """The same in Spark."""
+        """Return the section of each seq as a Spark column."""
         return F.floor((seq - F.lit(self.origin)) / F.lit(self.length)).cast("long")

@@ -1,8 +1,9 @@
-"""SlotCode: how many trials flow through one Spark plan without meeting.
+"""Slots: run several trials in one Spark plan without mixing their rows.
 
-A trial's rows carry its slot in their seq, so that every operator hands it on: an output carries the seq of the tuple that
-triggered it. Order within a slot is the order of the original seqs. A row also carries its phase there: rows that only rebuild
-what operators keep come before those whose outputs count, and rows that only complete their surroundings come after.
+Each trial of a shared plan has a slot number. The seq of each row is replaced by a code that contains the slot, the original seq
+and a phase. Operators copy the seq of the triggering tuple to their output, so the slot reaches the sink. Within a slot, codes
+have the order of the original seqs. The phase says what a row is for: BEFORE only rebuilds the operators' kept rows, COUNTED
+produces the output that is scored, and AFTER only completes an epoch or window.
 """
 
 from dataclasses import dataclass
@@ -16,20 +17,20 @@ PHASES = 4
 
 @dataclass(frozen=True)
 class SlotCode:
-    """The code of a seq for trials side by side: original seqs lie from `base` on, below base + `span`."""
+    """Encodes slot, seq and phase in one number. Original seqs lie in [base, base + span)."""
 
     span: int
     base: int = 0
 
     unit: int = PHASES
-    """How far apart the codes of two neighbouring seqs are."""
+    """Difference between the codes of two neighbouring seqs."""
 
     @classmethod
     def over(cls, first_seq: int, last_seq: int) -> "SlotCode":
-        """SlotCode wide enough for seqs from `first_seq` to `last_seq`.
+        """Return a code for seqs from `first_seq` to `last_seq`.
 
-        Base and width are multiples of a highly composite number: an operator that looks at seq modulo something small sees what
-        it would see without slots.
+        Base and span are multiples of a highly composite number, so that an operator that computes seq modulo a small number
+        gets the same result as without slots.
         """
         unit = 720_720
         base = unit * (first_seq // unit)
@@ -39,7 +40,7 @@ class SlotCode:
         return (slot.cast("long") * F.lit(self.span) + seq - F.lit(self.base)) * F.lit(PHASES) + phase
 
     def seq(self, code: Column) -> Column:
-        """The original seq."""
+        """Return the original seq."""
         return F.pmod(F.shiftright(code, 2), F.lit(self.span)) + F.lit(self.base)
 
     def slot(self, code: Column) -> Column:
@@ -51,7 +52,7 @@ class SlotCode:
 
 @dataclass(frozen=True)
 class NoSlots:
-    """A trial that has the plan to itself: seqs are what they are."""
+    """The code of a plan with one trial: seqs are unchanged."""
 
     unit: int = 1
 
@@ -66,7 +67,7 @@ Code = SlotCode | NoSlots
 
 
 def per_slot(values: list[int], slot: Column) -> Column:
-    """The value that belongs to a row's slot."""
+    """Return the value of the row's slot."""
     if len(values) == 1:
         return F.lit(values[0]).cast("long")
     return F.element_at(F.lit(values).cast("array<bigint>"), slot + 1)

@@ -1,4 +1,4 @@
-"""What a campaign must know of every source tuple: its seq, its epoch, and its keys as small numbers."""
+"""Seq, epoch and integer-coded keys of every source tuple."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from holdfast.errors import TraceError
 
 @dataclass(frozen=True)
 class SourceRows:
-    """The rows of all sources in the order of seq: their epochs, and for each column asked for its values, coded."""
+    """The rows of all sources in seq order: their epochs, and the integer-coded values of the requested columns."""
 
     seq: Ints
     epoch: Ints
@@ -27,7 +27,7 @@ class SourceRows:
 
 
 def source_rows(sources: Mapping[str, DataFrame], columns: Sequence[str], epoch_s: float) -> SourceRows:
-    """The rows of all sources; TraceError where they have no order."""
+    """Return the rows of all sources; TraceError if their seqs or times are missing, duplicate or out of order."""
     tables = [frame.select("seq", F.unix_micros("time").alias("us"), *columns).toArrow() for frame in sources.values()]
     table = pa.concat_tables(tables)
     seq, us = table["seq"].to_numpy(), table["us"].to_numpy()

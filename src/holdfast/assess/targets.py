@@ -1,4 +1,4 @@
-"""Which operators to inject into, and whose behaviour the others share (DEBS'11, section 4.2)."""
+"""Choose the operators to inject into, and find for each other operator one that behaves the same (DEBS'11, section 4.2)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ AFTER = "which feeds it alone, while it keeps nothing itself"
 
 @dataclass(frozen=True)
 class Choice:
-    """Whether an operator is a target. `why` are the rules that chose it; where none did, it behaves like `like`."""
+    """Whether an operator is a target. `why` has the rules that chose it. If there is none, it behaves like operator `like`."""
 
     name: str
     why: tuple[str, ...]
@@ -32,12 +32,12 @@ class Choice:
 
 
 def choose_targets(graph: Graph, *, kind: str = "loss", side: Side = "input") -> tuple[Choice, ...]:
-    """A verdict on every source and operator, breadth first from the sources.
+    """Return the choice for every source and operator, breadth first from the sources.
 
-    Sources are targets. An operator is one if a stream it reads has other readers too, if it reads several streams, or if what
-    feeds it is stateful; otherwise losing its input is losing the input of what feeds it. Where outputs are lost, the third rule
-    is that the operator itself is stateful: otherwise losing its output is losing the output of what feeds it. A divergence is
-    not the same before and after an operator that computes with its values, so every operator that others feed is a target.
+    Sources are targets. An operator is a target if a stream that it reads has other readers, if it reads several streams, or if
+    the operator that feeds it is stateful. Otherwise losing its input equals losing the input of the operator that feeds it. For
+    faults on the output side, the third rule is that the operator itself is stateful. A divergence changes when an operator
+    computes with the values, so every operator that reads another operator is a target.
     """
     choices: dict[str, Choice] = {
         source.name: Choice(source.name, ("it is a source: its loss is the loss of the feed",)) for source in graph.sources
@@ -52,43 +52,43 @@ def choose_targets(graph: Graph, *, kind: str = "loss", side: Side = "input") ->
 
 
 def group_target(graph: Graph, names: Iterable[str]) -> Target:
-    """Operators and sources that fail together, in topological order; HoldfastError for a name that is neither.
+    """Return the operators and sources with these names as one target, in topological order.
 
-    A name that is a PE of several operators stands for them all.
+    The name of a PE means all its operators. Raises HoldfastError for any other name.
     """
     return group_targets(graph, [names])[0]
 
 
 def group_targets(graph: Graph, groups: Iterable[Iterable[str]]) -> list[Target]:
-    """The target of each group; HoldfastError with every name in any of them that is none."""
-    listed = [list(group) for group in groups]
-    members = {name: _members(graph, name) for group in listed for name in group}
-    unknown = [f"'{name}'" for name, found in members.items() if not found]
+    """Return the target of each group; HoldfastError with all unknown names."""
+    groups = [list(group) for group in groups]
+    members = {name: _members(graph, name) for group in groups for name in group}
+    unknown = [f"'{name}'" for name, operators in members.items() if not operators]
     if unknown:
         known = ", ".join([*(s.name for s in graph.sources), *(o.name for o in graph.operators)])
         who = f"target {unknown[0]} is" if len(unknown) == 1 else f"targets {', '.join(unknown)} are"
         raise HoldfastError(f"{who} no source, operator or PE of this application; they are: {known}")
-    if not all(listed):
+    if not all(groups):
         raise HoldfastError("a target needs at least one operator or source")
-    wanted = [{member for name in group for member in members[name]} for group in listed]
-    return [tuple(name for name in graph.order if name in group) for group in wanted]
+    targets = [{member for name in group for member in members[name]} for group in groups]
+    return [tuple(name for name in graph.order if name in target) for target in targets]
 
 
 def _members(graph: Graph, name: str) -> tuple[str, ...]:
-    """The operators and sources that a name stands for; none for a sink or what does not exist."""
+    """Return the operators and sources that a name means; none for a sink or an unknown name."""
     if name in graph.pes and name not in graph.nodes:
         return tuple(graph.pes[name])
     return (name,) if name in graph.nodes and not isinstance(graph.nodes[name], Sink) else ()
 
 
 def position(graph: Graph, name: str) -> int:
-    """How far a node is from the sources: the longest way, in edges. What criticality by position would go by."""
+    """Return the length of the longest path from a source to a node, in edges."""
     before = graph.predecessors(name)
     return 1 + max(position(graph, stream) for stream in before) if before else 0
 
 
 def target_name(target: Sequence[str]) -> str:
-    """How a target is called.
+    """Return the name of a target.
 
     >>> target_name(("trade_filter", "vwap"))
     'trade_filter+vwap'
@@ -107,10 +107,10 @@ def _rules(graph: Graph, operator: Operator, kind: str, side: Side) -> tuple[str
     if side == "input":
         why += [f"{stream}, which feeds it, is stateful" for stream in operator.inputs if _stateful(graph, stream)]
     elif operator.stateful:
-        why.append("it is stateful, and goes on to remember while its output is struck")
+        why.append("it is stateful, and keeps rows while its output is lost")
     fed = [stream for stream in operator.inputs if side == "output" or isinstance(graph.nodes[stream], Operator)]
     if kind == Divergence.kind and not why and fed:
-        why.append(f"values that differ {'before' if side == 'input' else 'after'} {fed[0]} may differ otherwise here")
+        why.append(f"values that differ {'before' if side == 'input' else 'after'} {fed[0]} may differ in another way here")
     return tuple(why)
 
 
@@ -125,16 +125,16 @@ def _leader(choices: dict[str, Choice], stream: str) -> str:
 
 
 def _breadth_first(graph: Graph) -> list[str]:
-    """Sources first, then what they feed, and so on; a node once everything it reads has been seen."""
+    """Return the nodes level by level from the sources; a node follows all nodes that it reads."""
     level = [source.name for source in graph.sources if isinstance(source, Source)]
-    seen, found = set(level), list(level)
+    visited, order = set(level), list(level)
     while level:
         following = []
         for name in level:
             for reader in graph.successors(name):
-                if reader not in seen and seen.issuperset(graph.predecessors(reader)):
-                    seen.add(reader)
+                if reader not in visited and visited.issuperset(graph.predecessors(reader)):
+                    visited.add(reader)
                     following.append(reader)
-        found += following
+        order += following
         level = following
-    return found
+    return order

@@ -1,4 +1,4 @@
-"""Outcomes folded into what an assessment needs of them, one after the other: memory holds a few numbers of each trial."""
+"""Scores of all trials, collected from the outcomes one by one, so that memory holds only a few numbers per trial."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -15,16 +15,16 @@ from holdfast.errors import HoldfastError
 
 Parts = Mapping[str, Floats]
 Outcomes = Callable[[], Iterable[tuple[Trial, TrialOutcome]]]
-"""Gives every trial with its outcome, as often as it is called."""
+"""Returns all trials with their outcomes; can be called several times."""
 
 
 def sections_of(campaign: Campaign, facts: Mapping[str, Any]) -> Sections:
-    """The sections that a campaign's outcomes speak of."""
+    """Return the sections of a campaign's outcomes."""
     return Sections(campaign.section, facts.get("origin", 0), facts["sections"])
 
 
 class TrialGrid:
-    """Where a campaign's trials stand: cases, offsets, outages (at each rate) and repetitions, each counted from 0."""
+    """Numbers a campaign's trials by case, offset, outage (at each rate) and repetition, each from 0."""
 
     def __init__(self, campaign: Campaign, facts: Mapping[str, Any]) -> None:
         self.outages: tuple[tuple[float, Pace], ...] = tuple((o, pace) for pace in campaign.paces for o in campaign.outages_s)
@@ -51,7 +51,7 @@ class TrialGrid:
 
 
 class TrialScores:
-    """Of one score: what every trial scores over its affected section, and the mean local score after the longest outage."""
+    """For one score: the score of every trial over its affected section, and the mean local scores after the longest outage."""
 
     def __init__(
         self,
@@ -84,30 +84,30 @@ class TrialScores:
             self._local[place] = self._local[place] + local if place in self._local else local
 
     def faulty_local(self, trial: Trial, outcome: TrialOutcome) -> Floats:
-        """LO_{i,k,t}: the local score of every section of one trial."""
+        """Return LO_{i,k,t}: the local score of every section of one trial."""
         return self._score.local(outcome.applied(self._golden[self._run(trial.repetition)]))
 
     def faulty(self, case: str, offset: int, at: int) -> Floats:
-        """FO_{i,j,k}: the score of every repetition over the affected section."""
+        """Return FO_{i,j,k}: the score of every repetition over the affected section."""
         scores: Floats = self._faulty[self._grid.cases[case], self._grid.offsets[offset], at]
         return scores
 
     def golden(self, case: str, offset: int) -> list[float]:
-        """GO_{i,l}: golden's scores over what the longest outage can change."""
+        """Return GO_{i,l}: the golden runs' scores over the output that the longest outage can change."""
         return [self._score.over(parts) for parts in self._affected(case, offset)]
 
     def share(self, case: str, offset: int) -> float:
-        """How much of golden's output the longest outage can change, as a share of all of it; 0 where there is none."""
+        """Return the share of the golden output that the longest outage can change; 0 if there is no output."""
         whole = np.mean([self._score.weight(run) for run in self._golden])
         affected = np.mean([self._score.weight(parts) for parts in self._affected(case, offset)])
         return float(affected / whole) if whole else 0.0
 
     def local(self, case: str, offset: int) -> Floats:
-        """The mean of LO_{i,k,t} over repetitions, under the longest outage."""
+        """Return the mean of LO_{i,k,t} over repetitions, under the longest outage."""
         return self._local[case, offset] / self._campaign.repetitions
 
     def _affected(self, case: str, offset: int) -> Sequence[Mapping[str, float] | Parts]:
-        """Of every golden run the parts of the score over what the longest outage can change."""
+        """Return, for every golden run, the score parts over the output that the longest outage can change."""
         known = self._known(case, offset)
         if known:
             return known
@@ -118,12 +118,13 @@ class TrialScores:
         return 0 if len(self._golden) == 1 else repetition
 
     def _known(self, case: str, offset: int) -> list[dict[str, float]] | None:
-        """Golden's parts over the outputs that can differ, row by row, where the runner could tell them."""
+        """Return the golden parts over the rows that can differ, if the runner computed them; else None."""
         affected = self._facts["affected"]
         return affected[case].get(str(offset)) if affected and self._score.additive else None
 
     def _stretch(self, case: str, offset: int) -> slice:
-        """Elsewhere: the sections from the fault to the last that the longest outage changed, or as many tuples as were given."""
+        """Return the affected sections: from the fault to the last section that the longest outage changed, or as many tuples as
+        the campaign gives."""
         begin = self._sections.of(self._facts["firsts"][str(offset)])
         if self._campaign.affected is not None:
             return slice(begin, self._sections.of(self._facts["lasts"][str(offset)]) + 1)
@@ -133,10 +134,10 @@ class TrialScores:
 def collect_scores(
     campaign: Campaign, facts: Mapping[str, Any], golden: Sequence[Parts], outcomes: Outcomes, *, scores: Sequence[OutputScore]
 ) -> tuple[TrialGrid, list[TrialScores]]:
-    """A trial_scores for each score; HoldfastError while trials are missing. Reads the outcomes twice, and holds one at a time."""
+    """Return the grid and the trial scores for each score; HoldfastError if trials are missing. Reads the outcomes twice."""
     grid = TrialGrid(campaign, facts)
-    cut = sections_of(campaign, facts)
-    begins = [cut.of(facts["firsts"][str(offset)]) for offset in campaign.offsets]
+    sections = sections_of(campaign, facts)
+    begins = [sections.of(facts["firsts"][str(offset)]) for offset in campaign.offsets]
     ends = np.tile(np.array(begins, np.int64), (len(grid.cases), 1))
     seen = np.zeros(grid.shape, bool)
     for trial, outcome in outcomes():
@@ -152,7 +153,7 @@ def collect_scores(
     score_tables = [TrialScores(campaign, facts, golden, score, grid=grid, ends=ends) for score in scores]
     for trial, outcome in outcomes():
         place = grid.place(trial)
-        if seen[place]:  # an outcome that is there twice counts once
+        if seen[place]:  # a duplicate outcome counts once
             seen[place] = False
             for trial_scores in score_tables:
                 trial_scores.add(trial, outcome)

@@ -1,4 +1,4 @@
-"""What if: the same failures with and without an active replica (DEBS'11, section 6.4 and Figure 12)."""
+"""Compare the same failure with and without an active replica (DEBS'11, section 6.4 and Figure 12)."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from holdfast.assess.targets import target_name
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A target that fails by itself, and when a group that it belongs to has a replica."""
+    """Impact and recovery of a failing target: without a replica, and with a replica of the group that it belongs to."""
 
     failing: str
     group: str
@@ -21,8 +21,8 @@ class WhatIf:
 
 
 def compare_with_replicas(campaign: Campaign, assessment: Assessment) -> list[WhatIf]:
-    """Every protected group, with each target that is part of it, before and after."""
-    found = []
+    """Return a comparison for every protected group and each target in it."""
+    comparisons = []
     for case in campaign.cases:
         if case.failover_s is None:
             continue
@@ -30,7 +30,7 @@ def compare_with_replicas(campaign: Campaign, assessment: Assessment) -> list[Wh
         for other in campaign.cases:
             if other.failover_s is None and set(other.target) <= set(case.target):
                 before = assessment.case(other.name)
-                found.append(
+                comparisons.append(
                     WhatIf(
                         failing=other.name,
                         group=target_name(case.target),
@@ -41,4 +41,4 @@ def compare_with_replicas(campaign: Campaign, assessment: Assessment) -> list[Wh
                         recovery_after=after.recovery,
                     )
                 )
-    return found
+    return comparisons

@@ -1,4 +1,4 @@
-"""One run of the whole trace per trial: always right, and the measure of every shortcut."""
+"""Run one trial as a replay of the whole trace. It is slow but always correct; batched trials are checked against it."""
 
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.golden_runs import Golden, section_parts
@@ -8,7 +8,7 @@ from holdfast.engine.operator_call import running
 
 
 def run_whole_trace(context: CampaignContext, injection: Injection, golden: Golden) -> TrialOutcome:
-    """The outcome of one trial, told from the golden run of the same seed."""
+    """Return the outcome of one trial compared with the golden run of the same seed."""
     graph = injected(context.jittered(golden.seed), [injection])
     with running(context.graph, "a trial"):
         faulty = section_parts(context, context.output(graph))

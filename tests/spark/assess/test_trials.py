@@ -242,12 +242,12 @@ def test_a_case_whose_trials_cannot_share_jobs_leaves_the_others_together(spark,
     late = Case(("bargain_index",), 0.5)
     campaign = campaign_of(context, (Case(("quote_filter",)), late), offsets=(500,), outages_s=(0.2,), repetitions=1, golden_runs=1)
     runner = Runner(context, campaign, verify=False)
-    assert (list(runner.apart), runner.why_slow) == ([late.name], None)
+    assert (list(runner.not_batched), runner.why_none_batched) == ([late.name], None)
     runner.run(Results(tmp_path / "mixed", campaign))
     Runner(context, campaign, way="slow", verify=False).run(Results(tmp_path / "slow", campaign))
     mixed, slow = (dict(Results(tmp_path / name, campaign).outcomes()) for name in ("mixed", "slow"))
     assert set(mixed) == set(campaign.trials()) and all(same(outcome, mixed[trial]) for trial, outcome in slow.items())
-    assert Results(tmp_path / "mixed", campaign).read("facts")["apart"] == runner.apart
+    assert Results(tmp_path / "mixed", campaign).read("facts")["apart"] == runner.not_batched
     with pytest.raises(
         HoldfastError, match=r"trials of bargain_index \(replica, 0.5 s\) cannot share Spark jobs: operator 'bargain_index'"
     ):
@@ -276,7 +276,7 @@ def test_servers_that_meet_in_racks_share_jobs_too(spark, tmp_path):
     context = CampaignContext(spark, app, {"servers": rows}, scores=[score_of("racks", "avg(load)")], jitter=0, section=200)
     campaign = campaign_of(context, (Case(("smooth_cpu",)),), offsets=(1000,), outages_s=(4.0,), repetitions=1, golden_runs=1)
     runner = Runner(context, campaign)
-    assert runner.why_slow is None
+    assert runner.why_none_batched is None
     assert context.trace_key.column == "rack"
 
 
@@ -325,7 +325,7 @@ def test_an_application_that_looks_into_its_keys_is_run_trial_by_trial_and_told_
     context = CampaignContext(spark, peeking(), {"orders": orders}, scores=[score_of("out", "count(before)")], jitter=0, section=10)
     campaign = campaign_of(context, (Case(("best",)),), offsets=(5,), outages_s=(2.0,), repetitions=1, golden_runs=1)
     runner = Runner(context, campaign)
-    assert "some operator looks at what is in a key, an epoch or a seq" in runner.why_slow
+    assert "some operator uses the value of a key, an epoch or a seq" in runner.why_none_batched
     with pytest.raises(HoldfastError, match="trials of best cannot share Spark jobs"):
         Runner(context, campaign, way="fast")
 
@@ -334,7 +334,7 @@ def test_an_application_that_looks_into_its_keys_is_run_trial_by_trial_and_told_
     ("example", "score", "sources", "reason"),
     [
         ("top_pages", "sum(views)", ("requests",), "has a state table"),
-        ("traffic_incidents", "sum(jams)", ("locations", "incidents"), "takes the rows of all keys together"),
+        ("traffic_incidents", "sum(jams)", ("locations", "incidents"), "groups the rows of all keys"),
     ],
 )
 def test_applications_whose_trials_cannot_share_jobs_say_why(spark, example, score, sources, reason):

@@ -94,9 +94,9 @@ def test_what_is_there_twice_or_beyond_all_bounds_is_refused():
             affected=0,
         )
     said = str(raised.value)
-    assert "the offset '10' is there twice" in said
-    assert "the outage '1.0' is there twice" in said
-    assert "the score 'count(*)' is there twice" in said
+    assert "the offset '10' is given twice" in said
+    assert "the outage '1.0' is given twice" in said
+    assert "the score 'count(*)' is given twice" in said
     assert "an outage lasts more than 0 seconds, got inf" in said
     assert "arrival order can be jittered by 0 to 127 tuples, got -1" in said
     assert "the seed must not be negative, got -2" in said
@@ -121,7 +121,7 @@ def test_a_campaign_of_faults_on_the_way_out_survives_json():
         "size": 0.2,
         "share": 1.0,
     }
-    with pytest.raises(CompoundError, match="the fault injections the output of its targets, and the case 'a' loses its input"):
+    with pytest.raises(CompoundError, match="the fault affects the output of its targets, and the case 'a' loses its input"):
         campaign(fault={"kind": "loss", "side": "output"})
     with pytest.raises(CompoundError, match="a duplication fault concerns a share of the tuples above 0 and up to 1, got 3"):
         campaign(fault={"kind": "duplication", "share": 3})

@@ -176,7 +176,7 @@ def test_figures_that_no_trace_makes_right_are_told_all_at_once_before_spark_is_
     twice = ["--target", "large", "--target", "large"]
     run = CliRunner().invoke(assess, [there, "--trace", there, "--out", out, *figures, *twice, "--fault", "divergence,size=0"])
     assert isinstance(run.exception, CompoundError) and len(run.exception.errors) == 7
-    assert "the target 'large' is there twice" in str(run.exception)
+    assert "the target 'large' is given twice" in str(run.exception)
     assert run.stderr == "" and not (tmp_path / "out").exists()
 
 

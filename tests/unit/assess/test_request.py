@@ -85,7 +85,7 @@ def test_a_target_that_does_not_lead_to_the_scored_sink_is_told_with_all_others(
 
 
 def test_a_score_that_is_there_twice_under_two_names_is_told(place):
-    assert "the score 'sum(amount)' is there twice" in str(refused(place, "--score", "sum", "--score", "sum(amount)"))
+    assert "the score 'sum(amount)' is given twice" in str(refused(place, "--score", "sum", "--score", "sum(amount)"))
 
 
 def begun(place: Path, **changes) -> Campaign:

@@ -35,14 +35,14 @@ def test_where_outputs_are_lost_an_operator_that_remembers_is_a_target_and_its_r
     choices = {choice.name: choice for choice in choose_targets(bargains, side="output")}
     targets = [name for name, choice in choices.items() if choice.chosen]
     assert sorted(targets) == ["aggregator", "bargain_index", "market", "quote_filter", "trade_filter"]
-    assert choices["aggregator"].why == ("it is stateful, and goes on to remember while its output is struck",)
+    assert choices["aggregator"].why == ("it is stateful, and keeps rows while its output is lost",)
     assert str(choices["vwap"]) == "vwap: behaves like aggregator, which feeds it alone, while it keeps nothing itself"
 
 
 def test_values_that_diverge_before_an_operator_are_another_fault_than_after_it(bargains):
     choices = {choice.name: choice for choice in choose_targets(bargains, kind="divergence")}
     assert [name for name, choice in choices.items() if not choice.chosen] == ["trade_quote"]  # it reads what the source puts out
-    assert choices["aggregator"].why == ("values that differ before trade_filter may differ otherwise here",)
+    assert choices["aggregator"].why == ("values that differ before trade_filter may differ in another way here",)
     assert all(choice.chosen for choice in choose_targets(bargains, kind="divergence", side="output"))
 
 
