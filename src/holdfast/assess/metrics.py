@@ -93,9 +93,10 @@ def outage_impact(outages: Sequence[float] | Floats, quality: Sequence[Sequence[
 def data_dependency(quality: Sequence[Sequence[float]] | Floats, *, alpha: float = ALPHA) -> Dependency:
     """Return the data dependency D^oq of the quality scores QS_{i,k} of one outage (Eq. 4).
 
-    `quality` has offsets in rows and repetitions in columns. The deviation is the sample standard deviation of the offsets'
-    means; 0 for one offset. The test accepts if there is one offset, or if all scores are equal up to rounding. It rejects if repetitions agree but
-    offsets differ, also with one repetition. Repetitions without a quality (nan) are ignored, and so are offsets that have none.
+    `quality` has offsets in rows and repetitions in columns. The deviation is the sample standard deviation of the offsets' means;
+    0 for one offset. The test accepts if there is one offset, or if all scores are equal up to rounding. It rejects if
+    repetitions agree but offsets differ, also with one repetition. Repetitions without a quality (nan) are ignored, and so are
+    offsets that have none.
 
     >>> str(data_dependency([[0.0, 0.0], [0.0, 0.0]]))
     '(0.00, A)'
