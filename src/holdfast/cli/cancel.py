@@ -25,14 +25,14 @@ def cancel(
     Example:
       holdfast cancel 7 --wait 30
     """
-    from holdfast.protocol.client import NotReached, find_client
+    from holdfast.protocol.client import WaitFailed, find_client
 
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         client.cancel(number)
         try:
             if wait_s is not None:
                 client.wait_for(number, ("canceled", "failed", "completed"), limit_s=wait_s)
-        except NotReached as error:
+        except WaitFailed as error:
             say(f"holdfast: {error}")
             sys.exit(1)
         story = client.job(number)

@@ -35,7 +35,7 @@ def drain(
       holdfast drain n3 --undo
     """
     from holdfast.documents.job import NAME
-    from holdfast.protocol.client import NotReached, counted, find_client
+    from holdfast.protocol.client import WaitFailed, counted, find_client
 
     if undo and wait_s is not None:
         raise HoldfastError("--wait waits for the node to be empty; leave it out with --undo")
@@ -46,7 +46,7 @@ def drain(
         try:
             if wait_s is not None:
                 found = client.wait_for_drained(node, limit_s=wait_s)
-        except NotReached as error:
+        except WaitFailed as error:
             say(f"holdfast: {error}")
             sys.exit(1)
     if as_json:

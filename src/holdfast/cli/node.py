@@ -64,7 +64,7 @@ def node(
       holdfast node --orchestrator orchestrator --name n2 --host-kind light --metrics-port 9470
     """
     from holdfast.documents.job import NAME
-    from holdfast.node.controller import Node
+    from holdfast.node.controller import NodeOffer
     from holdfast.node.process import serve_node
 
     name = name or socket.gethostname()
@@ -74,7 +74,7 @@ def node(
     whole = max(1, round(cores))
     options = ["--master", master or f"local[{whole}]", "--cores", str(whole), "--memory", memory, *(["--ui"] if spark_ui else [])]
     serve_node(
-        Node(name, cores=cores, memory_bytes=memory_bytes(memory), host_kind=host_kind, labels=dict(map(_label, labels))),
+        NodeOffer(name, cores=cores, memory_bytes=memory_bytes(memory), host_kind=host_kind, labels=dict(map(_label, labels))),
         work or Path(name),
         orchestrator=orchestrator,
         token=token_file,

@@ -27,7 +27,7 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
       holdfast nodes
       holdfast nodes --orchestrator http://127.0.0.1:8470 --token-file orchestrator/user.token --watch
     """
-    from holdfast.protocol.client import OrchestratorAway, find_client
+    from holdfast.protocol.client import OrchestratorUnreachable, find_client
 
     if watch and as_json:
         raise HoldfastError("--json prints one document; leave out --watch, or ask again and again")
@@ -44,7 +44,7 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
                 try:
                     live.update(table(client.nodes(), now_s=time.time()))
                     after = client.events(after=after, wait_s=1.0)["last"]
-                except OrchestratorAway as error:
+                except OrchestratorUnreachable as error:
                     live.update(f"{error}; waiting for it")
                     time.sleep(1.0)
 

@@ -76,7 +76,7 @@ def event_line(event: dict[str, Any]) -> str:
 def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Callable[[], bool], after: int) -> None:
     """Show the events after a number as they come, until `over` and with all that led to it. An orchestrator that goes away is
     waited for."""
-    from holdfast.protocol.client import OrchestratorAway
+    from holdfast.protocol.client import OrchestratorUnreachable
 
     number, away = after, False
     while True:
@@ -89,7 +89,7 @@ def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Ca
             number = found["last"]
             if is_over and number >= found["newest"]:
                 return
-        except OrchestratorAway as error:
+        except OrchestratorUnreachable as error:
             if not away:
                 say(f"{error}; waiting for it")
             away = True

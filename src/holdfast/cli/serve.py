@@ -97,5 +97,5 @@ def serve(
 def _plugins(options: tuple[str, ...]) -> dict[str, str]:
     for option in options:
         if "=" not in option or ":" not in option:
-            raise click.BadParameter(f"expected NAME=MODULE:CLASS, got '{option}'", param_hint="--plugin")
+            raise click.BadParameter(f"wanted NAME=MODULE:CLASS, got '{option}'", param_hint="--plugin")
     return dict(option.split("=", 1) for option in options)

@@ -38,7 +38,7 @@ def submit(
     """
     from holdfast.documents.document import read_plain, with_line
     from holdfast.errors import DocumentError, HoldfastError
-    from holdfast.protocol.client import ClientError, NotReached, find_client
+    from holdfast.protocol.client import ClientError, WaitFailed, find_client
 
     if watch and wait_s is not None:
         raise HoldfastError("--watch goes on until the job has ended; leave out --wait, or watch later with 'holdfast job'")
@@ -62,7 +62,7 @@ def submit(
         elif wait_s is not None:
             try:
                 client.wait_for(number, ("running", "completed"), limit_s=wait_s)
-            except NotReached as error:
+            except WaitFailed as error:
                 say(f"holdfast: {error}")
                 reached = False
         story = client.job(number)

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any
 
-from holdfast.control.api.submission_checks import Conflict, NotThere, check_activation
+from holdfast.control.api.submission_checks import Conflict, NotFound, check_activation
 from holdfast.control.clock import Clock
 from holdfast.control.events import Events
 from holdfast.control.jobs.job_paths import with_absolute_paths
@@ -174,7 +174,7 @@ class Orchestrator:
         self._next_job = max(self._next_job, last + 1)
 
     def cancel(self, number: int, *, cause: str = "canceled by a user") -> Event | None:
-        """Ask for a job to be canceled, before anything else that waits to happen to it. Raises NotThere, Conflict."""
+        """Ask for a job to be canceled, before anything else that waits to happen to it. Raises NotFound, Conflict."""
         job = self.job(number)
         if job.is_stopping:
             return None
@@ -183,7 +183,7 @@ class Orchestrator:
         return self.post(job, "cancel", cause=cause, first=True)
 
     def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> Event:
-        """Ask for exactly these replicas of some tasks to be active. Raises NotThere, Conflict."""
+        """Ask for exactly these replicas of some tasks to be active. Raises NotFound, Conflict."""
         job = self.job(number)
         if "activate" not in job.transitions:
             raise Conflict(f"job {number} is {job.lifecycle.state}; replicas are activated while it is dispatching or running")
@@ -204,11 +204,11 @@ class Orchestrator:
         return True
 
     def job(self, number: int) -> JobState:
-        """A job that has not ended. Raises NotThere."""
+        """A job that has not ended. Raises NotFound."""
         try:
             return self.jobs[number]
         except KeyError:
-            raise NotThere(f"job {number} is not there or has ended; 'holdfast jobs' lists them") from None
+            raise NotFound(f"job {number} is not there or has ended; 'holdfast jobs' lists them") from None
 
     def post(
         self,

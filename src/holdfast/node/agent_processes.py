@@ -1,4 +1,4 @@
-"""The prediction agents of one node: a process for each, started, found again, watched and stopped as a PE host is."""
+"""The prediction agents of one node: one process each, started, found again, watched and stopped like a PE host."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from holdfast.protocol.messages import AgentStatus, AssignedAgent, Assignment
 FOLDER = "agents"
 GRACE_S = 5.0
 HUNG_S = 30.0
-"""After how much silence an agent is killed and started again: an algorithm of anyone's may never return. Its first word may
-take it as long as a PE host."""
+"""An agent that is silent for this long is killed and started again: an installed predictor may never return. Its first beat may
+take as long as that of a PE host."""
 
 
 class AgentProcesses:
-    """Made equal to the assignment again and again. The death of one touches neither the PEs nor the other agents."""
+    """Starts and stops agents so that they match the assignment. The death of one affects neither the PEs nor the other agents."""
 
     def __init__(
         self,
@@ -39,40 +39,40 @@ class AgentProcesses:
         self._ending: set[asyncio.Task[None]] = set()
 
     def assign(self, assignment: Assignment) -> None:
-        """Take what should run here; agents hear of changes at once."""
+        """Set what should run here. Running agents get the change at once."""
         self._assignment = assignment
         for assigned in assignment.agents:
             if assigned.key in self._agents:
                 self._agents[assigned.key].process.assign(self._share(assigned))
 
-    def look(self) -> None:
-        """Start what is missing, start again what has died or hangs, and stop what is no longer wanted."""
-        wanted = {assigned.key: assigned for assigned in self._assignment.agents}
-        for key, assigned in wanted.items():
+    def check(self) -> None:
+        """Start agents that are missing, restart those that died or hang, and stop those that are no longer assigned."""
+        expected = {assigned.key: assigned for assigned in self._assignment.agents}
+        for key, assigned in expected.items():
             if key not in self._agents:
                 self._agents[key] = self._new(_folder(assigned))
             agent = self._agents[key]
-            agent.look(self._share(assigned), now_s=self._now(), log=self._log)
+            agent.check(self._share(assigned), now_s=self._now(), log=self._log)
             if agent.health.is_hung(self._now(), after_s=self._hung_after_s) and not agent.is_ending:
                 silent_s = agent.health.silent_s(self._now())
                 self._log(f"the prediction agent of {assigned.task} was silent for {silent_s:.0f} s and is killed")
                 agent.ending = self._end(agent.process, grace_s=HUNG_GRACE_S)
-        for key in [key for key in self._agents if key not in wanted]:
+        for key in [key for key in self._agents if key not in expected]:
             self._end(self._agents.pop(key).process)
 
     def adopt(self) -> None:
-        """Find agents that a controller before this one left behind; those that are not wanted any more are stopped."""
-        wanted = {_folder(assigned) for assigned in self._assignment.agents}
+        """Stop agents that an earlier controller started and that are no longer assigned. `check` takes over the others."""
+        expected = {_folder(assigned) for assigned in self._assignment.agents}
         for folder in sorted(self._work.glob("*")):
-            if folder.name not in wanted:
+            if folder.name not in expected:
                 self._end(self._new(folder.name).process)
 
     def statuses(self) -> tuple[AgentStatus, ...]:
-        told = {assigned.key: assigned for assigned in self._assignment.agents}
-        return tuple(self._agents[key].status(told[key]) for key in sorted(self._agents) if key in told)
+        assigned = {agent.key: agent for agent in self._assignment.agents}
+        return tuple(self._agents[key].status(assigned[key]) for key in sorted(self._agents) if key in assigned)
 
     async def stop(self) -> None:
-        """End them all."""
+        """End all agents."""
         for agent in self._agents.values():
             self._end(agent.process)
         self._agents.clear()
@@ -86,7 +86,7 @@ class AgentProcesses:
         return _Agent(HostProcess(folder, command, log=self._log))
 
     def _share(self, assigned: AssignedAgent) -> Assignment:
-        """The part of the assignment that an agent needs to see."""
+        """Return the part of the assignment that concerns one agent."""
         jobs = {number: settings for number, settings in self._assignment.jobs.items() if number == assigned.job}
         return self._assignment.model_copy(update={"replicas": (), "agents": (assigned,), "jobs": jobs})
 
@@ -98,7 +98,7 @@ class AgentProcesses:
 
 
 class _Agent:
-    """One agent's process and how it has been doing."""
+    """The process of one agent, and its health."""
 
     def __init__(self, process: HostProcess) -> None:
         self.process = process
@@ -106,30 +106,30 @@ class _Agent:
         self.health = HostHealth()
         self._starts = 0
 
-    def look(self, share: Assignment, *, now_s: float, log: Callable[[str], None]) -> None:
+    def check(self, share: Assignment, *, now_s: float, log: Callable[[str], None]) -> None:
         alive = self.process.alive()
-        self.health.saw(self.process.status(), now_s, alive=alive)
+        self.health.observe(self.process.status(), now_s, alive=alive)
         if alive or self.is_ending:
             self.process.clean()
             return
-        if self.health.died(now_s):
+        if self.health.note_death(now_s):
             log(f"a prediction agent ended ({self.process.death()}); starting it again in {self.health.wait_s:g} s")
-        if now_s >= self.health.start_at:
+        if now_s >= self.health.start_at_s:
             self.process.start(share)
-            self.health.started(now_s)
+            self.health.note_start(now_s)
             self._starts += 1
 
     @property
     def is_ending(self) -> bool:
         return self.ending is not None and not self.ending.done()
 
-    def status(self, told: AssignedAgent) -> AgentStatus:
+    def status(self, assigned: AssignedAgent) -> AgentStatus:
         return AgentStatus(
-            key=told.key,
+            key=assigned.key,
             alive=self.process.alive(),
             starts=self._starts,
-            revision=told.revision,
-            orders=told.orders,
+            revision=assigned.revision,
+            orders=assigned.orders,
             status=self.process.status(),
         )
 

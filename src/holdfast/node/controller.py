@@ -1,8 +1,13 @@
-"""The node controller: offers its node, starts and watches the PE host, and carries word both ways.
+"""The node controller: registers the node, supervises its PE host, and reports to the orchestrator.
 
-Three loops. One watches the PE host: makes reports of what changes, kills the host when it is hung, and starts it again when it
-has died. One beats, with the reports that are not yet acknowledged. One waits for assignments. The first needs no orchestrator; the
-other two start anew with a registration whenever the orchestrator was away or is another one.
+Three loops run side by side:
+
+- `_watch_host` records the changes of replicas as reports, kills a hung PE host, notices a dead one (`_notice_dead_host`) and
+  starts it again. It works without the orchestrator.
+- `_send_beats` sends beats with the reports that are not yet acknowledged.
+- `_fetch_assignments` waits for new assignments.
+
+The last two begin with a registration, and begin again whenever the orchestrator was unreachable or was replaced.
 """
 
 from __future__ import annotations
@@ -17,30 +22,43 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.errors import HoldfastError
 from holdfast.node.host_health import HostHealth
-from holdfast.node.pe_hosts import Host
-from holdfast.node.replica_changes import bereaved, order, runnable, seen
-from holdfast.node.reports import Change, Reports
-from holdfast.protocol.messages import AgentStatus, Assignment, Beat, Registration, ReplicaStatus
-from holdfast.protocol.node_link import Busy, Link, LinkError, Outdated, Refused, Superseded
+from holdfast.node.pe_hosts import PeHost
+from holdfast.node.replica_changes import (
+    assignment_order,
+    changes_in_status,
+    fail_replicas_of_dead_host,
+    runnable_assignment,
+)
+from holdfast.node.reports import ReplicaChange, Reports
+from holdfast.protocol.messages import AgentStatus, Assignment, Beat, HostStatus, Registration, ReplicaStatus
+from holdfast.protocol.node_link import (
+    CallRefused,
+    LinkError,
+    NodeLink,
+    OrchestratorBusy,
+    OrchestratorSuperseded,
+    RegistrationOutdated,
+)
 
 if TYPE_CHECKING:
     from holdfast.node.agent_processes import AgentProcesses
 
-REPORTS_A_BEAT = 500
+REPORTS_PER_BEAT = 500
 RETRY_S, RETRY_MAX_S, RETRY_SHARE = 0.1, 3.0, 0.1
-"""The orchestrator is tried again after a tenth of the time that it has been away, so one that is back soon is found soon."""
+"""The next attempt comes after a tenth of the time since the last contact, so that a short outage is noticed quickly."""
 UNREADY_DEATHS = 3
-"""So many deaths in a row before a host was ready, and what waits for it is reported as failed."""
+"""After this many PE hosts in a row that died before they were ready, the replicas that wait for one are reported as failed."""
 HUNG_S = 60.0
-"""A PE host that was silent for so long is killed and started again: its beat waits for no work, so it is no busy one."""
+"""A PE host that is silent for this long is killed and started again. Its beat waits for no work, so it is not merely busy."""
 GRACE_S = 10.0
 HUNG_GRACE_S = 1.0
 FAREWELL_S = 3.0
+STORE_REPORTS, STORE_ASSIGNMENT = "reports", "the assignment"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
-    """What a node offers."""
+class NodeOffer:
+    """What a node offers to the orchestrator."""
 
     name: str
     cores: float
@@ -51,13 +69,13 @@ class Node:
 
 
 class NodeController:
-    """A node's controller. `run` serves until it is stopped; all it must remember is in `reports` and in its host's files."""
+    """The controller of one node. `run` serves until it is stopped. Its durable state is in `reports` and the PE host's files."""
 
     def __init__(
         self,
-        node: Node,
-        link: Link,
-        host: Host,
+        node: NodeOffer,
+        link: NodeLink,
+        host: PeHost,
         *,
         reports: Reports,
         log: Callable[[str], None],
@@ -68,13 +86,13 @@ class NodeController:
     ) -> None:
         self.node, self.link, self.host, self.reports, self.agents = node, link, host, reports, agents
         self._log, self._rng, self._now, self._hung_after_s = log, rng, monotonic, hung_after_s
-        self._turn = asyncio.Lock()  # one at a time: an assignment accepted, or changes found and recorded
-        self._news = asyncio.Event()
+        self._state_lock = asyncio.Lock()  # held while an assignment is accepted, and while changes are looked for and recorded
+        self._new_reports = asyncio.Event()
         self._term = 0
-        self._every_s = 1.0
+        self._beat_every_s = 1.0
         self._health = HostHealth()
-        self._away: str | None = None
-        self._troubles: dict[str, str] = {}
+        self._link_error: str | None = None
+        self._storage_errors: dict[str, str] = {}
 
     @property
     def assignment(self) -> Assignment:
@@ -82,15 +100,18 @@ class NodeController:
 
     @property
     def stalled_s(self) -> float:
-        """For how long the PE host has not beaten, where that is longer than a busy machine explains; else 0."""
+        """For how long the PE host has been silent, if that is longer than a busy machine explains; else 0."""
         return self._health.stalled_s(self._now())
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until told to stop; then end the PE host, and say what became of its replicas if the orchestrator listens."""
+        """Serve until `stop` is set. Then end the PE host and report its replicas as failed if the orchestrator is reachable.
+
+        After any error but a refused registration the PE host keeps running, and the next controller finds it.
+        """
         if self.agents is not None:
             self.agents.assign(self.assignment)
             self.agents.adopt()
-        tasks = [asyncio.create_task(loop) for loop in (self._watch(), self._talk(), _wait(stop))]
+        tasks = [asyncio.create_task(loop) for loop in (self._watch_host(), self._keep_registered(), _wait(stop))]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -98,113 +119,117 @@ class NodeController:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         failure = next((error for task in done if (error := task.exception())), None)
-        if failure is None or isinstance(failure, Refused):
-            await self._farewell()
+        if failure is None or isinstance(failure, CallRefused):
+            await self._end_host()
         if failure is not None:
-            raise failure  # the PE host goes on, and is found again by the next controller
+            raise failure
 
-    async def _farewell(self) -> None:
+    async def _end_host(self) -> None:
         if self.agents is not None:
             await self.agents.stop()
         await self.host.stop(GRACE_S)
-        async with self._turn:
-            await self._record(bereaved(self.reports.known, self.assignment, cause=f"node {self.node.name} was stopped"))
-        if self._away is None and self._term:
+        cause = f"node {self.node.name} was stopped"
+        async with self._state_lock:
+            await self._record(fail_replicas_of_dead_host(self.reports.known, self.assignment, cause=cause))
+        if self._link_error is None and self._term:
             with contextlib.suppress(LinkError, TimeoutError):
                 async with asyncio.timeout(FAREWELL_S):
                     while len(self.reports):
-                        await self._beat()
+                        await self._send_beat()
 
-    async def _watch(self) -> None:
+    async def _watch_host(self) -> None:
         while True:
-            async with self._turn:
+            async with self._state_lock:
                 try:
-                    await self._look()
+                    await self._check_host()
                     if self.agents is not None:
-                        self.agents.look()
-                    self._troubles.pop("reports", None)
-                except (sqlite3.Error, OSError) as error:  # a full disk, say: nothing is known that was not recorded, so look again
-                    self._cannot_keep("reports", error)
+                        self.agents.check()
+                    self._storage_errors.pop(STORE_REPORTS, None)
+                except (sqlite3.Error, OSError) as error:  # such as a full disk: what was not recorded is found again next time
+                    self._log_storage_error(STORE_REPORTS, error)
                     await asyncio.sleep(1.0)
             await self.host.changed()
 
-    async def _look(self) -> None:
-        """Record what changed in the PE host, and start it where there is none."""
-        alive = self.host.alive()  # before its status: what a dead host says is the last that it will say
+    async def _check_host(self) -> None:
+        """Record what changed in the PE host. Kill it if it is hung, and start it if it is dead."""
+        alive = self.host.alive()  # before its status: the status of a dead host is then its last
         status = self.host.status()
-        self._health.saw(status, self._now(), alive=alive)
+        self._health.observe(status, self._now(), alive=alive)
         if status is not None:
-            await self._record(seen(self.reports.known, self.assignment, status))
-        hung = None
+            await self._record(changes_in_status(self.reports.known, self.assignment, status))
+        cause = None
         if alive and self._health.is_hung(self._now(), after_s=self._hung_after_s):
-            hung = f"the PE host was silent for {self._health.silent_s(self._now()):.0f} s and was killed"
+            cause = f"the PE host was silent for {self._health.silent_s(self._now()):.0f} s and was killed"
             await self.host.stop(HUNG_GRACE_S)
             alive = self.host.alive()
         if alive:
             self.host.clean()
             return
-        died = self._health.died(self._now())
-        cause = hung or (self.host.death() if died else "the PE host was gone when its node came back")
-        if died:
+        await self._notice_dead_host(status, cause=cause)
+        if self._now() >= self._health.start_at_s:
+            self.host.start(runnable_assignment(self.assignment, self.reports.known))
+            self._health.note_start(self._now())
+
+    async def _notice_dead_host(self, status: HostStatus | None, *, cause: str | None) -> None:
+        """Record that the replicas of the dead PE host have failed. `status` is its last one."""
+        has_just_died = self._health.note_death(self._now())
+        cause = cause or (self.host.death() if has_just_died else "the PE host was already dead when its node came back")
+        if has_just_died:
             self._log(f"{cause}; starting it again in {self._health.wait_s:g} s")
-        broken = self._health.has_died and status is not None and status.error is not None and not status.ready
-        unready = broken or self._health.unready_deaths >= UNREADY_DEATHS
-        await self._record(bereaved(self.reports.known, self.assignment, cause=cause, unready=unready))
-        if self._now() >= self._health.start_at:
-            self.host.start(runnable(self.assignment, self.reports.known))
-            self._health.started(self._now())
+        died_of_error = self._health.has_died and status is not None and status.error is not None and not status.ready
+        cannot_start = died_of_error or self._health.unready_deaths >= UNREADY_DEATHS
+        await self._record(fail_replicas_of_dead_host(self.reports.known, self.assignment, cause=cause, cannot_start=cannot_start))
 
-    async def _record(self, changes: Iterable[Change]) -> None:
-        found = list(changes)
-        if found:
-            await asyncio.to_thread(self.reports.record, found)
-            self._news.set()
+    async def _record(self, changes: Iterable[ReplicaChange]) -> None:
+        if new := list(changes):
+            await asyncio.to_thread(self.reports.record, new)
+            self._new_reports.set()
 
-    async def _talk(self) -> None:
-        since_s = self._now()
+    async def _keep_registered(self) -> None:
+        last_contact_s = self._now()
         while True:
             try:
                 await self._register()
                 try:
-                    await _first_of(self._beats(), self._fetches())
+                    await _first_of(self._send_beats(), self._fetch_assignments())
                 finally:
-                    since_s = self._now()
+                    last_contact_s = self._now()
             except LinkError as error:
-                if isinstance(error, Refused) and not (self._term or self.assignment.term):
-                    raise  # never yet accepted: a mistake of whoever started it
-                self._tell(error)
-                away_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, Refused) else self._now() - since_s
-                pause_s = min(max(RETRY_S, RETRY_SHARE * away_s), RETRY_MAX_S)
+                if isinstance(error, CallRefused) and not (self._term or self.assignment.term):
+                    raise  # never accepted so far: whoever started the node gave it a wrong address or token
+                self._log_link_error(error)
+                outage_s = RETRY_MAX_S / RETRY_SHARE if isinstance(error, CallRefused) else self._now() - last_contact_s
+                pause_s = min(max(RETRY_S, RETRY_SHARE * outage_s), RETRY_MAX_S)
                 await asyncio.sleep(pause_s * self._rng.uniform(0.5, 1.0))
-            except (sqlite3.Error, OSError) as error:  # a full disk, say; the next registration asks for all of it again
-                self._cannot_keep("what the orchestrator said", error)
+            except (sqlite3.Error, OSError) as error:  # such as a full disk: the next registration fetches the assignment again
+                self._log_storage_error(STORE_ASSIGNMENT, error)
                 await asyncio.sleep(RETRY_MAX_S)
 
-    def _cannot_keep(self, what: str, error: Exception) -> None:
-        """Log a trouble with the node's own files once. Raises HoldfastError where there is no place for them any more: a node
-        that registers and can keep nothing would be given replicas that it never starts."""
-        if not self.host.has_place():
+    def _log_storage_error(self, content: str, error: Exception) -> None:
+        """Log an error of the node's own files, once. Raises HoldfastError if the work folder does not exist any more, because a
+        node that stays registered and can store nothing would be given replicas that it never starts."""
+        if not self.host.has_work_folder():
             raise HoldfastError(
-                f"the --work folder of node {self.node.name} is gone, and its PE host ends with it; start the node again"
+                f"the --work folder of node {self.node.name} was removed, and its PE host ends; start the node again"
             ) from error
-        text = f"cannot keep {what}: {error}; trying again"
-        if self._troubles.get(what) != text:
-            self._troubles[what] = text
+        text = f"cannot store {content}: {error}; trying again"
+        if self._storage_errors.get(content) != text:
+            self._storage_errors[content] = text
             self._log(text)
 
-    def _tell(self, error: LinkError) -> None:
-        """Log a trouble with the orchestrator once, not at every try."""
+    def _log_link_error(self, error: LinkError) -> None:
+        """Log an error of the link once, not at every attempt."""
         kind = type(error).__name__
-        if kind != self._away and not isinstance(error, Outdated):
-            self._log(f"{error}; {len(self.reports)} reports wait, going on with what runs")
-            self._away = kind
+        if kind != self._link_error and not isinstance(error, RegistrationOutdated):
+            self._log(f"{error}; running replicas continue, {len(self.reports)} reports wait")
+            self._link_error = kind
 
     async def _register(self) -> None:
-        async with self._turn:
-            replicas, agents = self._replicas(), self._agents()
+        async with self._state_lock:
+            replicas, agents = self._replica_statuses(), self._agent_statuses()
             status = self.host.status() if self.host.alive() else None
         newest = max(self._term, self.assignment.term)
-        registered = await self.link.register(
+        answer = await self.link.register(
             Registration(
                 name=self.node.name,
                 controller=self.reports.owner,
@@ -219,60 +244,60 @@ class NodeController:
                 agents=agents,
             )
         )
-        if registered.term < newest:
-            raise Superseded(
-                f"the orchestrator that answered is of term {registered.term}, and this node has heard from term {newest}; "
-                "if its database was made anew, give the node a new --work"
+        if answer.term < newest:
+            raise OrchestratorSuperseded(
+                f"the orchestrator that answered has term {answer.term}, but this node has already obeyed term {newest}; "
+                "if its database was created again, give the node a new --work"
             )
-        if self._away is not None or registered.term != self._term:
-            self._log(f"registered as {self.node.name} with the orchestrator of term {registered.term}")
-        self._term, self._away, self._every_s = registered.term, None, registered.every_s
-        await asyncio.to_thread(self.reports.acknowledge, registered.acknowledged)
+        if self._link_error is not None or answer.term != self._term:
+            self._log(f"registered as {self.node.name} with the orchestrator of term {answer.term}")
+        self._term, self._link_error, self._beat_every_s = answer.term, None, answer.every_s
+        await asyncio.to_thread(self.reports.acknowledge, answer.acknowledged)
 
-    def _replicas(self) -> tuple[ReplicaStatus, ...]:
-        """What the node has: what its host says, and what ended and is not to be started again."""
+    def _replica_statuses(self) -> tuple[ReplicaStatus, ...]:
+        """Return the replicas of the node: those that its PE host reports, and those that have ended and must not start again."""
         status = self.host.status()
         known = self.reports.known
-        told = {
-            replica.key: replica
+        living = (
+            replica
             for replica in (status.replicas if status is not None and self.host.alive() else ())
             if replica.key in known and known[replica.key].incarnation == replica.incarnation and not known[replica.key].ended
-        }
+        )
         ended = (
             ReplicaStatus(key=key, incarnation=k.incarnation, state="failed" if k.state == "failed" else "finished", error=k.error)
             for key, k in known.items()
             if k.ended
         )
-        return (*told.values(), *ended)
+        return (*living, *ended)
 
-    def _agents(self) -> tuple[AgentStatus, ...]:
+    def _agent_statuses(self) -> tuple[AgentStatus, ...]:
         return () if self.agents is None else self.agents.statuses()
 
-    async def _beats(self) -> None:
-        every_s = self._every_s
-        if not len(self.reports):  # the registration has just said all there is: the first beat need not follow at once
+    async def _send_beats(self) -> None:
+        every_s = self._beat_every_s
+        if not len(self.reports):  # the registration has just told the orchestrator everything
             await self._pause(every_s * self._rng.random())
         while True:
-            self._news.clear()
+            self._new_reports.clear()
             try:
-                every_s, again = await self._beat()
-            except Busy as error:
-                self._tell(error)
+                every_s, more = await self._send_beat()
+            except OrchestratorBusy as error:
+                self._log_link_error(error)
                 await asyncio.sleep(min(every_s, 1.0) * self._rng.uniform(0.2, 0.4))
                 continue
-            self._away = None
-            if not again:
+            self._link_error = None
+            if not more:
                 await self._pause(every_s)
 
     async def _pause(self, for_s: float) -> None:
-        """Wait so long, or until there is something to report."""
+        """Wait for this long, or until there is something to report."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(for_s):
-                await self._news.wait()
+                await self._new_reports.wait()
 
-    async def _beat(self) -> tuple[float, bool]:
-        """Beat once: how long until the next, and whether there is more to say at once."""
-        reports = self.reports.waiting(REPORTS_A_BEAT)
+    async def _send_beat(self) -> tuple[float, bool]:
+        """Beat once. Returns the seconds until the next beat, and whether more reports wait to be sent at once."""
+        reports = self.reports.waiting(REPORTS_PER_BEAT)
         newest = self.assignment
         beat = Beat(
             term=self._term,
@@ -281,28 +306,28 @@ class NodeController:
             host=self.host.status() if self.host.alive() else None,
             unhosted=newest.generation if newest.term == self._term and not self.host.has_begun() else None,
             stalled_s=self.stalled_s,
-            agents=self._agents(),
+            agents=self._agent_statuses(),
         )
-        beaten = await self.link.beat(beat)
-        if beaten.term != self._term:
-            raise Outdated(f"the orchestrator is of term {beaten.term}, not {self._term}")
+        answer = await self.link.beat(beat)
+        if answer.term != self._term:
+            raise RegistrationOutdated(f"the orchestrator has term {answer.term}, not {self._term}")
         if reports:
-            await asyncio.to_thread(self.reports.acknowledge, beaten.acknowledged)
-        taken = bool(reports) and beaten.acknowledged >= reports[-1].number
-        return beaten.every_s, taken and len(self.reports) > 0
+            await asyncio.to_thread(self.reports.acknowledge, answer.acknowledged)
+        all_acknowledged = bool(reports) and answer.acknowledged >= reports[-1].number
+        return answer.every_s, all_acknowledged and len(self.reports) > 0
 
-    async def _fetches(self) -> None:
+    async def _fetch_assignments(self) -> None:
         while True:
-            newest = self.assignment
-            found = await self.link.assignment(newest.term, newest.generation, controller=self.reports.owner)
-            if found is not None and order(found) > order(self.assignment):
-                await self._accept(found)
+            present = self.assignment
+            newer = await self.link.assignment(present.term, present.generation, controller=self.reports.owner)
+            if newer is not None and assignment_order(newer) > assignment_order(self.assignment):
+                await self._accept(newer)
 
     async def _accept(self, assignment: Assignment) -> None:
-        async with self._turn:
+        async with self._state_lock:
             await asyncio.to_thread(self.reports.expect, assignment)
-            self.host.assign(runnable(assignment, self.reports.known))
-            self._troubles.pop("what the orchestrator said", None)
+            self.host.assign(runnable_assignment(assignment, self.reports.known))
+            self._storage_errors.pop(STORE_ASSIGNMENT, None)
             if self.agents is not None:
                 self.agents.assign(assignment)
 
@@ -312,7 +337,7 @@ async def _wait(stop: asyncio.Event) -> None:
 
 
 async def _first_of(*loops: Coroutine[Any, Any, None]) -> None:
-    """Run loops side by side until one ends or fails; the others are cancelled and its error is raised."""
+    """Run loops side by side until one ends. Cancel the others, and raise the error of the one that ended."""
     tasks = [asyncio.create_task(loop) for loop in loops]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

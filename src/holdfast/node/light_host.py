@@ -26,8 +26,8 @@ from typing import Any
 
 import psutil
 
-from holdfast.protocol.messages import Assigned, Assignment, HostStatus, ReplicaStatus, State
-from holdfast.protocol.node_files import ASSIGNMENT, Watched, take_fail, write_status
+from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, ReplicaStatus, State
+from holdfast.protocol.node_files import ASSIGNMENT, WatchedFile, take_failure_request, write_status
 
 STARTS = "starts.log"
 """One line per start of a replica, appended: its key, its incarnation, the host's process number, the time."""
@@ -42,7 +42,7 @@ BEAT_S = 0.4
 class LightReplica:
     """A replica that counts seconds of activity. `since_s` is when the present state began, `done_s` its activity before."""
 
-    assigned: Assigned
+    assigned: AssignedReplica
     lives_s: float | None
     state: State
     since_s: float
@@ -92,11 +92,11 @@ class LightReplica:
 class LightPes:
     """The replicas of one light host. No method reads a clock; `started` hears of each replica once it is listed."""
 
-    def __init__(self, started: Callable[[Assigned], None]) -> None:
+    def __init__(self, started: Callable[[AssignedReplica], None]) -> None:
         self.replicas: dict[str, LightReplica] = {}
         self.assignment = Assignment()
         self._started = started
-        self._unsaid: list[Assigned] = []
+        self._unsaid: list[AssignedReplica] = []
 
     def apply(self, assignment: Assignment, now_s: float) -> None:
         """Carry out an assignment: list what is new as starting, drop what is no longer wanted, wake and idle the rest."""
@@ -155,7 +155,7 @@ class LightHost:
         self.stop = threading.Event()
         self._started_s = time.time()
         self._process = psutil.Process()
-        self._assignment = Watched(work / ASSIGNMENT, Assignment)
+        self._assignment = WatchedFile(work / ASSIGNMENT, Assignment)
         self._pes = LightPes(self._note_start)
         self._beat_at = 0.0
 
@@ -178,7 +178,7 @@ class LightHost:
         if assignment is not None and assignment is not self._pes.assignment:
             self._pes.apply(assignment, now_s)
             changed = True
-        if fail := take_fail(self.work):
+        if fail := take_failure_request(self.work):
             self._pes.fail(fail.keys, fail.error, now_s)
             changed = True
         if changed or now_s >= self._beat_at:
@@ -190,7 +190,7 @@ class LightHost:
         with contextlib.suppress(OSError):
             print(f"cannot say how it goes: {error}; trying again", file=sys.stderr, flush=True)
 
-    def _note_start(self, replica: Assigned) -> None:
+    def _note_start(self, replica: AssignedReplica) -> None:
         with (self.work / STARTS).open("a") as file:
             file.write(f"{replica.key} {replica.incarnation} {os.getpid()} {time.time():.3f}\n")
 

@@ -1,8 +1,8 @@
-"""PE hosts: which kinds there are, and the process of one, started, found again, watched and stopped.
+"""The kinds of PE hosts, and the process of one: start it, find it again, watch it and stop it.
 
-A PE host holds a lock on `host.lock` for as long as it lives: it inherits the locked file from the controller that starts it. So a
-controller that was killed, even between starting a host and noting its number, can tell a living host from a dead one, whatever
-process numbers were reused meanwhile, and never starts a second one beside it.
+A PE host holds a lock on `host.lock` while it lives: it inherits the locked file from the controller that starts it. A controller
+that was killed, even between starting a PE host and noting its process number, can therefore tell a living PE host from a dead one.
+It never starts a second one, and reused process numbers do not mislead it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Protocol
 from holdfast.entry_points import installed_entry_points
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import Assignment, HostStatus
-from holdfast.protocol.node_files import CONTROLLER_LOCK, LOCK, LOG, PID, STATUS, Watched, write_assignment
+from holdfast.protocol.node_files import CONTROLLER_LOCK, LOCK, LOG, PID, STATUS, WatchedFile, write_assignment
 
 GROUP = "holdfast.hosts"
 KINDS: dict[str, tuple[str, ...]] = {
@@ -31,38 +31,38 @@ KINDS: dict[str, tuple[str, ...]] = {
     "light": (sys.executable, "-m", "holdfast.node.light_host"),
 }
 AGENTS: dict[str, tuple[str, ...]] = {"spark": (sys.executable, "-m", "holdfast.prediction.agent.process")}
-"""How a prediction agent is started, per kind of PE host that has them."""
+"""The command of a prediction agent, for each host kind that has agents."""
 LOG_BYTES = 16 * 2**20
 POLL_S = 0.1
 NOTE_AND_BECOME = 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat" 2>/dev/null)" >"$0"; exec "$@"'
-"""A shell that notes its process number and start time and then becomes the host, under the same number."""
+"""A shell script that writes its process number and start time to a file and then becomes the PE host, under the same number."""
 
 
 def host_command(kind: str) -> tuple[str, ...]:
-    """How a kind of PE host is started. Packages add kinds by the entry-point group `holdfast.hosts`: a command as a list."""
+    """Return the command of a host kind. Packages add kinds through the entry-point group `holdfast.hosts`: a command as a list."""
     if kind in KINDS:
         return KINDS[kind]
-    found = installed_entry_points(GROUP)
-    for entry in found:
+    installed = installed_entry_points(GROUP)
+    for entry in installed:
         if entry.name == kind:
             return tuple(entry.load())
-    names = sorted({*KINDS, *found.names})
+    names = sorted({*KINDS, *installed.names})
     raise HoldfastError(f"PE host '{kind}' is not known; kinds are: {', '.join(names)}")
 
 
 def living_host(work: Path) -> int | None:
-    """The process number of the node's PE host, if it lives; it leads a process group and a session of its own."""
-    return _noted(work / PID) if _locked(work / LOCK) else None
+    """Return the process number of the node's PE host, or None if it is dead. It leads its own process group and session."""
+    return _read_pid(work / PID) if _is_locked(work / LOCK) else None
 
 
 def living_controller(work: Path) -> int | None:
-    """The process number of the controller of the node in this folder, if it lives."""
+    """Return the process number of the controller of the node in this folder, or None if it is dead."""
     lock = work / CONTROLLER_LOCK
-    return _noted(lock) if _locked(lock) else None
+    return _read_pid(lock) if _is_locked(lock) else None
 
 
-def _locked(lock: Path) -> bool:
-    """Whether a living process holds a lock."""
+def _is_locked(lock: Path) -> bool:
+    """Return whether a living process holds the lock."""
     try:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -73,8 +73,8 @@ def _locked(lock: Path) -> bool:
     return False
 
 
-def _noted(path: Path) -> int | None:
-    """The process number in a file; None where it holds none, as may be after a power failure."""
+def _read_pid(path: Path) -> int | None:
+    """Return the process number in a file, or None if it contains none, as may happen after a power failure."""
     try:
         words = path.read_bytes().split()
     except FileNotFoundError:
@@ -82,66 +82,66 @@ def _noted(path: Path) -> int | None:
     return int(words[0]) if words and words[0].isdigit() else None
 
 
-class Host(Protocol):
-    """What a controller needs of a PE host, be it a process or in this one."""
+class PeHost(Protocol):
+    """A PE host as its controller sees it: another process, or an object in this one."""
 
     def alive(self) -> bool:
-        """Whether it runs. What it said last is still to be read when it does not."""
+        """Return whether it runs. The last status of a dead one can still be read."""
 
-    def has_place(self) -> bool:
-        """Whether what it is spoken to through, such as its folder, is there."""
+    def has_work_folder(self) -> bool:
+        """Return whether the folder through which it communicates exists."""
 
     def status(self) -> HostStatus | None:
-        """What it said last; None as long as it has said nothing."""
+        """Return its last status, or None before the first."""
 
     def start(self, assignment: Assignment) -> None:
-        """Start it, with an assignment that it finds when it looks first. Does nothing where one lives."""
+        """Start it with its first assignment. Does nothing if it already runs."""
 
     def assign(self, assignment: Assignment) -> None:
-        """Give it another assignment; returns at once."""
+        """Give it another assignment. Returns at once."""
 
     def has_begun(self) -> bool:
-        """Whether it may run anything of an assignment before the newest: not before it has, ready for the first, looked at one."""
+        """Return whether it may run replicas of an assignment before the newest. Until it is ready, it runs none."""
 
     def death(self) -> str:
-        """How it died, in words."""
+        """Return a text that says how it died."""
 
     def clean(self) -> None:
-        """Keep what it leaves behind, such as its log, within bounds."""
+        """Limit the size of its log."""
 
     async def changed(self) -> None:
-        """Return when there may be something new in it, within a moment anyway."""
+        """Wait until its status may have changed, and no longer than a fraction of a second."""
 
     async def stop(self, grace_s: float) -> None:
-        """End it: asked first, killed when it has not gone after so many seconds."""
+        """End it: ask it first, and kill it if it has not ended after `grace_s`."""
 
 
 class HostProcess:
-    """A PE host as a process in a session of its own, spoken to through files in the work folder."""
+    """A PE host that is a process in its own session and communicates through files in the work folder."""
 
     def __init__(
         self, work: Path, command: Sequence[str], *, log: Callable[[str], None], clock: Callable[[], float] = time.time
     ) -> None:
         self.work, self.command, self._log, self._clock = work, tuple(command), log, clock
         self._assigned_s = clock()
-        self._status = Watched(work / STATUS, HostStatus)
+        self._status = WatchedFile(work / STATUS, HostStatus)
         self._child: subprocess.Popen[bytes] | None = None
-        self._told: str | None = None
+        self._logged_error: str | None = None
 
     def alive(self) -> bool:
         if self._child is not None:
-            self._child.poll()  # a child that ended must be waited for, or it stays in the table of processes
-        return _locked(self.work / LOCK)
+            self._child.poll()  # reaps a child that has ended
+        return _is_locked(self.work / LOCK)
 
-    def has_place(self) -> bool:
+    def has_work_folder(self) -> bool:
         return self.work.is_dir()
 
     def status(self) -> HostStatus | None:
         status = self._status.read()
-        if self._status.error != self._told:
-            self._told = self._status.error
-            if self._told:
-                self._log(f"what the PE host wrote is left aside: {self._told}")
+        if self._status.error != self._logged_error:
+            self._logged_error = self._status.error
+            if self._logged_error:
+                self._log(f"the PE host's status is ignored: {self._logged_error}")
         return status
 
     def start(self, assignment: Assignment) -> None:
@@ -173,7 +173,7 @@ class HostProcess:
         if not self.alive():
             return False
         status = self._status.read()
-        # what it said after the newest assignment was there for it, and not being ready, it said before it looked at any
+        # a status that is newer than the assignment and not ready was written before the PE host read any assignment
         return status is None or status.ready or bool(status.replicas) or status.beat_s <= self._assigned_s
 
     def death(self) -> str:
@@ -182,7 +182,7 @@ class HostProcess:
         if status is not None and status.error:
             return f"the PE host ended: {status.error}"
         if code is None:
-            return "the PE host ended while nobody watched"
+            return "the PE host ended while no controller watched it"
         if code < 0:
             return f"the PE host was killed by {signal.Signals(-code).name}"
         return f"the PE host ended with exit code {code}; see {self.work / LOG}"
@@ -191,7 +191,7 @@ class HostProcess:
         log = self.work / LOG
         if log.exists() and log.stat().st_size > LOG_BYTES:
             shutil.copyfile(log, log.with_suffix(".log.1"))
-            os.truncate(log, 0)  # the host appends, so it goes on at the new end
+            os.truncate(log, 0)  # the PE host appends, so it continues at the new end
 
     async def changed(self) -> None:
         await asyncio.sleep(POLL_S)
@@ -204,27 +204,27 @@ class HostProcess:
         self._reap()
         self._sweep()
 
-    async def _end(self, how: signal.Signals, limit_s: float) -> None:
-        """Send the host a signal (SIGKILL: its whole group) and wait until it is gone, within a limit."""
+    async def _end(self, signal_number: signal.Signals, limit_s: float) -> None:
+        """Send a signal to the PE host (SIGKILL goes to its process group) and wait until it has ended, at most `limit_s`."""
         ends = asyncio.get_running_loop().time() + limit_s
         sent = False
         while self.alive() and asyncio.get_running_loop().time() < ends:
-            pid = living_host(self.work)  # none for the moment between its start and its note
+            pid = living_host(self.work)  # None until the started process has noted its number
             if pid is not None and not sent:
                 sent = True
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, how) if how is signal.SIGKILL else os.kill(pid, how)
+                    os.killpg(pid, signal_number) if signal_number is signal.SIGKILL else os.kill(pid, signal_number)
             await asyncio.sleep(0.02)
 
     def _reap(self) -> None:
-        """Wait for a child that has let go of its lock, which it does in ending."""
-        if self._child is not None and not _locked(self.work / LOCK):
+        """Wait for a child that has released its lock, which it does when it ends."""
+        if self._child is not None and not _is_locked(self.work / LOCK):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(1.0)
 
     def _sweep(self) -> None:
-        """Kill what a dead host left of its process group, such as a JVM. Its number cannot be another's while the group lasts."""
-        pid = _noted(self.work / PID)
+        """Kill what remains of a dead PE host's process group, such as a JVM. A group's number is not reused until it is empty."""
+        pid = _read_pid(self.work / PID)
         if pid is None or _runs(pid):
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -232,7 +232,7 @@ class HostProcess:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process of this number runs; one that ended and was not waited for does not."""
+    """Return whether a process with this number runs. A zombie does not."""
     import psutil
 
     try:

@@ -17,18 +17,18 @@ from pathlib import Path
 
 from holdfast.errors import HoldfastError
 from holdfast.node.agent_processes import AgentProcesses
-from holdfast.node.controller import HUNG_S, Node, NodeController
+from holdfast.node.controller import HUNG_S, NodeController, NodeOffer
 from holdfast.node.pe_hosts import AGENTS, HostProcess, host_command, living_host
 from holdfast.node.reports import Reports
+from holdfast.protocol.http_client import HttpxClient
 from holdfast.protocol.node_files import CONTROLLER_LOCK
-from holdfast.protocol.node_link import Link, Place, place_at
-from holdfast.protocol.wire import Wire
+from holdfast.protocol.node_link import NodeLink, OrchestratorAddress, locate_orchestrator
 
 REPORTS = "reports.db"
 
 
 def serve_node(
-    node: Node,
+    node: NodeOffer,
     work: Path,
     *,
     orchestrator: str,
@@ -44,7 +44,7 @@ def serve_node(
     certificate, where that is not a public one. Metrics are served on `metrics_port` (0: a free one), if it is given. A PE host
     that was silent for `hung_after_s` is killed and started again.
     """
-    find = place_at(orchestrator, token)
+    find = locate_orchestrator(orchestrator, token)
     command = (*host_command(node.host_kind), "--work", str(work.resolve()), "--node", node.name, *host_options)
     with _locked(work):
         reports = Reports(work / REPORTS, clock=time.time)
@@ -99,8 +99,8 @@ def _last_words(name: str, work: Path, error: Exception) -> str:
 
 
 async def _serve(
-    node: Node,
-    find: Callable[[], Place],
+    node: NodeOffer,
+    find: Callable[[], OrchestratorAddress],
     host: HostProcess,
     *,
     reports: Reports,
@@ -111,7 +111,7 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    link = Link(node.name, find, Wire(_trust(certificate)))
+    link = NodeLink(node.name, find, HttpxClient(_trust(certificate)))
     controller = NodeController(
         node,
         link,
@@ -133,7 +133,7 @@ async def _serve(
         await link.close()
 
 
-def _agents(node: Node, work: Path) -> AgentProcesses | None:
+def _agents(node: NodeOffer, work: Path) -> AgentProcesses | None:
     """The prediction agents of a node, for a kind of PE host that has them."""
     command = AGENTS.get(node.host_kind)
     return None if command is None else AgentProcesses(work, command, node=node.name, log=_say, monotonic=time.monotonic)

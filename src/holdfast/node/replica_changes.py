@@ -1,64 +1,66 @@
-"""What changed on a node: what its PE host says now, against what is known. Pure; reports are made of the result.
+"""Pure functions that find the changes of a node's replicas: the PE host's present state against what the node knows.
 
-A replica is started at most once per incarnation: what has ended stays ended, and what a dead PE host had is reported as failed.
-Whether it is started anew is the orchestrator's decision, told by a higher incarnation.
+A replica is started at most once per incarnation. One that has ended stays ended, and one whose PE host died is reported as failed.
+Only the orchestrator decides to start a replica again, by a higher incarnation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.node.reports import Change, Known
-from holdfast.protocol.messages import Assigned, Assignment, HostStatus
+from holdfast.node.reports import KnownReplica, ReplicaChange
+from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus
 
 
-def order(of: Assignment | HostStatus) -> tuple[int, int]:
-    """An assignment's place among all: a later term outranks any generation of an earlier one."""
-    return (of.term, of.generation)
+def assignment_order(document: Assignment | HostStatus) -> tuple[int, int]:
+    """Return the sort key of assignments: a later term outranks any generation of an earlier one."""
+    return (document.term, document.generation)
 
 
-def runnable(assignment: Assignment, known: Mapping[str, Known]) -> Assignment:
-    """The assignment as a PE host may see it: without replicas that have ended in the incarnation asked for."""
+def runnable_assignment(assignment: Assignment, known: Mapping[str, KnownReplica]) -> Assignment:
+    """Return the assignment without the replicas that have ended in the assigned incarnation. This is what a PE host may see."""
 
-    def may_run(replica: Assigned) -> bool:
+    def may_run(replica: AssignedReplica) -> bool:
         k = known.get(replica.key)
         return k is None or not k.ended or k.incarnation < replica.incarnation
 
     return assignment.model_copy(update={"replicas": tuple(filter(may_run, assignment.replicas))})
 
 
-def seen(known: Mapping[str, Known], assignment: Assignment, status: HostStatus) -> Iterator[Change]:
-    """Changes that a living PE host's status shows.
+def changes_in_status(known: Mapping[str, KnownReplica], assignment: Assignment, status: HostStatus) -> Iterator[ReplicaChange]:
+    """Yield the changes that the status of a PE host shows.
 
-    The status speaks for an assignment once it has its order. A replica that is neither asked for nor there any more
-    was stopped; one that is asked for and was there, and is no longer there, was lost by its host and failed.
+    A replica can only be missed in a status that is as new as the assignment. If a missing replica is no longer assigned, it was
+    stopped. If it is assigned and was there before, its PE host lost it, and it has failed.
     """
-    has = {replica.key: replica for replica in status.replicas}
-    for key, replica in has.items():
+    reported = {replica.key: replica for replica in status.replicas}
+    for key, replica in reported.items():
         k = known.get(key)
         if k is None or k.ended or replica.incarnation != k.incarnation or replica.state == k.state:
             continue
-        yield Change(key, replica.incarnation, replica.state, replica.error)
-    if order(status) < order(assignment):
+        yield ReplicaChange(key, replica.incarnation, replica.state, replica.error)
+    if assignment_order(status) < assignment_order(assignment):
         return
-    wanted = {replica.key for replica in assignment.replicas}
+    assigned = {replica.key for replica in assignment.replicas}
     for key, k in known.items():
-        if key in has:
+        if key in reported:
             continue
-        if key not in wanted:
-            yield Change(key, k.incarnation, "stopped")
+        if key not in assigned:
+            yield ReplicaChange(key, k.incarnation, "stopped")
         elif k.alive:
-            yield Change(key, k.incarnation, "failed", "its PE host no longer has it")
+            yield ReplicaChange(key, k.incarnation, "failed", "its PE host no longer has it")
 
 
-def bereaved(known: Mapping[str, Known], assignment: Assignment, *, cause: str, unready: bool = False) -> Iterator[Change]:
-    """Changes when the PE host has died: what it had has failed, what was to be stopped has stopped.
+def fail_replicas_of_dead_host(
+    known: Mapping[str, KnownReplica], assignment: Assignment, *, cause: str, cannot_start: bool = False
+) -> Iterator[ReplicaChange]:
+    """Yield the changes that follow from the death of the PE host: its replicas have failed, or stopped if not assigned any more.
 
-    What was assigned and never seen waits for the next host, unless hosts cannot start here (`unready`).
+    A replica that never ran waits for the next PE host, unless PE hosts cannot start on this node (`cannot_start`).
     """
-    wanted = {replica.key for replica in assignment.replicas}
+    assigned = {replica.key for replica in assignment.replicas}
     for key, k in known.items():
-        if key not in wanted:
-            yield Change(key, k.incarnation, "stopped")
-        elif k.alive or (unready and not k.ended):
-            yield Change(key, k.incarnation, "failed", cause)
+        if key not in assigned:
+            yield ReplicaChange(key, k.incarnation, "stopped")
+        elif k.alive or (cannot_start and not k.ended):
+            yield ReplicaChange(key, k.incarnation, "failed", cause)

@@ -1,7 +1,7 @@
-"""What a node has to say: its reports, first in first out, the last known state of each of its replicas, and its assignment.
+"""A node's durable state: its reports in order, the last known state of each replica, and its assignment.
 
-All live in one SQLite file and change in transactions. So a controller that is killed at any moment finds, when it is back,
-every change either reported and known or neither, and sees the latter again in what its PE host says.
+All are in one SQLite file and change in transactions. If the controller is killed, every change is either stored completely or not
+at all. In the latter case the controller finds the change again in the status of its PE host.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CREATE TABLE counter (last INTEGER NOT NULL);
 CREATE TABLE assignment (document TEXT NOT NULL);
 """
 OWNER = "CREATE TABLE owner (id TEXT NOT NULL);"
-"""Since format 2: which controller this is."""
+"""Since format 2: the identity of the controller."""
 ENDED = ("finished", "failed")
-"""States that a replica does not leave: only a higher incarnation is started anew."""
+"""States that a replica does not leave. Only a higher incarnation starts again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """A replica as the node knows it. `assigned`: it was asked for, and no PE host has said anything about it yet."""
+class KnownReplica:
+    """A replica as the node knows it. In the state `assigned`, no PE host has reported it yet."""
 
     incarnation: int
     state: str
@@ -48,13 +48,13 @@ class Known:
 
     @property
     def alive(self) -> bool:
-        """Whether a PE host had it when it last said something."""
+        """Whether it ran according to the last status of the PE host."""
         return self.state not in ("assigned", *ENDED)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
-    """A replica's new state, not yet a report. `stopped` ends what is known of it."""
+class ReplicaChange:
+    """A replica's new state, not yet a report. After `stopped`, the node forgets the replica."""
 
     key: str
     incarnation: int
@@ -63,11 +63,11 @@ class Change:
 
 
 class Reports:
-    """A durable list of reports in order of their numbers, and what is known of each replica.
+    """A durable list of numbered reports, and the last known state of each replica.
 
-    Numbers ascend, also when the file is lost with the node's folder: a new file starts at the clock's milliseconds, above all
-    that an earlier one has given out. With more than `bound` reports waiting, only the newest of each replica is kept.
-    `synced`: every change reaches the disk before it counts, so that power may fail too, and not only the process.
+    Numbers ascend, even if the file is lost with the node's folder: a new file starts at the clock's milliseconds, which are above
+    all numbers of an earlier file. If more than `bound` reports wait, only the newest of each replica is kept. With `synced`, every
+    change is on disk before a method returns, so that it survives a power failure.
     """
 
     def __init__(self, path: Path, *, clock: Callable[[], float], bound: int = BOUND, synced: bool = True) -> None:
@@ -79,9 +79,11 @@ class Reports:
             self._db.execute("PRAGMA journal_mode=WAL")
             self._prepare(path)
         except sqlite3.Error as error:
-            raise HoldfastError(f"reports '{path}' cannot be opened: {error}; mend it, or give the node a new --work") from error
+            raise HoldfastError(f"reports '{path}' cannot be opened: {error}; repair it, or give the node a new --work") from error
         rows = self._db.execute("SELECT key, incarnation, state, error FROM replicas")
-        self._known: dict[str, Known] = {key: Known(incarnation, state, error) for key, incarnation, state, error in rows}
+        self._known: dict[str, KnownReplica] = {
+            key: KnownReplica(incarnation, state, error) for key, incarnation, state, error in rows
+        }
         self._last: int = self._db.execute("SELECT last FROM counter").fetchone()[0]
         self._count: int = self._db.execute("SELECT count(*) FROM reports").fetchone()[0]
         row = self._db.execute("SELECT document FROM assignment").fetchone()
@@ -90,27 +92,27 @@ class Reports:
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             raise HoldfastError(
-                f"reports '{path}': what the node was assigned is stored in words that this holdfast does not take "
-                f"({'.'.join(map(str, first['loc']))}: {first['msg']}); run the one that wrote it, or give the node a new --work"
+                f"reports '{path}': the stored assignment is not valid for this version of holdfast "
+                f"({'.'.join(map(str, first['loc']))}: {first['msg']}); run the version that wrote it, or give a new --work"
             ) from None
         self.owner: str = self._db.execute("SELECT id FROM owner").fetchone()[0]
-        """Tells the controller whose reports these are from any other, also one of the same node's name."""
+        """The identity of this controller. Another controller with the same node name has another one."""
 
     def _prepare(self, path: Path) -> None:
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
             raise HoldfastError(
-                f"reports '{path}' were written by a newer holdfast (format {version}, this one knows {VERSION}); "
-                "run that one, or give the node a new --work"
+                f"reports '{path}' were written by a newer holdfast (format {version}, this one reads up to {VERSION}); "
+                "run the newer one, or give the node a new --work"
             )
         if version < VERSION:
-            begun = f"{SCHEMA} INSERT INTO counter VALUES ({int(self._clock() * 1000)});" if version < 1 else ""
-            owned = f"{OWNER} INSERT INTO owner VALUES ('{uuid4().hex}');"
-            self._db.executescript(f"BEGIN; {begun} {owned} PRAGMA user_version={VERSION}; COMMIT;")
+            create = f"{SCHEMA} INSERT INTO counter VALUES ({int(self._clock() * 1000)});" if version < 1 else ""
+            add_owner = f"{OWNER} INSERT INTO owner VALUES ('{uuid4().hex}');"
+            self._db.executescript(f"BEGIN; {create} {add_owner} PRAGMA user_version={VERSION}; COMMIT;")
 
     @property
-    def known(self) -> Mapping[str, Known]:
-        """What the node knows of each replica that it was ever asked for and has not reported as stopped."""
+    def known(self) -> Mapping[str, KnownReplica]:
+        """The last known state of each replica that was assigned and has not been reported as stopped."""
         return self._known
 
     def __len__(self) -> int:
@@ -118,11 +120,11 @@ class Reports:
 
     @property
     def assignment(self) -> Assignment:
-        """The newest assignment accepted, whole."""
+        """The newest accepted assignment, complete."""
         return self._assignment
 
     def expect(self, assignment: Assignment) -> None:
-        """Accept an assignment, before a PE host hears of it. What is known of the same incarnation of a replica stays."""
+        """Store an assignment before the PE host gets it. The known state of a replica stays unless its incarnation is higher."""
         known = self._known
         new = [r for r in assignment.replicas if r.key not in known or known[r.key].incarnation < r.incarnation]
         self._transact(
@@ -134,10 +136,10 @@ class Reports:
         )
         self._assignment = assignment
         for replica in new:
-            self._known[replica.key] = Known(replica.incarnation, "assigned")
+            self._known[replica.key] = KnownReplica(replica.incarnation, "assigned")
 
-    def record(self, changes: Sequence[Change]) -> None:
-        """Make reports of changes, in their order. When this returns they will be delivered, whatever is killed."""
+    def record(self, changes: Sequence[ReplicaChange]) -> None:
+        """Store changes as reports, in order. When this returns, they will be delivered even if the controller is killed."""
         if not changes:
             return
         at_s = self._clock()
@@ -163,10 +165,10 @@ class Reports:
             if change.state == "stopped":
                 self._known.pop(change.key, None)
             else:
-                self._known[change.key] = Known(change.incarnation, change.state, change.error)
+                self._known[change.key] = KnownReplica(change.incarnation, change.state, change.error)
 
     def waiting(self, limit: int) -> tuple[Report, ...]:
-        """The first reports that are not yet acknowledged, in order."""
+        """Return the first reports that are not yet acknowledged, in order."""
         if not self._count:
             return ()
         with self._lock:
@@ -174,7 +176,7 @@ class Reports:
         return tuple(Report(number=n, at_s=t, key=k, incarnation=i, state=s, error=e) for n, t, k, i, s, e in rows)
 
     def acknowledge(self, number: int) -> None:
-        """Drop the reports up to a number. A number above all that was given out is passed by all that follow."""
+        """Drop the reports up to a number. If no report has this number yet, later reports get higher ones."""
         if number > self._last:
             self._transact([("UPDATE counter SET last = ?", [(number,)])])
             self._last = number

@@ -6,10 +6,10 @@ from holdfast.lazy_exports import lazy_exports
 
 __all__ = [
     "Client",
-    "NotReached",
+    "WaitFailed",
 ]
 
 if TYPE_CHECKING:
-    from holdfast.protocol.client import Client, NotReached
+    from holdfast.protocol.client import Client, WaitFailed
 else:
     __getattr__ = lazy_exports(__name__)

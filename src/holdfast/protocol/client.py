@@ -18,7 +18,8 @@ from holdfast.documents.document import FieldError
 from holdfast.documents.job import Job
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import LARGEST
-from holdfast.protocol.node_link import check_url, error_text, read_address, read_token, sendable_token
+from holdfast.protocol.node_link import OrchestratorUnreachable as OrchestratorUnreachable
+from holdfast.protocol.node_link import check_url, error_text, parse_token, read_address, read_token
 
 URL = "HOLDFAST_URL"
 TOKEN = "HOLDFAST_TOKEN"
@@ -34,11 +35,7 @@ class ClientError(HoldfastError):
         super().__init__(text)
 
 
-class OrchestratorAway(HoldfastError):
-    """Nobody answers, or not in time."""
-
-
-class NotReached(HoldfastError):
+class WaitFailed(HoldfastError):
     """What was waited for did not come about in time."""
 
 
@@ -142,7 +139,7 @@ class Client:
     def wait_for(self, job: int, states: Collection[str], *, limit_s: float) -> dict[str, Any]:
         """The job's story once it is in one of these states. An orchestrator that is away meanwhile is waited for.
 
-        Raises NotReached when the limit has passed, or when the job has ended otherwise.
+        Raises WaitFailed when the limit has passed, or when the job has ended otherwise.
         """
         ends = time.monotonic() + limit_s
         after: int | None = None
@@ -154,7 +151,7 @@ class Client:
                 elif left_s > 0:
                     after = int(self.events(after=after, wait_s=min(left_s, 1.0))["last"])
                 found = self.job(job)
-            except OrchestratorAway:
+            except OrchestratorUnreachable:
                 if left_s <= 0:
                     raise
                 time.sleep(RETRY_S)
@@ -164,12 +161,12 @@ class Client:
             if found.get("ended") or left_s <= 0:
                 why = f": {found['reason']}" if found.get("reason") else ""
                 waited = "" if found.get("ended") else f" after {limit_s:g} s"
-                raise NotReached(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
+                raise WaitFailed(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
 
     def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
         """The node once nothing is left on it, be it drained or lost. An orchestrator that is away meanwhile is waited for.
 
-        Raises NotReached, with why replicas stay, when the limit has passed.
+        Raises WaitFailed, with why replicas stay, when the limit has passed.
         """
         ends = time.monotonic() + limit_s
         after = 0
@@ -179,7 +176,7 @@ class Client:
             try:
                 seen = self.events(after=after, wait_s=max(0.0, min(left_s, 1.0)) if after else 0.0)
                 found = next((each for each in self.nodes() if each["name"] == node), None)
-            except OrchestratorAway:
+            except OrchestratorUnreachable:
                 if left_s <= 0:
                     raise
                 time.sleep(RETRY_S)
@@ -191,19 +188,19 @@ class Client:
                 elif event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
                     stays[event["replica"]] = event["text"]
             if found is None:
-                raise NotReached(f"node '{node}' is not there any more")
+                raise WaitFailed(f"node '{node}' is not there any more")
             if found["state"] == "drained" or (found["state"] == "lost" and not found["replicas"]):
                 return found
             if left_s <= 0 and after >= seen["newest"]:
                 why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
                 has = counted(found["replicas"])
-                raise NotReached(f"node '{node}' is {found['state']} and has {has} after {limit_s:g} s{why}")
+                raise WaitFailed(f"node '{node}' is {found['state']} and has {has} after {limit_s:g} s{why}")
 
     def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
         try:
             answer = self._http.request(method, self.url + path, timeout=limit_s, **what)
         except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
-            raise OrchestratorAway(
+            raise OrchestratorUnreachable(
                 f"the orchestrator at {self.url} was reached and did not answer within {limit_s:g} s; "
                 "what was asked for may still be done: look with 'holdfast jobs', or ask again"
             ) from error
@@ -213,7 +210,7 @@ class Client:
                     f"the certificate of the orchestrator at {self.url} is not trusted ({error}); "
                     "give --certificate with the PEM file of the authority that signed it, or of itself"
                 ) from error
-            raise OrchestratorAway(
+            raise OrchestratorUnreachable(
                 f"no orchestrator answers at {self.url} ({error or type(error).__name__}); start one with 'holdfast serve', "
                 f"or say where it is with --orchestrator or {URL}"
             ) from error
@@ -261,11 +258,11 @@ def find_client(where: str | None, token: Path | None = None, *, certificate: Pa
         secret = os.environ.get(TOKEN)
         if token is None and not secret:
             raise HoldfastError(f"orchestrator '{place}' needs a token: give --token-file with its user.token, or set {TOKEN}")
-        found = _read(token, read_token) if token is not None else sendable_token(secret or "", of=TOKEN)
+        found = _read(token, read_token) if token is not None else parse_token(secret or "", source=TOKEN)
         return Client(place, found, certificate=certificate)
     folder = Path(place)
     if not (folder / "address").exists():
-        raise OrchestratorAway(
+        raise OrchestratorUnreachable(
             f"no orchestrator has run in '{folder}'; start one with 'holdfast serve --work {folder}', "
             f"or say where it is with --orchestrator or {URL}"
         )

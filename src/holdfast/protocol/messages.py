@@ -70,7 +70,7 @@ def _shown(value: Any) -> Any:
 Unread = Annotated[dict[str, Any], AfterValidator(_shown)]
 
 
-class Assigned(Part):
+class AssignedReplica(Part):
     """A replica that should be on a node.
 
     `incarnation` grows when the orchestrator wants it started anew. `rank` is its place among the replicas of its task: 0 is
@@ -112,7 +112,7 @@ class Assignment(Part):
 
     term: int = 0
     generation: int = 0
-    replicas: tuple[Assigned, ...] = ()
+    replicas: tuple[AssignedReplica, ...] = ()
     agents: tuple[AssignedAgent, ...] = ()
     jobs: dict[int, dict[str, Any]] = Field(default_factory=dict)
 
@@ -201,7 +201,7 @@ class Registration(Part):
     agents: Many[AgentStatus] = ()
 
 
-class Registered(Part):
+class RegistrationAnswer(Part):
     """What a node that registers learns: whose it is now, how often to beat, and the last report known of it."""
 
     term: int

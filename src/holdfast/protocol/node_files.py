@@ -1,9 +1,16 @@
-"""The files through which a node controller and its PE host speak, so that either can be killed and find the other again.
+"""The files in a node's work folder through which the node controller and its PE host communicate.
 
-In the node's work folder: `assignment.json` (an Assignment, written by the controller), `host.json` (a HostStatus, written by the
-host), `fail.json` (a Fail, written by whoever injects a fault, and taken away by the host; for hosts on Spark, orders in the folder
-`faults`), `host.pid`, `host.log`. All are replaced whole: a reader sees the old or the new, never a half. Whoever lives holds a
-lock, on `host.lock` and `node.lock`; the latter has the controller's process number in it.
+Either process can be killed and finds the other again. The files are:
+
+- `assignment.json`: an Assignment, written by the controller;
+- `host.json`: a HostStatus, written by the PE host;
+- `fail.json`: a FailureRequest, written by whoever injects a fault and removed by a light PE host; PE hosts on Spark take fault
+  orders from the folder `faults`;
+- `host.pid` and `host.log`: the PE host's process number and output;
+- `host.lock` and `node.lock`: locked by the PE host and the controller while they live. `node.lock` contains the controller's
+  process number.
+
+Documents are replaced as a whole, so a reader sees the old one or the new one, never a part.
 """
 
 from __future__ import annotations
@@ -32,15 +39,15 @@ CONTROLLER_LOCK = "node.lock"
 M = TypeVar("M", bound=BaseModel)
 
 
-class Fail(Part):
-    """Replicas that a PE host shall let fail, by their keys, and what they shall say."""
+class FailureRequest(Part):
+    """The keys of replicas that a light PE host should let fail, and the error that they should report."""
 
     keys: tuple[str, ...]
     error: str = "a fault was injected"
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Write a file whole or not at all. It outlives the process at once, the power only when the system has written it."""
+    """Replace a file as a whole. The new content survives the death of this process, but not yet a power failure."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
@@ -54,11 +61,11 @@ def write_status(work: Path, status: HostStatus) -> None:
     replace_file(work / STATUS, status.model_dump_json(exclude_defaults=True))
 
 
-def leave_order(works: Iterable[Path], order: Mapping[str, Any], *, at_s: float) -> str:
-    """Leave an order for replicas in the folders of Spark PE hosts, which obey those that have one: see `holdfast.runtime.pe_host`.
+def write_fault_order(works: Iterable[Path], order: Mapping[str, Any], *, at_s: float) -> str:
+    """Write a fault order into the work folders of Spark PE hosts and return the order's name.
 
-    `order` has a `kind` (crash, stall, slow), a `target` and what the kind needs. `at_s` is now: one that is not obeyed soon is
-    obeyed never. Returns the order's name.
+    A PE host obeys the order if it runs the target replica: see `holdfast.runtime.pe_host`. `order` has a `kind` (crash, stall,
+    slow), a `target` and what the kind needs. `at_s` is the present time, because PE hosts ignore old orders.
     """
     name = uuid4().hex
     for work in works:
@@ -68,36 +75,36 @@ def leave_order(works: Iterable[Path], order: Mapping[str, Any], *, at_s: float)
     return name
 
 
-def ask_to_fail(work: Path, fail: Fail) -> None:
-    """Have the PE host of a node let replicas fail; it does so within a moment."""
-    replace_file(work / FAIL, fail.model_dump_json())
+def request_failure(work: Path, request: FailureRequest) -> None:
+    """Ask the light PE host of a node to let replicas fail."""
+    replace_file(work / FAIL, request.model_dump_json())
 
 
-def take_fail(work: Path) -> Fail | None:
-    """The fault that was asked for, if any; it is taken away."""
+def take_failure_request(work: Path) -> FailureRequest | None:
+    """Remove and return the pending request. Returns None if there is none, or if it is not valid."""
     try:
         text = (work / FAIL).read_bytes()
         (work / FAIL).unlink()
     except FileNotFoundError:
         return None
     try:
-        return Fail.model_validate_json(text)
+        return FailureRequest.model_validate_json(text)
     except ValidationError:
-        return None  # a fault that cannot be read is no reason to die
+        return None
 
 
-class Watched(Generic[M]):
-    """A file that holds one value and is replaced now and then. `read` parses it again only when it was replaced."""
+class WatchedFile(Generic[M]):
+    """A file that contains one document and is replaced from time to time. `read` parses it only after it was replaced."""
 
     def __init__(self, path: Path, model: type[M]) -> None:
         self.path, self.model = path, model
         self._mark: tuple[int, int, int] | None = None
         self._value: M | None = None
         self.error: str | None = None
-        """Why the file as it is now cannot be understood; None where it can."""
+        """Why the present content is not valid; None if it is."""
 
     def read(self) -> M | None:
-        """The newest value that could be read; None before the first, and when the file is gone."""
+        """Return the newest valid document. Returns None before the first one and when the file does not exist."""
         try:
             stat = self.path.stat()
             mark = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
@@ -110,6 +117,6 @@ class Watched(Generic[M]):
         try:
             self._value, self.error = self.model.model_validate_json(text), None
         except ValidationError as error:
-            self.error = f"'{self.path}' cannot be understood: {error.errors()[0]['msg']}"
+            self.error = f"'{self.path}' is not a valid {self.model.__name__}: {error.errors()[0]['msg']}"
         self._mark = mark
         return self._value

@@ -1,4 +1,4 @@
-"""A node's side of the line to the orchestrator: three calls, and what can become of them."""
+"""How a node controller calls the orchestrator: register, beat, fetch the assignment; and the errors of these calls."""
 
 from __future__ import annotations
 
@@ -12,56 +12,57 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ValidationError
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import NODE_HEADER, Assignment, Beat, BeatAnswer, Registered, Registration
-from holdfast.protocol.wire import Caller, WireAnswer, WireError
+from holdfast.protocol.http_client import HttpClient, HttpResponse, NoResponse
+from holdfast.protocol.messages import NODE_HEADER, Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
 
 POLL_S = 20.0
-"""How long the orchestrator may hold a call for an assignment open."""
+"""How long the orchestrator may hold a request for an assignment open."""
 CALL_S = 10.0
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class LinkError(HoldfastError):
-    """A call that did not do what it was for."""
+    """A call to the orchestrator that failed."""
 
 
-class Away(LinkError):
-    """The orchestrator could not be reached, broke off, or is not well; so may whatever stands between it and this node be."""
+class OrchestratorUnreachable(LinkError):
+    """The orchestrator did not answer, or it or a proxy before it answered with a server error (5xx)."""
 
 
-class Busy(LinkError):
-    """The orchestrator takes no reports now: it is recovering, or has had too many calls of this node. Ask again."""
+class OrchestratorBusy(LinkError):
+    """The orchestrator takes no reports now: it is recovering, or this node calls too often. Try again."""
 
 
-class Outdated(LinkError):
-    """The orchestrator does not know this node, or not in this term: it must register again."""
+class RegistrationOutdated(LinkError):
+    """The orchestrator does not know this node, or not in this term. The node must register again."""
 
 
-class Taken(LinkError):
-    """Another controller is this node: it was given the same name, or is this one's predecessor and not yet missed."""
+class NodeNameTaken(LinkError):
+    """Another controller has registered under this name. It may be this one's predecessor, which is not yet counted as lost."""
 
 
-class Refused(LinkError):
-    """The orchestrator will not have it: a wrong token, a message that it does not understand."""
+class CallRefused(LinkError):
+    """The orchestrator refuses the call: the token is wrong, or it does not understand the message."""
 
 
-class Superseded(LinkError):
-    """The orchestrator that answers is older than one that this node has heard from."""
+class OrchestratorSuperseded(LinkError):
+    """The orchestrator that answers has a lower term than one that this node has already obeyed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an orchestrator is, and the token to call it with."""
+class OrchestratorAddress:
+    """The URL of an orchestrator, and the token to call it with."""
 
     url: str
     token: str
 
 
-def place_at(where: str, token: Path | None) -> Callable[[], Place]:
-    """How to find the orchestrator: at a URL with a token from a file, or by the work folder of one on this machine.
+def locate_orchestrator(where: str, token: Path | None) -> Callable[[], OrchestratorAddress]:
+    """Return a function that finds the orchestrator at a URL, or by the work folder of one on this machine.
 
-    The files are read at every call of what this returns, since an orchestrator may come back at another address.
+    The function reads the address and token files at every call, because the orchestrator may return at another address.
+    It raises OrchestratorUnreachable while they have no usable content.
     """
     folder = None if "://" in where else Path(where)
     if folder is None and token is None:
@@ -72,21 +73,21 @@ def place_at(where: str, token: Path | None) -> Callable[[], Place]:
     if token is not None and token.is_file():
         read_token(token)
 
-    def find() -> Place:
-        url = where if folder is None else _found(folder / "address", read_address)
-        return Place(url.rstrip("/"), _found(token or Path(where) / "node.token", read_token))
+    def locate() -> OrchestratorAddress:
+        url = where if folder is None else _read_file(folder / "address", read_address)
+        return OrchestratorAddress(url.rstrip("/"), _read_file(token or Path(where) / "node.token", read_token))
 
-    return find
+    return locate
 
 
 def check_url(url: str) -> None:
-    """Raise HoldfastError for what can be no orchestrator's address."""
+    """Raise HoldfastError unless this can be the URL of an orchestrator."""
     if not _is_address(url):
         raise HoldfastError(f"orchestrator '{url}': wanted http://HOST:PORT, https://HOST:PORT or its --work folder")
 
 
 def read_address(path: Path) -> str:
-    """The address in a file. Raises HoldfastError where it holds none, and OSError where it cannot be read."""
+    """Return the URL in a file. Raises HoldfastError if it contains none, and OSError if it cannot be read."""
     url = path.read_bytes().decode("ascii", errors="replace").strip()
     if not _is_address(url):
         raise HoldfastError(f"'{path}': wanted the orchestrator's address, got {url[:60]!r}; start the orchestrator again")
@@ -96,95 +97,108 @@ def read_address(path: Path) -> str:
 def _is_address(url: str) -> bool:
     try:
         split = urlsplit(url)
-        sound = split.hostname and split.port != 0 and not (split.query or split.fragment)
+        is_complete = split.hostname and split.port != 0 and not (split.query or split.fragment)
     except ValueError:
         return False
-    return split.scheme in ("http", "https") and bool(sound)
+    return split.scheme in ("http", "https") and bool(is_complete)
 
 
 def read_token(path: Path) -> str:
-    """The token in a file. Raises HoldfastError where it holds none, and OSError where it cannot be read."""
-    return sendable_token(path.read_bytes().decode("ascii", errors="replace"), of=f"'{path}'")
+    """Return the token in a file. Raises HoldfastError if it contains none, and OSError if it cannot be read."""
+    return parse_token(path.read_bytes().decode("ascii", errors="replace"), source=f"'{path}'")
 
 
-def sendable_token(text: str, *, of: str) -> str:
-    """A token as it is sent. Raises HoldfastError, which never shows it, where it cannot be one."""
+def parse_token(text: str, *, source: str) -> str:
+    """Return the token in a text. Raises HoldfastError, which does not show the text, if it cannot be a token."""
     token = text.strip()
     if not (token and token.isascii() and token.isprintable()):
         got = "something else" if token else "nothing"
-        raise HoldfastError(f"{of}: wanted a token, which is one line of ASCII, got {got}; copy it again from the orchestrator")
+        raise HoldfastError(f"{source}: wanted a token, which is one line of ASCII, got {got}; copy it again from the orchestrator")
     return token
 
 
-def _found(path: Path, read: Callable[[Path], str]) -> str:
-    """What a file of the orchestrator says; Away while it says nothing of use, because the orchestrator may yet write it."""
+def _read_file(path: Path, read: Callable[[Path], str]) -> str:
+    """Read a file of the orchestrator. Every error is OrchestratorUnreachable, because the orchestrator may yet write the file."""
     try:
         return read(path)
     except OSError as error:
-        raise Away(f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?") from error
+        raise OrchestratorUnreachable(
+            f"'{path}' cannot be read ({error.strerror}); is the orchestrator's --work folder right?"
+        ) from error
     except HoldfastError as error:
-        raise Away(str(error)) from error
+        raise OrchestratorUnreachable(str(error)) from error
 
 
-class Link:
-    """Calls of one node."""
+class NodeLink:
+    """The calls of one node. Each raises a LinkError."""
 
-    def __init__(self, name: str, find: Callable[[], Place], wire: Caller) -> None:
-        self.name, self._find, self._wire = name, find, wire
-        self._place: Place | None = None
+    def __init__(self, name: str, locate: Callable[[], OrchestratorAddress], http: HttpClient) -> None:
+        self.name, self._locate, self._http = name, locate, http
+        self._address: OrchestratorAddress | None = None
 
-    async def register(self, registration: Registration) -> Registered:
-        self._place = self._find()
+    async def register(self, registration: Registration) -> RegistrationAnswer:
+        """Register the node. Looks up the orchestrator's address again."""
+        self._address = self._locate()
         try:
-            answer = await self._call("POST", "/v1/nodes", registration)
-        except Outdated as error:
-            raise Taken(str(error)) from error
-        return _read(answer, Registered)
+            response = await self._call("POST", "/v1/nodes", registration)
+        except RegistrationOutdated as error:
+            raise NodeNameTaken(str(error)) from error
+        return _parse(response, RegistrationAnswer)
 
     async def beat(self, beat: Beat) -> BeatAnswer:
-        return _read(await self._call("POST", f"/v1/nodes/{self.name}/beat", beat), BeatAnswer)
+        """Send a beat with its reports."""
+        return _parse(await self._call("POST", f"/v1/nodes/{self.name}/beat", beat), BeatAnswer)
 
     async def assignment(self, term: int, generation: int, *, controller: str) -> Assignment | None:
-        """The newest assignment once it is newer than this, or None after a while of nothing newer."""
+        """Wait for an assignment newer than this term and generation. Returns None if there is none within POLL_S."""
         path = f"/v1/nodes/{self.name}/assignment?term={term}&generation={generation}&controller={controller}"
-        answer = await self._call("GET", path, None, limit_s=POLL_S + CALL_S)
-        return None if answer.status == 204 else _read(answer, Assignment)
+        response = await self._call("GET", path, None, limit_s=POLL_S + CALL_S)
+        return None if response.status == 204 else _parse(response, Assignment)
 
     async def close(self) -> None:
-        await self._wire.close()
+        await self._http.close()
 
-    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> WireAnswer:
-        place = self._place = self._place or self._find()
+    async def _call(self, method: str, path: str, body: BaseModel | None, *, limit_s: float = CALL_S) -> HttpResponse:
+        address = self._address = self._address or self._locate()
         try:
-            answer = await self._wire.call(
+            response = await self._http.call(
                 method,
-                place.url + path,
+                address.url + path,
                 headers={
-                    "authorization": f"Bearer {place.token}",
+                    "authorization": f"Bearer {address.token}",
                     "content-type": "application/json",
                     NODE_HEADER: self.name,
                 },
                 body=None if body is None else body.model_dump_json(exclude_defaults=True).encode(),
                 limit_s=limit_s,
             )
-        except WireError as error:
-            raise Away(f"orchestrator at {place.url} is away: {error}") from error
-        if answer.status < 300:
-            return answer
-        kind = {409: Outdated, 429: Busy, 503: Busy}.get(answer.status, Away if answer.status >= 500 else Refused)
-        raise kind(f"orchestrator at {place.url} answered {answer.status}: {error_text(answer.content)}")
+        except NoResponse as error:
+            raise OrchestratorUnreachable(f"orchestrator at {address.url} is unreachable: {error}") from error
+        if response.status < 300:
+            return response
+        raise _error_class(response.status)(
+            f"orchestrator at {address.url} answered {response.status}: {error_text(response.content)}"
+        )
+
+
+def _error_class(status: int) -> type[LinkError]:
+    if status == 409:
+        return RegistrationOutdated
+    if status in (429, 503):
+        return OrchestratorBusy
+    return OrchestratorUnreachable if status >= 500 else CallRefused
 
 
 def error_text(content: bytes) -> str:
-    """What the orchestrator said of its refusal."""
+    """Return the error text in the body of an API response."""
     try:
         return str(json.loads(content)["error"])
     except (ValueError, KeyError, TypeError):
-        return content[:200].decode(errors="replace") or "nothing more"
+        return content[:200].decode(errors="replace") or "an empty body"
 
 
-def _read(answer: WireAnswer, model: type[M]) -> M:
+def _parse(response: HttpResponse, model: type[M]) -> M:
     try:
-        return model.model_validate_json(answer.content)
+        return model.model_validate_json(response.content)
     except ValidationError as error:
-        raise Refused(f"the orchestrator answered something else than a {model.__name__}: {error}") from error
+        raise CallRefused(f"the orchestrator's answer is not a {model.__name__}: {error}") from error

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from holdfast.documents.history import History
 from holdfast.engine.session import Pulse, open_session
 from holdfast.errors import HoldfastError, LogError, MachineError
-from holdfast.protocol.messages import Assigned, Assignment, HostStatus, ReplicaStatus
+from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, ReplicaStatus
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.replica_loop import ReplicaLoop
 from holdfast.runtime.warm_up import rehearse
@@ -154,10 +154,10 @@ class PeHost:
             job.is_left(self._assignment.jobs[number].get("left"))
 
     @staticmethod
-    def _outdated(loop: ReplicaLoop, wanted: Assigned | None) -> bool:
+    def _outdated(loop: ReplicaLoop, wanted: AssignedReplica | None) -> bool:
         return wanted is None or wanted.incarnation != loop.assigned.incarnation
 
-    def _start(self, assigned: Assigned) -> None:
+    def _start(self, assigned: AssignedReplica) -> None:
         assert self._spark is not None
         try:
             self._job(assigned.job)

@@ -26,7 +26,7 @@ from holdfast.log.readiness import all_ready, awaited_names, mark_ready
 from holdfast.log.shared_streams import SharedInput, join_timelines, reader_name, resolve_log_locations
 from holdfast.log.timeline import Timeline, read_timeline
 from holdfast.log.trimming import LogTrimmer, save_reader_position
-from holdfast.protocol.messages import Assigned
+from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.input_reader import InputReader
 from holdfast.runtime.output_writer import Emit, OutputWriter
 from holdfast.runtime.pe_compute import PeCompute, taint_duration_epochs
@@ -74,7 +74,7 @@ class ReplicaFactory:
         self._lock = threading.Lock()
         self._trace: tuple[dict[str, DataFrame], list[Span]] | None = None
 
-    def worker(self, assigned: Assigned, stopped: Callable[[], bool]) -> tuple[Worker, Timeline] | None:
+    def worker(self, assigned: AssignedReplica, stopped: Callable[[], bool]) -> tuple[Worker, Timeline] | None:
         """The worker of a replica, once the job's first source has begun; None if it was stopped before."""
         task = next((t for t in self.tasks if t.pe == assigned.pe and t.task == assigned.task), None)
         if task is None:
@@ -113,7 +113,7 @@ class ReplicaFactory:
     def _compute(self, task: Task) -> PeCompute:
         return PeCompute(self._spark, self.graph, task.operators, self.schemas, name=f"{self.job.job}: {task.name}")
 
-    def _pe(self, task: Task, timeline: Timeline, assigned: Assigned, compute: PeCompute) -> PeReplica:
+    def _pe(self, task: Task, timeline: Timeline, assigned: AssignedReplica, compute: PeCompute) -> PeReplica:
         return PeReplica(
             task,
             self.job.contract_of(task.pe),
@@ -126,7 +126,7 @@ class ReplicaFactory:
             checkpointed=lambda epoch: self._trim(task, epoch),
         )
 
-    def _source(self, task: Task, assigned: Assigned, stopped: Callable[[], bool]) -> tuple[Worker, Timeline] | None:
+    def _source(self, task: Task, assigned: AssignedReplica, stopped: Callable[[], bool]) -> tuple[Worker, Timeline] | None:
         source = self.graph.nodes[task.pe]
         assert isinstance(source, Source)
         if self.job.feed.trace is None:
@@ -231,7 +231,7 @@ class ReplicaFactory:
         schemas = {name: arrow_schema(schema) for name, schema in self.schemas.items()}
         return InputReader(task.reads, stores, schemas)
 
-    def _outbox(self, task: Task, timeline: Timeline, assigned: Assigned) -> OutputWriter:
+    def _outbox(self, task: Task, timeline: Timeline, assigned: AssignedReplica) -> OutputWriter:
         producer = f"{task.name}.{assigned.replica} on {self._node}"
         return OutputWriter(self.store, task.task, producer, timeline, self._tell)
 

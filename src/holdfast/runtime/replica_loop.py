@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError, LogError
 from holdfast.log import Quality
 from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
-from holdfast.protocol.messages import Assigned, ReplicaStatus, State
+from holdfast.protocol.messages import AssignedReplica, ReplicaStatus, State
 
 POLL_S = 0.02
 """How long a replica that has nothing to do waits before it looks again."""
@@ -54,8 +54,8 @@ class ReplicaLoop:
 
     def __init__(
         self,
-        assigned: Assigned,
-        make: Callable[[Assigned, Callable[[], bool]], tuple[Worker, Timeline] | None],
+        assigned: AssignedReplica,
+        make: Callable[[AssignedReplica, Callable[[], bool]], tuple[Worker, Timeline] | None],
         *,
         ranked: Callable[[Worker, int], None],
         woken: Callable[[Worker], None],
@@ -77,7 +77,7 @@ class ReplicaLoop:
         self._thread = threading.Thread(target=self._run, name=assigned.key, daemon=True)
         self._thread.start()
 
-    def assign(self, assigned: Assigned) -> None:
+    def assign(self, assigned: AssignedReplica) -> None:
         """Take a new rank, or become active or idle."""
         changed = assigned.rank != self.assigned.rank
         self.assigned = assigned

@@ -19,7 +19,7 @@ from holdfast.engine.trace_reader import open_trace
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.timeline import read_timeline
-from holdfast.protocol.client import ClientError, OrchestratorAway
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.trial.process_cluster import HOLDFAST, ProcessCluster
 from holdfast.trial.second_law import differences
 
@@ -108,7 +108,7 @@ class BystanderApp:
     def _story(self, cluster: ProcessCluster) -> dict[str, Any]:
         try:
             return cluster.client.job(self._number)
-        except (OrchestratorAway, ClientError):
+        except (OrchestratorUnreachable, ClientError):
             return {"ended": False}
 
     def _compare(self) -> None:

@@ -16,8 +16,8 @@ from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.history import History
 from holdfast.documents.job import Task
 from holdfast.errors import CompoundError, HoldfastError
-from holdfast.protocol.client import ClientError, OrchestratorAway
-from holdfast.protocol.node_files import leave_order
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable
+from holdfast.protocol.node_files import write_fault_order
 from holdfast.trial.local_cluster import LocalCluster
 
 BALLAST = "ballast"
@@ -93,7 +93,7 @@ class FaultInjector:
         for fault in [fault for fault in self._waiting if fault.at_s <= now_s]:
             try:
                 self._strike(fault, now_s)
-            except OrchestratorAway:
+            except OrchestratorUnreachable:
                 continue  # it is asked again at the next look: it may be what another fault has struck
             self._waiting.remove(fault)
 
@@ -178,18 +178,18 @@ class FaultInjector:
                 raise HoldfastError(f"there is no way to bring about: {fault.kind} {fault.what}")
 
     def _inject(self, fault: Mapping[str, Any]) -> None:
-        """Let the orchestrator bring about a fault. Raises OrchestratorAway, soon: other faults must end in time."""
+        """Let the orchestrator bring about a fault. Raises OrchestratorUnreachable, soon: other faults must end in time."""
         try:
             self._cluster.client.inject(fault, limit_s=ASK_S)
         except ClientError as error:
             if error.status != 503:
                 raise
-            raise OrchestratorAway(str(error)) from error
+            raise OrchestratorUnreachable(str(error)) from error
 
     def _tell_hosts(self, fault: ScheduledFault, target: str) -> str:
         """Faults of single replicas: every PE host is told, those that have one obey and say so. Returns the order's name."""
         order = {"kind": fault.kind, "target": target, "for_s": fault.for_s, "by_s": fault.by_s}
-        return leave_order(map(self._cluster.node_work, self._cluster.names), order, at_s=self._clock())
+        return write_fault_order(map(self._cluster.node_work, self._cluster.names), order, at_s=self._clock())
 
 
 HOG = (sys.executable, "-c", "import os; run = os.getppid()\nwhile os.getppid() == run: sum(range(10_000))")

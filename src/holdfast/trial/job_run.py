@@ -19,7 +19,7 @@ from holdfast.engine.trace_reader import require_there
 from holdfast.errors import HoldfastError
 from holdfast.log import Quality, Store
 from holdfast.log.timeline import Timeline, read_timeline
-from holdfast.protocol.client import ClientError, OrchestratorAway
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.trial.fault_injector import FaultInjector, faults_for
 from holdfast.trial.local_cluster import LocalCluster
 from holdfast.trial.run_view import complaints
@@ -115,7 +115,7 @@ def _follow(
         cluster.revive()
         try:
             story, nodes = client.job(number), client.nodes()
-        except (OrchestratorAway, ClientError) as error:
+        except (OrchestratorUnreachable, ClientError) as error:
             if isinstance(error, ClientError) and error.status != 503:
                 raise
             if time.monotonic() - answered > settle_s:

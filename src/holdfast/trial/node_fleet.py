@@ -3,7 +3,8 @@
     python -m holdfast.trial.node_fleet --orchestrator DIR --nodes 90 --work DIR
 
 It stands for a cluster that no machine here has. What differs from real nodes: the controllers share a process and a
-network address, and a PE host is an object here and no process. Controllers and protocol are the real ones.
+network address, a PE host is an object and no process, and the HTTP client costs less CPU. Controllers and protocol are the real
+ones.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 from holdfast.control.api.listening import allow_connections
-from holdfast.node.controller import Node, NodeController
+from holdfast.node.controller import NodeController, NodeOffer
 from holdfast.node.light_host import STARTS, LightPes
 from holdfast.node.reports import Reports
-from holdfast.protocol.messages import Assigned, Assignment, HostStatus
-from holdfast.protocol.node_link import Link, Place, place_at
-from holdfast.protocol.wire import Wire
+from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus
+from holdfast.protocol.node_link import NodeLink, OrchestratorAddress, locate_orchestrator
+from holdfast.trial.lean_http_client import LeanHttpClient
 
 
 class InnerHost:
     """A light PE host within the controller's own process. It never dies."""
 
-    def __init__(self, started: Callable[[Assigned], None]) -> None:
+    def __init__(self, started: Callable[[AssignedReplica], None]) -> None:
         self._pes = LightPes(started)
         self._started_s = time.time()
         self._alive = False
@@ -39,7 +40,7 @@ class InnerHost:
     def alive(self) -> bool:
         return self._alive
 
-    def has_place(self) -> bool:
+    def has_work_folder(self) -> bool:
         return True
 
     def status(self) -> HostStatus | None:
@@ -95,7 +96,7 @@ class InnerHost:
 class Fleet:
     """So many nodes, n0001 onwards, in racks of `rack` nodes. `starts` counts how often each replica was started."""
 
-    def __init__(self, nodes: int, find: Callable[[], Place], *, work: Path, rack: int = 10) -> None:
+    def __init__(self, nodes: int, find: Callable[[], OrchestratorAddress], *, work: Path, rack: int = 10) -> None:
         self.starts: list[tuple[str, int]] = []
         self.hosts: dict[str, InnerHost] = {}
         self.controllers: list[NodeController] = []
@@ -104,8 +105,8 @@ class Fleet:
             self.hosts[name] = InnerHost(lambda assigned: self.starts.append((assigned.key, assigned.incarnation)))
             self.controllers.append(
                 NodeController(
-                    Node(name, cores=64, memory_bytes=2**36, host_kind="light", labels={"rack": f"r{number // rack:03}"}),
-                    Link(name, find, Wire()),
+                    NodeOffer(name, cores=64, memory_bytes=2**36, host_kind="light", labels={"rack": f"r{number // rack:03}"}),
+                    NodeLink(name, find, LeanHttpClient()),
                     self.hosts[name],
                     reports=Reports(work / f"{name}.db", clock=time.time, synced=False),  # one disk here stands for many
                     log=lambda text, name=name: print(f"{name}: {text}", file=sys.stderr),  # type: ignore[misc]  # name is bound
@@ -124,7 +125,7 @@ async def serve(nodes: int, orchestrator: str, *, token: Path | None, work: Path
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    fleet = Fleet(nodes, place_at(orchestrator, token), work=work)
+    fleet = Fleet(nodes, locate_orchestrator(orchestrator, token), work=work)
     writing = asyncio.create_task(_write_starts(fleet, work / STARTS))
     try:
         await fleet.run(stop)

@@ -20,7 +20,7 @@ from typing import Self
 from holdfast.errors import HoldfastError
 from holdfast.node.light_host import STARTS
 from holdfast.node.pe_hosts import living_host
-from holdfast.protocol.client import Client, OrchestratorAway, find_client
+from holdfast.protocol.client import Client, OrchestratorUnreachable, find_client
 from holdfast.trial.orphan_reaper import OrphanReaper, kill_hosts
 
 HOLDFAST = (sys.executable, "-m", "holdfast.cli.main")
@@ -121,7 +121,7 @@ class ProcessCluster:
             try:
                 if condition():
                     return
-            except OrchestratorAway:
+            except OrchestratorUnreachable:
                 pass
             if (code := self._code()) is not None:
                 raise HoldfastError(f"the orchestrator ended with {code}; {self.said('orchestrator')}")

@@ -10,15 +10,15 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Stream, Tokens, endpoint
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, QueryParameter, Refusal, StreamedAnswer, Tokens, endpoint
 from holdfast.ui.page_files import page_routes
 from holdfast.ui.past_run import PastRun
 from holdfast.ui.playback import Playback
 from holdfast.ui.plugin import FOLLOW, LOSS, followed, what_if
 
 PLAY = (
-    Query("at_s", "number", 0, 10**9, None, "seconds after the run's beginning; without it the first output"),
-    Query("speed", "number", 0, 1000, 1, "how many times faster than it was; 0 stands still"),
+    QueryParameter("at_s", "number", 0, 10**9, None, "seconds after the run's beginning; without it the first output"),
+    QueryParameter("speed", "number", 0, 1000, 1, "how many times faster than it was; 0 stands still"),
 )
 
 
@@ -34,8 +34,8 @@ class Reading:
             Call("GET", "/v1/jobs/{id}/consequences", "What would have followed", self.consequences, query=(*LOSS, *PLAY)),
         ]
 
-    async def feed(self, asked: ApiRequest) -> Stream:
-        return Stream(self._frames(asked), "text/event-stream")
+    async def feed(self, asked: ApiRequest) -> StreamedAnswer:
+        return StreamedAnswer(self._frames(asked), "text/event-stream")
 
     async def consequences(self, asked: ApiRequest) -> ApiAnswer:
         if asked.path["id"] != str(self.run.number):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.routing import Route
 
-from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Stream
-from holdfast.control.api.routes import Serving
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, QueryParameter, Refusal, StreamedAnswer
+from holdfast.control.api.routes import ApiPlugin
 from holdfast.documents.job import Contract, Policy
 from holdfast.ui.page_files import page_routes
 
@@ -24,19 +24,19 @@ FEEDS = 64
 """Pages that may follow at once."""
 
 FOLLOW = (
-    Query("job", default=0, about="the job to show; 0 for the newest"),
-    Query("every_s", "number", 1 / 60, 10, 0.1, "how often to look for changes"),
-    Query("wait_s", "number", 0, 86_400, 0, "how long to go on after the first frame"),
-    Query("after", default=0, about="the number of the last event seen"),
+    QueryParameter("job", default=0, about="the job to show; 0 for the newest"),
+    QueryParameter("every_s", "number", 1 / 60, 10, 0.1, "how often to look for changes"),
+    QueryParameter("wait_s", "number", 0, 86_400, 0, "how long to go on after the first frame"),
+    QueryParameter("after", default=0, about="the number of the last event seen"),
 )
 LOSS = (
-    Query("node", "string", about="a node that is lost"),
-    Query("task", "string", about="a task that loses all its replicas, such as vwap/0"),
-    Query("replica", "string", about="a replica that is lost, by its key such as 1:vwap/0.1"),
+    QueryParameter("node", "string", about="a node that is lost"),
+    QueryParameter("task", "string", about="a task that loses all its replicas, such as vwap/0"),
+    QueryParameter("replica", "string", about="a replica that is lost, by its key such as 1:vwap/0.1"),
 )
 
 
-class Page(Serving):
+class Page(ApiPlugin):
     """Serves the page. Nothing that goes wrong here reaches the orchestrator; most of it is loaded when that has recovered."""
 
     def __init__(self, orchestrator: Any) -> None:
@@ -69,10 +69,10 @@ class Page(Serving):
             ),
         ]  # fmt: skip
 
-    async def feed(self, asked: ApiRequest) -> Stream:
+    async def feed(self, asked: ApiRequest) -> StreamedAnswer:
         if self._feeds >= FEEDS:
             raise Refusal(503, f"{FEEDS} pages follow already; close one", headers={"Retry-After": "10"})
-        return Stream(self._frames(asked), "text/event-stream")
+        return StreamedAnswer(self._frames(asked), "text/event-stream")
 
     async def consequences(self, asked: ApiRequest) -> ApiAnswer:
         number = asked.path["id"]

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.documents.job import Job, LightPe, Policy
 from holdfast.node.pe_hosts import living_host
-from holdfast.protocol.node_files import Fail, ask_to_fail
+from holdfast.protocol.node_files import FailureRequest, request_failure
 from holdfast.trial.process_cluster import ProcessCluster
 from holdfast_papers.system_s.recovery_study import cancel_all, recover, running, unsettled
 
@@ -61,7 +61,9 @@ def test_a_killed_controller_finds_its_host_again_and_no_pe_notices(cluster):
     before = cluster.starts()
     for name in NODES:
         cluster.kill(name)
-    ask_to_fail(cluster.node_work("n1"), Fail(keys=tuple(incarnations(cluster, number)), error="while nobody watched"))
+    request_failure(
+        cluster.node_work("n1"), FailureRequest(keys=tuple(incarnations(cluster, number)), error="while nobody watched")
+    )
     for name in NODES:
         cluster.start_node(name)
     cluster.wait_until(

@@ -14,11 +14,11 @@ import pytest
 
 from holdfast.node.light_host import STARTS
 from holdfast.node.pe_hosts import HostProcess, living_host
-from holdfast.protocol.messages import Assigned, Assignment
-from holdfast.protocol.node_files import Fail, ask_to_fail
+from holdfast.protocol.messages import AssignedReplica, Assignment
+from holdfast.protocol.node_files import FailureRequest, request_failure
 
 LIMIT_S = 30
-A = Assigned(job=1, pe="a", task=0, replica=0)
+A = AssignedReplica(job=1, pe="a", task=0, replica=0)
 ONE = Assignment(term=1, generation=1, replicas=(A,))
 
 
@@ -153,7 +153,7 @@ def test_a_replica_is_let_fail_by_a_file(work, hosts):
     host = hosts(work)
     host.start(ONE)
     wait_until(lambda: state(host) == "running")
-    ask_to_fail(work, Fail(keys=(A.key,), error="a fault"))
+    request_failure(work, FailureRequest(keys=(A.key,), error="a fault"))
     wait_until(lambda: state(host) == "failed")
     status = host.status()
     assert status is not None

@@ -19,7 +19,7 @@ from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog, Quality, Record
 from holdfast.log.position import Position
 from holdfast.log.timeline import read_timeline
-from holdfast.protocol.messages import Assigned
+from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.pe_compute import PeCompute
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.sinks.output_files import list_output_files, read_output
@@ -125,7 +125,7 @@ class Driven:
         self.told.append((kind, about))
 
     def start(self, task):
-        return self.running.worker(Assigned(job=1, pe=task.pe, task=task.task, replica=0), lambda: False)[0]
+        return self.running.worker(AssignedReplica(job=1, pe=task.pe, task=task.task, replica=0), lambda: False)[0]
 
     def absent(self, task):
         """Stand in for the next epoch of a task, as the recovery manager would."""

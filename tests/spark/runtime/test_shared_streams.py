@@ -14,7 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.job_layout import layout_of
 from holdfast.log import EpochLog
 from holdfast.log.timeline import read_timeline
-from holdfast.protocol.messages import Assigned
+from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.runtime.sinks.output_files import read_output
 from holdfast.trace import write_market
@@ -50,7 +50,7 @@ def running(spark, tmp_path, job, number, **more):
 
 
 def workers(made, tasks, number):
-    return [made.worker(Assigned(job=number, pe=t.pe, task=t.task, replica=0), lambda: False)[0] for t in tasks]
+    return [made.worker(AssignedReplica(job=number, pe=t.pe, task=t.task, replica=0), lambda: False)[0] for t in tasks]
 
 
 @pytest.fixture

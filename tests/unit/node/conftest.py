@@ -10,11 +10,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from holdfast.node.controller import Node, NodeController
+from holdfast.node.controller import NodeController, NodeOffer
 from holdfast.node.reports import Reports
-from holdfast.protocol.messages import Assigned, Assignment, Beat, BeatAnswer, Registration, Report
-from holdfast.protocol.node_link import Link, Place
-from holdfast.protocol.wire import WireAnswer, WireError
+from holdfast.protocol.http_client import HttpResponse, NoResponse
+from holdfast.protocol.messages import AssignedReplica, Assignment, Beat, BeatAnswer, Registration, Report
+from holdfast.protocol.node_link import NodeLink, OrchestratorAddress
 from holdfast.trial.node_fleet import InnerHost
 
 
@@ -35,7 +35,7 @@ class Orchestrator:
         self.refused = 0
         self.answers: int | None = None
 
-    def assign(self, *replicas: Assigned, jobs: dict[int, dict[str, object]] | None = None) -> None:
+    def assign(self, *replicas: AssignedReplica, jobs: dict[int, dict[str, object]] | None = None) -> None:
         self.assignment = Assignment(term=self.term, generation=self.assignment.generation + 1, replicas=replicas, jobs=jobs or {})
 
     def replaced(self) -> None:
@@ -44,10 +44,10 @@ class Orchestrator:
         self.known = False
         self.assignment = self.assignment.model_copy(update={"term": self.term, "generation": 1})
 
-    async def call(self, method, url, *, headers, body=None, limit_s) -> WireAnswer:
+    async def call(self, method, url, *, headers, body=None, limit_s) -> HttpResponse:
         if self.away:
             self.refused += 1
-            raise WireError("connection refused")
+            raise NoResponse("connection refused")
         if headers["authorization"] != "Bearer secret":
             return said(401, error="wrong token")
         if self.answers is not None:
@@ -68,7 +68,7 @@ class Orchestrator:
     async def close(self) -> None:
         pass
 
-    def beaten(self, beat: Beat) -> WireAnswer:
+    def beaten(self, beat: Beat) -> HttpResponse:
         if beat.term != self.term:
             return said(409, error=f"term {self.term} now")
         if self.recovering and beat.reports:
@@ -78,20 +78,20 @@ class Orchestrator:
         self.acknowledged = max([self.acknowledged, *(report.number for report in beat.reports)])
         if self.lose_answers and beat.reports:
             self.lose_answers -= 1
-            raise WireError("connection reset")
+            raise NoResponse("connection reset")
         beaten = BeatAnswer(term=self.term, acknowledged=self.acknowledged, generation=0, every_s=0.05)
-        return WireAnswer(200, beaten.model_dump_json().encode())
+        return HttpResponse(200, beaten.model_dump_json().encode())
 
-    async def held(self, term: int, generation: int) -> WireAnswer:
+    async def held(self, term: int, generation: int) -> HttpResponse:
         while not self.known or (self.assignment.term, self.assignment.generation) <= (term, generation):
             await asyncio.sleep(0.01)
             if self.away or not self.known:
-                raise WireError("connection reset")
-        return WireAnswer(200, self.assignment.model_dump_json().encode())
+                raise NoResponse("connection reset")
+        return HttpResponse(200, self.assignment.model_dump_json().encode())
 
 
-def said(status: int, **document: object) -> WireAnswer:
-    return WireAnswer(status, json.dumps(document).encode())
+def said(status: int, **document: object) -> HttpResponse:
+    return HttpResponse(status, json.dumps(document).encode())
 
 
 class Bench:
@@ -125,8 +125,8 @@ class Bench:
 
     def made(self, host: object = None) -> NodeController:
         return NodeController(
-            Node("n1", cores=2, memory_bytes=2**30, host_kind="light"),
-            Link("n1", lambda: Place("http://orchestrator", self.token), self.orchestrator),
+            NodeOffer("n1", cores=2, memory_bytes=2**30, host_kind="light"),
+            NodeLink("n1", lambda: OrchestratorAddress("http://orchestrator", self.token), self.orchestrator),
             host or self.host,  # type: ignore[arg-type]
             reports=Reports(self.work / "reports.db", clock=time.time),
             log=self.log.append,

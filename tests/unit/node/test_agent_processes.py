@@ -63,7 +63,7 @@ def pids(work):
 
 async def until(agents, condition):
     while True:
-        agents.look()
+        agents.check()
         if found := condition():
             return found
         await asyncio.sleep(0.02)

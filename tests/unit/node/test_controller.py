@@ -8,15 +8,15 @@ import re
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.protocol.messages import AgentStatus, Assigned, HostStatus
-from holdfast.protocol.node_link import Refused
+from holdfast.protocol.messages import AgentStatus, AssignedReplica, HostStatus
+from holdfast.protocol.node_link import CallRefused
 from holdfast.trial.node_fleet import InnerHost
 
-A = Assigned(job=1, pe="a", task=0, replica=0)
-B = Assigned(job=1, pe="b", task=0, replica=0)
+A = AssignedReplica(job=1, pe="a", task=0, replica=0)
+B = AssignedReplica(job=1, pe="b", task=0, replica=0)
 
 
-def again(replica: Assigned, incarnation: int) -> Assigned:
+def again(replica: AssignedReplica, incarnation: int) -> AssignedReplica:
     return replica.model_copy(update={"incarnation": incarnation})
 
 
@@ -65,7 +65,7 @@ def test_a_new_orchestrator_is_told_of_the_agents_with_the_registration(bench):
         def assign(self, assignment):
             pass
 
-        def look(self):
+        def check(self):
             pass
 
         async def stop(self):
@@ -153,7 +153,7 @@ def test_an_assignment_of_an_older_term_is_not_carried_out(bench):
         await bench.until(lambda: (A.key, 1, "running") in bench.told())
         bench.orchestrator.term = 1
         bench.orchestrator.known = False
-        await bench.until(lambda: any("heard from term 2" in line for line in bench.log))
+        await bench.until(lambda: any("already obeyed term 2" in line for line in bench.log))
         assert bench.controller.assignment.replicas == (A,)
 
     bench.play(story)
@@ -237,7 +237,7 @@ def test_a_node_with_a_wrong_token_ends_with_what_the_orchestrator_said(bench):
     async def story(bench):
         await bench.until(lambda: bench.running.done())
 
-    with pytest.raises(Refused, match=r"answered 401: wrong token"):
+    with pytest.raises(CallRefused, match=r"answered 401: wrong token"):
         bench.play(story)
 
 
@@ -252,7 +252,7 @@ def test_the_log_tells_once_that_the_orchestrator_is_away(bench):
         await bench.until(lambda: len(bench.orchestrator.registrations) > tries)
 
     bench.play(story)
-    assert sum("is away" in line for line in bench.log) == 1
+    assert sum("is unreachable" in line for line in bench.log) == 1
 
 
 @pytest.mark.parametrize("status", [401, 422, 500, 502])
@@ -303,7 +303,7 @@ def test_a_full_disk_costs_a_controller_nothing_but_time(bench, monkeypatch):
         await bench.until(bench.host.alive)
         full[0] = True
         bench.orchestrator.assign(A)
-        await bench.until(lambda: any("cannot keep what the orchestrator said" in line for line in bench.log))
+        await bench.until(lambda: any("cannot store the assignment" in line for line in bench.log))
         full[0] = False
         bench.orchestrator.assign(A)  # as after any registration: the generation has grown
         await bench.until(lambda: (A.key, 1, "running") in bench.told())
@@ -325,14 +325,12 @@ def test_a_trouble_with_its_files_is_told_once_and_without_their_folder_a_node_e
         for number in range(4):
             bench.orchestrator.assign(A)
             await bench.until(lambda number=number: len(tries) > number)
-        assert sum("cannot keep what the orchestrator said" in line for line in bench.log) == 1
-        bench.host.has_place = lambda: False
+        assert sum("cannot store the assignment" in line for line in bench.log) == 1
+        bench.host.has_work_folder = lambda: False
         bench.orchestrator.assign(A)
         await asyncio.wait([bench.running])
 
-    with pytest.raises(
-        HoldfastError, match="the --work folder of node n1 is gone, and its PE host ends with it; start the node again"
-    ):
+    with pytest.raises(HoldfastError, match="the --work folder of node n1 was removed, and its PE host ends; start the node again"):
         bench.play(story)
     bench.controller.reports.close()
 

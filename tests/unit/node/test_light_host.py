@@ -3,10 +3,10 @@
 import threading
 
 from holdfast.node.light_host import STARTS, LightHost, LightPes
-from holdfast.protocol.messages import Assigned, Assignment
+from holdfast.protocol.messages import AssignedReplica, Assignment
 from holdfast.protocol.node_files import STATUS, write_assignment, write_status
 
-A = Assigned(job=1, pe="a", task=0, replica=0)
+A = AssignedReplica(job=1, pe="a", task=0, replica=0)
 IDLE = A.model_copy(update={"active": False})
 
 
@@ -15,7 +15,7 @@ def pes() -> tuple[LightPes, list[tuple[str, int]]]:
     return LightPes(lambda assigned: starts.append((assigned.key, assigned.incarnation))), starts
 
 
-def asked(*replicas: Assigned, lives_s: float | None = None) -> Assignment:
+def asked(*replicas: AssignedReplica, lives_s: float | None = None) -> Assignment:
     return Assignment(term=1, generation=1, replicas=replicas, jobs={1: {"pes": {"a": {"lives_s": lives_s}}}})
 
 

@@ -6,9 +6,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast.errors import HoldfastError
 from holdfast.node.metrics import serve_metrics
-from holdfast.protocol.messages import Assigned
+from holdfast.protocol.messages import AssignedReplica
 
-A = Assigned(job=1, pe="vwap", task=0, replica=1)
+A = AssignedReplica(job=1, pe="vwap", task=0, replica=1)
 
 
 def test_metrics_tell_how_replicas_and_host_are_doing(bench):

@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from holdfast.errors import HoldfastError
-from holdfast.node.controller import Node, NodeController
+from holdfast.node.controller import NodeController, NodeOffer
 from holdfast.node.pe_hosts import living_host
 from holdfast.node.process import _locked, serve_node
 
 BROKEN = """
 import asyncio, sys
 from pathlib import Path
-from holdfast.node.controller import NodeController, Node
+from holdfast.node.controller import NodeController, NodeOffer
 from holdfast.node.pe_hosts import living_host
 from holdfast.node.process import serve_node
 
@@ -23,8 +23,8 @@ async def broken(controller):
         await asyncio.sleep(0.02)
     raise KeyError("odd")
 
-NodeController._talk = broken
-serve_node(Node("n1", cores=1, memory_bytes=1, host_kind="light"), Path(sys.argv[1]), orchestrator=sys.argv[1])
+NodeController._keep_registered = broken
+serve_node(NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light"), Path(sys.argv[1]), orchestrator=sys.argv[1])
 """
 
 
@@ -36,8 +36,8 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
     async def look(controller: NodeController) -> None:
         found.append(living_host(tmp_path) if controller.host.alive() else None)  # its end is that of the node, in good order
 
-    monkeypatch.setattr(NodeController, "_talk", look)
-    serve_node(Node("n1", cores=1, memory_bytes=1, host_kind="light"), tmp_path, orchestrator=str(tmp_path))
+    monkeypatch.setattr(NodeController, "_keep_registered", look)
+    serve_node(NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light"), tmp_path, orchestrator=str(tmp_path))
     assert left is not None and found == [left], done.stderr
     assert living_host(tmp_path) is None
     assert done.returncode == 1
@@ -49,7 +49,7 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
 
 
 def test_a_folder_that_another_controller_has_and_a_disk_that_is_full_are_told(tmp_path):
-    offered = Node("n1", cores=1, memory_bytes=1, host_kind="light")
+    offered = NodeOffer("n1", cores=1, memory_bytes=1, host_kind="light")
     with _locked(tmp_path), pytest.raises(HoldfastError, match=r"another node controller runs in '.*'; give this node another"):
         serve_node(offered, tmp_path, orchestrator=str(tmp_path))
     most = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -3,19 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.node.replica_changes import bereaved, runnable, seen
-from holdfast.node.reports import Change, Known
-from holdfast.protocol.messages import Assigned, Assignment, HostStatus, ReplicaStatus
+from holdfast.node.replica_changes import changes_in_status, fail_replicas_of_dead_host, runnable_assignment
+from holdfast.node.reports import KnownReplica, ReplicaChange
+from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, ReplicaStatus
 
-A = Assigned(job=1, pe="a", task=0, replica=0)
-B = Assigned(job=1, pe="b", task=0, replica=0)
+A = AssignedReplica(job=1, pe="a", task=0, replica=0)
+B = AssignedReplica(job=1, pe="b", task=0, replica=0)
 
 
-def asked(*replicas: Assigned, generation: int = 1) -> Assignment:
+def asked(*replicas: AssignedReplica, generation: int = 1) -> Assignment:
     return Assignment(term=1, generation=generation, replicas=replicas)
 
 
-def says(*replicas: tuple[Assigned, str], generation: int = 1) -> HostStatus:
+def says(*replicas: tuple[AssignedReplica, str], generation: int = 1) -> HostStatus:
     return HostStatus(
         pid=1,
         started_s=0,
@@ -27,49 +27,53 @@ def says(*replicas: tuple[Assigned, str], generation: int = 1) -> HostStatus:
 
 
 def test_only_news_are_changes():
-    known = {A.key: Known(1, "assigned"), B.key: Known(1, "running")}
+    known = {A.key: KnownReplica(1, "assigned"), B.key: KnownReplica(1, "running")}
     status = says((A, "starting"), (B, "running"))
-    assert list(seen(known, asked(A, B), status)) == [Change(A.key, 1, "starting")]
+    assert list(changes_in_status(known, asked(A, B), status)) == [ReplicaChange(A.key, 1, "starting")]
 
 
 def test_what_has_ended_stays_ended_in_its_incarnation():
-    known = {A.key: Known(1, "failed")}
-    assert list(seen(known, asked(A), says((A, "running")))) == []
+    known = {A.key: KnownReplica(1, "failed")}
+    assert list(changes_in_status(known, asked(A), says((A, "running")))) == []
 
 
 def test_what_an_earlier_incarnation_says_does_not_count():
-    known = {A.key: Known(2, "assigned")}
-    assert list(seen(known, asked(A), says((A, "failed")))) == []
+    known = {A.key: KnownReplica(2, "assigned")}
+    assert list(changes_in_status(known, asked(A), says((A, "failed")))) == []
 
 
 def test_a_replica_counts_as_stopped_once_the_host_has_carried_out_the_assignment_without_it():
-    known = {A.key: Known(1, "running")}
-    assert list(seen(known, asked(generation=2), says(generation=1))) == []
-    assert list(seen(known, asked(generation=2), says((A, "running"), generation=2))) == []
-    assert list(seen(known, asked(generation=2), says(generation=2))) == [Change(A.key, 1, "stopped")]
+    known = {A.key: KnownReplica(1, "running")}
+    assert list(changes_in_status(known, asked(generation=2), says(generation=1))) == []
+    assert list(changes_in_status(known, asked(generation=2), says((A, "running"), generation=2))) == []
+    assert list(changes_in_status(known, asked(generation=2), says(generation=2))) == [ReplicaChange(A.key, 1, "stopped")]
 
 
 def test_a_replica_that_its_host_no_longer_has_has_failed():
-    known = {A.key: Known(1, "running"), B.key: Known(1, "assigned")}
-    assert list(seen(known, asked(A, B), says())) == [Change(A.key, 1, "failed", "its PE host no longer has it")]
+    known = {A.key: KnownReplica(1, "running"), B.key: KnownReplica(1, "assigned")}
+    assert list(changes_in_status(known, asked(A, B), says())) == [
+        ReplicaChange(A.key, 1, "failed", "its PE host no longer has it")
+    ]
 
 
 def test_a_dead_host_takes_with_it_what_it_had_and_what_was_never_seen_waits_for_the_next():
-    known = {A.key: Known(1, "running"), B.key: Known(1, "assigned")}
-    assert list(bereaved(known, asked(A, B), cause="killed")) == [Change(A.key, 1, "failed", "killed")]
-    assert list(bereaved(known, asked(B), cause="killed")) == [Change(A.key, 1, "stopped")]
+    known = {A.key: KnownReplica(1, "running"), B.key: KnownReplica(1, "assigned")}
+    assert list(fail_replicas_of_dead_host(known, asked(A, B), cause="killed")) == [ReplicaChange(A.key, 1, "failed", "killed")]
+    assert list(fail_replicas_of_dead_host(known, asked(B), cause="killed")) == [ReplicaChange(A.key, 1, "stopped")]
 
 
 def test_where_no_host_can_start_all_that_waits_fails():
-    known = {A.key: Known(1, "assigned"), B.key: Known(1, "finished")}
-    assert list(bereaved(known, asked(A, B), cause="no Java", unready=True)) == [Change(A.key, 1, "failed", "no Java")]
+    known = {A.key: KnownReplica(1, "assigned"), B.key: KnownReplica(1, "finished")}
+    assert list(fail_replicas_of_dead_host(known, asked(A, B), cause="no Java", cannot_start=True)) == [
+        ReplicaChange(A.key, 1, "failed", "no Java")
+    ]
 
 
 def test_a_host_is_not_shown_what_has_ended():
-    known = {A.key: Known(1, "failed"), B.key: Known(1, "running")}
-    assert runnable(asked(A, B), known).replicas == (B,)
+    known = {A.key: KnownReplica(1, "failed"), B.key: KnownReplica(1, "running")}
+    assert runnable_assignment(asked(A, B), known).replicas == (B,)
     anew = A.model_copy(update={"incarnation": 2})
-    assert runnable(asked(anew, B), known).replicas == (anew, B)
+    assert runnable_assignment(asked(anew, B), known).replicas == (anew, B)
 
 
 STATES = ("starting", "running", "idle", "finished", "failed")
@@ -77,18 +81,18 @@ STATES = ("starting", "running", "idle", "finished", "failed")
 
 @given(st.lists(st.tuples(st.sampled_from(STATES), st.booleans()), max_size=12))
 def test_a_replica_is_reported_to_end_at_most_once_per_incarnation_and_never_shown_to_a_host_after(steps):
-    known = {A.key: Known(1, "assigned")}
+    known = {A.key: KnownReplica(1, "assigned")}
     reported = []
     for state, dies in steps:
-        shown = {r.key for r in runnable(asked(A), known).replicas}
+        shown = {r.key for r in runnable_assignment(asked(A), known).replicas}
         status = says((A, state)) if A.key in shown else says()
-        found = [*seen(known, asked(A), status)]
+        found = [*changes_in_status(known, asked(A), status)]
         for change in found:
-            known[change.key] = Known(change.incarnation, change.state)
+            known[change.key] = KnownReplica(change.incarnation, change.state)
         if dies:
-            more = [*bereaved(known, asked(A), cause="killed")]
+            more = [*fail_replicas_of_dead_host(known, asked(A), cause="killed")]
             for change in more:
-                known[change.key] = Known(change.incarnation, change.state)
+                known[change.key] = KnownReplica(change.incarnation, change.state)
             found += more
         reported += [change.state for change in found]
     ends = [state for state in reported if state in ("finished", "failed")]

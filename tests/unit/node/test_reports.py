@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.errors import HoldfastError
-from holdfast.node.reports import Change, Known, Reports
-from holdfast.protocol.messages import Assigned, Assignment
+from holdfast.node.reports import KnownReplica, ReplicaChange, Reports
+from holdfast.protocol.messages import AssignedReplica, Assignment
 
-A = Assigned(job=1, pe="a", task=0, replica=0)
+A = AssignedReplica(job=1, pe="a", task=0, replica=0)
 
 
 def opened(tmp_path: Path, **settings) -> Reports:
@@ -28,8 +28,8 @@ def numbers(reports: Reports) -> list[int]:
 
 def test_reports_outlive_the_process_and_stay_in_order(tmp_path):
     reports = opened(tmp_path)
-    reports.record([Change("1:a/0.0", 1, "starting"), Change("1:b/0.0", 1, "starting")])
-    reports.record([Change("1:a/0.0", 1, "failed", "broken")])
+    reports.record([ReplicaChange("1:a/0.0", 1, "starting"), ReplicaChange("1:b/0.0", 1, "starting")])
+    reports.record([ReplicaChange("1:a/0.0", 1, "failed", "broken")])
     reports.close()
     again = opened(tmp_path)
     assert [(r.key, r.state, r.error) for r in again.waiting(9)] == [
@@ -37,12 +37,12 @@ def test_reports_outlive_the_process_and_stay_in_order(tmp_path):
         ("1:b/0.0", "starting", None),
         ("1:a/0.0", "failed", "broken"),
     ]
-    assert again.known == {"1:a/0.0": Known(1, "failed", "broken"), "1:b/0.0": Known(1, "starting")}
+    assert again.known == {"1:a/0.0": KnownReplica(1, "failed", "broken"), "1:b/0.0": KnownReplica(1, "starting")}
 
 
 def test_what_was_acknowledged_is_gone_and_numbers_go_on(tmp_path):
     reports = opened(tmp_path)
-    reports.record([Change("1:a/0.0", 1, "starting"), Change("1:a/0.0", 1, "running")])
+    reports.record([ReplicaChange("1:a/0.0", 1, "starting"), ReplicaChange("1:a/0.0", 1, "running")])
     first, second = numbers(reports)
     reports.acknowledge(first)
     assert numbers(reports) == [second]
@@ -50,29 +50,29 @@ def test_what_was_acknowledged_is_gone_and_numbers_go_on(tmp_path):
     reports.close()
     again = opened(tmp_path)
     assert len(again) == 0
-    again.record([Change("1:a/0.0", 1, "finished")])
+    again.record([ReplicaChange("1:a/0.0", 1, "finished")])
     assert numbers(again) == [second + 1]
 
 
 def test_a_node_that_lost_its_folder_gives_out_higher_numbers_than_before(tmp_path):
     before = Reports(tmp_path / "before.db", clock=lambda: 1000.0)
-    before.record([Change("1:a/0.0", 1, "starting")] * 500)
+    before.record([ReplicaChange("1:a/0.0", 1, "starting")] * 500)
     after = Reports(tmp_path / "after.db", clock=lambda: 1001.0)
-    after.record([Change("1:a/0.0", 1, "starting")])
+    after.record([ReplicaChange("1:a/0.0", 1, "starting")])
     assert numbers(after)[0] > numbers(before)[-1]
 
 
 def test_an_acknowledgement_of_more_than_was_sent_is_passed_by_what_follows(tmp_path):
     reports = opened(tmp_path)
     reports.acknowledge(10**15)
-    reports.record([Change("1:a/0.0", 1, "starting")])
+    reports.record([ReplicaChange("1:a/0.0", 1, "starting")])
     assert numbers(reports) == [10**15 + 1]
 
 
 def test_beyond_the_bound_the_newest_report_of_each_replica_is_kept(tmp_path):
     reports = opened(tmp_path, bound=10)
     for incarnation in range(1, 50):
-        reports.record([Change(f"1:{pe}/0.0", incarnation, "failed") for pe in "abc"])
+        reports.record([ReplicaChange(f"1:{pe}/0.0", incarnation, "failed") for pe in "abc"])
     kept = reports.waiting(99)
     assert len(kept) <= 10
     assert [(r.key, r.incarnation) for r in kept[-3:]] == [("1:a/0.0", 49), ("1:b/0.0", 49), ("1:c/0.0", 49)]
@@ -82,27 +82,27 @@ def test_beyond_the_bound_the_newest_report_of_each_replica_is_kept(tmp_path):
 def test_an_assignment_is_known_before_a_host_hears_of_it_and_keeps_what_is_known(tmp_path):
     reports = opened(tmp_path)
     reports.expect(Assignment(term=1, generation=1, replicas=(A,)))
-    reports.record([Change(A.key, 1, "failed", "broken")])
+    reports.record([ReplicaChange(A.key, 1, "failed", "broken")])
     reports.expect(Assignment(term=1, generation=2, replicas=(A,)))
-    assert reports.known == {A.key: Known(1, "failed", "broken")}
+    assert reports.known == {A.key: KnownReplica(1, "failed", "broken")}
     reports.expect(Assignment(term=2, generation=1, replicas=(A.model_copy(update={"incarnation": 2}),)))
     reports.close()
     again = opened(tmp_path)
-    assert again.known == {A.key: Known(2, "assigned")}
+    assert again.known == {A.key: KnownReplica(2, "assigned")}
     assert (again.assignment.term, again.assignment.replicas[0].incarnation) == (2, 2)
 
 
 def test_a_stopped_replica_is_forgotten(tmp_path):
     reports = opened(tmp_path)
     reports.expect(Assignment(term=1, generation=1, replicas=(A,)))
-    reports.record([Change(A.key, 1, "stopped")])
+    reports.record([ReplicaChange(A.key, 1, "stopped")])
     assert reports.known == {}
 
 
 def test_reports_of_a_newer_holdfast_are_refused_in_words(tmp_path):
     with sqlite3.connect(tmp_path / "reports.db") as db:
         db.execute("PRAGMA user_version=99")
-    with pytest.raises(HoldfastError, match=r"written by a newer holdfast \(format 99, this one knows 2\).*new --work"):
+    with pytest.raises(HoldfastError, match=r"written by a newer holdfast \(format 99, this one reads up to 2\).*new --work"):
         opened(tmp_path)
 
 
@@ -113,14 +113,14 @@ def test_an_assignment_in_words_of_another_holdfast_is_refused_in_words(tmp_path
         stored.execute("""INSERT INTO assignment VALUES ('{"term": 1, "flavour": 2}')""")
         stored.commit()
     with pytest.raises(
-        HoldfastError, match=r"stored in words that this holdfast does not take \(flavour: .*give the node a new --work"
+        HoldfastError, match=r"the stored assignment is not valid for this version of holdfast \(flavour: .*give a new --work"
     ):
         Reports(path, clock=time.time)
 
 
 def test_a_file_that_is_no_database_is_told(tmp_path):
     (tmp_path / "reports.db").write_text("no database" * 1000)
-    with pytest.raises(HoldfastError, match=r"reports '.*reports.db' cannot be opened: file is not a database; mend it"):
+    with pytest.raises(HoldfastError, match=r"reports '.*reports.db' cannot be opened: file is not a database; repair it"):
         opened(tmp_path)
 
 
@@ -130,7 +130,7 @@ def test_nothing_is_lost_doubled_or_reordered_between_record_and_acknowledgement
     reports = Reports(path, clock=lambda: 1.0, synced=False)
     made, taken = [], []
     for pe, state, deliver in steps:
-        reports.record([Change(pe, 1, state)])
+        reports.record([ReplicaChange(pe, 1, state)])
         made.append((pe, state))
         if deliver:
             batch = reports.waiting(2)
@@ -147,12 +147,12 @@ WRITER = """
 import sys, time
 from contextlib import closing
 from pathlib import Path
-from holdfast.node.reports import Change, Reports
+from holdfast.node.reports import ReplicaChange, Reports
 reports = Reports(Path(sys.argv[1]), clock=time.time)
 number = 0
 while True:
     number += 1
-    reports.record([Change(f"1:{pe}/0.0", number, "failed") for pe in "ab"])
+    reports.record([ReplicaChange(f"1:{pe}/0.0", number, "failed") for pe in "ab"])
     print(number, flush=True)
 """
 
@@ -178,7 +178,7 @@ def test_a_writer_that_is_killed_at_any_moment_leaves_whole_batches_and_all_it_h
 def test_reports_of_an_older_format_are_kept_and_get_an_owner(tmp_path):
     path = tmp_path / "reports.db"
     made = Reports(path, clock=lambda: 1.0)
-    made.record([Change("1:a/0.0", 1, "running")])
+    made.record([ReplicaChange("1:a/0.0", 1, "running")])
     owner = made.owner
     made.close()
     again = Reports(path, clock=lambda: 1.0)

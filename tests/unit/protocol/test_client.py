@@ -8,8 +8,8 @@ import pytest
 from holdfast.cli.orchestrators import follow
 from holdfast.documents.job import Job, LightPe
 from holdfast.errors import HoldfastError
-from holdfast.protocol.client import Client, ClientError, NotReached, OrchestratorAway, find_client
-from holdfast.protocol.node_link import Away, place_at
+from holdfast.protocol.client import Client, ClientError, OrchestratorUnreachable, WaitFailed, find_client
+from holdfast.protocol.node_link import locate_orchestrator
 
 JOB = Job(job="a", host_kind="light", pes={"x": LightPe()})
 
@@ -44,7 +44,10 @@ def test_a_refusal_is_told_in_the_orchestrators_words_and_a_wrong_token_with_whe
 
 
 def test_an_orchestrator_that_is_away_is_told_with_what_to_do():
-    with Client("http://127.0.0.1:1", "secret") as made, pytest.raises(OrchestratorAway, match=r"start one with 'holdfast serve'"):
+    with (
+        Client("http://127.0.0.1:1", "secret") as made,
+        pytest.raises(OrchestratorUnreachable, match=r"start one with 'holdfast serve'"),
+    ):
         made.health()
 
 
@@ -76,14 +79,14 @@ def test_waiting_for_a_state_outlives_an_orchestrator_that_is_away():
 
 
 def test_waiting_ends_when_the_job_has_ended_otherwise_or_time_is_up():
-    with waiting(["mapping", "failed"]) as made, pytest.raises(NotReached, match=r"job 1 is failed, not running: no room"):
+    with waiting(["mapping", "failed"]) as made, pytest.raises(WaitFailed, match=r"job 1 is failed, not running: no room"):
         made.wait_for(1, ["running"], limit_s=10)
-    with waiting(["mapping"]) as made, pytest.raises(NotReached, match=r"job 1 is mapping after 0 s, not running or completed"):
+    with waiting(["mapping"]) as made, pytest.raises(WaitFailed, match=r"job 1 is mapping after 0 s, not running or completed"):
         made.wait_for(1, ["running", "completed"], limit_s=0)
 
 
 def test_a_client_is_found_by_folder_by_environment_or_not_at_all(tmp_path, monkeypatch):
-    with pytest.raises(OrchestratorAway, match=r"no orchestrator has run in '.*'; start one with 'holdfast serve --work"):
+    with pytest.raises(OrchestratorUnreachable, match=r"no orchestrator has run in '.*'; start one with 'holdfast serve --work"):
         find_client(str(tmp_path))
     (tmp_path / "address").write_text("http://127.0.0.1:5\n")
     (tmp_path / "user.token").write_text("secret\n")
@@ -101,7 +104,10 @@ def test_an_answer_that_is_late_and_one_that_is_no_orchestrators_are_told_apart_
     def late(request: httpx.Request) -> httpx.Response:
         raise httpx.ReadTimeout("timed out")
 
-    with client(late) as made, pytest.raises(OrchestratorAway, match=r"was reached and did not answer within 30 s; what was asked"):
+    with (
+        client(late) as made,
+        pytest.raises(OrchestratorUnreachable, match=r"was reached and did not answer within 30 s; what was asked"),
+    ):
         made.submit(JOB)
     for text in ("<html>hello</html>", "[]"):
         with (
@@ -161,7 +167,7 @@ def test_why_replicas_stay_on_a_drained_node_is_told_only_of_those_that_still_do
         left = {"name": "n1", "state": "draining", "replicas": 1}
         return httpx.Response(200, json={"nodes": [left]})
 
-    with client(answer) as made, pytest.raises(NotReached) as caught:
+    with client(answer) as made, pytest.raises(WaitFailed) as caught:
         made.wait_for_drained("n1", limit_s=0)
     assert str(caught.value) == "node 'n1' is draining and has 1 replica after 0 s; 2:x/0.0 cannot leave n1"
 
@@ -184,7 +190,10 @@ def test_a_file_that_holds_no_token_is_told_and_not_sent(tmp_path, content, got)
 def test_a_file_that_holds_no_address_is_told_and_a_node_waits_for_another(tmp_path, content):
     (tmp_path / "address").write_bytes(content)
     (tmp_path / "user.token").write_text("secret")
-    for kind, found in ((HoldfastError, lambda: find_client(str(tmp_path))), (Away, place_at(str(tmp_path), None))):
+    for kind, found in (
+        (HoldfastError, lambda: find_client(str(tmp_path))),
+        (OrchestratorUnreachable, locate_orchestrator(str(tmp_path), None)),
+    ):
         with pytest.raises(kind, match=r"address': wanted the orchestrator's address, got '.*'; start the orchestrator again"):
             found()
 
@@ -205,6 +214,6 @@ def test_a_certificate_that_is_not_trusted_is_told_apart_from_nobody_there():
 
 @pytest.mark.parametrize("url", ["ftp://127.0.0.1", "http://", "http://:80", "http://a:0", "http://a:99999", "https://a/?b", "://"])
 def test_what_is_no_address_is_told_and_not_tried(url, tmp_path):
-    for found in (lambda: Client(url, "secret"), lambda: place_at(url, tmp_path / "token")):
+    for found in (lambda: Client(url, "secret"), lambda: locate_orchestrator(url, tmp_path / "token")):
         with pytest.raises(HoldfastError, match="wanted http://HOST:PORT, https://HOST:PORT or its --work folder"):
             found()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.errors import HoldfastError, LogError, MachineError
-from holdfast.protocol.messages import Assigned, Assignment, HostStatus
+from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus
 from holdfast.runtime import pe_host as hosts
 from holdfast.runtime.pe_host import PeHost
 
@@ -114,7 +114,7 @@ def loading(host, monkeypatch):
     monkeypatch.setattr("holdfast.runtime.replica_loop.LOG_LOOK_S", 0.01)
     monkeypatch.setattr(hosts, "ReplicaFactory", lambda spark, number, settings, **_: Job(tries, name=settings["job"]["job"]))
     host._spark = SimpleNamespace(sparkContext=SimpleNamespace(cancelJobGroup=lambda group: None))
-    assigned = Assigned(job=1, pe="vwap", task=0, replica=0, incarnation=1, rank=0, active=True)
+    assigned = AssignedReplica(job=1, pe="vwap", task=0, replica=0, incarnation=1, rank=0, active=True)
 
     def assign(jobs):
         host._assignment = Assignment(term=1, generation=1, replicas=(assigned,), jobs=jobs)

@@ -13,7 +13,7 @@ from holdfast.errors import LogError
 from holdfast.log import Quality
 from holdfast.log.position import Position
 from holdfast.log.timeline import Timeline
-from holdfast.protocol.messages import Assigned
+from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime import replica_loop as loops
 from holdfast.runtime.replica_loop import ReplicaLoop
 
@@ -49,14 +49,14 @@ class FiveEpochs:
         pass
 
 
-ASSIGNED = Assigned(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
+ASSIGNED = AssignedReplica(job=1, pe="x", task=0, replica=0, incarnation=1, rank=0, active=True)
 
 
 def started(
     worker: FiveEpochs,
     *,
     before: Callable[[], None] = lambda: None,
-    assigned: Assigned = ASSIGNED,
+    assigned: AssignedReplica = ASSIGNED,
     woken: Callable[[FiveEpochs], None] = lambda worker: None,
 ) -> ReplicaLoop:
     line = Timeline(first=1, last=5, epoch_s=1.0, opened_s=time.time())

@@ -20,8 +20,8 @@ from holdfast.documents.fault_schedule import Schedule, ScheduledFault
 from holdfast.documents.job import Job, Task
 from holdfast.errors import CompoundError, HoldfastError
 from holdfast.job_layout import layout_of
-from holdfast.protocol.client import ClientError, OrchestratorAway
-from holdfast.protocol.messages import Assigned, HostStatus
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable
+from holdfast.protocol.messages import AssignedReplica, HostStatus
 from holdfast.runtime.pe_host import ORDER_VALID_S, PeHost
 from holdfast.trial.fault_injector import FaultInjector, faults_for
 
@@ -193,7 +193,7 @@ class Loop:
     """A replica that notes what is done to it."""
 
     def __init__(self):
-        self.assigned = Assigned(job=1, pe="vwap", task=0, replica=1, incarnation=1, rank=0, active=True)
+        self.assigned = AssignedReplica(job=1, pe="vwap", task=0, replica=1, incarnation=1, rank=0, active=True)
         self.state, self.done = "running", []
 
     def kill(self):
@@ -361,7 +361,7 @@ def test_a_large_disk_is_not_filled_whatever_was_checked_before(tmp_path, monkey
 
 def test_a_cut_that_nobody_is_there_to_bring_about_is_asked_for_again(tmp_path):
     cluster = Cluster(tmp_path)
-    answers = [OrchestratorAway("nobody"), ClientError("it recovers", status=503), None, ClientError("no", status=403)]
+    answers = [OrchestratorUnreachable("nobody"), ClientError("it recovers", status=503), None, ClientError("no", status=403)]
 
     def inject(fault, *, limit_s):
         if (answer := answers.pop(0)) is not None:

@@ -6,7 +6,7 @@ from obstore.store import MemoryStore
 from holdfast.errors import HoldfastError
 from holdfast.log import Store
 from holdfast.log.timeline import Timeline
-from holdfast.protocol.client import ClientError, OrchestratorAway
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.trial.job_run import _follow, _Movement, _Seen
 
 
@@ -45,11 +45,11 @@ def follow(*answers, settle_s):
 
 def test_an_orchestrator_that_never_answers_again_is_not_waited_for_without_end():
     with pytest.raises(HoldfastError, match="the orchestrator has not answered for 0 s: nobody is there"):
-        follow(OrchestratorAway("nobody is there"), settle_s=0.0)
+        follow(OrchestratorUnreachable("nobody is there"), settle_s=0.0)
 
 
 def test_one_that_is_away_for_a_while_is_waited_for():
-    away = [OrchestratorAway("nobody"), ClientError("it recovers", status=503)]
+    away = [OrchestratorUnreachable("nobody"), ClientError("it recovers", status=503)]
     story, timeline = follow(*away, "completed", settle_s=60.0)
     assert (story["state"], timeline) == ("completed", None)
 

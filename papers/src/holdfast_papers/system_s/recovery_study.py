@@ -12,7 +12,7 @@ from statistics import mean, median
 from typing import Any
 
 from holdfast.documents import Job
-from holdfast.protocol import Client, NotReached
+from holdfast.protocol import Client, WaitFailed
 from holdfast.trial import ProcessCluster
 from holdfast_papers.finding import Finding
 from holdfast_papers.system_s.workload import fan_out, own_pes, realistic, uniform
@@ -190,7 +190,7 @@ def _until(condition: Callable[[], object], *, what: str) -> None:
     ends = time.monotonic() + LIMIT_S
     while not condition():
         if time.monotonic() > ends:
-            raise NotReached(f"not within {LIMIT_S:g} s: {what}")
+            raise WaitFailed(f"not within {LIMIT_S:g} s: {what}")
         time.sleep(POLL_S)
 
 

@@ -47,7 +47,7 @@ class Refusal(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryParameter:
     """A parameter of a call's query: a whole or broken number in a range, or text."""
 
     name: str
@@ -76,7 +76,7 @@ class ApiAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamedAnswer:
     """What a handler answers that goes on answering: parts, sent as they come until the caller has gone."""
 
     parts: AsyncIterator[bytes]
@@ -91,12 +91,12 @@ class Call:
     method: str
     path: str
     about: str
-    handler: Callable[[ApiRequest], Awaitable[ApiAnswer | Stream]]
+    handler: Callable[[ApiRequest], Awaitable[ApiAnswer | StreamedAnswer]]
     token: Token = "user"
     body: type[BaseModel] | None = None
     strict: bool = False
     also: Callable[[object], Iterable[FieldError]] = lambda data: ()
-    query: tuple[Query, ...] = ()
+    query: tuple[QueryParameter, ...] = ()
     answer: type[BaseModel] | None = None
     status: int = 200
     statuses: tuple[int, ...] = ()
@@ -248,8 +248,8 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
     return answer
 
 
-def answered(answer: ApiAnswer | Stream) -> Response:
-    if isinstance(answer, Stream):
+def answered(answer: ApiAnswer | StreamedAnswer) -> Response:
+    if isinstance(answer, StreamedAnswer):
         return StreamingResponse(
             answer.parts, media_type=answer.media, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         )
@@ -299,7 +299,7 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _wanted(query: Query) -> str:
+def _wanted(query: QueryParameter) -> str:
     if query.kind == "integer":
         return f"a whole number from {int(query.least)} to {int(query.most)}"
     return f"a number from {query.least:g} to {query.most:g}"

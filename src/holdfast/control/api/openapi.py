@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from holdfast.control.api.calls import Call, Query
+from holdfast.control.api.calls import Call, QueryParameter
 
 ABOUT = {
     400: "The body is no JSON, or not whole",
@@ -97,7 +97,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
     return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
-def _query_parameter(query: Query) -> dict[str, Any]:
+def _query_parameter(query: QueryParameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": query.kind}
     if query.kind != "string":
         schema |= {"minimum": query.least, "maximum": query.most}

@@ -17,10 +17,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from holdfast.control.api.api_documents import ended_job_document, job_line, live_job_document, node_line
-from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Query, Refusal, Tokens, endpoint, refused
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, QueryParameter, Refusal, Tokens, endpoint, refused
 from holdfast.control.api.guard import Guard
 from holdfast.control.api.openapi import openapi
-from holdfast.control.api.submission_checks import Conflict, NotThere, job_errors, offer_errors
+from holdfast.control.api.submission_checks import Conflict, NotFound, job_errors, offer_errors
 from holdfast.control.jobs.state_machine import Event
 from holdfast.control.nodes.resource_manager import TURNS, TURNS_S, UnknownNode
 from holdfast.control.plugins import Plugin
@@ -28,7 +28,7 @@ from holdfast.control.storage import stored_jobs
 from holdfast.control.storage.database import DatabaseUnreachable, Fenced
 from holdfast.documents.document import FieldError, Part
 from holdfast.documents.job import Job
-from holdfast.protocol.messages import Assignment, Beat, BeatAnswer, Registered, Registration
+from holdfast.protocol.messages import Assignment, Beat, BeatAnswer, Registration, RegistrationAnswer
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Submitted(Part):
     state: str
 
 
-class Serving(Plugin):
+class ApiPlugin(Plugin):
     """A plug-in with calls and routes of its own: the API serves them beside its own."""
 
     def calls(self) -> list[Call]:
@@ -98,16 +98,16 @@ class Api(Plugin):
 
     def calls(self) -> list[Call]:
         """Every call there is."""
-        seconds = Query("wait_s", "number", 0, 60, 0, "how long to wait for an event")
+        seconds = QueryParameter("wait_s", "number", 0, 60, 0, "how long to wait for an event")
         page = (
-            Query("state", "string", about="only jobs in this state; 'living' for all that have not ended"),
-            Query("limit", "integer", 1, 1000, 100, "at most so many"),
-            Query("after", "integer", 0, default=None, about="go on after this job; the list is newest first"),
+            QueryParameter("state", "string", about="only jobs in this state; 'living' for all that have not ended"),
+            QueryParameter("limit", "integer", 1, 1000, 100, "at most so many"),
+            QueryParameter("after", "integer", 0, default=None, about="go on after this job; the list is newest first"),
         )
         poll = (
-            Query("term", default=0, about="of the assignment that the node has"),
-            Query("generation", default=0),
-            Query("controller", "string", default="", about="which controller asks, as it said when it registered"),
+            QueryParameter("term", default=0, about="of the assignment that the node has"),
+            QueryParameter("generation", default=0),
+            QueryParameter("controller", "string", default="", about="which controller asks, as it said when it registered"),
         )
         return [
             Call("GET", "/v1/health", "Whether the orchestrator serves", self.health, token="none", tag="control"),
@@ -139,10 +139,10 @@ class Api(Plugin):
             ),
             Call(
                 "GET", "/v1/events", "What happened after a number", self.events, statuses=(422,), tag="control",
-                query=(Query("after", default=0, about="the number of the last event seen"), seconds),
+                query=(QueryParameter("after", default=0, about="the number of the last event seen"), seconds),
             ),
             Call(
-                "POST", "/v1/nodes", "Register a node", self.register, token="node", body=Registration, answer=Registered,
+                "POST", "/v1/nodes", "Register a node", self.register, token="node", body=Registration, answer=RegistrationAnswer,
                 statuses=(409, 422, 429), tag="nodes",
             ),
             Call(
@@ -158,8 +158,8 @@ class Api(Plugin):
             *(call for each in self._serving() for call in each.calls()),
         ]  # fmt: skip
 
-    def _serving(self) -> list[Serving]:
-        return [each for each in self.orchestrator.plugins.values() if isinstance(each, Serving)]
+    def _serving(self) -> list[ApiPlugin]:
+        return [each for each in self.orchestrator.plugins.values() if isinstance(each, ApiPlugin)]
 
     async def health(self, asked: ApiRequest) -> ApiAnswer:
         """What anybody may know: nothing of what runs here, or how much of it."""
@@ -225,7 +225,7 @@ class Api(Plugin):
         await self._living(number)
         try:
             event = self.orchestrator.cancel(number, cause=asked.body.cause)
-        except (Conflict, NotThere) as error:
+        except (Conflict, NotFound) as error:
             raise Refusal(409, str(error)) from None
         job = self.orchestrator.jobs[number]
         await self._done(event)
@@ -236,7 +236,7 @@ class Api(Plugin):
         await self._living(number)
         try:
             event = self.orchestrator.activate(number, asked.body.active)
-        except (Conflict, NotThere) as error:
+        except (Conflict, NotFound) as error:
             raise Refusal(409, str(error)) from None
         await self._done(event)
         return ApiAnswer({"id": number}, status=202)
@@ -272,7 +272,7 @@ class Api(Plugin):
         except Conflict as error:
             raise Refusal(409, str(error)) from None
         return ApiAnswer(
-            Registered(
+            RegistrationAnswer(
                 term=self.orchestrator.term,
                 generation=node.generation,
                 every_s=node.every_s,

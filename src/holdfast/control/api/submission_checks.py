@@ -21,7 +21,7 @@ class Conflict(HoldfastError):
     """A call that the present state of things does not allow."""
 
 
-class NotThere(HoldfastError):
+class NotFound(HoldfastError):
     """A call about something that does not exist."""
 
 

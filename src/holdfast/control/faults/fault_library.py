@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from holdfast.documents.document import listed, shown
 from holdfast.entry_points import installed_entry_points
 from holdfast.errors import HoldfastError, MachineError
-from holdfast.protocol.node_files import Fail, ask_to_fail, leave_order
+from holdfast.protocol.node_files import FailureRequest, request_failure, write_fault_order
 
 if TYPE_CHECKING:
     import psutil
@@ -118,7 +118,7 @@ async def crash_pe(strike: FaultContext) -> None:
     """One replica fails, as one does that gives up."""
     replica = strike.replica()
     if strike.host_kind() == "light":
-        ask_to_fail(strike.host_work(), Fail(keys=(replica.key,)))
+        request_failure(strike.host_work(), FailureRequest(keys=(replica.key,)))
     else:
         _order(strike, kind="crash")
 
@@ -165,7 +165,7 @@ def _order(strike: FaultContext, **order: Any) -> None:
     if strike.host_kind() == "light":
         raise HoldfastError(f"a light PE cannot be told to {order['kind']}; strike a PE on Spark, or the PE host")
     target = strike.replica().key.split(":", 1)[1]
-    leave_order([strike.host_work()], {"target": target, **order}, at_s=time.time())
+    write_fault_order([strike.host_work()], {"target": target, **order}, at_s=time.time())
 
 
 async def crash_host(strike: FaultContext) -> None:

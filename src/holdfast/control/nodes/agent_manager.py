@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal
-from holdfast.control.api.submission_checks import NotThere
+from holdfast.control.api.submission_checks import NotFound
 from holdfast.control.nodes.replicas import LIVING
 from holdfast.control.observers.job_observers import EVERY_S
 from holdfast.control.plugins import Plugin
@@ -100,7 +100,7 @@ class AgentManager(Plugin):
         job, task = self._job(asked), f"{asked.path['pe']}/{asked.path['task']}"
         try:
             return ApiAnswer(agent_line(await self.order(job, task, asked.body.orders)), status=202)
-        except NotThere as error:
+        except NotFound as error:
             raise Refusal(404, str(error)) from None
 
     def _job(self, asked: ApiRequest) -> int:
@@ -142,25 +142,25 @@ class AgentManager(Plugin):
     async def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
         """Change an agent while it runs; what is not named stays as it was, and null takes an order back.
 
-        Raises NotThere, and HoldfastError for a bad order.
+        Raises NotFound, and HoldfastError for a bad order.
         """
         agent = self._agent_of(job, task)
         async with agent.ordering:
             merged = {**agent.orders, **orders}
             await self.orchestrator.observers.check_orders(self.orchestrator.job(job), task, merged)
             if self._agent_of(job, task) is not agent:
-                raise NotThere(f"the prediction agent of task '{task}' was replaced meanwhile; change it again")
+                raise NotFound(f"the prediction agent of task '{task}' was replaced meanwhile; change it again")
             agent.revision, agent.orders = agent.revision + 1, {name: value for name, value in merged.items() if value is not None}
         self.orchestrator.dispatch.renew_assignments([agent.node])
         self.orchestrator.events.emit("decision", f"agent of {task} is changed: {dict(orders)}", job=job, node=agent.node)
         return agent
 
     def _agent_of(self, job: int, task: str) -> Agent:
-        """The agent of a task. Raises NotThere."""
+        """The agent of a task. Raises NotFound."""
         agent = self._agents.get(f"{job}:{task}")
         if agent is None:
             have = ", ".join(each.task for each in self.of(job)) or "none"
-            raise NotThere(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
+            raise NotFound(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
         return agent
 
     def _report_errors(self, agent: Agent, before: Mapping[str, Any]) -> None:

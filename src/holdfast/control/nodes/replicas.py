@@ -8,7 +8,7 @@ from typing import Literal
 
 from holdfast.control.storage.stored_jobs import StoredPlacement
 from holdfast.documents.job import NO_NEED, Need
-from holdfast.protocol.messages import Assigned, ReplicaStatus
+from holdfast.protocol.messages import AssignedReplica, ReplicaStatus
 
 ReplicaState = Literal["placed", "starting", "running", "idle", "finished", "failed", "lost", "stopped", "abandoned"]
 """What a replica does, as the orchestrator sees it. `placed`: assigned, and its node has not said more. `lost`: its node is silent.
@@ -62,8 +62,8 @@ class PlacedReplica:
         """Whether it takes room on its node, or will again: a failed one may be started there anew."""
         return self.state not in ("finished", "stopped", "abandoned")
 
-    def assigned(self) -> Assigned:
-        return Assigned(
+    def assigned(self) -> AssignedReplica:
+        return AssignedReplica(
             job=self.job,
             pe=self.pe,
             task=self.task,

@@ -32,7 +32,7 @@ from holdfast.prediction.agent.prediction_agent import POLL_S, PredictionAgent
 from holdfast.prediction.contract_terms import check_orders
 from holdfast.prediction.warm_up import rehearse
 from holdfast.protocol.messages import AssignedAgent, Assignment, HostStatus
-from holdfast.protocol.node_files import ASSIGNMENT, Watched, write_status
+from holdfast.protocol.node_files import ASSIGNMENT, WatchedFile, write_status
 from holdfast.runtime.output_writer import OutputWriter
 
 BEAT_S = 0.5
@@ -46,7 +46,7 @@ class AgentProcess:
     def __init__(self, work: Path, node: str) -> None:
         self._work, self._node = work, node
         self._history = History(work / f"history-{os.getpid()}.jsonl", f"agent on {node}")
-        self._file = Watched(work / ASSIGNMENT, Assignment)
+        self._file = WatchedFile(work / ASSIGNMENT, Assignment)
         self._started_s = time.time()
         self._agent: PredictionAgent | None = None
         self._revision = 0

@@ -20,9 +20,9 @@ from holdfast.control.faults.injection_tests import InjectionTest, InjectionTest
 from holdfast.documents.document import write_document
 from holdfast.errors import HoldfastError
 from holdfast.node.pe_hosts import living_host
-from holdfast.protocol.client import ClientError, OrchestratorAway
+from holdfast.protocol.client import ClientError, OrchestratorUnreachable
 from holdfast.protocol.messages import HostStatus
-from holdfast.protocol.node_files import STATUS, Fail, Watched, ask_to_fail
+from holdfast.protocol.node_files import STATUS, FailureRequest, WatchedFile, request_failure
 from holdfast.trial.injection.transition_scenarios import Script, job_on_every_node
 from holdfast.trial.process_cluster import ProcessCluster
 
@@ -149,7 +149,7 @@ class InjectionTrial:
                     self._note_strike()
                     if self.struck or self.missed:
                         return
-            except (OrchestratorAway, ClientError):
+            except (OrchestratorUnreachable, ClientError):
                 pass  # it is dying, or busy: looked at again
             time.sleep(POLL_S)
 
@@ -178,7 +178,7 @@ class InjectionTrial:
                 self.cluster.client.cancel(self.job)
             case "fail":
                 first = min(replicas, key=lambda replica: str(replica["key"]))
-                ask_to_fail(self.cluster.node_work(first["node"]), Fail(keys=(first["key"],)))
+                request_failure(self.cluster.node_work(first["node"]), FailureRequest(keys=(first["key"],)))
             case "drain":
                 self.cluster.client.drain(min(replicas, key=lambda replica: str(replica["key"]))["node"])
             case "activate":
@@ -197,7 +197,7 @@ class InjectionTrial:
             return
         try:
             events = self.cluster.client.events()["events"]
-        except (OrchestratorAway, ClientError):
+        except (OrchestratorUnreachable, ClientError):
             return
         told = [event["data"] for event in events if event["data"].get("test") == self.test.name]
         missed = [data["missed"] for data in told if "missed" in data]  # each was told before as a strike
@@ -299,13 +299,13 @@ class InjectionTrial:
             try:
                 if condition():
                     return
-            except (OrchestratorAway, ClientError):
+            except (OrchestratorUnreachable, ClientError):
                 pass
             time.sleep(POLL_S)
         raise HoldfastError(f"not within {LIMIT_S:g} s: {what}; {shown()}; {self.cluster.said('orchestrator')}")
 
     def _host(self, name: str) -> tuple[Any, ...]:
-        status = Watched(self.cluster.node_work(name) / STATUS, HostStatus).read()
+        status = WatchedFile(self.cluster.node_work(name) / STATUS, HostStatus).read()
         return () if status is None else status.replicas
 
     def _pids(self) -> dict[str, int]:

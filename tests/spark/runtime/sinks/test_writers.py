@@ -7,7 +7,7 @@ from holdfast import console
 from holdfast.documents.history import HistoryEvent
 from holdfast.documents.job import Feed, Job
 from holdfast.job_layout import layout_of
-from holdfast.protocol.messages import Assigned
+from holdfast.protocol.messages import AssignedReplica
 from holdfast.runtime.replica_factory import ReplicaFactory
 from holdfast.trace import write_market
 from holdfast.trial.checkers import check_run
@@ -61,7 +61,7 @@ def test_a_writer_is_called_once_for_each_epoch_by_two_replicas_of_its_sink_and_
     running._await_readers = lambda stopped: None
 
     def start(name, replica=0):
-        return running.worker(Assigned(job=1, pe=name, task=0, replica=replica), lambda: False)
+        return running.worker(AssignedReplica(job=1, pe=name, task=0, replica=replica), lambda: False)
 
     (source, timeline), (pe, _) = start("market"), start("trades")
     while not pe.finished:

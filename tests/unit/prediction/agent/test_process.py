@@ -10,7 +10,7 @@ from holdfast.log.timeline import Timeline, agree_on_timeline
 from holdfast.prediction.agent import process as agent_process
 from holdfast.prediction.agent.process import AgentProcess
 from holdfast.protocol.messages import AssignedAgent, Assignment, HostStatus
-from holdfast.protocol.node_files import ASSIGNMENT, STATUS, Watched
+from holdfast.protocol.node_files import ASSIGNMENT, STATUS, WatchedFile
 
 
 def test_a_step_that_fails_is_told_and_the_agent_goes_on(tmp_path, monkeypatch, caplog):
@@ -38,7 +38,7 @@ def test_its_last_words_are_kept(tmp_path, monkeypatch):
     process = AgentProcess(tmp_path, "n1")
     process.stopping.set()
     process.run()
-    status = Watched(tmp_path / STATUS, HostStatus).read()
+    status = WatchedFile(tmp_path / STATUS, HostStatus).read()
     assert (status.about["state"], status.about["node"], status.ready) == ("waiting", "n1", False)
     assert status.beat_s >= before
     assert status.about["written_bytes"] > 0
@@ -102,6 +102,6 @@ def test_a_deadline_that_the_feeding_job_s_epochs_cannot_keep_is_told_as_a_probl
     (tmp_path / ASSIGNMENT).write_text(assignment.model_dump_json())
     monkeypatch.setattr(process.stopping, "wait", lambda pause_s: process.stopping.set())
     process.run()
-    about = Watched(tmp_path / STATUS, HostStatus).read().about
+    about = WatchedFile(tmp_path / STATUS, HostStatus).read().about
     assert about["state"] == "broken"
     assert "the deadline of 0.5 s is below the epoch length of 1 s" in about["problem"]
