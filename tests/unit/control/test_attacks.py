@@ -13,7 +13,7 @@ from rich.console import Console
 from holdfast.cli.nodes import table
 from holdfast.control.api.calls import MAX_BODY_BYTES
 from holdfast.control.jobs.job_paths import AllowedPaths
-from holdfast.node.controller import REPORTS_A_BEAT
+from holdfast.node.controller import REPORTS_PER_BEAT
 from holdfast.protocol.messages import Beat, Registration, Report
 
 from .conditions import nodes, told
@@ -270,7 +270,7 @@ def test_as_many_reasons_as_a_beat_carries_fit_into_one_however_long_they_are():
         Report(number=number, at_s=0, key=f"1:x/{number}.0", incarnation=1, state="failed", error="\u20ac" * 1_000_000)
         for number in range(3)
     )
-    beat = Beat(term=1, reports=reports * (REPORTS_A_BEAT // 3 + 1))
+    beat = Beat(term=1, reports=reports * (REPORTS_PER_BEAT // 3 + 1))
     assert len(beat.model_dump_json().encode()) < MAX_BODY_BYTES
 
 
