@@ -1,4 +1,4 @@
-"""Everything that can be wrong with an application's definitions, told before anything runs."""
+"""Find every error in an application's definitions before anything runs."""
 
 import inspect
 import re
@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from holdfast.app.definition import Node, Operator, Sink, Source
-from holdfast.app.graph import Graph, cycle_in, inputs_of, partitioning_between, parts_of, waits_between, waits_of
+from holdfast.app.graph import Graph, inputs_of, partitioning_between, parts_of, waits_between, waits_of
 from holdfast.app.keep import LastEpochs, LastRows, StateTable
+from holdfast.documents.topological_order import find_cycles
 
 RESERVED = frozenset({"epoch"})
 """Columns that holdfast adds to every source."""
 
 
 def find_errors(nodes: Sequence[Node]) -> list[str]:
-    """Everything wrong with the nodes of an application, in the order in which a reader would look for it."""
+    """Return the errors of an application's nodes, in the order in which a reader would look for them."""
     streams = {node.name: node for node in nodes if not isinstance(node, Sink)}
     errors = [
         f"the name '{name}' is defined {times} times ({_places(name, nodes)}); a name belongs to one source, operator or sink"
@@ -22,19 +23,19 @@ def find_errors(nodes: Sequence[Node]) -> list[str]:
         if times > 1
     ]
     errors += [error for node in nodes for error in _unknown_streams(node, streams)]
-    fits = not errors  # a graph can be drawn only of nodes that fit together
+    connected = not errors  # only nodes whose inputs all exist form a graph
     if not any(isinstance(node, Source) for node in nodes):
         errors.append("no source: declare at least one with app.source(name, schema)")
     if not any(isinstance(node, Sink) for node in nodes):
         errors.append("no sink: declare at least one with app.sink(name, stream)")
-        fits = False
-    wrong = [error for node in nodes for error in _kind_errors(node)]
-    if wrong:  # values of the wrong kind would only be stumbled over further on
-        return errors + wrong
+        connected = False
+    type_errors = [error for node in nodes for error in _type_errors(node)]
+    if type_errors:  # the checks below would fail on values of the wrong type
+        return errors + type_errors
     for node in nodes:
         errors += _source_errors(node) if isinstance(node, Source) else []
         errors += _operator_errors(node, streams) if isinstance(node, Operator) else []
-    if fits:
+    if connected:
         errors += _cycle_errors(nodes) or _shape_errors(nodes)
     return errors
 
@@ -49,12 +50,12 @@ def _unknown_streams(node: Node, streams: Mapping[str, Node]) -> list[str]:
     ]
 
 
-def _kind_errors(node: Node) -> list[str]:
-    """Names that cannot be file names, and values of another kind than their parameter wants."""
+def _type_errors(node: Node) -> list[str]:
+    """Return an error for a name that cannot be a file name, and for each value of the wrong type."""
     who = f"{type(node).__name__.lower()} '{node.name}' ({node.origin})"
     errors = []
     if not (isinstance(node.name, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]*", node.name)):
-        errors.append(f"{who}: a name is made of letters, digits, _ and -, and starts with a letter; give it one with name=")
+        errors.append(f"{who}: a name consists of letters, digits, _ and -, and starts with a letter; give it one with name=")
     if isinstance(node, Source) and not isinstance(node.schema, str):
         errors.append(f"{who}: schema must be a text such as 'seq long, price double', got {type(node.schema).__name__}")
     if isinstance(node, Source | Operator) and (not isinstance(node.parallelism, int) or isinstance(node.parallelism, bool)):
@@ -77,12 +78,12 @@ def _source_errors(source: Source) -> list[str]:
     if "seq" not in columns:
         errors.append(f"{who} has no column 'seq'; its schema must have 'seq long', ascending, got '{source.schema}'")
     errors += [
-        f"{who} has a column '{name}', a name that holdfast gives to its own; call it something else"
+        f"{who} has a column '{name}', a name that holdfast reserves; rename the column"
         for name in columns
         if name.lower() in RESERVED
     ]
     errors += [
-        f"{who} has {times} columns called '{name}'; give each a name of its own (upper and lower case are the same to Spark)"
+        f"{who} has {times} columns called '{name}'; give each its own name (Spark ignores case)"
         for name, times in Counter(name.lower() for name in columns).items()
         if times > 1
     ]
@@ -92,15 +93,15 @@ def _source_errors(source: Source) -> list[str]:
 
 
 def columns_of(ddl: str) -> list[str]:
-    """The names of the columns that a schema in Spark's DDL declares; what stands in brackets belongs to a column's type.
+    """Return the names of the columns that a schema in Spark's DDL declares.
 
     >>> columns_of("seq long, `a b` decimal(10, 2), place struct<x: int, y: int>")
     ['seq', 'a b', 'place']
     """
-    while (flat := re.sub(r"\([^()]*\)|<[^<>]*>", "", ddl)) != ddl:
+    while (flat := re.sub(r"\([^()]*\)|<[^<>]*>", "", ddl)) != ddl:  # drop the parameters of types
         ddl = flat
-    found = (re.match(r"\s*(?:`([^`]*)`|([^\s:]+))", part) for part in ddl.split(","))
-    return [name[1] or name[2] for name in found if name]
+    matches = (re.match(r"\s*(?:`([^`]*)`|([^\s:]+))", part) for part in ddl.split(","))
+    return [match[1] or match[2] for match in matches if match]
 
 
 def _operator_errors(operator: Operator, streams: Mapping[str, Node]) -> list[str]:
@@ -113,14 +114,14 @@ def _operator_errors(operator: Operator, streams: Mapping[str, Node]) -> list[st
         for stream, times in Counter(operator.inputs).items()
         if times > 1
     ]
-    for what, named in (("keep", operator.keep), ("partitioning", operator.partitioning)):
+    for rule_name, rules in (("keep", operator.keep), ("partitioning", operator.partitioning)):
         errors += [
-            f"{who} has a {what} rule for '{stream}', which is not one of its inputs: {', '.join(operator.inputs)}"
-            for stream in named
+            f"{who} has a {rule_name} rule for '{stream}', which is not one of its inputs: {', '.join(operator.inputs)}"
+            for stream in rules
             if stream not in operator.inputs
         ]
     errors += [
-        f"{who}: keep for '{stream}' is a state table; give it as keep=state_table(...), it belongs to the whole operator"
+        f"{who}: keep for '{stream}' is a state table, which belongs to the whole operator; give it as keep=state_table(...)"
         for stream, rule in operator.keep.items()
         if isinstance(rule, StateTable)
     ]
@@ -138,29 +139,29 @@ def _operator_errors(operator: Operator, streams: Mapping[str, Node]) -> list[st
 
 
 def _parameter_errors(who: str, operator: Operator) -> list[str]:
-    wanted = len(operator.inputs) + (operator.state is not None)
+    expected = len(operator.inputs) + (operator.state is not None)
     try:
         parameters = inspect.signature(operator.function).parameters.values()
-    except ValueError:  # some built-in functions tell nobody what they take
+    except ValueError:  # some built-in functions have no signature
         return []
-    named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-    if named:
-        return [f"{who} takes '{named[0]}' by name only, but its inputs are given in order; make it an ordinary argument"]
+    keyword_only = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+    if keyword_only:
+        return [f"{who} takes '{keyword_only[0]}' by name only, but inputs are passed in order; make it a positional argument"]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return []
-    takes = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    least = sum(p.default is p.empty for p in takes)
-    if least <= wanted <= len(takes):
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    required = sum(p.default is p.empty for p in positional)
+    if required <= expected <= len(positional):
         return []
     state = " and the state table" if operator.state else ""
-    return [f"{who} takes {len(takes)} arguments, but it must take {wanted}: one per input{state}"]
+    return [f"{who} takes {len(positional)} arguments, but it must take {expected}: one per input{state}"]
 
 
 def _partitioning_error(who: str, upstream: Node, reader: Operator) -> str | None:
     assert not isinstance(upstream, Sink)
     n1, n2 = upstream.parallelism, reader.parallelism
     if n1 < 1 or n2 < 1:
-        return None  # told already
+        return None  # reported elsewhere
     kind = partitioning_between(upstream, reader)
     fits = {
         "one-to-one": n1 == n2,
@@ -172,17 +173,17 @@ def _partitioning_error(who: str, upstream: Node, reader: Operator) -> str | Non
         return f"{who}: partitioning of '{upstream.name}' is '{kind}'; it must be one of {', '.join(fits)}"
     if fits[kind]:
         return None
-    wants = {
-        "one-to-one": "as many tasks on both sides",
-        "split": "a multiple of the tasks upstream",
-        "merge": "a divisor of them",
+    requirements = {
+        "one-to-one": "as many tasks as upstream",
+        "split": "a multiple of the upstream tasks",
+        "merge": "a divisor of the upstream tasks",
     }
-    return f"{who}: partitioning '{kind}' of '{upstream.name}' wants {wants[kind]}, got {n1} tasks feeding {n2}"
+    return f"{who}: partitioning '{kind}' of '{upstream.name}' requires {requirements[kind]}, got {n1} tasks feeding {n2}"
 
 
 def _cycle_errors(nodes: Sequence[Node]) -> list[str]:
-    path = cycle_in(waits_of(nodes))
-    return [f"the streams form a cycle: {' -> '.join(path)}; an application is acyclic"] if path else []
+    cycles, _ = find_cycles(waits_of(nodes))
+    return [f"the streams form a cycle: {' -> '.join(cycle)}; an application is acyclic" for cycle in cycles[:1]]
 
 
 def _shape_errors(nodes: Sequence[Node]) -> list[str]:
@@ -198,7 +199,7 @@ def _shape_errors(nodes: Sequence[Node]) -> list[str]:
 def _pe_errors(graph: Graph) -> list[str]:
     parts = parts_of(graph.operators)
     errors = [
-        f"PE '{pe}' has the name of a {type(graph.nodes[pe]).__name__.lower()}; give it a name of its own"
+        f"PE '{pe}' has the name of a {type(graph.nodes[pe]).__name__.lower()}; give it another name"
         for pe in sorted(parts)
         if isinstance(graph.nodes.get(pe), Source | Sink)
     ]
@@ -207,13 +208,11 @@ def _pe_errors(graph: Graph) -> list[str]:
         outside = sorted(between - set(part))
         if outside:
             errors.append(
-                f"PE '{pe}' fuses {', '.join(part)}, but {', '.join(outside)} lies between them and would wait for the PE "
-                "while the PE waits for it; fuse it too or fuse less"
+                f"PE '{pe}' fuses {', '.join(part)}, but {', '.join(outside)} lies between them, so that it and the PE "
+                "would wait for each other; fuse it too or fuse less"
             )
-    path = [] if errors else cycle_in(waits_between(parts, graph.nodes))
-    if path:
-        errors.append(f"the PEs wait for each other: {' -> '.join(path)}; fuse them into one or fuse less")
-    return errors
+    cycles = [] if errors else find_cycles(waits_between(parts, graph.nodes))[0]
+    return errors + [f"the PEs wait for each other: {' -> '.join(cycle)}; fuse them into one or fuse less" for cycle in cycles[:1]]
 
 
 def _places(name: str, nodes: Sequence[Node]) -> str:

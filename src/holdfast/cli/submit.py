@@ -51,7 +51,7 @@ def submit(
             taken = client.submit_plain(data)
         except ClientError as error:
             if error.errors:
-                raise DocumentError(str(document), [with_line(field, lines) for field in error.errors]) from None
+                raise DocumentError(str(document), [with_line(field, lines()) for field in error.errors]) from None
             raise
         number = int(taken["id"])
         say(f"job {number} ({taken['name']}) is submitted")

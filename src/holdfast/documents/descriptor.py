@@ -14,9 +14,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from holdfast.documents.cycles import cycles_in
-from holdfast.documents.document import Document, FieldError, Part, above, at_least, between, wanted
-from holdfast.documents.topological_order import in_order
+from holdfast.documents.document import Document, FieldError, Part, above, at_least, between, unexpected
+from holdfast.documents.topological_order import find_cycles, sort_topologically
 
 MAX_CONFIGURATIONS = 4096
 MAX_REPLICAS = 16
@@ -159,7 +158,7 @@ class Descriptor(Document):
     @cached_property
     def topological_order(self) -> tuple[str, ...]:
         """The PEs, each after its predecessors; ties by name."""
-        return in_order(self._inputs())[0]
+        return sort_topologically(self._inputs())[0]
 
     @cached_property
     def input_configurations(self) -> tuple[Configuration, ...]:
@@ -256,7 +255,7 @@ class Descriptor(Document):
             if pe.rate is not None:
                 yield from at_least(0, ("pes", name, "rate", "average"), pe.rate.average)
                 yield from at_least(0, ("pes", name, "rate", "peak"), pe.rate.peak)
-        cycles, more = cycles_in(self._inputs())
+        cycles, more = find_cycles(self._inputs())
         for cycle in cycles:
             yield FieldError(("pes",), f"form a cycle: {' -> '.join(cycle)}; an application graph has none")
         if more:
@@ -277,9 +276,9 @@ class Descriptor(Document):
         for name, node in self.nodes.items():
             yield from above(0, ("nodes", name, "cores"), node.cores)
         if self.replicas < 1:
-            yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
+            yield unexpected(("replicas",), "a whole number of at least 1", self.replicas)
         if self.replicas > MAX_REPLICAS:
-            yield wanted(("replicas",), f"at most {MAX_REPLICAS} replicas of each PE", self.replicas)
+            yield unexpected(("replicas",), f"at most {MAX_REPLICAS} replicas of each PE", self.replicas)
         if self.placement is None:
             return
         for name in sorted(self.pes.keys() - self.placement.keys()):
@@ -289,7 +288,7 @@ class Descriptor(Document):
             if name not in self.pes:
                 yield FieldError(place, f"is no PE; {_known('PEs', self.pes)}")
             if len(placed) != self.replicas <= MAX_REPLICAS:
-                yield wanted(place, f"{self.replicas} nodes (one per replica)", list(placed))
+                yield unexpected(place, f"{self.replicas} nodes (one per replica)", list(placed))
             for index, on in enumerate(placed):
                 if on not in self.nodes:
                     yield FieldError((*place, index), f"is node '{on}', which does not exist; {_known('nodes', self.nodes)}")

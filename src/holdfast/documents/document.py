@@ -1,52 +1,56 @@
-"""Documents from outside: YAML 1.2 or JSON in, a checked value out, or every error at once with its place.
+"""Read and check documents: YAML 1.2 or JSON text becomes a checked value, or one DocumentError with every error and its place.
 
-A document is a pydantic model derived from `Document`. Shape (types, missing and unknown fields) is pydantic's; what
-the fields mean together is the model's own `errors()`. Ranges belong there too, so that a negative rate and a cycle
-in one document are reported together and not one after the other.
+A document is a pydantic model derived from `Document`. Pydantic checks the shape: types, missing and unknown fields. The
+model's own `errors()` checks what the fields mean together. It checks ranges too, so that a negative rate and a cycle in
+one document are reported together.
 """
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
+from unicodedata import category
 
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, model_validator
 
+from holdfast.documents.whole_files import replace_file
 from holdfast.errors import DocumentError
 
 MAX_SIZE_BYTES = 16 * 1024 * 1024
-MAX_DIGITS = 300  # of a whole number: those of 308 and more are beyond what any number here can be compared with
-MAX_ERRORS = 200  # that are told of one document: with more it is no such document at all
-MAX_LINED_CHARS = 2_000_000  # lines in JSON are found by a second, slower reading
+MAX_DIGITS = 300  # of a whole number; one of 308 digits or more cannot be compared with a float
+MAX_ERRORS = 200  # reported for one document; a text with more errors is some other document
+MAX_JSON_CHARS_FOR_LINES = 2_000_000  # finding lines in JSON takes a second, slower pass
 
 Place: TypeAlias = tuple[str | int, ...]
+"""Where a value is in a document: the keys and indexes from the top."""
+Lines: TypeAlias = Callable[[], Mapping[Place, int]]
+"""Returns the line of each place. It is called only when there is an error to report."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing wrong with a document: where (keys from the top) and what.
+    """One error of a document: where it is and what is wrong.
 
-    `rests_on` are places on all of which it hangs: it is not told where a mapping, a list or a name in there could not be read.
+    `depends_on` lists places that the error was derived from. If a mapping, list or name below one of them could not be read,
+    the error may be a mere consequence and is not reported.
     """
 
     place: Place
     text: str
-    rests_on: tuple[Place, ...] = ()
+    depends_on: tuple[Place, ...] = ()
 
     def __str__(self) -> str:
-        return f"{dotted(self.place)}: {self.text}" if self.place else self.text
+        return f"{format_place(self.place)}: {self.text}" if self.place else self.text
 
 
 AND_MORE = FieldError((), "and more")
 
 
 class InvalidFieldsError(ValueError):
-    """Carries a document's own errors through pydantic, which knows only ValueError."""
+    """Carries the errors of a document through pydantic, which expects a ValueError."""
 
     def __init__(self, errors: list[FieldError]) -> None:
         self.errors = errors
@@ -54,13 +58,13 @@ class InvalidFieldsError(ValueError):
 
 
 class Part(BaseModel):
-    """A piece of a document. Its ranges are checked by the document that holds it."""
+    """A part of a document. The document that contains it checks its ranges."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most processes use few of all the models they load
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)  # most processes use few of the models they load
 
 
 class Document(Part):
-    """A whole document. Subclasses override `errors` to say what is wrong beyond shape.
+    """A whole document. Subclasses override `errors` to report what the types of the fields cannot express.
 
     `renamed_fields` maps the old names of fields to the present ones, for the error that an old name causes.
     """
@@ -68,28 +72,28 @@ class Document(Part):
     renamed_fields: ClassVar[Mapping[str, str]] = {}
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything wrong with the document that its fields' types cannot express."""
+        """Yield every error of the document that the types of its fields cannot express."""
         return ()
 
     @model_validator(mode="after")
     def _require_no_errors(self, info: ValidationInfo) -> Self:
-        found = [] if info.context is _TAKEN else list(islice(self.errors(), MAX_ERRORS + 1))
-        if len(found) > MAX_ERRORS:
-            found[-1] = AND_MORE
-        if found:
-            raise InvalidFieldsError(found)
+        errors = [] if info.context is _ACCEPTED else list(islice(self.errors(), MAX_ERRORS + 1))
+        if len(errors) > MAX_ERRORS:
+            errors[-1] = AND_MORE
+        if errors:
+            raise InvalidFieldsError(errors)
         return self
 
 
 D = TypeVar("D", bound=BaseModel)
 
-_TAKEN = {"taken": True}
+_ACCEPTED = {"accepted": True}
 
 
-def dotted(place: Place) -> str:
-    """A place in a document as a dotted path.
+def format_place(place: Place) -> str:
+    """Return a place as a dotted path.
 
-    >>> dotted(("sources", "market", "rates", 1, "rate"))
+    >>> format_place(("sources", "market", "rates", 1, "rate"))
     'sources.market.rates[1].rate'
     """
     text = ""
@@ -98,19 +102,19 @@ def dotted(place: Place) -> str:
     return text
 
 
-def wanted(place: Place, want: str, got: object) -> FieldError:
-    """The usual error: what was wanted and what was got.
+def unexpected(place: Place, want: str, got: object) -> FieldError:
+    """Return the error for a value that is not what was wanted.
 
-    >>> print(wanted(("replicas",), "a whole number of at least 1", 0))
+    >>> print(unexpected(("replicas",), "a whole number of at least 1", 0))
     replicas: wanted a whole number of at least 1, got 0
     """
-    return FieldError(place, f"wanted {want}, got {shown(got)}")
+    return FieldError(place, f"wanted {want}, got {format_value(got)}")
 
 
-def listed(names: Iterable[str], *, most: int = 20) -> str:
-    """Names in their order, the first of many.
+def join_names(names: Iterable[str], *, most: int = 20) -> str:
+    """Return the names in alphabetical order, separated by commas; of many, only the first.
 
-    >>> listed(["b", "a"]), listed([]), listed("abcde", most=3)
+    >>> join_names(["b", "a"]), join_names([]), join_names("abcde", most=3)
     ('a, b', 'none', 'a, b, c and 2 more')
     """
     ordered = sorted(names)
@@ -119,35 +123,38 @@ def listed(names: Iterable[str], *, most: int = 20) -> str:
 
 
 def at_least(low: float, place: Place, value: float) -> Iterator[FieldError]:
-    """An error unless value is a finite number of at least low."""
+    """Yield an error unless the value is a finite number of at least `low`."""
     if not (math.isfinite(value) and value >= low):
-        yield wanted(place, f"a number of at least {low:g}", value)
+        yield unexpected(place, f"a number of at least {low:g}", value)
 
 
 def above(low: float, place: Place, value: float) -> Iterator[FieldError]:
-    """An error unless value is a finite number above low."""
+    """Yield an error unless the value is a finite number above `low`."""
     if not (math.isfinite(value) and value > low):
-        yield wanted(place, f"a number above {low:g}", value)
+        yield unexpected(place, f"a number above {low:g}", value)
 
 
 def between(low: float, high: float, place: Place, value: float) -> Iterator[FieldError]:
-    """An error unless low <= value <= high."""
+    """Yield an error unless low <= value <= high."""
     if not low <= value <= high:
-        yield wanted(place, f"a number from {low:g} to {high:g}", value)
+        yield unexpected(place, f"a number from {low:g} to {high:g}", value)
 
 
-def read_document(path: str | Path, model: type[D], *, also: Callable[[object], Iterable[FieldError]] = lambda data: ()) -> D:
-    """The document at path, read as JSON (by its suffix) or YAML 1.2, and checked against the model.
+def _no_errors(data: object) -> Iterable[FieldError]:
+    return ()
 
-    Raises DocumentError with every error and its line. `also` is as `check_document` has it.
+
+def read_document(path: str | Path, model: type[D], *, also: Callable[[object], Iterable[FieldError]] = _no_errors) -> D:
+    """Read the document at path (JSON if the name ends in .json, otherwise YAML 1.2) and check it against the model.
+
+    Raises DocumentError with every error and its line. `also` is explained at `check_document`.
     """
     data, lines = read_plain(path)
     return check_document(data, model, thing=str(path), lines=lines, also=also)
 
 
-def read_plain(path: str | Path) -> tuple[object, Mapping[Place, int]]:
-    """The values of the document at path, unchecked, and the lines of their places, where the text tells them. Raises DocumentError
-    for what cannot be read."""
+def read_plain(path: str | Path) -> tuple[object, Lines]:
+    """Read the document at path without checking it: its plain values and their lines. Raises DocumentError if it is unreadable."""
     path = Path(path)
     thing = str(path)
     try:
@@ -171,19 +178,20 @@ def parse_document(
     *,
     thing: str = "document",
     json_text: bool = False,
-    also: Callable[[object], Iterable[FieldError]] = lambda data: (),
+    also: Callable[[object], Iterable[FieldError]] = _no_errors,
 ) -> D:
-    """The document written in text. As `read_document`, for text that is not in a file."""
+    """Check the document in a text against the model, like `read_document`. Errors name the document as `thing`."""
     data, lines = _load(text, thing, json_text=json_text)
     return check_document(data, model, thing=thing, lines=lines, also=also)
 
 
-def _load(text: str, thing: str, *, json_text: bool) -> tuple[object, Mapping[Place, int]]:
+def _load(text: str, thing: str, *, json_text: bool) -> tuple[object, Lines]:
     if json_text:
-        return _load_json(text, thing), {}
-    from holdfast.documents.yaml_text import load_yaml  # only where YAML is read: an orchestrator that starts reads none
+        return _load_json(text, thing), lambda: _read_json_as_yaml(text)[0]
+    from holdfast.documents.yaml_text import load_yaml  # imported late: an orchestrator starts without reading YAML
 
-    return load_yaml(text, thing)
+    data, lines = load_yaml(text, thing)
+    return data, lambda: lines
 
 
 def check_document(
@@ -191,57 +199,45 @@ def check_document(
     model: type[D],
     *,
     thing: str = "document",
-    lines: Mapping[Place, int] | None = None,
-    also: Callable[[object], Iterable[FieldError]] = lambda data: (),
+    lines: Lines = dict,
+    also: Callable[[object], Iterable[FieldError]] = _no_errors,
 ) -> D:
-    """The document held in plain lists and mappings, checked against the model. Raises DocumentError with every error.
+    """Check plain lists and mappings against the model and return the document. Raises DocumentError with every error.
 
-    `also` finds, in the plain values, what the model cannot know to be wrong, such as names of things that are elsewhere.
+    `also` finds errors in the plain values that the model cannot know, such as names of objects that are defined elsewhere.
     """
     try:
-        return judged(data, model, also=also)
+        return validate_document(data, model, also=also)
     except InvalidFieldsError as error:
-        raise DocumentError(thing, [with_line(field, lines or {}) for field in error.errors]) from None
+        line_of = lines()
+        raise DocumentError(thing, [with_line(field, line_of) for field in error.errors]) from None
 
 
-def judged(data: object, model: type[D], *, also: Callable[[object], Iterable[FieldError]]) -> D:
-    """As `check_document`, and raises InvalidFieldsError: for whoever tells the errors elsewhere."""
-    found: list[FieldError] = []
+def validate_document(data: object, model: type[D], *, also: Callable[[object], Iterable[FieldError]]) -> D:
+    """Do what `check_document` does, but raise InvalidFieldsError, which keeps the places of the errors."""
+    errors: list[FieldError] = []
     document: D | None = None
     try:
-        document = validated(data, model)
+        document = parse_values(data, model)
     except ValidationError as error:
-        from holdfast.documents.validation_errors import find_errors  # only where there are any
+        from holdfast.documents.validation_errors import find_errors  # imported late: most documents have no errors
 
-        found.extend(find_errors(data, model, error))
-    found.extend(also(data))
-    if document is None or found:
-        raise InvalidFieldsError(found)
+        errors.extend(find_errors(data, model, error))
+    errors.extend(also(data))
+    if document is None or errors:
+        raise InvalidFieldsError(errors)
     return document
 
 
 def write_document(path: str | Path, document: BaseModel) -> None:
-    """Write the document at path (JSON by its suffix, else YAML), whole or not at all.
-
-    The text goes to a temporary file beside path, which is then renamed: a reader sees the old or the new.
-    """
+    """Write the document to path, as JSON if the name ends in .json, otherwise as YAML. A reader sees the old or the new file."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(document_text(document, json_text=path.suffix == ".json"))
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(path, document_text(document, json_text=path.suffix == ".json"))
 
 
 def document_text(document: BaseModel, *, json_text: bool = False) -> str:
-    """The document as YAML, or as JSON. Fields that are None are left out."""
+    """Return the document as YAML or JSON text. Fields that are None are left out."""
     data = document.model_dump(mode="json", exclude_none=True, by_alias=True)
     if json_text:
         return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
@@ -251,39 +247,39 @@ def document_text(document: BaseModel, *, json_text: bool = False) -> str:
 
 
 def schema_text(model: type[BaseModel]) -> str:
-    """The model's JSON Schema, as it is kept under docs/schema."""
+    """Return the model's JSON Schema as it is stored under docs/schema."""
     return json.dumps(model.model_json_schema(), indent=2, sort_keys=True) + "\n"
 
 
-def validated(data: object, model: type[D]) -> D:
-    """The document in plain values, or pydantic's ValidationError."""
-    # Strict JSON mode: lists may fill tuples, yet "3" is no number and true is no 1.
+def parse_values(data: object, model: type[D]) -> D:
+    """Return the document in plain values. Raises pydantic's ValidationError."""
+    # Strict JSON mode: lists may fill tuples, but "3" is no number and true is not 1.
     return model.model_validate_json(json.dumps(data, default=str), strict=True)
 
 
-def restored(text: str, model: type[D]) -> D:
-    """A document that was checked by whoever took it and is kept as JSON. Only its shape is looked at; raises ValidationError.
+def restore_document(text: str, model: type[D]) -> D:
+    """Return a document that was checked when it was accepted and has been stored as JSON. Raises ValidationError.
 
-    What is wrong with a document may come to be seen more sharply; what was taken is not taken back for that.
+    Only the shape is checked, so that a check which a later version adds does not reject a stored document.
     """
-    return model.model_validate_json(text, context=_TAKEN)
+    return model.model_validate_json(text, context=_ACCEPTED)
 
 
 def _load_json(text: str, thing: str) -> object:
-    twice: list[str] = []
+    duplicates: list[str] = []
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key, value in pairs:
-            if key in made:
-                twice.append(key)
-            made[key] = value
-        return made
+            if key in mapping:
+                duplicates.append(key)
+            mapping[key] = value
+        return mapping
 
     def whole(digits: str) -> int:
         if len(digits) > MAX_DIGITS:
             line = text.count("\n", 0, text.find(digits)) + 1
-            raise DocumentError(thing, [f"line {line}: {too_long(len(digits))}"])
+            raise DocumentError(thing, [f"line {line}: {too_many_digits(len(digits))}"])
         return int(digits)
 
     try:
@@ -292,40 +288,52 @@ def _load_json(text: str, thing: str) -> object:
         raise DocumentError(thing, [f"line {error.lineno}, column {error.colno}: not JSON: {error.msg}"]) from None
     except RecursionError:
         raise DocumentError(thing, ["nested too deeply"]) from None
-    if twice:
-        told = _told_as_yaml(text) if len(text) <= MAX_LINED_CHARS else ()
-        raise DocumentError(thing, told or [f"key '{key}' stands twice in one mapping; keep one" for key in twice])
+    if duplicates:
+        _, errors = _read_json_as_yaml(text)
+        raise DocumentError(thing, errors or [f"key '{key}' stands twice in one mapping; keep one" for key in duplicates])
     return data
 
 
-def _told_as_yaml(text: str) -> tuple[str, ...]:
-    """What is wrong with JSON read as the YAML that it nearly always is, with the lines that JSON's reader does not tell."""
+def _read_json_as_yaml(text: str) -> tuple[Mapping[Place, int], tuple[str, ...]]:
+    """Return the line of each place in a JSON text, and errors with their lines.
+
+    Python's JSON reader reports no lines. Nearly all JSON is YAML, so the YAML reader can report them.
+    """
+    if len(text) > MAX_JSON_CHARS_FOR_LINES:
+        return {}, ()
     from holdfast.documents.yaml_text import load_yaml
 
     try:
-        load_yaml(text, "")
+        return load_yaml(text, "")[1], ()
     except DocumentError as error:
-        return error.errors
-    return ()
+        return {}, error.errors
 
 
-def too_long(digits: int) -> str:
-    """What is said of a whole number with so many digits."""
-    return f"wanted a number of at most {MAX_DIGITS} digits, got one of {digits}"
+def too_many_digits(count: int) -> str:
+    """Return the error text for a whole number of so many digits."""
+    return f"wanted a number of at most {MAX_DIGITS} digits, got one of {count}"
 
 
 def with_line(error: FieldError, lines: Mapping[Place, int]) -> str:
-    """An error as it is told of a text: with the line that it stands in, or that of what it would stand in."""
+    """Return the error's text with its place and line. A missing field has the line of the mapping that lacks it."""
     place = error.place
     while place and place not in lines:
         place = place[:-1]
-    name = dotted(error.place)
     where = f" (line {lines[place]})" if place in lines else ""
-    return f"{name}{where}: {error.text}" if name else error.text
+    return escape(f"{format_place(error.place)}{where}: {error.text}" if error.place else error.text)
 
 
-def shown(value: object) -> str:
-    """A value as a message has it: not too long."""
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    text = str(value) if plain else json.dumps(value, default=str)
+def escape(text: str) -> str:
+    """Return the text with line breaks and control characters as escape sequences.
+
+    >>> escape("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(repr(sign)[1:-1] if category(sign) in ("Cc", "Zl", "Zp") else sign for sign in text)
+
+
+def format_value(value: object) -> str:
+    """Return a value as text for a message, cut to 60 characters."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    text = str(value) if is_number else json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "..."

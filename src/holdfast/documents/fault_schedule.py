@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, FieldError, Part, at_least, wanted
+from holdfast.documents.document import Document, FieldError, Part, at_least, unexpected
 
 Kind = Literal["crash", "stall", "slow", "hog", "cut", "fill"]
 Victim = Literal["pe", "host", "node", "controller", "orchestrator", "disk"]
@@ -59,7 +59,7 @@ class ScheduledFault(Part):
     def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         yield from at_least(0, (*place, "at_s"), self.at_s)
         if self.what not in VICTIMS[self.kind]:
-            yield wanted((*place, "what"), f"one of {', '.join(VICTIMS[self.kind])} for a {self.kind}", self.what)
+            yield unexpected((*place, "what"), f"one of {', '.join(VICTIMS[self.kind])} for a {self.kind}", self.what)
         if not self.target and self.what not in ("orchestrator", "disk"):
             yield FieldError((*place, "target"), f"is missing; a {self.kind} of a {self.what} needs the name of at least one")
         if self.kind in LASTING and self.for_s is None:
@@ -111,7 +111,7 @@ class RandomFaults(Part):
         struck = list(dict.fromkeys(what for kind in self.kinds for what in VICTIMS[kind]))
         for index, what in enumerate(self.what):
             if what not in struck and "what" in self.model_fields_set:
-                yield wanted((*place, "what", index), f"one of {', '.join(struck)}", what)
+                yield unexpected((*place, "what", index), f"one of {', '.join(struck)}", what)
         for index, kind in enumerate(self.kinds):
             if not {*VICTIMS[kind]} & {*self.what}:
                 yield FieldError(
@@ -150,7 +150,7 @@ class Stalls(Part):
 
     def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
         if not 0 < self.share <= 1:
-            yield wanted((*place, "share"), "a share above 0 and at most 1", self.share)
+            yield unexpected((*place, "share"), "a share above 0 and at most 1", self.share)
         yield from at_least(0, (*place, "for_s"), self.for_s)
         yield from at_least(0, (*place, "from_s"), self.from_s)
         yield from at_least(self.from_s, (*place, "to_s"), self.to_s)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, FieldError, Part, Place, above, at_least, between, wanted
+from holdfast.documents.document import Document, FieldError, Part, Place, above, at_least, between, unexpected
 from holdfast.documents.light_pe import A_NAME, MAX_REPLICAS, is_of_other, light_errors
 from holdfast.documents.light_pe import NAME as NAME
 from holdfast.documents.light_pe import LightPe as LightPe
@@ -191,7 +191,7 @@ class Job(Document):
     def errors(self) -> Iterable[FieldError]:
         """Everything wrong with the job that can be seen without its application."""
         if not NAME.fullmatch(self.job):
-            yield wanted(("job",), A_NAME, self.job)
+            yield unexpected(("job",), A_NAME, self.job)
         if (self.application is None) == (self.pes is None):
             yield FieldError((), "wanted either 'application' or 'pes', got " + ("neither" if self.pes is None else "both"))
         if self.plan is not None and self.strategy is not None:
@@ -205,7 +205,7 @@ class Job(Document):
         yield from self._rivals()
         for source, stream in self.streams.items():
             if not is_of_other(stream):
-                yield wanted(("streams", source), "'job:stream'", stream)
+                yield unexpected(("streams", source), "'job:stream'", stream)
         if self.share and not (self.streams or any(":" in stream for pe in (self.pes or {}).values() for stream in pe.reads)):
             said = "is for a job that reads a stream of another one, and this reads none"
             yield FieldError(("share",), said, (("streams",), ("pes",)))

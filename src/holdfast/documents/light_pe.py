@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from holdfast.documents.document import FieldError, Part, at_least, between, listed, wanted
-from holdfast.documents.topological_order import in_order
+from holdfast.documents.document import FieldError, Part, at_least, between, join_names, unexpected
+from holdfast.documents.topological_order import sort_topologically
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """What a job, a node, a PE or a stream may be called: its name becomes part of paths and addresses."""
@@ -32,13 +32,13 @@ class LightPe(Part):
     def errors_at(self, name: str) -> Iterable[FieldError]:
         place = ("pes", name)
         if not NAME.fullmatch(name):
-            yield wanted(place, A_NAME, name)
+            yield unexpected(place, A_NAME, name)
         for index, stream in enumerate(self.makes):
             if not NAME.fullmatch(stream):
-                yield wanted((*place, "makes", index), f"{A_NAME} for a stream", stream)
+                yield unexpected((*place, "makes", index), f"{A_NAME} for a stream", stream)
         for index, stream in enumerate(self.reads):
             if ":" in stream and not is_of_other(stream):
-                yield wanted((*place, "reads", index), "a stream of this job, or 'job:stream' of another", stream)
+                yield unexpected((*place, "reads", index), "a stream of this job, or 'job:stream' of another", stream)
         yield from between(1, MAX_REPLICAS, (*place, "replicas"), self.replicas)
         if self.lives_s is not None:
             yield from at_least(0, (*place, "lives_s"), self.lives_s)
@@ -58,7 +58,7 @@ def is_of_other(text: str) -> bool:
 def order_of(pes: Mapping[str, LightPe]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of PEs, each after those whose streams it reads, and those that a circle keeps out of it."""
     makers = {stream: name for name in sorted(pes, reverse=True) for stream in pes[name].makes}
-    return in_order({name: {makers[stream] for stream in pe.reads if stream in makers} for name, pe in pes.items()})
+    return sort_topologically({name: {makers[stream] for stream in pe.reads if stream in makers} for name, pe in pes.items()})
 
 
 def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]]) -> Iterator[FieldError]:
@@ -74,7 +74,7 @@ def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]
                 text = f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own"
                 yield FieldError(("pes", name, "makes", index), text)
             makers.setdefault(stream, name)
-    streams = listed(makers)
+    streams = join_names(makers)
     for name, pe in pes.items():
         for index, stream in enumerate(pe.reads):
             if ":" not in stream and stream not in makers:
@@ -82,9 +82,9 @@ def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]
                 yield FieldError(("pes", name, "reads", index), text, whole)
     _, circle = order_of(pes)
     if circle:
-        yield FieldError(("pes",), f"the PEs {listed(circle)} read one another's streams in a circle", whole)
+        yield FieldError(("pes",), f"the PEs {join_names(circle)} read one another's streams in a circle", whole)
     own = {name for name, pe in pes.items() if pe.shared is None}
-    owned = listed(own)
+    owned = join_names(own)
     for field, names in named.items():
         for name in names:
             if name not in own and not (field == "needs" and name.removesuffix("/0") in own):

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from holdfast.documents.cycles import cycles_in
-from holdfast.documents.document import Document, FieldError, Part, at_least, wanted
+from holdfast.documents.document import Document, FieldError, Part, at_least, unexpected
 from holdfast.documents.partitioning import Partitioning
-from holdfast.documents.topological_order import in_order
+from holdfast.documents.topological_order import find_cycles, sort_topologically
 from holdfast.errors import DocumentError
 
 Floats = NDArray[np.float64]
@@ -98,14 +97,14 @@ class Topology(Document):
                 yield from self._input_errors(name, up, partitioning)
         total = sum(operator.parallelism for operator in self.operators.values())
         if total > MAX_TASKS:
-            yield wanted(("operators",), f"at most {MAX_TASKS} tasks", total)
-        cycles, more = cycles_in(self._inputs())
+            yield unexpected(("operators",), f"at most {MAX_TASKS} tasks", total)
+        cycles, more = find_cycles(self._inputs())
         for cycle in cycles:
             yield FieldError(("operators",), f"form a cycle: {' -> '.join(cycle)}; a topology has none")
         if more:
             yield FieldError(("operators",), f"form more cycles besides these {len(cycles)}; a topology has none")
         if not cycles and self._depth() > MAX_DEPTH:
-            yield wanted(("operators",), f"at most {MAX_DEPTH} operators in a row", self._depth())
+            yield unexpected(("operators",), f"at most {MAX_DEPTH} operators in a row", self._depth())
 
     @cached_property
     def order(self) -> tuple[str, ...]:
@@ -210,7 +209,7 @@ class Topology(Document):
 
     def _operator_errors(self, place: tuple[str, str], operator: TaskOperator) -> Iterator[FieldError]:
         if operator.parallelism < 1:
-            yield wanted((*place, "parallelism"), "a whole number of at least 1", operator.parallelism)
+            yield unexpected((*place, "parallelism"), "a whole number of at least 1", operator.parallelism)
         for field in ("rate", "selectivity", "zipf"):
             value = getattr(operator, field)
             if value is not None:
@@ -259,7 +258,7 @@ class Topology(Document):
 
     def _sorted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Operators in topological order, and those that a cycle keeps out of it."""
-        return in_order(self._inputs())
+        return sort_topologically(self._inputs())
 
     def _depth(self) -> int:
         """The most operators that a tuple passes."""

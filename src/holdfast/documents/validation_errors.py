@@ -1,8 +1,9 @@
-"""Everything that a model has against a document, at once, whatever would hide behind what.
+"""Find all validation errors of a document, including those that another error would mask.
 
-A value of the wrong type keeps the checks of what fields mean together from running, and a number out of range lets them
-find what is only its consequence. Here wrong values are replaced by two different right ones, one after the other: a
-error that stands with both is real, one that comes and goes with the replacement is not told.
+A value of the wrong type prevents the checks of what the fields mean together, and a number out of range makes them report
+mere consequences. So wrong values are replaced by valid ones, and the document is checked again, with two different
+replacements. An error that appears with both is real. An error that appears with only one is a consequence and is not
+reported.
 """
 
 from __future__ import annotations
@@ -17,59 +18,56 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from holdfast.documents.document import AND_MORE, MAX_ERRORS, FieldError, InvalidFieldsError, Place, shown, validated
+from holdfast.documents.document import AND_MORE, MAX_ERRORS, FieldError, InvalidFieldsError, Place, format_value, parse_values
 
-MAX_ROUNDS = 6  # a replacement can bring missing fields to light, and they others
-_POINTS = re.compile(r"; (there are no \w|\w+ are:)")  # how errors of names end: with the names there are
+MAX_ROUNDS = 6  # a replacement can reveal missing fields, and filling these can reveal others
+_LISTS_NAMES = re.compile(r"; (there are no \w|\w+ are:)")  # how an error about an unknown name ends: with the known names
 
 
 def find_errors(data: object, model: type[BaseModel], error: ValidationError) -> list[FieldError]:
-    """Every error of shape, every number out of range, and what stands whatever is put in their place.
-
-    `error` is what the model says of the data as they are.
-    """
+    """Return every error of a document that the model rejected with `error`."""
     if error.error_count() > MAX_ERRORS:
-        told = [one.error() for one in _wrongs(error, data, model)]
-        return [*told, FieldError((), f"and {error.error_count() - MAX_ERRORS} more")]
-    found = list(_all_errors(data, model))
-    if len(found) > MAX_ERRORS:
-        return [*[error for error in found if error != AND_MORE][:MAX_ERRORS], AND_MORE]
-    return found
+        shape_errors = [one.field_error() for one in _shape_errors(error, data, model)]
+        return [*shape_errors, FieldError((), f"and {error.error_count() - MAX_ERRORS} more")]
+    errors = list(_all_errors(data, model))
+    if len(errors) > MAX_ERRORS:
+        return [*[error for error in errors if error != AND_MORE][:MAX_ERRORS], AND_MORE]
+    return errors
 
 
 def _all_errors(data: object, model: type[BaseModel]) -> Iterator[FieldError]:
-    shape, meaning, mended = _checked(data, model, variant=0)
-    _, other, _ = _checked(data, model, variant=1)
-    broken = any(isinstance(_at(data, place), dict | list) or place in mended.containers for place in mended.places)
+    shape, meaning, replaced = _check(data, model, variant=0)
+    _, other, _ = _check(data, model, variant=1)
+    broken = any(isinstance(_at(data, place), dict | list) or place in replaced.containers for place in replaced.places)
     order = {error: number for number, error in enumerate(meaning)}
-    own = [p for p in meaning if _is_number(_at(data, p.place)) and not _is_consequence(p, mended, broken=broken)]
-    if own:  # the numbers themselves are wrong: what else is wrong must not hang on them
-        fixed = [_copied(data), _copied(data)]
-        for variant, one in enumerate(fixed):
+    own = [e for e in meaning if _is_number(_at(data, e.place)) and not _is_consequence(e, replaced, broken=broken)]
+    if own:  # these numbers are out of range: replace them too, so that the other errors do not depend on them
+        copies = [_copy(data), _copy(data)]
+        for variant, copy in enumerate(copies):
             for error in own:
-                _put(one, error.place, _number(_at(data, error.place), variant))
-        (_, meaning, _), (_, other, _) = (_checked(one, model, variant=v) for v, one in enumerate(fixed))
-    stands = set(other)
-    real = [p for p in meaning if p in stands and p not in own and not _is_consequence(p, mended, broken=broken)]
+                _put(copy, error.place, _number(_at(data, error.place), variant))
+        (_, meaning, _), (_, other, _) = (_check(copy, model, variant=variant) for variant, copy in enumerate(copies))
+    in_both = set(meaning) & set(other)
+    real = [e for e in meaning if e in in_both and e not in own and not _is_consequence(e, replaced, broken=broken)]
     yield from shape
     for error in sorted([*own, *real], key=lambda error: order.get(error, len(order))):
         yield _finite(error, data) if error in own else error
 
 
-def _is_consequence(error: FieldError, mended: _Mended, *, broken: bool) -> bool:
-    """Whether an error may be due to what was put in the place of something else, and not to what the user wrote."""
-    if _is_under(error.place, mended.places):
+def _is_consequence(error: FieldError, replaced: _Replaced, *, broken: bool) -> bool:
+    """Return whether a replaced value, and not what the user wrote, may have caused the error."""
+    if _is_under(error.place, replaced.places):
         return True
-    if any(error.place == place[:-1] for place in mended.containers):
-        return True  # what is empty there was something else
-    if error.rests_on:
-        return any(_is_under(place, set(error.rests_on)) for place in mended.containers | mended.names)
-    return broken and _POINTS.search(error.text) is not None  # the name may stand in what is broken
+    if any(error.place == place[:-1] for place in replaced.containers):
+        return True  # the replacement is empty, the user's value was not
+    if error.depends_on:
+        return any(_is_under(place, set(error.depends_on)) for place in replaced.containers | replaced.names)
+    return broken and _LISTS_NAMES.search(error.text) is not None  # the missing name may be in the broken part
 
 
 @dataclass(slots=True)
-class _Mended:
-    """The places whose values were replaced; those of them that hold mappings or lists, and those that hold text."""
+class _Replaced:
+    """The places whose values were replaced; which of them now hold mappings or lists, and which hold text."""
 
     places: set[Place] = field(default_factory=set)
     containers: set[Place] = field(default_factory=set)
@@ -77,8 +75,8 @@ class _Mended:
 
 
 @dataclass(frozen=True, slots=True)
-class _Wrong:
-    """A mistake of shape: what pydantic calls it, and what was wanted there or is to be said of it otherwise."""
+class _ShapeError:
+    """An error of shape: pydantic's name for it, and what was wanted there or another text."""
 
     place: Place
     kind: str
@@ -86,80 +84,82 @@ class _Wrong:
     text: str
     detail: Mapping[str, Any]
 
-    def error(self) -> FieldError:
-        return FieldError(self.place, self.text if self.want is None else f"wanted {self.want}, got {shown(self.detail['input'])}")
+    def field_error(self) -> FieldError:
+        if self.want is None:
+            return FieldError(self.place, self.text)
+        return FieldError(self.place, f"wanted {self.want}, got {format_value(self.detail['input'])}")
 
 
-def _checked(data: object, model: type[BaseModel], *, variant: int) -> tuple[list[FieldError], list[FieldError], _Mended]:
-    """Errors of shape, errors of meaning once shapes are mended, and what was mended."""
-    made = _copied(data)
+def _check(data: object, model: type[BaseModel], *, variant: int) -> tuple[list[FieldError], list[FieldError], _Replaced]:
+    """Return the errors of shape, the errors of meaning after the shape was repaired, and what was replaced."""
+    repaired = _copy(data)
     shape: list[FieldError] = []
-    mended = _Mended()
+    replaced = _Replaced()
     for _ in range(MAX_ROUNDS):
         try:
-            validated(made, model)
+            parse_values(repaired, model)
         except ValidationError as error:
-            wrongs = _wrongs(error, made, model)
-            if not wrongs:
-                return shape, list(_meaning(error)), mended
+            shape_errors = _shape_errors(error, repaired, model)
+            if not shape_errors:
+                return shape, list(_meaning_errors(error)), replaced
         else:
             break
-        for wrong in wrongs:
-            if not _is_under(wrong.place, mended.places):
-                shape.append(wrong.error())
-                mended.places.add(wrong.place)
-            if wrong.kind == "extra_forbidden":
-                _drop(made, wrong.place)
+        for shape_error in shape_errors:
+            if not _is_under(shape_error.place, replaced.places):
+                shape.append(shape_error.field_error())
+                replaced.places.add(shape_error.place)
+            if shape_error.kind == "extra_forbidden":
+                _drop(repaired, shape_error.place)
                 continue
-            value = _replacement(wrong, variant)
+            value = _replacement(shape_error, variant)
             if isinstance(value, dict | list):
-                mended.containers.add(wrong.place)
+                replaced.containers.add(shape_error.place)
             elif isinstance(value, str):
-                mended.names.add(wrong.place)
-            if not _put(made, wrong.place, value):
-                return shape, [], mended
-    return shape, [], mended
+                replaced.names.add(shape_error.place)
+            if not _put(repaired, shape_error.place, value):
+                return shape, [], replaced
+    return shape, [], replaced
 
 
-def _meaning(error: ValidationError) -> Iterator[FieldError]:
+def _meaning_errors(error: ValidationError) -> Iterator[FieldError]:
     for detail in error.errors(include_url=False):
         for cause in detail["ctx"]["error"].errors:
-            yield FieldError((*detail["loc"], *cause.place), cause.text, cause.rests_on)
+            yield FieldError((*detail["loc"], *cause.place), cause.text, cause.depends_on)
 
 
-def _wrongs(error: ValidationError, data: object, model: type[BaseModel]) -> list[_Wrong]:
-    """The mistakes of shape, one for each place: where there is a choice of types, one for all that were wanted."""
-    found: dict[Place, _Wrong] = {}
+def _shape_errors(error: ValidationError, data: object, model: type[BaseModel]) -> list[_ShapeError]:
+    """Return the errors of shape, one per place. If a field allows several types, its error names all of them."""
+    errors: dict[Place, _ShapeError] = {}
     for detail in error.errors(include_url=False)[:MAX_ERRORS]:
         if isinstance(detail.get("ctx", {}).get("error"), InvalidFieldsError):
             continue
-        wrong = _wrong(detail, data, model)
-        known = found.get(wrong.place)
-        if known is not None and known.want is not None and wrong.want is not None and wrong.want not in known.want:
-            wrong = _Wrong(known.place, known.kind, f"{known.want} or {wrong.want}", "", known.detail)
+        new = _shape_error(detail, data, model)
+        known = errors.get(new.place)
+        if known is not None and known.want is not None and new.want is not None and new.want not in known.want:
+            new = _ShapeError(known.place, known.kind, f"{known.want} or {new.want}", "", known.detail)
         elif known is not None:
             continue
-        found[wrong.place] = wrong
-    deeper = {place[:length] for place in found for length in range(len(place))}
-    return [wrong for place, wrong in found.items() if place not in deeper]  # of a choice, what comes nearest to one of it
+        errors[new.place] = new
+    parents = {place[:length] for place in errors for length in range(len(place))}
+    return [one for place, one in errors.items() if place not in parents]  # the deepest: the type that matches best
 
 
-def _wrong(detail: Mapping[str, Any], data: object, model: type[BaseModel]) -> _Wrong:
+def _shape_error(detail: Mapping[str, Any], data: object, model: type[BaseModel]) -> _ShapeError:
     kind, place = str(detail["type"]), _place(detail, data)
     cause = detail.get("ctx", {}).get("error")
     if kind == "missing":
-        return _Wrong(place, kind, None, "is missing", detail)
+        return _ShapeError(place, kind, None, "is missing", detail)
     if kind == "extra_forbidden":
         if len(place) == 1 and (new_name := getattr(model, "renamed_fields", {}).get(place[0])):
-            return _Wrong(place, kind, None, f"is now called '{new_name}'; rename the field", detail)
-        return _Wrong(place, kind, None, f"is no field of this document{_fields_at(model, detail['loc'][:-1])}", detail)
+            return _ShapeError(place, kind, None, f"is now called '{new_name}'; rename the field", detail)
+        return _ShapeError(place, kind, None, f"is no field of this document{_fields_at(model, detail['loc'][:-1])}", detail)
     if cause is not None:
-        return _Wrong(place, kind, None, str(cause), detail)
-    return _Wrong(place, kind, _want(detail), "", detail)
+        return _ShapeError(place, kind, None, str(cause), detail)
+    return _ShapeError(place, kind, _want(detail), "", detail)
 
 
 def _place(detail: Mapping[str, Any], data: object) -> Place:
-    """Where in the data a mistake is. The names of a choice's members, which pydantic puts in between, are no part of it."""
+    """Return where in the data an error is. Pydantic's location also names the member of a union; that is left out."""
     place: list[str | int] = []
     at: Any = data
     last = len(detail["loc"]) - 1
@@ -172,9 +172,9 @@ def _place(detail: Mapping[str, Any], data: object) -> Place:
     return tuple(place)
 
 
-def _replacement(wrong: _Wrong, variant: int) -> object:
-    """One of two values that are right wherever this mistake can occur."""
-    kind = wrong.kind
+def _replacement(error: _ShapeError, variant: int) -> object:
+    """Return one of two values that are valid wherever this error can occur."""
+    kind = error.kind
     if kind == "missing":
         return _NEUTRAL[variant]
     if kind.startswith("bool"):
@@ -184,20 +184,19 @@ def _replacement(wrong: _Wrong, variant: int) -> object:
     if kind.startswith("int"):
         return variant + 1
     if kind.startswith(("float", "greater", "less")) or kind == "finite_number":
-        return _number(wrong.detail.get("input"), variant)
+        return _number(error.detail.get("input"), variant)
     if kind in ("literal_error", "enum"):
-        options = re.findall(r"'([^']*)'", str(wrong.detail.get("ctx", {}).get("expected", "")))
+        options = re.findall(r"'([^']*)'", str(error.detail.get("ctx", {}).get("expected", "")))
         return (options or ["?"])[-variant]
     return [] if kind.startswith(("list", "tuple", "set", "frozen")) else {}
 
 
-# What a missing field is filled with first; if that is of the wrong type, the next round knows the right one.
+# Values for a missing field. If their type is wrong, pydantic reports the right one, and the next round uses it.
 _NEUTRAL = (1, 2)
 
 
-def _number(given: object, variant: int) -> float | int:
-    whole = isinstance(given, int)
-    return (1, 2)[variant] if whole else (0.25, 0.75)[variant]
+def _number(value: object, variant: int) -> float | int:
+    return (1, 2)[variant] if isinstance(value, int) else (0.25, 0.75)[variant]
 
 
 def _is_number(value: object) -> bool:
@@ -206,24 +205,24 @@ def _is_number(value: object) -> bool:
 
 def _finite(error: FieldError, data: object) -> FieldError:
     value = _at(data, error.place)
-    return error if math.isfinite(value) else FieldError(error.place, f"wanted a finite number, got {_spelled(value)}")
+    return error if math.isfinite(value) else FieldError(error.place, f"wanted a finite number, got {_spell(value)}")
 
 
-def _spelled(value: float) -> str:
+def _spell(value: float) -> str:
     return "NaN" if math.isnan(value) else "infinity" if value > 0 else "minus infinity"
 
 
 def _is_under(place: Place, places: set[Place]) -> bool:
-    """Whether a place is one of these or within one of them."""
+    """Return whether a place is one of these or within one of them."""
     return any(place[:length] in places for length in range(len(place) + 1))
 
 
-def _copied(data: object) -> Any:
+def _copy(data: object) -> Any:
     return json.loads(json.dumps(data, default=str))
 
 
 def _at(data: Any, place: Place) -> Any:
-    """The value at a place; None where there is none."""
+    """Return the value at a place, or None."""
     for key in place:
         try:
             data = data[key]
@@ -233,7 +232,7 @@ def _at(data: Any, place: Place) -> Any:
 
 
 def _put(data: Any, place: Place, value: object) -> bool:
-    """Set the value at a place, if what holds it is there."""
+    """Set the value at a place, and return whether there was a mapping or list to put it into."""
     holder = _at(data, place[:-1])
     if not place or not isinstance(holder, dict | list):
         return False
@@ -294,21 +293,21 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _fields_at(model: type[BaseModel], place: Place) -> str:
-    """The names of the fields at a place, as far as the schema names them."""
+    """Return the names of the fields at a place, as far as the schema names them."""
     schema = _schema(model)
     definitions = schema.get("$defs", {})
 
-    def followed(node: dict[str, Any]) -> dict[str, Any]:
+    def resolve(node: dict[str, Any]) -> dict[str, Any]:
         if "$ref" in node:
-            return followed(definitions[node["$ref"].rsplit("/", 1)[-1]])
+            return resolve(definitions[node["$ref"].rsplit("/", 1)[-1]])
         for option in node.get("anyOf", ()):
             if option.get("type") != "null":
-                return followed(option)
+                return resolve(option)
         return node
 
-    node = followed(schema)
+    node = resolve(schema)
     for key in place:
         inner = node.get("properties", {}).get(key) if isinstance(key, str) else node.get("items")
-        node = followed(inner or node.get("additionalProperties") or {})
+        node = resolve(inner or node.get("additionalProperties") or {})
     names = sorted(node.get("properties", {}))
     return f"; its fields are: {', '.join(names)}" if names else ""

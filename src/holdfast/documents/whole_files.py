@@ -1,4 +1,4 @@
-"""Files of a results folder: written whole or not at all, and told in words where they cannot be."""
+"""Write files so that each is there whole or not at all, and read the JSON files of a results folder."""
 
 import json
 import os
@@ -11,25 +11,30 @@ from holdfast.errors import HoldfastError
 
 
 def write_whole(path: Path, content: str | Callable[[IO[bytes]], object]) -> None:
-    """Write a text, or what a function puts into a file, so that it is there whole or not at all whenever the process dies."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Write a text, or what a function writes to the open file. Raises HoldfastError if that is impossible."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with part.open("wb") as file:
-                if callable(content):
-                    content(file)
-                else:
-                    file.write(content.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        replace_file(path, content)
+
+
+def replace_file(path: Path, content: str | Callable[[IO[bytes]], object]) -> None:
+    """Replace the file at path in one step: whenever the process dies, the old or the new file is there. Raises OSError."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode())
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The table of a JSON file; HoldfastError where it is none."""
+    """Return the mapping in a JSON file. Raises HoldfastError if the file holds none."""
     try:
         document = json.loads(path.read_text())
     except ValueError:
@@ -41,11 +46,11 @@ def read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Whatever the system says against writing, as a HoldfastError."""
+    """Turn an OSError of the enclosed block, which writes to path, into a HoldfastError."""
     try:
         yield
     except OSError as error:
         raise HoldfastError(
-            f"'{path}' cannot be written: {error.strerror}; what was written before is kept: make room or get the right to write "
-            "there, and run the same command again"
+            f"'{path}' cannot be written: {error.strerror}; earlier results are kept: free space or change the permissions, "
+            "and run the same command again"
         ) from error

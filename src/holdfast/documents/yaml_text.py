@@ -7,7 +7,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from holdfast.documents.document import MAX_DIGITS, Place, dotted, shown, too_long
+from holdfast.documents.document import MAX_DIGITS, Place, format_place, format_value, too_many_digits
 from holdfast.errors import DocumentError
 
 MAX_NODES = 2_000_000
@@ -68,23 +68,23 @@ class _Walk:
             made = node.value
             self.errors.append(f"{self._where(place)}: {_unreadable(node)}")
         if isinstance(made, int) and made.bit_length() > MAX_BITS:
-            self.errors.append(f"{self._where(place)}: {too_long(len(node.value))}")
+            self.errors.append(f"{self._where(place)}: {too_many_digits(len(node.value))}")
             return 0
         return made
 
     def _where(self, place: Place) -> str:
-        return f"{dotted(place) or 'top'} (line {self.lines[place]})"
+        return f"{format_place(place) or 'top'} (line {self.lines[place]})"
 
     def mapping(self, node: MappingNode, place: Place) -> dict[str, object]:
         made: dict[str, object] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if isinstance(key_node, MappingNode | SequenceNode):
-                self.errors.append(f"{dotted(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
+                self.errors.append(f"{format_place(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
                 continue
             key = str(key_node.value)
             if key in made:
-                self.errors.append(f"{dotted((*place, key))} (line {line}): key '{key}' stands twice; keep one")
+                self.errors.append(f"{format_place((*place, key))} (line {line}): key '{key}' stands twice; keep one")
                 continue
             self.lines[(*place, key)] = line
             made[key] = self.value(value_node, (*place, key))
@@ -93,4 +93,4 @@ class _Walk:
 
 def _unreadable(node: Node) -> str:
     kind = str(node.tag).rpartition(":")[2]
-    return too_long(len(node.value)) if kind == "int" else f"wanted a {kind}, got {shown(node.value)}"
+    return too_many_digits(len(node.value)) if kind == "int" else f"wanted a {kind}, got {format_value(node.value)}"

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.documents.document import restored
+from holdfast.documents.document import restore_document
 from holdfast.documents.history import HistoryEvent, read_history
 from holdfast.documents.job import Job, Layout
 from holdfast.errors import HoldfastError
@@ -64,7 +64,7 @@ def read_run(folder: Path) -> PastRun:
     if not events:
         raise HoldfastError(f"'{work}' holds no history (history*.jsonl); only runs of 'holdfast run' can be played back")
     try:
-        job, layout = restored(row["document"], Job), restored(row["layout"], Layout)
+        job, layout = restore_document(row["document"], Job), restore_document(row["layout"], Layout)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         raise HoldfastError(

@@ -197,7 +197,10 @@ def test_a_state_table_given_for_one_input_is_told():
     app, orders = shop()
     bad = app.operator(inputs=orders, name="bad", keep={orders: state_table("a int")})(same)
     app.sink("out", bad)
-    assert "keep for 'orders' is a state table; give it as keep=state_table(...)" in only_error(app)
+    assert (
+        "keep for 'orders' is a state table, which belongs to the whole operator; give it as keep=state_table(...)"
+        in only_error(app)
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,19 +237,19 @@ def test_a_function_that_wants_an_argument_by_name_is_told():
         return rows
 
     app.sink("out", bad)
-    assert "takes 'scale' by name only, but its inputs are given in order" in only_error(app)
+    assert "takes 'scale' by name only, but inputs are passed in order" in only_error(app)
 
 
 @pytest.mark.parametrize(
     ("kind", "upstream", "tasks", "wants"),
     [
-        ("one-to-one", 2, 3, "as many tasks on both sides"),
-        ("split", 2, 3, "a multiple of the tasks upstream"),
-        ("split", 4, 2, "a multiple of the tasks upstream"),
-        ("split", 2, 2, "a multiple of the tasks upstream"),
-        ("merge", 3, 2, "a divisor of them"),
-        ("merge", 2, 4, "a divisor of them"),
-        ("merge", 2, 2, "a divisor of them"),
+        ("one-to-one", 2, 3, "as many tasks as upstream"),
+        ("split", 2, 3, "a multiple of the upstream tasks"),
+        ("split", 4, 2, "a multiple of the upstream tasks"),
+        ("split", 2, 2, "a multiple of the upstream tasks"),
+        ("merge", 3, 2, "a divisor of the upstream tasks"),
+        ("merge", 2, 4, "a divisor of the upstream tasks"),
+        ("merge", 2, 2, "a divisor of the upstream tasks"),
     ],
 )
 def test_a_partitioning_that_does_not_fit_the_tasks_is_told(kind, upstream, tasks, wants):
@@ -255,7 +258,7 @@ def test_a_partitioning_that_does_not_fit_the_tasks_is_told(kind, upstream, task
     bad = app.operator(inputs=orders, key="customer", parallelism=tasks, partitioning=kind, name="bad")(same)
     app.sink("out", bad)
     assert only_error(app) == (
-        f"operator 'bad' ({bad.origin}): partitioning '{kind}' of 'orders' wants {wants}, got {upstream} tasks feeding {tasks}"
+        f"operator 'bad' ({bad.origin}): partitioning '{kind}' of 'orders' requires {wants}, got {upstream} tasks feeding {tasks}"
     )
 
 
@@ -271,7 +274,7 @@ def test_a_pe_with_a_stranger_between_its_operators_is_told():
     b = app.operator(inputs=a, name="b")(same)
     app.sink("out", app.operator(inputs=b, pe="p", name="c")(same))
     assert only_error(app) == (
-        "PE 'p' fuses a, c, but b lies between them and would wait for the PE while the PE waits for it; fuse it too or fuse less"
+        "PE 'p' fuses a, c, but b lies between them, so that it and the PE would wait for each other; fuse it too or fuse less"
     )
 
 
@@ -291,14 +294,14 @@ def test_pes_that_wait_for_each_other_are_told_though_nothing_lies_between_their
 def test_a_pe_named_like_a_source_or_sink_is_told(name, kind):
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, pe=name, name="a")(same))
-    assert only_error(app) == f"PE '{name}' has the name of a {kind}; give it a name of its own"
+    assert only_error(app) == f"PE '{name}' has the name of a {kind}; give it another name"
 
 
 @pytest.mark.parametrize("schema", ["seq long, epoch long", "seq long, Epoch int", "seq long, `epoch` long"])
 def test_a_reserved_column_is_told(schema):
     app = App("shop")
     app.sink("out", app.source("orders", schema))
-    assert "a name that holdfast gives to its own; call it something else" in only_error(app)
+    assert "a name that holdfast reserves; rename the column" in only_error(app)
 
 
 @pytest.mark.parametrize("schema", ["customer string", "Seq long", "sequence long", "place struct<seq: long, y: int>", ""])
@@ -320,7 +323,7 @@ def test_columns_are_told_from_the_insides_of_their_types(schema):
 def test_two_columns_of_one_name_are_told():
     app = App("shop")
     app.sink("out", app.source("orders", "seq long, amount int, Amount double"))
-    assert "has 2 columns called 'amount'; give each a name of its own" in only_error(app)
+    assert "has 2 columns called 'amount'; give each its own name" in only_error(app)
 
 
 def test_a_score_of_an_unknown_sink_is_told():

@@ -340,7 +340,7 @@ def test_a_folder_that_cannot_be_written_is_named_with_the_systems_reason(tmp_pa
         Results(tmp_path / "file", campaign())
     with pytest.raises(HoldfastError, match=r"below' cannot be made, because '.*file' is a file; give another --out"):
         Results(tmp_path / "file" / "below", campaign())
-    with pytest.raises(HoldfastError, match=r"campaign\.json' cannot be written: .*; what was written before is kept"):
+    with pytest.raises(HoldfastError, match=r"campaign\.json' cannot be written: .*; earlier results are kept"):
         Results(Path("/proc/below"), campaign())
 
 

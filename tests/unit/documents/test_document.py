@@ -232,4 +232,4 @@ random: {count: -1}
 
 def test_of_a_document_with_mistakes_without_end_some_are_told():
     found = errors_of(json.dumps({"name": "ox", **{f"f{n}": n for n in range(300)}}), json_text=True)
-    assert len(found) == 201 and found[0].startswith("f0: is no field") and found[-1] == "and 100 more"
+    assert len(found) == 201 and found[0].startswith("f0 (line 1): is no field") and found[-1] == "and 100 more"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.documents.document import check_document, dotted, parse_document
+from holdfast.documents.document import check_document, format_place, parse_document
 from holdfast.documents.job import Job
 from holdfast.errors import DocumentError
 
@@ -95,7 +95,7 @@ def test_whatever_is_wrong_with_a_job_is_told_and_nothing_else(chosen):
     with pytest.raises(DocumentError) as caught:
         check_document(data, Job)
     told = [error.split(": ")[0] for error in caught.value.errors]
-    assert sorted(told) == sorted(dotted(ERRORS[number][0]) for number in chosen)
+    assert sorted(told) == sorted(format_place(ERRORS[number][0]) for number in chosen)
 
 
 def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():

@@ -47,7 +47,7 @@ sinks: {k: {inputs: [p]}}
 nodes: {h: {cores: -3}}
 """
     assert errors(text, Descriptor, wanted=DESCRIPTOR) == [
-        "pes: is missing",
+        "pes (line 1): is missing",
         "sources.s.rates (line 2): wanted probabilities that sum to 1, got 1.2",
         "nodes.h.cores (line 4): wanted a number above 0, got -3.0",
     ]

@@ -11,7 +11,7 @@ from holdfast.control.jobs.job_state import JobState
 from holdfast.control.jobs.state_machine import StateChange
 from holdfast.control.nodes.replicas import LIVING, PlacedReplica
 from holdfast.control.storage.stored_jobs import StoredJob
-from holdfast.documents.document import restored
+from holdfast.documents.document import restore_document
 from holdfast.documents.job import Layout, Task
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def live_job_document(orchestrator: Orchestrator, job: JobState) -> dict[str, An
 def ended_job_document(kept: StoredJob, history: Sequence[StateChange], *, document: dict[str, Any], term: int) -> dict[str, Any]:
     """Everything that is kept of a job that has ended."""
     try:
-        layout = restored(kept.layout, Layout) if kept.layout else None
+        layout = restore_document(kept.layout, Layout) if kept.layout else None
     except ValidationError:  # it was made by another holdfast, and is over
         layout = None
     return {

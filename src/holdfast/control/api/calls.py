@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from holdfast.documents.document import MAX_ERRORS, FieldError, InvalidFieldsError, judged
+from holdfast.documents.document import MAX_ERRORS, FieldError, InvalidFieldsError, validate_document
 from holdfast.errors import DocumentError, HoldfastError
 
 Token = Literal["user", "node", "none"]
@@ -193,7 +193,7 @@ def read_document(call: Call, body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {error}") from None
     try:
-        return judged(data, call.body, also=call.also)
+        return validate_document(data, call.body, also=call.also)
     except InvalidFieldsError as error:
         text = str(DocumentError(call.body.__name__.lower(), list(map(str, error.errors))))
         raise Refusal(422, text, errors=error.errors) from None

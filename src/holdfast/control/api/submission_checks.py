@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.control.jobs.job_paths import DATA, DEFINES, AllowedPaths, place_errors, with_absolute_paths
 from holdfast.control.nodes.replicas import PlacedReplica
-from holdfast.documents.document import MAX_ERRORS, FieldError, listed
+from holdfast.documents.document import MAX_ERRORS, FieldError, join_names
 from holdfast.documents.job import NAME, Feed, Job
 from holdfast.errors import HoldfastError
 from holdfast.protocol.messages import LARGEST, SLOTS, Registration
@@ -67,7 +67,7 @@ def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Se
     there: dict[str, set[int]] = {}
     for replica in replicas:
         there.setdefault(replica.task_name, set()).add(replica.replica)
-    errors, known = [], listed(there)
+    errors, known = [], join_names(there)
     for task, wanted in active.items():
         if task not in there:
             errors.append(f"task '{task[:100]}' is not one of job {job}'s; they are: {known}")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from holdfast.documents.document import listed, shown
+from holdfast.documents.document import format_value, join_names
 from holdfast.entry_points import installed_entry_points
 from holdfast.errors import HoldfastError, MachineError
 from holdfast.protocol.node_files import FailureRequest, request_failure, write_fault_order
@@ -251,9 +251,9 @@ def setting_errors(fault: Fault, settings: Mapping[str, Any]) -> Iterator[tuple[
     known = TIMES.get(fault)
     for name, value in settings.items() if known is not None else ():
         if name not in (known or ()):
-            yield name, f"is no setting of this fault; settings are: {listed(known or ())}"
+            yield name, f"is no setting of this fault; settings are: {join_names(known or ())}"
         elif not is_time(value):
-            yield name, f"wanted {A_TIME}, got {shown(value)}"
+            yield name, f"wanted {A_TIME}, got {format_value(value)}"
 
 
 def is_time(value: object) -> bool:

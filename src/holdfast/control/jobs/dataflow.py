@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holdfast.control.plugins import Plugin
-from holdfast.documents.document import listed
+from holdfast.documents.document import join_names
 from holdfast.documents.job import Layout, Task
 from holdfast.errors import CompoundError, HoldfastError
 
@@ -239,7 +239,9 @@ class Dataflow(Plugin):
             tasks = reader.layout.tasks if reader.layout is not None else ()
             streams = {each.stream for task in tasks for each in task.reads if each.job in names}
             if streams and not reader.document.share:
-                what = f"reads {listed(streams)} of job '{gone.name}', which is {gone.lifecycle.state}: nothing more comes of it"
+                what = (
+                    f"reads {join_names(streams)} of job '{gone.name}', which is {gone.lifecycle.state}: nothing more comes of it"
+                )
                 text = f"{what} until that is submitted again with the same log ('share: true' keeps what makes it)"
                 self.orchestrator.events.emit("decision", text, job=reader.id)
 
@@ -259,7 +261,7 @@ class Dataflow(Plugin):
             if number is None and gone is not None and gone.name == name:
                 errors.append(f"names job '{name}', which is {gone.lifecycle.state}: {gone.reason or 'it has ended'}")
             elif number is None or number == job.id:
-                living = listed(set(self.orchestrator.names) - {job.name}, most=10)
+                living = join_names(set(self.orchestrator.names) - {job.name}, most=10)
                 errors.append(f"names job '{name}', which is not there; jobs are: {living}; 'holdfast jobs --all' tells of others")
             elif live is not None and live.is_stopping:
                 errors.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")

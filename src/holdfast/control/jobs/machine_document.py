@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import Field
 
-from holdfast.documents.document import Document, FieldError, Part, check_document, wanted
+from holdfast.documents.document import Document, FieldError, Part, check_document, unexpected
 from holdfast.errors import DocumentError
 
 PERSISTED = "updatedb"
@@ -74,11 +74,11 @@ class MachineDocument(Document):
     def _unknown_names(self) -> Iterator[FieldError]:
         known = ", ".join(sorted(self.states))
         if self.begins not in self.states:
-            yield wanted(("begins",), f"one of the states {known}", self.begins)
+            yield unexpected(("begins",), f"one of the states {known}", self.begins)
         for name, state in self.states.items():
             for event, row in state.transitions.items():
                 if row.next not in self.states:
-                    yield wanted(("states", name, "transitions", event, "next"), f"one of the states {known}", row.next)
+                    yield unexpected(("states", name, "transitions", event, "next"), f"one of the states {known}", row.next)
 
     def _doubled_numbers(self) -> Iterator[FieldError]:
         seen: dict[int, str] = {}
@@ -91,7 +91,7 @@ class MachineDocument(Document):
         for name, state in self.states.items():
             persisted = state.properties.get(PERSISTED, False)
             if not isinstance(persisted, bool):
-                yield wanted(("states", name, "properties", PERSISTED), "true or false", persisted)
+                yield unexpected(("states", name, "properties", PERSISTED), "true or false", persisted)
             if state.end and state.transitions:
                 yield FieldError(("states", name), f"is an end and has transitions: {', '.join(sorted(state.transitions))}")
             if (state.end or name == self.begins) and persisted is not True:

@@ -22,7 +22,7 @@ from holdfast.control.nodes.resource_manager import TICK_S, WakingTime
 from holdfast.control.plugins import Plugin
 from holdfast.control.storage import stored_jobs
 from holdfast.control.storage.stored_jobs import StoredJob, StoredPlacement
-from holdfast.documents.document import restored
+from holdfast.documents.document import restore_document
 from holdfast.documents.job import Job, Layout
 from holdfast.errors import HoldfastError
 
@@ -169,7 +169,7 @@ def live_job(kept: StoredJob, history: Sequence[StateChange], machines: Mapping[
 def _read(kept: StoredJob, text: str | None, model: type[D]) -> tuple[D | None, str]:
     """What is stored of a job, and why it could not be read."""
     try:
-        return (restored(text, model) if text else None), ""
+        return (restore_document(text, model) if text else None), ""
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         what, place = "document" if model is Job else "layout", ".".join(map(str, first["loc"]))

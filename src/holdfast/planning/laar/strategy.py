@@ -13,7 +13,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from holdfast.documents.document import Document, FieldError, Part, above, at_least, between, wanted
+from holdfast.documents.document import Document, FieldError, Part, above, at_least, between, unexpected
 from holdfast.errors import HoldfastError
 from holdfast.planning.document_kinds import STRATEGY, read_kind
 from holdfast.planning.laar.completeness import cost, internal_completeness, violations
@@ -203,7 +203,7 @@ class Strategy(Document):
             yield FieldError(("configurations",), "is empty; a strategy has at least one configuration")
             return
         if self.replicas < 1:
-            yield wanted(("replicas",), "a whole number of at least 1", self.replicas)
+            yield unexpected(("replicas",), "a whole number of at least 1", self.replicas)
         for name, count in Counter(activation.name for activation in self.configurations).items():
             if count > 1:
                 yield FieldError(("configurations",), f"names configuration '{name}' twice; names must differ")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast.documents.document import Document, FieldError, Place, at_least
+from holdfast.documents.document import Document, FieldError, Place, at_least, read_plain, with_line
 from holdfast.documents.topology import Topology
 from holdfast.errors import DocumentError
-from holdfast.planning.document_kinds import CRITICALITY, REPORT, kind_of, lines_of, placed, plain, read_kind
+from holdfast.planning.document_kinds import CRITICALITY, REPORT, kind_of, plain, read_kind
 
 
 class CriticalityDocument(Document):
@@ -72,8 +72,8 @@ def read_impact(path: str | Path, *, topology: Topology | None = None) -> dict[s
     if topology is not None and (found or not told):
         errors += _topology_errors(topology, places)
     if errors:
-        lines = lines_of(path)
-        told += [placed(error, lines) for error in errors]
+        lines = read_plain(path)[1]()
+        told += [with_line(error, lines) for error in errors]
     if told:
         raise DocumentError(str(path), told)
     return found

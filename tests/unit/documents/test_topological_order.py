@@ -1,4 +1,4 @@
-"""Cycles: all of them are told, and a document with more than could be listed is still told at once."""
+"""Tests for holdfast.documents.topological_order: every cycle is reported, up to a limit."""
 
 from itertools import permutations
 
@@ -6,17 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.documents.cycles import MOST_TOLD, cycles_in
 from holdfast.documents.descriptor import Descriptor
 from holdfast.documents.document import parse_document
-from holdfast.documents.topological_order import in_order
+from holdfast.documents.topological_order import MAX_CYCLES, find_cycles, sort_topologically
 from holdfast.documents.topology import Topology
 from holdfast.errors import DocumentError
 
 CYCLES = ("a -> a", "b -> c -> b", "c -> d -> c")
 
 
-def test_every_cycle_of_a_topology_is_told_at_once():
+def test_topology_reports_every_cycle():
     text = """
 topology: t
 operators:
@@ -28,11 +27,11 @@ operators:
 """
     with pytest.raises(DocumentError) as error:
         parse_document(text, Topology)
-    told = [f"form a cycle: {cycle}; a topology has none" in text for cycle in CYCLES for text in error.value.errors]
-    assert told.count(True) == len(CYCLES) == len(error.value.errors)
+    reported = [f"form a cycle: {cycle}; a topology has none" in text for cycle in CYCLES for text in error.value.errors]
+    assert reported.count(True) == len(CYCLES) == len(error.value.errors)
 
 
-def test_every_cycle_of_a_descriptor_is_told_at_once():
+def test_descriptor_reports_every_cycle():
     edge = "{selectivity: 1, cost: 1}"
     text = f"""
 application: t
@@ -46,23 +45,23 @@ sinks: {{out: {{inputs: [d]}}}}
 """
     with pytest.raises(DocumentError) as error:
         parse_document(text, Descriptor)
-    told = [f"form a cycle: {cycle}; an application graph" in text for cycle in CYCLES for text in error.value.errors]
-    assert told.count(True) == len(CYCLES) == len(error.value.errors)
+    reported = [f"form a cycle: {cycle}; an application graph" in text for cycle in CYCLES for text in error.value.errors]
+    assert reported.count(True) == len(CYCLES) == len(error.value.errors)
 
 
-def test_of_more_cycles_than_can_be_listed_some_are_told_and_that_there_are_more():
+def test_too_many_cycles_are_cut_to_a_limit():
     names = [f"n{i}" for i in range(40)]
-    told, more = cycles_in({name: [other for other in names if other != name] for name in names})
-    assert len(told) == MOST_TOLD and more
+    cycles, more = find_cycles({name: [other for other in names if other != name] for name in names})
+    assert len(cycles) == MAX_CYCLES and more
     operators = "".join(f"  {name}: {{inputs: {{{', '.join(f'{o}: full' for o in names)}}}}}\n" for name in names)
     with pytest.raises(DocumentError, match="form more cycles besides these 40; a topology has none"):
         parse_document(f"topology: t\noperators:\n{operators}", Topology)
 
 
 @given(st.dictionaries(st.sampled_from("abcd"), st.frozensets(st.sampled_from("abcdx"))))
-def test_cycles_are_those_that_walking_every_way_finds(waits):
+def test_cycles_equal_those_of_an_exhaustive_walk(waits):
     ways = [way for n in range(1, 5) for way in permutations(sorted(waits), n) if way[0] == min(way)]
     walked = [[*way, way[0]] for way in ways if all(up in waits[name] for up, name in zip(way, (*way[1:], way[0]), strict=True))]
-    told, more = cycles_in(waits)
-    assert told == sorted(walked, key=lambda path: (len(path), path)) or (more and all(path in walked for path in told))
-    assert bool(told) == bool(in_order(waits)[1])
+    cycles, more = find_cycles(waits)
+    assert cycles == sorted(walked, key=lambda path: (len(path), path)) or (more and all(path in walked for path in cycles))
+    assert bool(cycles) == bool(sort_topologically(waits)[1])
