@@ -63,7 +63,7 @@ def package(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_the_predictor_is_found_and_predicts(package):
+def test_guide_predictor_is_found_and_predicts(package):
     assert "median" in installed()
     median = make("median", last=3)
     history = np.array([[np.nan, 1.0, 2.0, 900.0], [np.nan] * 4, [5.0, 1.0, 1.0, 1.0]])
@@ -71,7 +71,7 @@ def test_the_predictor_is_found_and_predicts(package):
     np.testing.assert_array_equal(answer, [[2.0, 2.0], [np.nan, np.nan], [1.0, 1.0]])
 
 
-def test_the_planner_is_found_by_name_and_among_all(package, tmp_path):
+def test_guide_planner_is_found(package, tmp_path):
     assert planner_names()[-1] == "busiest"
     lanes = Topology(
         topology="lanes",
@@ -89,7 +89,7 @@ def test_the_planner_is_found_by_name_and_among_all(package, tmp_path):
     assert [name for name in planner_names() if re.search(rf"^{name}\s", beside.output, flags=re.MULTILINE)] == planner_names()
 
 
-def test_a_planner_that_cannot_be_made_says_whose_it_is(package, tmp_path):
+def test_broken_planner_is_reported_with_its_package(package, tmp_path):
     with pytest.raises(HoldfastError, match=r"there is no planner 'x' of topologies; planners are: frontier, .*, busiest, all"):
         planner_of("x")
     (tmp_path / "mypackage" / "planners.py").write_text("class Busiest:\n    name = 'idlest'\n    def plan(self): ...\n")
@@ -101,7 +101,7 @@ def test_a_planner_that_cannot_be_made_says_whose_it_is(package, tmp_path):
         planner_of("busiest")
 
 
-def test_the_fault_is_found_and_pauses_a_process(package, tmp_path):
+def test_guide_fault_pauses_a_process(package, tmp_path):
     (text,) = re.findall(r"    # tests.yaml, .*?\n((?:    .*\n)+)", GUIDE.read_text())
     document = tmp_path / "tests.yaml"
     document.write_text(text)
@@ -126,7 +126,7 @@ def test_the_fault_is_found_and_pauses_a_process(package, tmp_path):
             sleeper.kill()
 
 
-def test_the_plug_in_takes_the_place_of_ours_and_leaves_spot_nodes_out(package, monkeypatch):
+def test_guide_plug_in_leaves_out_spot_nodes(package, monkeypatch):
     capacities = [NodeCapacity(name, "light", "", 1.0, 32, 1024) for name in ("n1", "n2")]
     monkeypatch.setattr(PlacementManager, "capacities", lambda self: capacities)
     labels = {"n1": {"spot": "yes"}, "n2": {}}
@@ -136,7 +136,7 @@ def test_the_plug_in_takes_the_place_of_ours_and_leaves_spot_nodes_out(package, 
     assert [node.name for node in made.capacities()] == ["n2"]
 
 
-def test_the_observer_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(package):
+def test_guide_observer_notes_tasks_without_replicas(package):
     observer = JobObservers(None)._of("light")
     replicas = [SimpleNamespace(task=task, state=state) for task, state in (("a/0", "failed"), ("a/0", "running"), ("b/0", "lost"))]
     notes = asyncio.run(observer.observe(SimpleNamespace(replicas=replicas)))
@@ -144,20 +144,20 @@ def test_the_observer_is_found_for_its_kind_of_host_and_notes_what_nobody_runs(p
     assert asyncio.run(observer.observe(SimpleNamespace(replicas=replicas))) == []
 
 
-def test_the_job_of_the_cluster_guide_is_one(tmp_path):
+def test_job_of_the_cluster_guide_is_valid(tmp_path):
     (job,) = re.findall(r"\n    # job.yaml\n((?:    .*\n)+)", CLUSTER.read_text())
     document = tmp_path / "job.yaml"
     document.write_text(job)
     assert read_document(document, Job).contract.tentative_after_s == 1
 
 
-def test_every_orchestrator_of_the_cluster_guide_speaks_tls_as_its_nodes_expect():
+def test_orchestrators_of_the_cluster_guide_use_tls():
     serving = re.findall(r"^ {4}(?:ExecStart=\S+/)?holdfast serve .*$", CLUSTER.read_text(), flags=re.MULTILINE)
     assert len(serving) == 3
     assert all("--certificate" in line and "--key" in line for line in serving)
 
 
-def test_who_follows_the_readme_stands_where_its_next_command_expects():
+def test_readme_commands_run_in_the_right_folder():
     depth = 0
     for line in re.findall(r"^ {4}(\S.*)$", (GUIDE.parents[1] / "README.md").read_text(), flags=re.MULTILINE):
         assert depth == 0 or "examples/" not in line, line
@@ -177,7 +177,7 @@ def shown_commands():
 @pytest.mark.parametrize(
     ("guide", "words"), [pytest.param(*each, id=f"{each[0]}: {' '.join(each[1])}") for each in shown_commands()]
 )
-def test_a_command_that_a_guide_shows_is_there_with_its_options(guide, words):
+def test_commands_in_the_docs_exist_with_their_options(guide, words):
     command = root
     while words and (deeper := _below(command, words[0])):
         command, words = deeper, words[1:]

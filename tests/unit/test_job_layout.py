@@ -45,7 +45,7 @@ def replicas(layout):
     return {task.name: task.replicas for task in layout.tasks}
 
 
-def test_a_job_has_a_task_per_source_pe_and_sink_each_after_those_it_reads():
+def test_layout_has_tasks_of_sources_pes_and_sinks_in_order():
     tasks = layout_of(job()).tasks
     assert [task.name for task in tasks] == [
         "market/0", "trade_quote/0", "quote_filter/0", "trade_filter/0", "aggregator/0", "vwap/0", "bargain_index/0", "bargains/0",
@@ -53,7 +53,7 @@ def test_a_job_has_a_task_per_source_pe_and_sink_each_after_those_it_reads():
     assert {task.kind for task in tasks} == {"source", "operators", "sink"}
 
 
-def test_tasks_read_their_group_of_upstream_tasks_and_their_share_of_the_rows(tmp_path):
+def test_tasks_read_their_group_and_share(tmp_path):
     path = tmp_path / "parallel.py"
     path.write_text(PARALLEL)
     reads = {task.name: task.reads[0] for task in layout_of(job(application=str(path))).tasks if task.reads}
@@ -64,26 +64,26 @@ def test_tasks_read_their_group_of_upstream_tasks_and_their_share_of_the_rows(tm
     assert reads["out/0"].tasks == (0, 1, 2)
 
 
-def test_a_plan_replicates_the_tasks_it_names_and_the_sinks_with_them(tmp_path):
+def test_plan_replicates_its_tasks_and_the_sinks(tmp_path):
     found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), feed={"trace": "market.parquet"})))
     assert {name for name, count in found.items() if count == 2} == {"vwap/0", "market/0", "bargains/0"}
 
 
 @pytest.mark.parametrize("adapt", [None, {"budget": 2}])
-def test_a_source_with_a_reader_has_one_replica_whatever_the_plan_says(tmp_path, adapt):
+def test_plan_does_not_replicate_a_source_with_a_reader(tmp_path, adapt):
     found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0", "market/0"), adapt=adapt)))
     assert (found["market/0"], found["vwap/0"]) == (1, 2)
 
 
 @pytest.mark.parametrize("name", ["market", "market/0"])
-def test_replicas_of_a_source_with_a_reader_are_refused(name):
+def test_replicas_of_a_source_with_a_reader_are_rejected(name):
     with pytest.raises(HoldfastError, match="wants 2 replicas of 'market/0', a source with a reader, which has one"):
         layout_of(job(replicas={name: 2}))
     assert replicas(layout_of(job(replicas={name: 2}, feed={"trace": "market.parquet"})))["market/0"] == 2
     assert replicas(layout_of(job(replicas={name: 1})))["market/0"] == 1
 
 
-def test_a_reader_whose_place_spark_cannot_keep_in_the_log_needs_another():
+def test_reader_needs_checkpoints_that_spark_can_write():
     with pytest.raises(
         HoldfastError, match=r"log at 's3://b/log', where Spark cannot keep how far it has read source 'market'; give"
     ):
@@ -101,18 +101,18 @@ def test_a_reader_whose_place_spark_cannot_keep_in_the_log_needs_another():
         ({"log": "s3://b/log", "feed": {"checkpoints": "/mnt/readers/"}}, "/mnt/readers/s3%3A%2F%2Fb%2Flog/market%2F0"),
     ],
 )
-def test_how_far_a_reader_has_come_is_kept_for_each_log_apart(changes, place):
+def test_reader_checkpoints_differ_per_log(changes, place):
     assert query_checkpoint_path(job(**changes), Task(pe="market", kind="source")) == place
 
 
-def test_a_plan_for_fused_operators_replicates_their_pe(tmp_path):
+def test_plan_for_fused_operators_replicates_their_pe(tmp_path):
     path = tmp_path / "fused.py"
     path.write_text(EXAMPLE.read_text().replace("@app.operator(", '@app.operator(pe="all", '))
     found = replicas(layout_of(job(application=str(path), plan=plan(tmp_path, "vwap/0"))))
     assert found == {"market/0": 1, "all/0": 2, "bargains/0": 2}
 
 
-def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
+def test_replicas_of_the_job_override_the_plan(tmp_path):
     found = replicas(layout_of(job(plan=plan(tmp_path, "vwap/0"), replicas={"vwap": 3, "aggregator/0": 2})))
     assert (found["vwap/0"], found["aggregator/0"]) == (3, 2)
 
@@ -124,12 +124,12 @@ def test_what_the_job_says_itself_outranks_its_plan(tmp_path):
         ({"replicas": {"wvap": 2}}, "wants replicas of 'wvap'; its PEs and tasks are: aggregator,"),
     ],
 )
-def test_a_job_that_does_not_fit_its_application_is_told_what_there_is(changes, said):
+def test_unknown_names_are_reported_with_the_known_ones(changes, said):
     with pytest.raises(HoldfastError, match=said.replace("(", r"\(")):
         layout_of(job(**changes))
 
 
-def test_everything_that_a_job_names_and_its_application_lacks_is_told_at_once():
+def test_all_unknown_names_are_reported_together():
     named = {"streams": {"markt": "other:x"}, "replicas": {"wvap": 2, "vwap/1": 2}, "contracts": {"wvap": Contract()}}
     with pytest.raises(HoldfastError) as found:
         layout_of(job(**named, feed=Feed(trace="trace"), needs={"bargain/0": Need(cores=1), "bargains/0": Need(cores=1)}))
@@ -144,12 +144,12 @@ def test_everything_that_a_job_names_and_its_application_lacks_is_told_at_once()
     assert "source 'markt'; its sources are: market\n" in str(found.value)
 
 
-def test_a_stored_job_without_an_application_is_told_as_such():
+def test_stored_job_without_application_is_reported():
     with pytest.raises(HoldfastError, match="names no application; a job for Spark needs the path of its file"):
         layout_of(job().model_copy(update={"application": None}))
 
 
-def test_what_reads_a_pe_without_correction_must_be_without_it_too():
+def test_reader_of_an_uncorrected_pe_must_be_uncorrected():
     lossy = Contract(correction=False)
     with pytest.raises(HoldfastError) as found:
         layout_of(job(contracts={"vwap": lossy, "trade_filter": lossy, "market": lossy}))
@@ -166,12 +166,12 @@ def test_what_reads_a_pe_without_correction_must_be_without_it_too():
     layout_of(job(contract=lossy, contracts={"trade_quote": Contract()}))
 
 
-def test_a_plan_for_another_application_is_refused(tmp_path):
+def test_plan_for_another_application_is_rejected(tmp_path):
     with pytest.raises(HoldfastError, match="is for application 'clicks', but this one is 'bargain-discovery'"):
         layout_of(job(plan=plan(tmp_path, topology="clicks")))
 
 
-def test_plans_that_follow_the_rates_must_be_made_for_what_the_first_one_was(tmp_path):
+def test_adapted_plan_must_match_the_first_plan(tmp_path):
     def adapted(made_for, objective):
         return layout_of(job(plan=plan(tmp_path, "vwap/0", objective=made_for), adapt=Adapting(budget=2, objective=objective)))
 
@@ -182,7 +182,7 @@ def test_plans_that_follow_the_rates_must_be_made_for_what_the_first_one_was(tmp
         adapted("measured", "of")
 
 
-def test_a_plan_with_a_task_that_is_not_there_is_refused(tmp_path):
+def test_plan_with_an_unknown_task_is_rejected(tmp_path):
     with pytest.raises(HoldfastError, match="replicates 'vwap/1', and there is no such task"):
         layout_of(job(plan=plan(tmp_path, "vwap/1")))
 
@@ -209,37 +209,37 @@ def strategy(tmp_path, pes, *, source="market"):
 PES = ["trade_quote", "quote_filter", "trade_filter", "aggregator", "vwap", "bargain_index"]
 
 
-def test_a_strategy_says_how_many_replicas_there_are_and_where(tmp_path):
+def test_strategy_sets_replicas_and_nodes(tmp_path):
     layout = layout_of(job(strategy=strategy(tmp_path, PES)))
     assert replicas(layout)["vwap/0"] == 2
     assert layout.nodes["vwap/0"] == ("n1", "n2")
 
 
-def test_a_strategy_that_lacks_a_pe_is_refused(tmp_path):
+def test_strategy_without_a_pe_is_rejected(tmp_path):
     with pytest.raises(HoldfastError, match="and the application differ in PE 'vwap'"):
         layout_of(job(strategy=strategy(tmp_path, [pe for pe in PES if pe != "vwap"])))
 
 
-def test_a_strategy_for_other_sources_is_refused(tmp_path):
+def test_strategy_for_other_sources_is_rejected(tmp_path):
     with pytest.raises(HoldfastError, match="and the application differ in source 'bourse'; both must have: market"):
         layout_of(job(strategy=strategy(tmp_path, PES, source="bourse")))
 
 
-def test_fused_operators_that_divide_their_rows_differently_are_refused(tmp_path):
+def test_fused_operators_must_divide_rows_alike(tmp_path):
     path = tmp_path / "parallel.py"
     path.write_text(PARALLEL.replace('name="one"', 'name="one", pe="p"').replace('name="split"', 'name="split", pe="p"'))
     with pytest.raises(ApplicationError, match="PE 'p' fuses one, split, which divide their rows differently"):
         layout_of(job(application=str(path)))
 
 
-def test_the_parser_process_tells_a_mistake_on_stderr_and_ends_with_2():
+def test_parser_process_prints_an_error_and_exits_with_2():
     document = json.dumps({"job": "j", "application": "nowhere.py", "log": "log"})
     done = subprocess.run([sys.executable, "-m", "holdfast.job_layout", "60"], input=document, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "application file 'nowhere.py' does not exist" in done.stderr and "Traceback" not in done.stderr
 
 
-def test_the_parser_process_loads_nothing_of_the_orchestrator():
+def test_parser_process_imports_no_orchestrator_code():
     loaded = "import sys, holdfast.job_layout; print([name for name in sys.modules if name.startswith('holdfast.control.')])"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -29,7 +29,7 @@ def same(rows):
     return rows
 
 
-def test_schemas_are_known_without_running_anything(spark):
+def test_schemas_are_inferred_without_running_a_job(spark):
     table = state_table("k int, total double", by="k")
     _, (schemas, errors) = analysed(spark, lambda rows, state: (rows.select("seq", "k"), state), keep=table)
     assert errors == []
@@ -55,11 +55,11 @@ def test_schemas_are_known_without_running_anything(spark):
         (lambda rows: rows.withColumn("epoch", F.lit("a")), "returns 'epoch' as string; it must stay a bigint"),
     ],
 )
-def test_a_function_that_returns_no_stream_is_told(spark, function, said):
+def test_function_that_returns_no_stream_is_reported(spark, function, said):
     assert only_error(spark, function).startswith(said)
 
 
-def test_a_function_that_names_a_missing_column_is_told_without_sparks_plan(spark):
+def test_missing_column_is_reported_without_the_spark_plan(spark):
     said = only_error(spark, lambda rows: rows.select("seq", "price"))
     assert said.startswith("raised AnalysisException: [UNRESOLVED_COLUMN")
     assert "price" in said
@@ -83,30 +83,30 @@ def test_a_function_that_names_a_missing_column_is_told_without_sparks_plan(spar
         ),
     ],
 )
-def test_a_function_that_does_not_return_its_state_table_is_told(spark, result, said):
+def test_function_must_return_its_state_table(spark, result, said):
     assert only_error(spark, result, keep=state_table("k int, total double", by="k")) == said
 
 
-def test_a_state_table_may_come_back_with_its_columns_in_another_order(spark):
+def test_state_table_columns_may_be_reordered(spark):
     table = state_table("k int, total double", by="k")
     _, (_, errors) = analysed(spark, lambda rows, state: (rows, state.select("total", "k")), keep=table)
     assert errors == []
 
 
-def test_a_state_table_that_spark_cannot_read_or_that_lacks_its_key_is_told(spark):
+def test_invalid_state_table_schema_is_reported(spark):
     assert only_error(spark, lambda r, s: (r, s), keep=state_table("k nonsense")).startswith("has a state table that Spark cannot")
     assert only_error(spark, lambda r, s: (r, s), keep=state_table("k int", by="page")) == (
         "has a state table by 'page', which is not among its columns: k"
     )
 
 
-def test_a_keep_rule_on_a_missing_column_is_told(spark):
+def test_keep_rule_on_a_missing_column_is_reported(spark):
     assert only_error(spark, same, keep=last_rows(2, by=("k", "ticker"))) == (
         "keeps last_rows(2, by=k, ticker) of stream 's', which has no column 'ticker'; its columns are: seq, k, x, epoch"
     )
 
 
-def test_keeping_epochs_of_a_stream_without_epoch_is_told(spark):
+def test_keeping_epochs_of_a_stream_without_epoch_is_reported(spark):
     app = App("shop")
     first = app.operator(inputs=app.source("s", "seq long"), name="first")(lambda rows: rows.select("seq"))
     second = app.operator(inputs=first, keep=last_epochs(2), name="second")(same)
@@ -117,13 +117,13 @@ def test_keeping_epochs_of_a_stream_without_epoch_is_told(spark):
     ]
 
 
-def test_output_that_belongs_to_epochs_must_carry_them(spark):
+def test_windowed_output_must_have_an_epoch(spark):
     assert only_error(spark, lambda rows: rows.select("seq"), keep=last_epochs(2)) == (
         "keeps epochs, so its output must carry the column 'epoch', got seq"
     )
 
 
-def test_what_is_made_of_epochs_must_carry_them_on(spark):
+def test_operator_after_a_window_must_pass_on_the_epoch(spark):
     app = App("shop")
     windows = app.operator(inputs=app.source("s", "seq long"), keep=last_epochs(2), name="windows")(same)
     bare = app.operator(inputs=windows, name="bare")(lambda rows: rows.select("seq"))
@@ -134,7 +134,7 @@ def test_what_is_made_of_epochs_must_carry_them_on(spark):
     ]
 
 
-def test_a_key_that_no_input_has_is_told(spark):
+def test_key_that_no_input_has_is_reported(spark):
     assert only_error(spark, same, key="ticker") == "has the key 'ticker', which none of its inputs has"
 
 
@@ -147,7 +147,7 @@ def test_a_key_that_no_input_has_is_told(spark):
         ("seq long", "k", r"has the key 'k', but its columns are: seq"),
     ],
 )
-def test_a_source_that_cannot_be_is_told(spark, schema, key, said):
+def test_invalid_source_schema_is_reported(spark, schema, key, said):
     app = App("shop")
     app.sink("out", app.source("s", schema, key=key))
     with pytest.raises(ApplicationError, match=r"^application 'application': source 's' \(test_analysis.py:\d+\)") as caught:
@@ -155,7 +155,7 @@ def test_a_source_that_cannot_be_is_told(spark, schema, key, said):
     assert said in str(caught.value)
 
 
-def test_every_operators_problems_are_told_at_once_and_those_behind_them_are_passed_over(spark):
+def test_operators_behind_a_broken_one_are_skipped(spark):
     app = App("shop")
     source = app.source("s", "seq long, k int")
     bad = app.operator(inputs=source, name="bad")(lambda rows: None)
@@ -187,7 +187,7 @@ def test_numbers_are_scores(spark, expression):
         ("sum(", "the score 'sum(' of sink 'out' cannot be computed as an aggregate of its rows: [PARSE_SYNTAX_ERROR]"),
     ],
 )
-def test_a_score_that_is_no_number_is_told(spark, expression, said):
+def test_score_must_be_a_number(spark, expression, said):
     app = App("shop")
     app.sink("out", app.source("s", "seq long, time timestamp, name string"))
     graph = app.graph()

@@ -11,7 +11,7 @@ EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
-def test_an_example_is_loaded_and_its_graph_checked_on_a_machine_without_java(file):
+def test_example_loads_without_java(file):
     code = f"from holdfast.app.load import load_app; print(*load_app({str(file)!r}).graph().order)"
     env = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": ""}
     ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)

@@ -42,7 +42,7 @@ def app_of(tools, **operators):
     return app
 
 
-def test_every_operator_is_judged_by_itself_and_advised(tools, judged):
+def test_each_operator_is_checked_alone_with_advice(tools, judged):
     app = app_of(
         tools,
         good=(lambda rows: averages(rows, 2), last_rows(2, by="k")),
@@ -61,7 +61,7 @@ def test_every_operator_is_judged_by_itself_and_advised(tools, judged):
     assert found["ahead"].advice == ("keeping more would not help: it looks ahead, or it depends on the order or division of rows")
 
 
-def test_the_first_row_that_differs_is_shown_with_its_epoch_and_place(tools, judged):
+def test_first_different_row_is_shown_with_its_epoch(tools, judged):
     app = app_of(tools, forgetful=(lambda rows: rows.select("seq", F.lag("x").over(by_key()).alias("before")), None))
     broken = judged(app)["forgetful"]
     assert isinstance(broken, Broken)
@@ -73,7 +73,7 @@ def test_the_first_row_that_differs_is_shown_with_its_epoch_and_place(tools, jud
     )
 
 
-def test_an_operator_that_looks_back_for_ever_is_advised_to_keep_a_state_table(tools, judged):
+def test_unbounded_operator_is_advised_to_keep_a_state_table(tools, judged):
     def totals(rows):
         return rows.select("seq", F.sum("x").over(by_key().rowsBetween(Window.unboundedPreceding, 0)).alias("x"))
 
@@ -84,7 +84,7 @@ def test_an_operator_that_looks_back_for_ever_is_advised_to_keep_a_state_table(t
     )
 
 
-def test_a_state_table_that_counts_rows_twice_is_told(tools, judged):
+def test_state_table_that_counts_twice_is_reported(tools, judged):
     def counts(rows, state, doubled):
         before = F.coalesce(F.col("n"), F.lit(0).cast("long"))
         output = rows.join(state, "k", "left").select("seq", (before + F.count("*").over(by_key())).alias("n"))
@@ -102,7 +102,7 @@ def test_a_state_table_that_counts_rows_twice_is_told(tools, judged):
     assert found["twice"].difference.seq == 9
 
 
-def test_a_window_longer_than_the_epochs_it_keeps_is_told(tools, judged):
+def test_window_longer_than_its_keep_rule_is_reported(tools, judged):
     def counts(rows, epochs):
         spread = rows.withColumn("epoch", F.explode(F.expr(f"sequence(epoch, epoch + {epochs - 1})")))
         return spread.groupBy("epoch").agg(F.max("seq").alias("seq"), F.count("*").alias("n"))
@@ -136,7 +136,7 @@ def latest(rows, values, back):
         ),
     ],
 )
-def test_of_several_inputs_the_one_that_is_kept_too_short_is_named(judged, keep, advice):
+def test_input_with_the_short_keep_rule_is_named(judged, keep, advice):
     app = App("join")
     schema = "seq long, k int, x double"
     rows, values = app.source("rows", schema), app.source("values", schema)
@@ -149,7 +149,7 @@ def test_of_several_inputs_the_one_that_is_kept_too_short_is_named(judged, keep,
 
 
 @pytest.mark.parametrize("shift", [20, -5])
-def test_an_operator_that_invents_seqs_is_told(tools, judged, shift):
+def test_invented_seqs_are_reported(tools, judged, shift):
     app = app_of(tools, shifted=(lambda rows: rows.select((F.col("seq") + shift).alias("seq"), "x"), None))
     strayed = judged(app)["shifted"]
     assert isinstance(strayed, Strayed)
@@ -158,12 +158,12 @@ def test_an_operator_that_invents_seqs_is_told(tools, judged, shift):
     assert str(strayed).endswith("; a row must carry the seq of the tuple that triggered it")
 
 
-def test_an_operator_that_invents_epochs_is_told(tools, judged):
+def test_invented_epochs_are_reported(tools, judged):
     app = app_of(tools, later=(lambda rows: rows.withColumn("epoch", F.col("epoch") + 1), None))
     assert str(judged(app)["later"]).endswith("; a row must carry the epoch of the tuple that triggered it")
 
 
-def test_an_operator_behind_a_broken_one_is_judged_on_correct_rows(judged):
+def test_operator_behind_a_broken_one_gets_correct_rows(judged):
     app = App("chain")
     broken = app.operator(inputs=app.source("s", "seq long, k int, x double"), name="broken")(lambda rows: averages(rows, 1))
     app.sink("out", app.operator(inputs=broken, keep=last_rows(1, by="k"), name="behind")(lambda rows: averages(rows, 1)))

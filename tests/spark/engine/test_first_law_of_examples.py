@@ -74,7 +74,7 @@ def assert_same(wanted, got, why):
 @pytest.mark.parametrize("name", WRITE)
 @settings(max_examples=2)
 @given(data=st.data())
-def test_every_example_obeys_whether_fused_or_operator_by_operator(both, tools, samples, name, data):
+def test_examples_obey_fused_or_not(both, tools, samples, name, data):
     graph, tables = samples(name)
     last = max(pc.max(table["seq"]).as_py() for table in tables.values())
     tables, spans = tools.cut(tables, data.draw(cuts(last)))
@@ -86,7 +86,7 @@ def test_every_example_obeys_whether_fused_or_operator_by_operator(both, tools, 
 
 
 @pytest.mark.parametrize("name", ["traffic_incidents", "bargain_discovery"])
-def test_several_epochs_as_one_job_give_what_they_give_one_by_one(both, tools, samples, name):
+def test_several_epochs_in_one_job_equal_single_epochs(both, tools, samples, name):
     graph, tables = samples(name)
     tables, spans = tools.cut(tables, [30, 90, 90, 140, 260, 261, 300])
     whole = both.whole(graph, tables, spans)
@@ -194,7 +194,7 @@ ROWS = 40
 
 @settings(max_examples=6)
 @given(app=applications(), bounds=cuts(ROWS), rng=st.randoms(use_true_random=False))
-def test_randomly_composed_graphs_obey_however_they_are_cut_and_fused(both, tools, app, bounds, rng):
+def test_random_graphs_obey_for_any_epochs_and_fusion(both, tools, app, bounds, rng):
     graph = app.graph()
     rows = [(seq, rng.randrange(3), float(rng.randrange(20)), rng.choice(graph.sources).name) for seq in range(1, ROWS + 1)]
     tables = {
@@ -214,7 +214,7 @@ def test_randomly_composed_graphs_obey_however_they_are_cut_and_fused(both, tool
     assert_same(whole, both.by_epoch(graph, tables, two_jobs, everything), f"as two jobs, cut at {middle}")
 
 
-def test_the_library_has_stateful_operators_that_need_what_they_keep(both, tools):
+def test_stateful_operators_of_the_library_need_their_state(both, tools):
     """A law that holds with nothing kept would be no test of keeping."""
     rows = {"s": pa.table({"seq": range(1, 13), "k": pa.array([1] * 12, pa.int32()), "x": [float(n) for n in range(12)]})}
     tables, spans = tools.cut(rows, [4, 8])

@@ -62,7 +62,7 @@ def brittle(spark):
 
 
 @pytest.mark.parametrize("keep", [None, last_rows(2, by="k")])
-def test_a_row_without_a_seq_is_told_with_its_operator_and_not_lost(spark, keep):
+def test_row_without_seq_is_reported_with_its_operator(spark, keep):
     app = App("forgetful")
     source = app.source("s", "seq long, k int, x double")
     blank = app.operator(inputs=source, keep=keep, name="blank")(
@@ -78,7 +78,7 @@ def test_a_row_without_a_seq_is_told_with_its_operator_and_not_lost(spark, keep)
     assert pe.kept == kept
 
 
-def test_a_failed_epoch_changes_nothing_and_can_be_run_again(brittle):
+def test_failed_epoch_can_run_again(brittle):
     brittle.run({"s": rows(1, 2, 3)}, Span(0, 0, 0, 3))
     before = dict(brittle.kept)
     assert before[kept_by("sums", "checked")]["seq"].to_pylist() == [2, 3]
@@ -91,7 +91,7 @@ def test_a_failed_epoch_changes_nothing_and_can_be_run_again(brittle):
     assert sorted(made["totals"]["x"].to_pylist()) == [10.0, 22.0]
 
 
-def test_output_and_kept_rows_come_out_of_one_job(spark, brittle):
+def test_one_job_produces_output_and_kept_rows(spark, brittle):
     context = spark.sparkContext
     context.setJobGroup("one-epoch", "count the jobs of an epoch")
     try:
@@ -120,7 +120,7 @@ def test_rows_behind_empty_chunks_reach_spark(spark):
     assert to_frame(spark, pa.concat_tables([empty, empty])).count() == 0
 
 
-def test_a_udf_that_raises_inside_a_job_is_blamed_on_its_operator_and_line(spark):
+def test_udf_error_names_operator_and_line(spark):
     app = App("udf")
     source = app.source("s", "seq long, k int, x double")
     app.sink("fine_out", app.operator(inputs=source, name="fine")(lambda rows: rows))
@@ -159,7 +159,7 @@ def inverse(x):
         (lambda: F.expr("if(x = 0, raise_error('unlucky'), x)"), None, "[USER_RAISED_EXCEPTION] unlucky"),
     ],
 )
-def test_the_only_operator_of_a_pe_is_blamed_wherever_it_failed(spark, made, line, said):
+def test_error_in_a_pe_names_its_only_operator(spark, made, line, said):
     app = App("alone")
     source = app.source("s", "seq long, k int, x double")
     risky = app.operator(inputs=source, name="risky")(lambda rows: rows.select("seq", made().alias("x")))
@@ -173,7 +173,7 @@ def test_the_only_operator_of_a_pe_is_blamed_wherever_it_failed(spark, made, lin
     assert str(caught.value).startswith(f"epoch 7 of PE risky failed in operator 'risky' ({place}): {said}")
 
 
-def test_a_whole_trace_job_that_fails_is_told_in_one_line(spark):
+def test_failed_whole_trace_job_is_reported_in_one_line(spark):
     graph = brittle_app().graph()
     frames = run_batch(graph, {"s": to_frame(spark, rows(1, 13))})
     with pytest.raises(OperatorError) as caught, running(graph, "the whole-trace run"):
@@ -183,7 +183,7 @@ def test_a_whole_trace_job_that_fails_is_told_in_one_line(spark):
     assert "\n" not in str(caught.value)
 
 
-def test_nested_values_are_kept_and_come_out_as_they_went_in(spark):
+def test_nested_values_survive_as_kept_rows(spark):
     app = App("nested")
     source = app.source("s", "seq long, k int, x double")
 
@@ -221,7 +221,7 @@ def test_frames_collected_together_keep_their_columns_and_types(spark):
         assert together[name].column_names == frame.columns
 
 
-def test_large_epochs_run_in_the_session_that_divides_work(spark, monkeypatch):
+def test_large_epochs_run_in_the_parallel_session(spark, monkeypatch):
     monkeypatch.setattr("holdfast.engine.pe.SMALL", 2)
     graph = brittle_app().graph()
     pe = Pe(spark, graph, [operator.name for operator in graph.operators], analyse(graph, spark))
@@ -230,7 +230,7 @@ def test_large_epochs_run_in_the_session_that_divides_work(spark, monkeypatch):
 
 
 @pytest.mark.parametrize("bound", ["SMALL", "SMALL_BYTES"])
-def test_pes_that_call_their_views_alike_do_not_find_each_others(spark, monkeypatch, bound):
+def test_views_of_different_pes_are_separate(spark, monkeypatch, bound):
     monkeypatch.setattr(f"holdfast.engine.pe.{bound}", 2)
     app = App("views")
     source = app.source("s", "seq long, k int, x double")
@@ -250,7 +250,7 @@ def test_pes_that_call_their_views_alike_do_not_find_each_others(spark, monkeypa
     assert not spark.catalog.tableExists("the_rows")
 
 
-def test_a_windows_later_epochs_are_not_made_before_their_time(spark):
+def test_window_emits_no_future_epochs(spark):
     app = App("windows")
     source = app.source("s", "seq long, k int, x double")
 

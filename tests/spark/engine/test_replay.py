@@ -28,7 +28,7 @@ def market(spark, tmp_path_factory):
     return app, open_trace(spark, app.graph(), str(path))
 
 
-def test_both_ways_give_the_same_rows_and_scores(spark, market, tmp_path, monkeypatch):
+def test_whole_and_epoch_replay_agree(spark, market, tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.engine.replay.READ_ROWS", 250)
     app, sources = market
     whole = replay_whole(spark, app, sources, cut=ByTime(1.0), out=tmp_path / "whole")
@@ -50,7 +50,7 @@ def test_both_ways_give_the_same_rows_and_scores(spark, market, tmp_path, monkey
     assert whole.tuples_per_second == pytest.approx(600 / whole.seconds)
 
 
-def test_pes_on_their_own_give_the_same_as_fused_ones(spark, market):
+def test_single_pes_equal_fused_ones(spark, market):
     app, sources = market
     fused, unfused = (replay_by_epoch(spark, app, sources, cut=ByCount(300), epoch_s=0.0, fused=fused) for fused in (True, False))
     assert fused.rows == unfused.rows
@@ -64,7 +64,7 @@ def sinks_app(schema="seq long, time timestamp, x double", **settings) -> App:
     return app
 
 
-def test_every_column_is_computed_though_only_rows_are_counted(spark):
+def test_counting_rows_computes_every_column(spark):
     app = App("lazy")
     source = app.source("s", "seq long, x double")
     broken = app.operator(inputs=source, name="broken")(
@@ -75,7 +75,7 @@ def test_every_column_is_computed_though_only_rows_are_counted(spark):
         replay_whole(spark, app, {"s": spark.createDataFrame([(1, 1.0)], "seq long, x double")}, cut=ByTime(1.0))
 
 
-def test_a_score_over_no_rows_is_none(spark):
+def test_score_over_no_rows_is_none(spark):
     app = App("shop")
     source = app.source("s", "seq long, x double")
     app.sink("out", app.operator(inputs=source, name="none")(lambda rows: rows.where("false")))
@@ -86,7 +86,7 @@ def test_a_score_over_no_rows_is_none(spark):
     assert result.scores == {"sum(x) of out": None, "count(*) of out": 0.0}
 
 
-def test_a_trace_without_time_runs_whole_but_not_by_time(spark):
+def test_trace_without_time_cannot_run_by_time(spark):
     app = sinks_app("seq long, x double")
     sources = {"s": spark.createDataFrame([(1, 1.0), (2, 2.0)], "seq long, x double")}
     assert replay_whole(spark, app, sources, cut=ByTime(1.0)).rows == {"out": 2}
@@ -101,14 +101,14 @@ def test_windows_need_a_time_even_in_a_whole_run(spark):
         replay_whole(spark, app, {"s": spark.createDataFrame([(1, 1.0)], "seq long, x double")}, cut=ByTime(1.0))
 
 
-def test_a_score_that_is_no_number_is_refused_before_anything_runs(spark):
+def test_invalid_score_is_rejected_before_the_run(spark):
     app = sinks_app()
     app.score("out", "max(time)")
     with pytest.raises(HoldfastError, match=r"^the score 'max\(time\)' of sink 'out' is a timestamp; it must be a number$"):
         replay_whole(spark, app, {}, cut=ByTime(1.0))
 
 
-def test_epochs_without_rows_are_run_only_where_a_window_may_answer_for_them(spark):
+def test_empty_epochs_run_only_for_windows(spark):
     start = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
     rows = [(1, start, 1.0), (2, start + datetime.timedelta(seconds=4), 2.0)]
     sources = {"s": spark.createDataFrame(rows, "seq long, time timestamp, x double")}
@@ -117,7 +117,7 @@ def test_epochs_without_rows_are_run_only_where_a_window_may_answer_for_them(spa
     assert replay_by_epoch(spark, windowed, sources, cut=ByTime(1.0), epoch_s=1.0).epochs == 3
 
 
-def test_a_sample_is_the_first_rows_of_all_sources_together(spark):
+def test_sample_has_the_first_rows_of_all_sources(spark):
     odd, even = (spark.range(start, 100, 2).selectExpr("id as seq", "id * 2 as x") for start in (1, 2))
     sample = take_sample(spark, {"odd": odd, "even": even}, rows=7)
     assert (sample.rows, sample.first, sample.last) == (7, 1, 7)
@@ -125,7 +125,7 @@ def test_a_sample_is_the_first_rows_of_all_sources_together(spark):
     assert [row.x for row in sample.sources["even"].collect()] == [4, 8, 12]
 
 
-def test_a_sample_of_many_small_partitions_loses_no_row(spark):
+def test_sample_of_many_small_partitions_loses_no_row(spark):
     scattered = spark.range(1, 1000).repartition(40, F.col("id") % 3).selectExpr("id as seq")
     sample = take_sample(spark, {"s": scattered}, rows=500)
     assert sample.rows == sample.sources["s"].count() == 500

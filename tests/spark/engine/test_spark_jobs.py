@@ -44,14 +44,14 @@ def two_epochs(pe: Pe) -> list[float]:
     return sorted(made["x"].to_pylist())
 
 
-def test_a_plan_is_built_once_and_fed_with_the_rows_of_every_epoch(spark):
+def test_plan_is_built_once_for_all_epochs(spark):
     recent = Window.partitionBy("k").orderBy("seq").rowsBetween(-1, 0)
     pe, calls = pe_of(spark, lambda s: s.withColumn("x", F.sum("x").over(recent)), keep=last_rows(1, by="k"))
     assert two_epochs(pe) == [5.0, 7.0, 9.0]
     assert len(calls) == 1
 
 
-def test_a_python_function_is_run_again_for_every_epoch(spark):
+def test_python_function_runs_in_every_epoch(spark):
     doubled = F.udf(lambda x: 2 * x, "double")
     pe, calls = pe_of(spark, lambda s: s.withColumn("x", doubled("x")))
     assert two_epochs(pe) == [6.0, 8.0, 10.0]
@@ -96,13 +96,13 @@ def highest(s):
         (highest, [4.0, 5.0]),
     ],
 )
-def test_what_hangs_on_the_rows_of_one_moment_is_built_anew(spark, function, made):
+def test_plan_that_depends_on_rows_is_rebuilt(spark, function, made):
     pe, calls = pe_of(spark, function)
     assert two_epochs(pe) == made
     assert len(calls) == 2
 
 
-def test_after_a_failure_the_plan_is_built_anew(spark):
+def test_failure_rebuilds_the_plan(spark):
     checked = F.udf(lambda x: 1 / (x - 4), "double")
     pe, calls = pe_of(spark, lambda s: s.withColumn("x", checked("x")))
     with pytest.raises(OperatorError, match="ZeroDivisionError"):
@@ -114,13 +114,13 @@ def test_after_a_failure_the_plan_is_built_anew(spark):
 
 
 @pytest.mark.parametrize("column", ["cast(unix_timestamp(now()) as double)", "rand()"])
-def test_the_clock_and_chance_are_asked_anew(spark, column):
+def test_clock_and_random_functions_are_evaluated_again(spark, column):
     pe, calls = pe_of(spark, lambda s: s.withColumn("x", F.expr(column)))
     two_epochs(pe)
     assert len(calls) == 2
 
 
-def test_a_window_over_epochs_within_a_pe_is_given_the_rows_of_the_span_alone(spark):
+def test_window_within_a_pe_gets_the_rows_of_the_span(spark):
     app = App("chain")
     source = app.source("s", "seq long, k string, x double")
 
@@ -140,7 +140,7 @@ def test_a_window_over_epochs_within_a_pe_is_given_the_rows_of_the_span_alone(sp
         assert made.to_pylist() == [{"epoch": epoch, "seq": 2 * epoch + 2, "n": 1, "x": float(sum(values))}]
 
 
-def test_a_leaf_of_many_bytes_has_more_partitions(spark, monkeypatch):
+def test_leaf_of_many_bytes_has_more_partitions(spark, monkeypatch):
     monkeypatch.setattr("holdfast.engine.exchangeable_frame.PART_BYTES", 1000)
     schema = source_schema(App("leaf").source("s", "seq long, k string"))
     told = [{"seq": n, "k": "x" * 100} for n in range(50)]
@@ -150,7 +150,7 @@ def test_a_leaf_of_many_bytes_has_more_partitions(spark, monkeypatch):
 
 
 @pytest.mark.parametrize("parts", [1, 3])
-def test_a_leaf_holds_the_rows_it_was_filled_with_last(spark, parts):
+def test_leaf_has_its_newest_rows(spark, parts):
     app = App("leaf")
     schema = source_schema(app.source("s", "seq long, p struct<k: string, xs: array<double>>, t timestamp"))
     leaf = Leaf(small_session(spark) if parts == 1 else spark, schema, arrow_schema(schema).empty_table(), parts=parts)

@@ -46,7 +46,7 @@ def refused(spark, path, *sources, **settings) -> str:
     return str(caught.value)
 
 
-def test_a_source_has_exactly_the_columns_it_declares(spark, tmp_path):
+def test_source_has_exactly_the_columns_it_declares(spark, tmp_path):
     path = written(tmp_path, rows([1, 2], more=pa.array([1, 2])))
     frame = open_trace(spark, graph_of(), path)["trades"]
     assert frame.columns == ["seq", "time", "ticker", "price"]
@@ -60,13 +60,13 @@ def test_narrower_types_become_the_declared_ones(spark, tmp_path):
     assert dict(frame.dtypes)["seq"] == "bigint"
 
 
-def test_a_missing_trace_is_told(spark, tmp_path):
+def test_missing_trace_is_reported(spark, tmp_path):
     assert refused(spark, tmp_path / "gone.parquet").endswith(
         "gone.parquet' does not exist; make one with 'holdfast trace', or check the path"
     )
 
 
-def test_missing_columns_and_wrong_types_are_told_at_once(spark, tmp_path):
+def test_missing_columns_and_wrong_types_are_reported_together(spark, tmp_path):
     table = rows([1], price=pa.array(["cheap"])).drop_columns(["time", "ticker"])
     said = refused(spark, written(tmp_path, table))
     assert "has 3 errors:" in said
@@ -75,7 +75,7 @@ def test_missing_columns_and_wrong_types_are_told_at_once(spark, tmp_path):
     assert "column 'price' must be double, got string" in said
 
 
-def test_problems_of_every_source_are_told_at_once(spark, tmp_path):
+def test_errors_of_all_sources_are_reported_together(spark, tmp_path):
     written(tmp_path, rows([1]).drop_columns(["price"]), "bids.parquet")
     written(tmp_path, rows([1]).drop_columns(["ticker"]), "asks.parquet")
     said = refused(spark, tmp_path, "bids", "asks")
@@ -84,27 +84,27 @@ def test_problems_of_every_source_are_told_at_once(spark, tmp_path):
 
 
 @pytest.mark.parametrize("where", ["file", "folder"])
-def test_an_empty_trace_is_told(spark, tmp_path, where):
+def test_empty_trace_is_reported(spark, tmp_path, where):
     place = tmp_path if where == "file" else tmp_path / "trades.parquet"
     place.mkdir(exist_ok=True)
     path = written(place, rows([]))
     assert refused(spark, path if where == "file" else place).endswith("for source 'trades' is empty; there is nothing to run on")
 
 
-def test_a_file_of_garbage_is_told(spark, tmp_path):
+def test_file_of_garbage_is_reported(spark, tmp_path):
     (tmp_path / "trades.parquet").write_bytes(b"this is no parquet" * 100)
     said = refused(spark, tmp_path / "trades.parquet")
     assert "trades.parquet' cannot be read for source 'trades': " in said
     assert "\n" not in said
 
 
-def test_a_truncated_file_is_told(spark, tmp_path):
+def test_truncated_file_is_reported(spark, tmp_path):
     path = Path(written(tmp_path, rows(list(range(1, 5000)))))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     assert "trades.parquet' cannot be read for source 'trades': " in refused(spark, path)
 
 
-def test_a_file_with_damaged_pages_is_told(spark, tmp_path):
+def test_file_with_damaged_pages_is_reported(spark, tmp_path):
     path = Path(written(tmp_path, rows(list(range(1, 5000))), compression="zstd"))
     damaged = bytearray(path.read_bytes())
     damaged[4:2000] = b"\xff" * 1996
@@ -113,7 +113,7 @@ def test_a_file_with_damaged_pages_is_told(spark, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["trades.txt", "trades"])
-def test_an_unknown_kind_of_file_is_told(spark, tmp_path, name):
+def test_unknown_kind_of_file_is_reported(spark, tmp_path, name):
     (tmp_path / name).write_text("seq\n1\n")
     assert refused(spark, tmp_path / name).endswith("has an unknown kind of file; wanted one of .parquet, .csv, .json, .orc")
 
@@ -125,20 +125,20 @@ def test_several_sources_are_files_of_one_folder(spark, tmp_path):
     assert {name: frame.count() for name, frame in opened.items()} == {"bids": 2, "asks": 1}
 
 
-def test_a_file_where_a_folder_is_wanted_is_told(spark, tmp_path):
+def test_file_instead_of_a_folder_is_reported(spark, tmp_path):
     assert "must be a folder with a file per source, such as asks.parquet" in refused(
         spark, written(tmp_path, rows([1])), "bids", "asks"
     )
 
 
-def test_a_source_without_its_file_is_told_with_the_files_there_are(spark, tmp_path):
+def test_missing_file_is_reported_with_existing_files(spark, tmp_path):
     written(tmp_path, rows([1]), "bids.parquet")
     assert refused(spark, tmp_path, "bids", "asks").endswith(
         "has no file for source 'asks', such as asks.parquet; it has bids.parquet"
     )
 
 
-def test_two_files_for_one_source_are_told_with_both_names(spark, tmp_path):
+def test_two_files_for_one_source_are_reported(spark, tmp_path):
     written(tmp_path, rows([1]), "bids.parquet")
     written(tmp_path, rows([2]), "asks.parquet")
     (tmp_path / "asks.csv").write_text("seq,time,ticker,price\n2,2024-01-01T12:00:00,A,1.5\n")
@@ -147,13 +147,13 @@ def test_two_files_for_one_source_are_told_with_both_names(spark, tmp_path):
     )
 
 
-def test_a_file_that_is_called_what_it_is_not_is_told_without_its_bytes(spark, tmp_path):
+def test_wrong_suffix_is_reported_without_file_content(spark, tmp_path):
     said = refused(spark, written(tmp_path, rows([1]), "trades.csv"))
     assert "column 'seq' (bigint) is missing; the trace has: names that are no text" in said
     assert "PAR1" not in said
 
 
-def test_a_folder_that_is_not_there_is_told_once(spark, tmp_path):
+def test_missing_folder_is_reported_once(spark, tmp_path):
     assert refused(spark, tmp_path / "nix", "bids", "asks").endswith(
         "nix' does not exist; make one with 'holdfast trace', or check the path"
     )
@@ -168,11 +168,11 @@ def test_a_folder_that_is_not_there_is_told_once(spark, tmp_path):
         ([1, None, 3], "has no seq in row 2; every row needs one"),
     ],
 )
-def test_seq_that_does_not_ascend_in_a_file_is_told_with_its_row(spark, tmp_path, seqs, said):
+def test_descending_seq_is_reported_with_its_row(spark, tmp_path, seqs, said):
     assert refused(spark, written(tmp_path, rows(seqs))).endswith(said)
 
 
-def test_seq_is_watched_from_one_batch_of_a_long_file_to_the_next(spark, tmp_path, monkeypatch):
+def test_seq_is_checked_across_batches(spark, tmp_path, monkeypatch):
     seqs = list(range(1, 3001))
     seqs[2000] = 2000
     path = written(tmp_path, rows(seqs), row_group_size=1000)
@@ -186,7 +186,7 @@ def test_seq_is_watched_from_one_batch_of_a_long_file_to_the_next(spark, tmp_pat
         ([1, None, None], "has 2 rows without a seq; every row needs one"),
     ],
 )
-def test_seq_that_is_not_its_rows_own_is_told_in_a_folder_of_files(spark, tmp_path, seqs, said):
+def test_duplicate_seq_in_a_folder_is_reported(spark, tmp_path, seqs, said):
     place = tmp_path / "trades.parquet"
     place.mkdir()
     written(place, rows(seqs), "part-0.parquet")
@@ -203,7 +203,7 @@ FOREIGN = "id,when,symbol,price\n9,1704110400500,abc,2\n4,1704110400000,abd,1\n5
 
 
 @pytest.mark.parametrize("copied", [False, True])
-def test_a_foreign_csv_is_read_through_a_mapping_that_numbers_its_rows(spark, tmp_path, copied):
+def test_foreign_csv_is_read_through_a_mapping_that_numbers_its_rows(spark, tmp_path, copied):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
     scratch = tmp_path / "scratch" if copied else None
     frame = open_trace(spark, graph_of(), str(tmp_path / "foreign.csv"), columns={"trades": MAPPING}, scratch=scratch)["trades"]
@@ -218,7 +218,7 @@ def test_a_foreign_csv_is_read_through_a_mapping_that_numbers_its_rows(spark, tm
         assert all("scratch" in file for file in frame.inputFiles())
 
 
-def test_a_mapping_of_a_column_that_the_source_has_not_is_told(spark, tmp_path):
+def test_mapping_of_an_unknown_source_column_is_reported(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
     said = refused(spark, tmp_path / "foreign.csv", columns={"trades": {**MAPPING, "volume": "1"}})
     assert (
@@ -226,13 +226,13 @@ def test_a_mapping_of_a_column_that_the_source_has_not_is_told(spark, tmp_path):
     )
 
 
-def test_a_mapping_that_names_no_column_of_the_file_is_told(spark, tmp_path):
+def test_mapping_of_an_unknown_file_column_is_reported(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
     said = refused(spark, tmp_path / "foreign.csv", columns={"trades": {**MAPPING, "ticker": "name"}})
     assert "foreign.csv' cannot be read for source 'trades': [UNRESOLVED_COLUMN" in said
 
 
-def test_a_mapping_that_leaves_a_column_out_is_told_unless_the_file_has_it(spark, tmp_path):
+def test_mapping_may_leave_out_columns_of_the_file(spark, tmp_path):
     (tmp_path / "foreign.csv").write_text(FOREIGN)
     partly = {name: sql for name, sql in MAPPING.items() if name not in ("price", "ticker")}
     said = refused(spark, tmp_path / "foreign.csv", columns={"trades": partly})
@@ -240,7 +240,7 @@ def test_a_mapping_that_leaves_a_column_out_is_told_unless_the_file_has_it(spark
     assert "'price'" not in said
 
 
-def test_a_seq_that_two_sources_have_is_told(spark, tmp_path):
+def test_seq_shared_by_two_sources_is_reported(spark, tmp_path):
     written(tmp_path, rows([1, 3, 5]), "bids.parquet")
     written(tmp_path, rows([2, 3, 5]), "asks.parquet")
     assert "has seq 3 in more than one source; seq must ascend over all sources" in refused(spark, tmp_path, "bids", "asks")

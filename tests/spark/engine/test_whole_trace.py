@@ -29,14 +29,14 @@ def plan_of(frame) -> str:
     return frame._jdf.queryExecution().executedPlan().toString().split("Initial Plan")[0]
 
 
-def test_bargain_discovery_reads_its_trace_once_though_two_branches_use_it(market):
+def test_bargain_discovery_reads_its_trace_once(market):
     graph, sources = market
     plan = plan_of(run_batch(graph, sources)["bargain_index"])
     assert plan.count("FileScan") == 1
     assert "ReusedExchange" in plan
 
 
-def test_aliases_and_casts_before_a_shared_stream_do_not_divide_it(spark, tmp_path):
+def test_aliases_and_casts_do_not_prevent_sharing(spark, tmp_path):
     spark.range(1, 50).selectExpr("id as seq", "cast(id % 3 as int) as k").write.parquet(str(tmp_path / "s.parquet"))
     app = App("aliases")
     source = app.source("s", "seq long, k long")
@@ -53,13 +53,13 @@ def test_aliases_and_casts_before_a_shared_stream_do_not_divide_it(spark, tmp_pa
     assert plan.count("FileScan") == 1
 
 
-def test_without_sharing_it_would_be_read_twice(market, monkeypatch):
+def test_trace_is_read_twice_without_sharing(market, monkeypatch):
     monkeypatch.setattr("holdfast.engine.whole_trace.share", lambda frame, key: frame)
     graph, sources = market
     assert plan_of(run_batch(graph, sources)["bargain_index"]).count("FileScan") == 2
 
 
-def test_a_part_runs_on_the_streams_that_it_reads(market):
+def test_part_runs_on_its_input_streams(market):
     graph, sources = market
     whole = run_batch(graph, sources)
     part = run_batch(graph, {"trade_filter": whole["trade_filter"]}, part=["aggregator", "vwap"])
@@ -67,7 +67,7 @@ def test_a_part_runs_on_the_streams_that_it_reads(market):
     assert part["vwap"].count() == whole["vwap"].count() > 0
 
 
-def test_an_injection_changes_what_flows_along_its_edge_and_nothing_else(market):
+def test_injection_changes_only_its_edge(market):
     graph, sources = market
     whole = run_batch(graph, sources)
     quiet = run_batch(graph, sources, injections={("trade_quote", "trade_filter"): lambda frame: frame.where("false")})
@@ -75,7 +75,7 @@ def test_an_injection_changes_what_flows_along_its_edge_and_nothing_else(market)
     assert quiet["quote_filter"].count() == whole["quote_filter"].count() > 0
 
 
-def test_what_a_window_makes_outside_the_trace_is_no_part_of_the_stream(spark):
+def test_window_output_outside_the_trace_is_dropped(spark):
     app = App("windows")
     source = app.source("s", "seq long")
 

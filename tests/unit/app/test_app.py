@@ -55,7 +55,7 @@ def test_definitions_know_their_file_and_line():
     assert str(large.origin) == f"test_app.py:{defined + 4}"
 
 
-def test_an_operator_made_of_another_files_function_is_found_where_it_was_made():
+def test_imported_function_has_the_origin_of_the_operator_call():
     app, orders = shop()
     operator = app.operator(inputs=orders, name="copied")(inspect.unwrap)
     assert (operator.origin.file, operator.origin.line) == (__file__, here() - 1)
@@ -78,7 +78,7 @@ def test_defining_an_application_runs_no_operator():
     app.graph()
 
 
-def test_a_decorated_function_becomes_the_operator_and_can_be_named_as_an_input():
+def test_decorated_function_becomes_an_operator():
     app, orders = shop()
 
     @app.operator(inputs=orders, keep=last_rows(3, by="customer"))
@@ -95,7 +95,7 @@ def test_a_decorated_function_becomes_the_operator_and_can_be_named_as_an_input(
     assert app.graph().predecessors("by_name") == ("recent",)
 
 
-def test_one_rule_is_for_every_input_and_a_mapping_names_its_own():
+def test_keep_rule_applies_to_every_input_or_per_input():
     app, orders = shop()
     prices = app.source("prices", "seq long, price double")
     both = app.operator(inputs=[orders, prices], keep=last_epochs(2), name="both")(lambda a, b: a)
@@ -108,7 +108,7 @@ def test_one_rule_is_for_every_input_and_a_mapping_names_its_own():
     assert one.stateful
 
 
-def test_a_state_table_belongs_to_the_operator_and_not_to_an_input():
+def test_state_table_belongs_to_the_operator():
     app, orders = shop()
     table = state_table("customer string, total double", by="customer")
     totals = app.operator(inputs=orders, keep=table, name="totals")(lambda rows, state: (rows, state))
@@ -118,7 +118,7 @@ def test_a_state_table_belongs_to_the_operator_and_not_to_an_input():
     assert not app.operator(inputs=orders, name="plain")(same).stateful
 
 
-def test_an_unknown_stream_is_told_with_those_that_exist():
+def test_unknown_stream_is_reported_with_the_known_ones():
     app, orders = shop()
     app.operator(inputs=orders, name="aggregator")(same)
     vwap = app.operator(inputs="agregator", name="vwap")(same)
@@ -130,7 +130,7 @@ def test_an_unknown_stream_is_told_with_those_that_exist():
     )
 
 
-def test_a_name_used_twice_is_told_with_both_places():
+def test_duplicate_name_is_reported_with_both_origins():
     app, orders = shop()
 
     @app.operator(inputs=orders, name="orders")
@@ -143,14 +143,14 @@ def test_a_name_used_twice_is_told_with_both_places():
     )
 
 
-def test_an_application_without_source_or_sink_is_told_both():
+def test_missing_source_and_missing_sink_are_both_reported():
     assert errors(App("nothing")) == (
         "no source: declare at least one with app.source(name, schema)",
         "no sink: declare at least one with app.sink(name, stream)",
     )
 
 
-def test_a_cycle_is_told_with_its_path():
+def test_cycle_is_reported_with_its_path():
     app, orders = shop()
     app.operator(inputs=[orders, "c"], name="a")(lambda x, y: x)
     app.operator(inputs="a", name="b")(same)
@@ -161,21 +161,21 @@ def test_a_cycle_is_told_with_its_path():
     assert found in [f"the streams form a cycle: {path}; an application is acyclic" for path in paths]
 
 
-def test_an_operator_that_reads_itself_is_a_cycle():
+def test_operator_that_reads_itself_is_a_cycle():
     app, orders = shop()
     app.operator(inputs=[orders, "a"], name="a")(lambda x, y: x)
     app.sink("out", "a")
     assert only_error(app) == "the streams form a cycle: a -> a; an application is acyclic"
 
 
-def test_a_stream_that_leads_to_no_sink_is_told():
+def test_stream_that_leads_to_no_sink_is_reported():
     app, orders = shop()
     lost = app.operator(inputs=orders, name="lost")(same)
     app.sink("out", orders)
     assert only_error(app) == f"operator 'lost' ({lost.origin}) leads to no sink; sink its stream or remove it"
 
 
-def test_a_source_that_nothing_reads_is_told():
+def test_source_that_nothing_reads_is_reported():
     app, orders = shop()
     spare = app.source("spare", ORDERS)
     app.sink("out", orders)
@@ -183,7 +183,7 @@ def test_a_source_that_nothing_reads_is_told():
 
 
 @pytest.mark.parametrize("what", ["keep", "partitioning"])
-def test_a_rule_for_a_stream_that_is_no_input_is_told(what):
+def test_rule_for_a_stream_that_is_no_input_is_reported(what):
     app, orders = shop()
     rules = {"keep": last_rows(1), "partitioning": "full"}
     bad = app.operator(inputs=orders, name="bad", **{what: {"prices": rules[what]}})(same)
@@ -193,7 +193,7 @@ def test_a_rule_for_a_stream_that_is_no_input_is_told(what):
     )
 
 
-def test_a_state_table_given_for_one_input_is_told():
+def test_state_table_given_for_one_input_is_reported():
     app, orders = shop()
     bad = app.operator(inputs=orders, name="bad", keep={orders: state_table("a int")})(same)
     app.sink("out", bad)
@@ -207,7 +207,7 @@ def test_a_state_table_given_for_one_input_is_told():
     ("function", "takes"),
     [(lambda: 1, 0), (lambda a: a, 1), (lambda a, b, c: a, 3)],
 )
-def test_a_function_with_the_wrong_number_of_parameters_is_told(function, takes):
+def test_function_with_the_wrong_number_of_parameters_is_reported(function, takes):
     app, orders = shop()
     prices = app.source("prices", "seq long")
     bad = app.operator(inputs=[orders, prices], name="bad")(function)
@@ -215,7 +215,7 @@ def test_a_function_with_the_wrong_number_of_parameters_is_told(function, takes)
     assert only_error(app) == f"operator 'bad' ({bad.origin}) takes {takes} arguments, but it must take 2: one per input"
 
 
-def test_a_function_without_a_parameter_for_its_state_table_is_told():
+def test_function_without_a_parameter_for_its_state_table_is_reported():
     app, orders = shop()
     bad = app.operator(inputs=orders, keep=state_table("a int"), name="bad")(lambda rows: rows)
     app.sink("out", bad)
@@ -229,7 +229,7 @@ def test_functions_that_can_take_the_inputs_are_accepted(function):
     app.graph()
 
 
-def test_a_function_that_wants_an_argument_by_name_is_told():
+def test_keyword_only_argument_is_reported():
     app, orders = shop()
 
     @app.operator(inputs=orders)
@@ -252,7 +252,7 @@ def test_a_function_that_wants_an_argument_by_name_is_told():
         ("merge", 2, 2, "a divisor of the upstream tasks"),
     ],
 )
-def test_a_partitioning_that_does_not_fit_the_tasks_is_told(kind, upstream, tasks, wants):
+def test_partitioning_that_does_not_match_the_tasks_is_reported(kind, upstream, tasks, wants):
     app = App("shop")
     orders = app.source("orders", ORDERS, parallelism=upstream)
     bad = app.operator(inputs=orders, key="customer", parallelism=tasks, partitioning=kind, name="bad")(same)
@@ -262,13 +262,13 @@ def test_a_partitioning_that_does_not_fit_the_tasks_is_told(kind, upstream, task
     )
 
 
-def test_an_unknown_partitioning_is_told():
+def test_unknown_partitioning_is_reported():
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, partitioning="random", name="bad")(same))
     assert "partitioning of 'orders' is 'random'; it must be one of one-to-one, split, merge, full" in only_error(app)
 
 
-def test_a_pe_with_a_stranger_between_its_operators_is_told():
+def test_operator_between_fused_operators_is_reported():
     app, orders = shop()
     a = app.operator(inputs=orders, pe="p", name="a")(same)
     b = app.operator(inputs=a, name="b")(same)
@@ -278,7 +278,7 @@ def test_a_pe_with_a_stranger_between_its_operators_is_told():
     )
 
 
-def test_pes_that_wait_for_each_other_are_told_though_nothing_lies_between_their_operators():
+def test_pes_that_wait_for_each_other_are_reported():
     app, orders = shop()
     a1 = app.operator(inputs=orders, pe="p", name="a1")(same)
     b2 = app.operator(inputs=orders, pe="q", name="b2")(same)
@@ -291,21 +291,21 @@ def test_pes_that_wait_for_each_other_are_told_though_nothing_lies_between_their
 
 
 @pytest.mark.parametrize(("name", "kind"), [("orders", "source"), ("out", "sink")])
-def test_a_pe_named_like_a_source_or_sink_is_told(name, kind):
+def test_pe_named_like_a_source_or_sink_is_reported(name, kind):
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, pe=name, name="a")(same))
     assert only_error(app) == f"PE '{name}' has the name of a {kind}; give it another name"
 
 
 @pytest.mark.parametrize("schema", ["seq long, epoch long", "seq long, Epoch int", "seq long, `epoch` long"])
-def test_a_reserved_column_is_told(schema):
+def test_reserved_column_is_reported(schema):
     app = App("shop")
     app.sink("out", app.source("orders", schema))
     assert "a name that holdfast reserves; rename the column" in only_error(app)
 
 
 @pytest.mark.parametrize("schema", ["customer string", "Seq long", "sequence long", "place struct<seq: long, y: int>", ""])
-def test_a_source_without_seq_is_told(schema):
+def test_source_without_seq_is_reported(schema):
     app = App("shop")
     app.sink("out", app.source("orders", schema))
     assert only_error(app).endswith(f"has no column 'seq'; its schema must have 'seq long', ascending, got '{schema}'")
@@ -314,32 +314,32 @@ def test_a_source_without_seq_is_told(schema):
 @pytest.mark.parametrize(
     "schema", ["seq long, place struct<epoch: int, b: int>, d decimal(10, 2)", "`seq` long", "seq: long, a: int"]
 )
-def test_columns_are_told_from_the_insides_of_their_types(schema):
+def test_columns_inside_types_are_no_columns(schema):
     app = App("shop")
     app.sink("out", app.source("orders", schema))
     app.graph()
 
 
-def test_two_columns_of_one_name_are_told():
+def test_two_columns_of_one_name_are_reported():
     app = App("shop")
     app.sink("out", app.source("orders", "seq long, amount int, Amount double"))
     assert "has 2 columns called 'amount'; give each its own name" in only_error(app)
 
 
-def test_a_score_of_an_unknown_sink_is_told():
+def test_score_of_an_unknown_sink_is_reported():
     app, orders = shop()
     app.sink("out", orders)
     app.score("outs", "count(*)")
     assert only_error(app) == f"the score at test_app.py:{here() - 1} is of sink 'outs', which does not exist; sinks are: out"
 
 
-def test_an_epoch_that_does_not_last_is_told():
+def test_epoch_length_must_be_positive():
     app = App("shop", epoch_s=0)
     app.sink("out", app.source("orders", ORDERS))
     assert only_error(app) == "epoch_s must be more than 0 seconds, got 0"
 
 
-def test_an_operator_that_reads_nothing_or_one_stream_twice_is_told():
+def test_operator_without_input_or_with_a_duplicate_is_reported():
     app, orders = shop()
     none = app.operator(inputs=[], name="none")(lambda: 1)
     twice = app.operator(inputs=[orders, orders], name="twice")(lambda a, b: a)
@@ -351,7 +351,7 @@ def test_an_operator_that_reads_nothing_or_one_stream_twice_is_told():
     )
 
 
-def test_parallelism_without_a_key_or_below_one_is_told():
+def test_parallelism_without_a_key_or_below_one_is_reported():
     app = App("shop")
     orders = app.source("orders", ORDERS, parallelism=0)
     app.sink("a", app.operator(inputs=orders, parallelism=2, name="keyless")(same))
@@ -362,13 +362,13 @@ def test_parallelism_without_a_key_or_below_one_is_told():
     assert "has parallelism -1; it must be at least 1" in found
 
 
-def test_a_join_of_one_stream_is_told():
+def test_join_of_one_stream_is_reported():
     app, orders = shop()
     app.sink("out", app.operator(inputs=orders, correlated=True, name="join")(same))
     assert "is correlated but reads one stream; a join needs at least two" in only_error(app)
 
 
-def test_every_problem_is_told_at_once_even_beside_a_cycle():
+def test_all_errors_are_reported_together_with_a_cycle():
     app = App("shop", epoch_s=-1)
     orders = app.source("orders", "customer string")
     app.operator(inputs=[orders, "b"], name="a")(lambda x: x)
@@ -383,5 +383,5 @@ def test_every_problem_is_told_at_once_even_beside_a_cycle():
 
 
 @pytest.mark.parametrize("error", [ApplicationError("x", ["y"])])
-def test_a_mistake_in_an_application_is_a_holdfast_error(error):
+def test_application_error_is_a_holdfast_error(error):
     assert isinstance(error, HoldfastError)

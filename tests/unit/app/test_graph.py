@@ -27,12 +27,12 @@ def graph_of(edges: dict[str, list[str]], *, sources: tuple[str, ...] = ("s",), 
 DIAMOND = {"left": ["s"], "right": ["s"], "join": ["left", "right"]}
 
 
-def test_nodes_come_after_what_they_read_and_ties_by_name():
+def test_order_is_topological_with_ties_by_name():
     graph = graph_of({"z": ["s"], "b": ["s"], "a": ["z"]})
     assert graph.order == ("s", "b", "B", "z", "a", "A")
 
 
-def test_nodes_are_told_apart_by_kind_in_order():
+def test_sources_operators_and_sinks_are_in_order():
     graph = graph_of({"z": ["s"], "b": ["t"]}, sources=("t", "s"))
     assert [node.name for node in graph.sources] == ["s", "t"]
     assert [node.name for node in graph.operators] == ["b", "z"]
@@ -58,7 +58,7 @@ def test_successors_are_the_readers_sinks_included():
     assert graph.successors("out") == ()
 
 
-def test_upstream_and_downstream_reach_everything_but_the_node_itself():
+def test_upstream_and_downstream_exclude_the_node():
     graph = graph_of(DIAMOND)
     assert graph.upstream("join") == {"left", "right", "s"}
     assert graph.upstream("left") == {"s"}
@@ -66,7 +66,7 @@ def test_upstream_and_downstream_reach_everything_but_the_node_itself():
     assert graph.downstream("JOIN") == frozenset()
 
 
-def test_a_part_has_its_own_sources_sinks_and_streams():
+def test_part_has_its_own_sources_sinks_and_streams():
     graph = graph_of({"a": ["s"], "b": ["a", "t"], "c": ["b"], "d": ["b"]}, sources=("s", "t"))
     part = ["d", "b"]
     assert graph.sources_of(part) == ("b",)
@@ -75,7 +75,7 @@ def test_a_part_has_its_own_sources_sinks_and_streams():
     assert graph.streams_out_of(part) == ("b", "d")
 
 
-def test_a_part_of_separate_operators_has_several_sources_and_sinks():
+def test_part_of_separate_operators_has_several_sources_and_sinks():
     graph = graph_of(DIAMOND)
     assert graph.sources_of({"left", "right"}) == ("left", "right")
     assert graph.sinks_of({"left", "right"}) == ("left", "right")
@@ -84,12 +84,12 @@ def test_a_part_of_separate_operators_has_several_sources_and_sinks():
     assert graph.streams_out_of(["left", "join"]) == ("join",)
 
 
-def test_operators_without_a_pe_are_one_each_and_fused_ones_share_theirs():
+def test_fused_operators_share_a_pe():
     graph = graph_of({"a": ["s"], "b": ["a"], "c": ["b"]}, pes={"a": "front", "b": "front"})
     assert graph.pes == {"front": ("a", "b"), "c": ("c",)}
 
 
-def test_pes_stand_after_the_pes_they_wait_for_even_if_their_first_operator_does_not():
+def test_pes_come_after_the_pes_they_wait_for():
     graph = graph_of({"a": ["s"], "y": ["s"], "z": ["a", "y"]}, pes={"a": "p", "z": "p"})
     assert list(graph.pes) == ["y", "p"]
     assert graph.pes["p"] == ("a", "z")
@@ -99,7 +99,7 @@ def test_pes_stand_after_the_pes_they_wait_for_even_if_their_first_operator_does
     ("upstream", "reader", "key", "expected"),
     [(1, 1, "k", "one-to-one"), (2, 2, "k", "one-to-one"), (2, 2, "j", "full"), (2, 4, "k", "full"), (4, 1, "k", "full")],
 )
-def test_partitioning_follows_from_tasks_and_keys_where_none_is_declared(upstream, reader, key, expected):
+def test_default_partitioning_follows_from_tasks_and_keys(upstream, reader, key, expected):
     app = App("graph")
     s = app.source("s", "seq long, k int, j int", key="k", parallelism=upstream)
     app.sink("out", app.operator(inputs=s, key=key, parallelism=reader, name="a")(lambda rows: rows))
@@ -107,14 +107,14 @@ def test_partitioning_follows_from_tasks_and_keys_where_none_is_declared(upstrea
 
 
 @pytest.mark.parametrize(("upstream", "reader", "kind"), [(2, 4, "split"), (4, 2, "merge"), (2, 2, "full"), (3, 3, "one-to-one")])
-def test_a_declared_partitioning_stands(upstream, reader, kind):
+def test_declared_partitioning_is_used(upstream, reader, kind):
     app = App("graph")
     s = app.source("s", SCHEMA, key="k", parallelism=upstream)
     app.sink("out", app.operator(inputs=s, key="k", parallelism=reader, partitioning=kind, name="a")(lambda rows: rows))
     assert app.graph().partitioning("s", "a") == kind
 
 
-def test_asking_for_an_operator_that_is_none_fails():
+def test_operator_rejects_the_name_of_another_node():
     with pytest.raises(AssertionError, match="'s' is no operator"):
         graph_of(DIAMOND).operator("s")
 
@@ -131,7 +131,7 @@ def dags(draw):
 
 
 @given(dags())
-def test_the_order_of_any_graph_has_everything_after_what_it_reads(drawn):
+def test_order_of_any_graph_is_topological(drawn):
     edges, _ = drawn
     graph = graph_of(edges)
     place = {name: i for i, name in enumerate(graph.order)}
@@ -143,7 +143,7 @@ def test_the_order_of_any_graph_has_everything_after_what_it_reads(drawn):
 
 
 @given(dags())
-def test_any_accepted_fusion_can_be_run_pe_by_pe(drawn):
+def test_accepted_fusion_can_run_pe_by_pe(drawn):
     edges, fused = drawn
     try:
         graph = graph_of(edges, pes=fused)
@@ -158,7 +158,7 @@ def test_any_accepted_fusion_can_be_run_pe_by_pe(drawn):
 
 
 @given(dags())
-def test_a_fusion_is_refused_only_if_no_order_of_its_pes_would_do(drawn):
+def test_rejected_fusion_has_no_valid_order(drawn):
     edges, fused = drawn
     home = {name: fused.get(name, name) for name in edges}
     waits = {pe: {home[r] for n in edges if home[n] == pe for r in edges[n] if r != "s"} - {pe} for pe in home.values()}

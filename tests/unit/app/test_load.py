@@ -50,63 +50,63 @@ def test_definitions_point_into_the_file_they_were_loaded_from(tmp_path):
     assert (large.origin.file, large.origin.line) == (str(file), SHOP.splitlines().index("@app.operator(inputs=orders)") + 1)
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_missing_file_is_reported(tmp_path):
     with pytest.raises(HoldfastError, match=r"application file '.*gone.py' does not exist; give the path of a Python file"):
         load_app(tmp_path / "gone.py")
 
 
-def test_a_file_that_is_no_python_is_told(tmp_path):
+def test_file_that_is_no_python_is_reported(tmp_path):
     with pytest.raises(HoldfastError, match=r"application file '.*shop.txt' is no Python file; its name must end in .py"):
         load_app(written(tmp_path, SHOP, "shop.txt"))
 
 
-def test_a_folder_is_no_application_file(tmp_path):
+def test_folder_is_no_application_file(tmp_path):
     with pytest.raises(HoldfastError, match="is a folder; give the path of a Python file that defines an App"):
         load_app(tmp_path)
 
 
-def test_a_syntax_error_is_told_with_its_line(tmp_path):
+def test_syntax_error_is_reported_with_its_line(tmp_path):
     assert refused(written(tmp_path, "x = 1\ny = (\n")) == "line 2: '(' was never closed"
 
 
-def test_a_file_that_raises_is_told_with_the_line_and_the_error(tmp_path):
+def test_exception_is_reported_with_its_line(tmp_path):
     assert refused(written(tmp_path, "x = 1\n\ny = x / 0\n")) == "line 3: ZeroDivisionError: division by zero"
 
 
-def test_the_line_is_that_of_the_file_though_the_error_comes_from_deeper(tmp_path):
+def test_error_from_a_called_function_has_the_files_line(tmp_path):
     assert refused(written(tmp_path, "import json\n\njson.loads('{')\n")).startswith("line 3: JSONDecodeError: ")
 
 
-def test_the_line_is_told_of_a_file_given_by_a_relative_path(tmp_path, monkeypatch):
+def test_relative_path_reports_the_line(tmp_path, monkeypatch):
     written(tmp_path, "x = 1\ny = nothing\n")
     monkeypatch.chdir(tmp_path)
     assert refused("shop.py") == "line 2: NameError: name 'nothing' is not defined"
 
 
-def test_a_missing_module_is_told(tmp_path):
+def test_missing_module_is_reported(tmp_path):
     assert refused(written(tmp_path, "import no_such_module\n")) == "line 1: ModuleNotFoundError: No module named 'no_such_module'"
 
 
-def test_a_refused_definition_is_told_with_its_line(tmp_path):
+def test_rejected_definition_is_reported_with_its_line(tmp_path):
     said = refused(written(tmp_path, "from holdfast import last_rows\n\nrule = last_rows(0)\n"))
     assert said == "line 3: last_rows keeps at least 1 row per key, got 0; leave keep out for a stateless operator"
 
 
-def test_a_file_that_exits_is_told_and_does_not_end_the_program(tmp_path):
+def test_file_that_exits_does_not_end_the_program(tmp_path):
     assert refused(written(tmp_path, "import sys\nsys.exit(3)\n")) == "line 2: SystemExit: 3"
 
 
-def test_a_syntax_error_in_an_imported_module_is_told_at_the_import(tmp_path, monkeypatch):
+def test_syntax_error_of_an_imported_module_is_reported_at_the_import(tmp_path, monkeypatch):
     written(tmp_path, "(\n", "broken_neighbour.py")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert refused(written(tmp_path, "\nimport broken_neighbour\n")).startswith("line 2: SyntaxError: '(' was never closed")
 
 
-def test_a_file_without_an_app_is_told(tmp_path):
+def test_file_without_an_app_is_reported(tmp_path):
     assert refused(written(tmp_path, "x = 1\n")) == "wanted exactly one App at the top level, but it defines none"
 
 
-def test_a_file_with_two_apps_is_told_with_their_names(tmp_path):
+def test_two_apps_are_reported_with_their_names(tmp_path):
     text = "from holdfast import App\nsecond = App('b')\nfirst = App('a')\n"
     assert refused(written(tmp_path, text)) == "wanted exactly one App at the top level, but it defines 2: first, second"
 
@@ -115,12 +115,12 @@ def test_one_app_under_two_names_is_one(tmp_path):
     assert load_app(written(tmp_path, SHOP + "\nalias = app\n")).name == "shop"
 
 
-def test_a_loaded_file_is_no_module_that_a_worker_would_have_to_import(tmp_path):
+def test_loaded_functions_are_pickled_by_value(tmp_path):
     app = load_app(written(tmp_path, SHOP))
     function = app.graph().operator("large").function
     assert function.__module__ not in sys.modules
 
 
-def test_a_file_that_fails_leaves_no_module_behind(tmp_path):
+def test_file_that_fails_leaves_no_module_behind(tmp_path):
     refused(written(tmp_path, "raise ValueError('no')\n", "half.py"))
     assert "holdfast_application_half" not in sys.modules

@@ -30,13 +30,13 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_an_application_is_its_file_and_the_modules_beside_it_that_it_imports(shop):
+def test_own_files_include_imported_modules(shop):
     found = [str(file.relative_to(shop)) for file in own_files(shop / "app.py")]
     assert found[0] == "app.py"
     assert set(found[1:]) == set(FILES) - {"app.py", "not_imported_of_shop.py", "shop_rules/unused.py"}
 
 
-def test_a_change_in_any_of_them_is_a_change_of_the_application(shop):
+def test_hash_changes_with_any_own_file(shop):
     before = application_hash(shop / "app.py")
     (shop / "shop_rules" / "unused.py").write_text("x = 1")
     assert application_hash(shop / "app.py") == before
@@ -44,5 +44,5 @@ def test_a_change_in_any_of_them_is_a_change_of_the_application(shop):
     assert application_hash(shop / "app.py") != before
 
 
-def test_an_application_by_itself_is_one_file(shop):
+def test_application_without_imports_is_one_file(shop):
     assert own_files(shop / "lazy_of_shop.py") == [shop / "lazy_of_shop.py"]

@@ -40,13 +40,13 @@ def errors_of(*changes):
     return caught.value.errors
 
 
-def test_a_descriptor_survives_writing_and_reading():
+def test_descriptor_survives_writing_and_reading():
     descriptor = parse_document(GOOD, Descriptor)
     assert parse_document(document_text(descriptor), Descriptor) == descriptor
     assert parse_document(document_text(descriptor, json_text=True), Descriptor, json_text=True) == descriptor
 
 
-def test_pes_are_sorted_by_graph_and_ties_by_name():
+def test_pes_are_in_topological_order_with_ties_by_name():
     descriptor = parse_document(GOOD, Descriptor)
     assert descriptor.topological_order == ("quote_filter", "trade_filter", "bargain")
     assert descriptor.predecessors("bargain") == ("quote_filter", "trade_filter")
@@ -66,7 +66,7 @@ def test_configurations_are_the_product_of_independent_rates():
     assert descriptor.input_configurations[1].rates == {"market": 400.0, "news": 9.0}
 
 
-def test_an_explicit_joint_distribution_takes_the_place_of_the_product():
+def test_joint_distribution_replaces_the_product():
     joint = "configurations: [{rates: {market: high}, probability: 1.0}]\npes:"
     (only,) = parse_document(changed(("pes:", joint)), Descriptor).input_configurations
     assert (only.name, only.rates, only.probability) == ("high", {"market": 1500.0}, 1.0)
@@ -131,16 +131,16 @@ def test_an_explicit_joint_distribution_takes_the_place_of_the_product():
         ),
     ],
 )
-def test_each_mistake_is_told_with_its_place(change, error):
+def test_error_is_reported_with_its_place(change, error):
     assert error in errors_of(change)
 
 
-def test_a_cycle_is_shown():
+def test_cycle_is_shown():
     found = errors_of(("trade_filter: {operators: [trade_filter], inputs: {market", "trade_filter: {inputs: {bargain"))
     assert "pes (line 7): form a cycle: bargain -> trade_filter -> bargain; an application graph has none" in found
 
 
-def test_all_problems_of_a_document_are_reported_at_once():
+def test_all_errors_are_reported_together():
     found = errors_of(
         ("rate: 400.0", "rate: -4"),
         ("probability: 0.2", "probability: 0.3"),
@@ -155,7 +155,7 @@ def test_all_problems_of_a_document_are_reported_at_once():
         assert words in said
 
 
-def test_no_nodes_are_left_for_the_user_to_fill_in():
+def test_nodes_may_be_left_out():
     text = GOOD.split("nodes:")[0]
     assert parse_document(text, Descriptor).nodes == {}
 
@@ -177,7 +177,7 @@ def test_too_many_configurations_ask_for_a_joint_distribution():
 
 
 @given(st.permutations(["a", "b", "c", "d"]))
-def test_the_topological_order_does_not_depend_on_the_order_of_writing(names):
+def test_topological_order_ignores_the_written_order(names):
     inputs = {"a": ["s"], "b": ["a"], "c": ["a"], "d": ["b", "c"]}
     descriptor = Descriptor.model_validate(
         {

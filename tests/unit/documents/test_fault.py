@@ -41,6 +41,6 @@ def test_every_kind_survives_a_round_trip_through_json(kind, values):
         (lambda: fault_of({"kind": "loss", "target": ["a"], "offset": 1, "tuples": 1, "size": 2}), "has no 'size'"),
     ],
 )
-def test_a_fault_that_makes_no_sense_says_what_is_wrong(make, said):
+def test_invalid_fault_is_rejected_with_the_reason(make, said):
     with pytest.raises(HoldfastError, match=said):
         make()

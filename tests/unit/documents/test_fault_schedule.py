@@ -14,14 +14,14 @@ def drawn(seed=1, **more):
     return schedule.drawn(tasks=TASKS, nodes=NODES)
 
 
-def test_only_crashes_are_drawn_unless_something_else_is_said():
+def test_only_crashes_are_drawn_by_default():
     faults = drawn()
     assert {fault.kind for fault in faults} == {"crash"}
     assert {fault.what for fault in faults} == {"pe", "host", "node", "orchestrator"}
     assert all((fault.for_s, fault.by_s, fault.back_after_s) == (None, None, 1.0) for fault in faults)
 
 
-def test_a_mix_has_every_kind_at_those_whom_it_can_strike():
+def test_mix_pairs_each_kind_with_its_possible_targets():
     faults = drawn(kinds=["crash", "stall", "slow", "cut"], for_s=3, by_s=0.2)
     assert {fault.kind for fault in faults} == {"crash", "stall", "slow", "cut"}
     for fault in faults:
@@ -33,13 +33,13 @@ def test_a_mix_has_every_kind_at_those_whom_it_can_strike():
     check_document({"faults": [fault.model_dump() for fault in faults]}, Schedule, thing="schedule")
 
 
-def test_the_same_seed_draws_the_same_mix_and_another_another():
+def test_seed_determines_the_drawn_faults():
     mix = {"kinds": ["crash", "stall", "hog"]}
     assert drawn(**mix) == drawn(**mix)
     assert drawn(**mix) != drawn(seed=2, **mix)
 
 
-def test_the_disk_is_filled_where_it_may_be():
+def test_fill_is_drawn_for_the_disk():
     assert {(fault.kind, fault.target) for fault in drawn(kinds=["fill"], what=["disk"])} == {("fill", ())}
 
 
@@ -55,7 +55,7 @@ def test_the_disk_is_filled_where_it_may_be():
         ({"for_s": -1}, "random.for_s: wanted a number of at least 0"),
     ],
 )
-def test_what_can_not_be_drawn_is_told(random, said):
+def test_impossible_random_faults_are_reported(random, said):
     with pytest.raises(DocumentError) as caught:
         drawn(**random)
     assert said in str(caught.value)

@@ -3,7 +3,7 @@
 from holdfast.documents.history import History, read_history
 
 
-def test_a_file_that_grew_too_large_begins_anew_and_the_one_before_is_kept(tmp_path):
+def test_full_history_file_is_rotated_once(tmp_path):
     history = History(tmp_path / "history-1.jsonl", "n1", most_bytes=400)
     for number in range(30):
         history.tell("commit", {"epoch": number})

@@ -17,7 +17,7 @@ def errors_of(text):
     return set(caught.value.errors)
 
 
-def test_wrong_types_and_missing_fields_hide_no_mistake_of_meaning():
+def test_wrong_shape_masks_no_other_error():
     text = """host_kind: light
 typo: 1
 pes:
@@ -45,7 +45,7 @@ contract: {protection: prediction, retries: -1}
     }
 
 
-def test_a_stream_of_another_job_is_named_with_that_job():
+def test_stream_of_another_job_names_that_job():
     assert errors_of("job: a\napplication: a.py\nlog: log\nstreams: {market: trades, news: 'b:'}\n") == {
         "streams.market (line 4): wanted 'job:stream', got \"trades\"",
         "streams.news (line 4): wanted 'job:stream', got \"b:\"",
@@ -85,7 +85,7 @@ ERRORS = [
 
 
 @given(st.sets(st.sampled_from(range(len(ERRORS))), min_size=1))
-def test_whatever_is_wrong_with_a_job_is_told_and_nothing_else(chosen):
+def test_exactly_the_errors_of_a_job_are_reported(chosen):
     data = json.loads(json.dumps(GOOD))
     for place, value in (ERRORS[number] for number in chosen):
         inner = data
@@ -98,7 +98,7 @@ def test_whatever_is_wrong_with_a_job_is_told_and_nothing_else(chosen):
     assert sorted(told) == sorted(format_place(ERRORS[number][0]) for number in chosen)
 
 
-def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():
+def test_unreadable_part_causes_no_further_errors():
     assert errors_of("job: a\nhost_kind: light\npes: 5\nreplicas: {x: 2}\nneeds: {y: {cores: -1}}\n") == {
         "pes (line 3): wanted a mapping, got 5",
         "needs.y.cores (line 5): wanted a number of at least 0, got -1.0",
@@ -109,7 +109,7 @@ def test_a_part_that_cannot_be_read_makes_no_mistakes_of_its_own():
     }
 
 
-def test_streams_of_light_pes_are_looked_at_as_a_whole():
+def test_streams_of_light_pes_are_checked_together():
     text = """job: a
 host_kind: light
 pes:
@@ -137,7 +137,7 @@ needs: {x/0: {cores: 1}, x/1: {cores: 1}}
     }
 
 
-def test_a_light_job_says_nothing_that_only_an_application_has_a_use_for():
+def test_light_job_rejects_fields_of_an_application():
     text = "job: a\nhost_kind: light\npes: {}\nplan: p.yaml\nstreams: {s: 'b:t'}\nlog: l\nout: o\nfeed: {trace: t, columns: c}\n"
     places = {error.split(" ")[0] for error in errors_of(text)}
     assert places == {"pes", "plan", "streams", "log", "out", "feed.trace", "feed.columns"}

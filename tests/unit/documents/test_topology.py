@@ -29,7 +29,7 @@ def test_rates_follow_shares_groups_and_selectivity():
     assert t.input_rates[4:6].tolist() == pytest.approx([72, 28])
 
 
-def test_substreams_carry_all_that_their_tasks_emit():
+def test_substream_rates_sum_to_the_emitted_rates():
     t = topology(GOOD)
     assert list(t.substreams("speeds", "alerts")) == [
         ("speeds/0", "alerts/0", pytest.approx(27)),
@@ -40,7 +40,7 @@ def test_substreams_carry_all_that_their_tasks_emit():
 
 
 @given(n1=st.integers(1, 12), n2=st.integers(1, 12), seed=st.integers(0, 10**6))
-def test_every_partitioning_hands_on_every_tuple_once(n1, n2, seed):
+def test_partitioning_preserves_the_total_rate(n1, n2, seed):
     rng = np.random.default_rng(seed)
     fits = ["full"] + ["one-to-one"] * (n1 == n2) + ["split"] * (n2 >= 2 * n1) + ["merge"] * (n1 >= 2 * n2)
     for partitioning in fits:
@@ -63,7 +63,7 @@ def test_every_partitioning_hands_on_every_tuple_once(n1, n2, seed):
         assert all(wanted[0] <= len(found) <= wanted[1] for found in readers.values())
 
 
-def test_every_mistake_of_a_document_is_reported_at_once_with_its_place():
+def test_all_errors_are_reported_with_their_places():
     with pytest.raises(DocumentError) as caught:
         topology("""
 topology: broken
@@ -94,28 +94,28 @@ operators:
     ]
 
 
-def test_a_source_without_a_rate_is_told_to_give_one():
+def test_source_needs_a_rate():
     with pytest.raises(DocumentError, match=r"operators.a .*: has no inputs, so it is a source; give its rate"):
         topology("topology: t\noperators:\n  a: {parallelism: 2}\n")
 
 
-def test_an_operator_that_reads_itself_is_a_cycle():
+def test_operator_that_reads_itself_is_a_cycle():
     with pytest.raises(DocumentError, match="form a cycle: a -> a"):
         topology("topology: t\noperators:\n  a: {inputs: {a: full}}\n")
 
 
-def test_more_tasks_than_can_be_planned_are_refused_before_any_is_made():
+def test_too_many_tasks_are_rejected_early():
     with pytest.raises(DocumentError, match="wanted at most 100000 tasks, got 1000000000"):
         topology("topology: t\noperators:\n  a: {parallelism: 1000000000, rate: 1}\n")
 
 
-def test_a_chain_too_long_to_follow_is_refused():
+def test_too_long_chain_is_rejected():
     rows = "".join(f"  o{i}: {{inputs: {{o{i - 1}: full}}}}\n" for i in range(1, 200))
     with pytest.raises(DocumentError, match="wanted at most 150 operators in a row, got 200"):
         topology(f"topology: t\noperators:\n  o0: {{rate: 1}}\n{rows}")
 
 
-def test_a_topology_survives_being_written_and_read(tmp_path):
+def test_topology_survives_writing_and_reading(tmp_path):
     t = topology(GOOD)
     path = tmp_path / "t.json"
     path.write_text(document_text(t, json_text=True))
@@ -133,7 +133,7 @@ def test_new_rates_replace_old_ones_and_are_checked():
         t.with_rates({"nobody": [1]})
 
 
-def test_a_group_without_any_rate_is_shared_equally():
+def test_group_with_zero_rates_is_divided_equally():
     t = Topology(
         topology="idle",
         operators={"a": TaskOperator(parallelism=2, rates=(0.0, 0.0)), "b": TaskOperator(inputs={"a": "full"})},

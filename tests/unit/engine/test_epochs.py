@@ -7,34 +7,34 @@ from holdfast.errors import HoldfastError
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
-def test_an_epoch_of_no_time_is_refused(seconds):
+def test_epoch_of_zero_seconds_is_rejected(seconds):
     with pytest.raises(HoldfastError, match=rf"^an epoch must last more than 0 seconds, got {seconds}$"):
         ByTime(seconds)
 
 
-def test_an_epoch_shorter_than_the_clock_can_tell_is_refused():
+def test_epoch_below_the_clock_resolution_is_rejected():
     with pytest.raises(HoldfastError, match=r"^an epoch must last at least a microsecond, got 1e-07 s$"):
         ByTime(1e-7)
 
 
-def test_an_epoch_that_never_ends_is_refused():
+def test_infinite_epoch_is_rejected():
     with pytest.raises(HoldfastError, match=r"^an epoch must end some time, got inf seconds$"):
         ByTime(float("inf"))
 
 
 @pytest.mark.parametrize("rows", [0, -5])
-def test_an_epoch_of_no_rows_is_refused(rows):
+def test_epoch_of_zero_rows_is_rejected(rows):
     with pytest.raises(HoldfastError, match=rf"^an epoch must have at least 1 row, got {rows}$"):
         ByCount(rows)
 
 
-def test_bounds_that_descend_are_refused():
+def test_descending_bounds_are_rejected():
     with pytest.raises(HoldfastError, match=r"^the bounds of epochs must not descend, got 5 before 3$"):
         ByBounds((1, 5, 3))
     ByBounds((1, 3, 3, 5))
 
 
-def test_a_span_without_rows_is_empty():
+def test_span_without_rows_is_empty():
     assert Span(3, 3, 10, 10).empty
     assert not Span(3, 3, 10, 11).empty
 

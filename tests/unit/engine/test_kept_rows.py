@@ -30,7 +30,7 @@ def seqs(table: pa.Table) -> list[int]:
 
 
 @given(rows, st.integers(1, 4), st.sampled_from([(), ("a",), ("a", "b"), ("b", "a")]))
-def test_last_rows_keeps_rows_that_fewer_than_n_rows_of_their_key_are_newer_than(rows, n, by):
+def test_last_rows_keeps_the_newest_n_rows_per_key(rows, n, by):
     def needed(row):
         mine = [other for other in rows if all(other[name] == row[name] for name in by)]
         return sum(other["seq"] > row["seq"] for other in mine) < n
@@ -40,14 +40,14 @@ def test_last_rows_keeps_rows_that_fewer_than_n_rows_of_their_key_are_newer_than
 
 
 @given(rows, st.integers(1, 4), st.integers(0, 6))
-def test_last_epochs_keeps_what_the_next_epochs_window_still_covers(rows, n, last):
+def test_last_epochs_keeps_rows_of_the_next_window(rows, n, last):
     kept = still_needed(pa.Table.from_pylist(rows, SCHEMA), last_epochs(n), Span(last, last, 0, 0))
     window = range(last + 1 - n, last + 2)
     assert kept.to_pylist() == [row for row in rows if row["epoch"] in window or row["epoch"] > last]
 
 
 @given(rows, st.integers(1, 3), st.lists(st.integers(0, 15), max_size=3))
-def test_forgetting_early_loses_nothing_that_is_needed_later(rows, n, cuts):
+def test_trimming_early_loses_no_needed_row(rows, n, cuts):
     rule, rows = last_rows(n, by="a"), sorted(rows, key=lambda row: row["seq"])
     at_once = still_needed(pa.Table.from_pylist(rows, SCHEMA), rule, ANYWHEN)
     kept, done = pa.Table.from_pylist([], SCHEMA), 0
@@ -67,7 +67,7 @@ def test_null_is_a_key_of_its_own():
     assert seqs(still_needed(table, last_rows(1, by="a"), ANYWHEN)) == [2, 3, 4]
 
 
-def test_keys_of_several_columns_are_told_apart_by_all_of_them():
+def test_key_of_several_columns_uses_all_of_them():
     table = pa.table({"seq": [1, 2, 3, 4], "a": ["x", "xy", "x", "xy"], "b": ["yz", "z", "yz", "yz"]})
     assert seqs(still_needed(table, last_rows(1, by=("a", "b")), ANYWHEN)) == [2, 3, 4]
 
@@ -87,14 +87,14 @@ def test_any_type_can_be_a_key(values):
     assert seqs(still_needed(pa.table({"seq": [1, 2, 3], "a": values}), last_rows(1, by="a"), ANYWHEN)) == [2, 3]
 
 
-def test_nothing_is_kept_of_nothing():
+def test_empty_table_keeps_no_rows():
     assert still_needed(SCHEMA.empty_table(), last_rows(3, by="a"), ANYWHEN).num_rows == 0
 
 
-def test_what_a_span_adds_is_told_by_epoch_where_there_is_one():
+def test_new_rows_of_a_span_are_selected_by_epoch():
     table = pa.table({"seq": [9, 1, 5], "epoch": [2, 3, 4]})
     assert seqs(newest(table, Span(3, 4, 6, 8))) == [1, 5]
 
 
-def test_what_a_span_adds_is_told_by_seq_otherwise():
+def test_new_rows_of_a_span_are_selected_by_seq_without_epoch():
     assert seqs(newest(pa.table({"seq": [6, 7, 8]}), Span(3, 4, 6, 8))) == [7, 8]

@@ -23,7 +23,7 @@ OPERATOR = APP.graph().operator("large")
         ({"seq": [1, 2], "epoch": [7, None]}, "makes 1 of 2 rows whose epoch is null; every row must carry the epoch"),
     ],
 )
-def test_rows_without_a_place_are_told_with_their_operator(columns, said):
+def test_rows_without_seq_are_reported_with_their_operator(columns, said):
     with pytest.raises(OperatorError) as caught:
         require_places(OPERATOR, pa.table(columns))
     assert str(caught.value).startswith(f"operator 'large' ({OPERATOR.origin}) {said}")

@@ -35,7 +35,7 @@ def no_java(tmp_path, monkeypatch):
         ("something else", None),
     ],
 )
-def test_the_version_of_java_is_read_from_what_it_says(tmp_path, monkeypatch, said, version):
+def test_java_version_is_parsed_from_its_output(tmp_path, monkeypatch, said, version):
     fake_java(tmp_path, said)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert java_version() == version
@@ -48,35 +48,35 @@ def test_java_is_found_on_the_path(tmp_path, monkeypatch, no_java):
     assert java_version() == 17
 
 
-def test_a_java_home_without_java_has_none(tmp_path, monkeypatch):
+def test_java_home_without_java_has_none(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert java_version() is None
 
 
-def test_a_missing_java_is_told_with_the_remedy(no_java):
+def test_missing_java_is_reported_with_the_remedy(no_java):
     with pytest.raises(MachineError, match=r"^Spark needs Java 17 or newer, but none was found; install it \(Debian: apt-get"):
         require_java()
 
 
-def test_an_old_java_is_told(tmp_path, monkeypatch):
+def test_old_java_is_reported(tmp_path, monkeypatch):
     fake_java(tmp_path, 'java version "1.8.0_292"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(MachineError, match=r"^Spark needs Java 17 or newer, but Java 8 was found; .* or point JAVA_HOME at one$"):
         require_java()
 
 
-def test_a_session_is_not_even_tried_without_java(no_java, capfd):
+def test_session_is_not_started_without_java(no_java, capfd):
     with pytest.raises(MachineError, match="none was found"):
         open_session("local[1]")
     assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[2,4]", 2), ("spark://host:7077", 1)])
-def test_the_cores_of_a_local_master_are_read_from_its_name(master, cores):
+def test_local_master_names_its_cores(master, cores):
     assert _cores(master) == cores
 
 
-def test_a_star_stands_for_every_core(monkeypatch):
+def test_star_means_all_cores(monkeypatch):
     monkeypatch.setattr("os.cpu_count", lambda: 7)
     assert _cores("local[*]") == 7
 
@@ -91,7 +91,7 @@ def broken():
     raise Py4JNetworkError("Answer from Java side is empty")
 
 
-def test_a_context_that_answers_is_alive_and_one_that_was_ended_is_not():
+def test_stopped_context_is_not_alive():
     pulse(lambda: False).feel()
     with pytest.raises(MachineError, match=r"^Spark's context has ended; on a cluster, see what its master says"):
         pulse(lambda: True).feel()
@@ -101,13 +101,13 @@ def test_a_context_that_answers_is_alive_and_one_that_was_ended_is_not():
     ("code", "said"),
     [("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"), ("exit(52)", "ended with exit code 52")],
 )
-def test_a_jvm_that_is_gone_is_told_with_how_it_ended(code, said):
+def test_dead_jvm_is_reported_with_its_exit_status(code, said):
     with subprocess.Popen([sys.executable, "-c", code]) as process, pytest.raises(MachineError) as caught:
         pulse(broken, process).feel()
     assert str(caught.value) == f"Spark's JVM {said}"
 
 
-def test_a_jvm_whose_connection_broke_is_told(monkeypatch):
+def test_broken_jvm_connection_is_reported(monkeypatch):
     monkeypatch.setattr("holdfast.engine.session.ENDING_S", 0.05)
     with subprocess.Popen(["sleep", "600"]) as process:
         with pytest.raises(MachineError, match=r"^Spark's JVM does not answer any more$"):
