@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from holdfast.prediction import EpochPredictor, columns_of
+from holdfast.prediction import EpochPredictor, classify_columns
 from holdfast.trace import write_servers
 
 SHARE, PREDICT_S, EXPONENT = 0.05, 0.050, 1.1
@@ -31,7 +31,7 @@ WARM = 20
 
 
 def reports(servers: int, epochs: int) -> list[pa.Table]:
-    """The reports of a generated datacenter, epoch by epoch."""
+    """Return the reports of a generated datacenter, one table per epoch."""
     with tempfile.TemporaryDirectory(prefix="holdfast-benchmark-") as folder:
         path = Path(folder) / "servers.parquet"
         write_servers(path, events=servers * (epochs + 1), seed=1, servers=servers)
@@ -44,17 +44,17 @@ def reports(servers: int, epochs: int) -> list[pa.Table]:
 
 
 def inputs(tables: list[pa.Table]) -> list[pa.Table]:
-    """What the PE reads of the reports."""
+    """Return the columns that the PE reads."""
     return [table.select(["seq", "epoch", "server", "rack", "cpu", "memory", "network", "requests", "errors"]) for table in tables]
 
 
 def outputs(tables: list[pa.Table]) -> list[pa.Table]:
-    """What stands in for the PE's output where no PE runs: the same columns."""
+    """Return tables with the columns of the PE's output, for benchmarks without the PE."""
     return [table.select(["seq", "epoch", "rack", "server", "cpu"]) for table in tables]
 
 
 def cpu_s() -> float:
-    """CPU seconds of this process and of its JVM."""
+    """Return the CPU seconds of this process and of its JVM."""
     import psutil
 
     own = psutil.Process()
@@ -62,7 +62,7 @@ def cpu_s() -> float:
 
 
 def run_pe(tables: list[pa.Table]) -> tuple[list[pa.Table], float]:
-    """The output of `smooth_cpu` epoch by epoch, and its mean CPU seconds an epoch."""
+    """Run `smooth_cpu`, and return its output by epoch and its mean CPU seconds per epoch."""
     from holdfast.app.load import load_app
     from holdfast.engine.analysis import analyse
     from holdfast.engine.epochs import Span
@@ -72,39 +72,39 @@ def run_pe(tables: list[pa.Table]) -> tuple[list[pa.Table], float]:
     graph = load_app(Path(__file__).parents[1] / "examples" / "datacenter_monitor.py").graph()
     spark = open_session("local[1]", name="prediction-benchmark")
     pe = Pe(spark, graph, ["smooth_cpu"], analyse(graph, spark))
-    made, spent = [], []
+    outputs, spent_s = [], []
     for epoch, table in enumerate(tables):
         seq = table["seq"].to_numpy()
         span = Span(epoch, epoch, int(seq[0]) - 1, int(seq[-1]))
         before = cpu_s()
-        made.append(pe.run({"readings": table}, span)["smooth_cpu"])
-        spent.append(cpu_s() - before)
+        outputs.append(pe.run({"readings": table}, span)["smooth_cpu"])
+        spent_s.append(cpu_s() - before)
         if epoch % 10 == 0:
             print(f"epoch {epoch} of {len(tables)} on Spark", file=sys.stderr)
     spark.stop()
-    return made, statistics.mean(spent[WARM:])
+    return outputs, statistics.mean(spent_s[WARM:])
 
 
-def stand_in_for(read: list[pa.Table], made: list[pa.Table]) -> dict[str, float]:
-    """Mean CPU seconds of an epoch to observe and learn, and to predict; the median prediction by the clock, and the longest."""
-    stand_in = EpochPredictor(columns_of(made[0].schema, ["server"], stream="smooth_cpu"), inputs=["readings"])
-    learned, predicted, clock = [], [], []
-    for epoch, table in enumerate(made[:-1]):
+def measure(inputs: list[pa.Table], outputs: list[pa.Table]) -> dict[str, float]:
+    """Return the mean CPU seconds per epoch of training and of prediction, and the median and longest time of a prediction."""
+    predictor = EpochPredictor(classify_columns(outputs[0].schema, ["server"], stream="smooth_cpu"), inputs=["readings"])
+    train_s, predict_s, clock_s = [], [], []
+    for epoch, table in enumerate(outputs[:-1]):
         began = time.process_time()
-        stand_in.from_input.echo.tell(epoch, [read[epoch]])
-        stand_in.observe(epoch, table)
-        stand_in.learn()
-        learned.append(time.process_time() - began)
+        predictor.input_predictor.echo.add_input(epoch, [inputs[epoch]])
+        predictor.observe(epoch, table)
+        predictor.train()
+        train_s.append(time.process_time() - began)
         began, wall = time.process_time(), time.perf_counter()
-        stand_in.from_input.echo.tell(epoch + 1, [read[epoch + 1]])
-        stand_in.predict(epoch + 1, 10.0)
-        predicted.append(time.process_time() - began)
-        clock.append(time.perf_counter() - wall)
+        predictor.input_predictor.echo.add_input(epoch + 1, [inputs[epoch + 1]])
+        predictor.predict(epoch + 1, 10.0)
+        predict_s.append(time.process_time() - began)
+        clock_s.append(time.perf_counter() - wall)
     return {
-        "learn_s": statistics.mean(learned[WARM:]),
-        "predict_s": statistics.mean(predicted[WARM:]),
-        "predict_clock_s": statistics.median(clock[WARM:]),
-        "predict_longest_s": max(clock[WARM:]),
+        "learn_s": statistics.mean(train_s[WARM:]),
+        "predict_s": statistics.mean(predict_s[WARM:]),
+        "predict_clock_s": statistics.median(clock_s[WARM:]),
+        "predict_longest_s": max(clock_s[WARM:]),
     }
 
 
@@ -115,16 +115,16 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     few = reports(50, 25)
-    stand_in_for(inputs(few), outputs(few))  # compiles
+    measure(inputs(few), outputs(few))  # compiles
     pe_s = None
     if not options.without_spark:
-        read = inputs(reports(1000, options.epochs))
-        made, pe_s = run_pe(read)
-        against = stand_in_for(read, made)
+        pe_inputs = inputs(reports(1000, options.epochs))
+        pe_outputs, pe_s = run_pe(pe_inputs)
+        against = measure(pe_inputs, pe_outputs)
     by_keys = {}
     for keys in KEYS:
         tables = reports(keys, options.epochs)
-        by_keys[keys] = stand_in_for(inputs(tables), outputs(tables))
+        by_keys[keys] = measure(inputs(tables), outputs(tables))
         print(f"{keys} keys: {', '.join(f'{n} {1e3 * s:.2f} ms' for n, s in by_keys[keys].items())}", file=sys.stderr)
     if options.without_spark:
         against = by_keys[1000]

@@ -17,7 +17,7 @@ from holdfast.documents.job import Job, Layout, Reading, Task
 from holdfast.errors import ApplicationError, CompoundError, DocumentError, HoldfastError
 from holdfast.planning.laar.strategy import Strategy, read_strategy
 from holdfast.planning.ppa.plan_document import PlanDocument, read_plan
-from holdfast.prediction.contract_terms import check_protection, keys_of
+from holdfast.prediction.contract_terms import check_protection, stream_key
 
 
 def layout_of(job: Job) -> Layout:
@@ -44,7 +44,7 @@ def layout_of(job: Job) -> Layout:
     settings = {
         "job": job.model_dump(mode="json"),
         "tasks": [task.model_dump(mode="json") for task in tasks],
-        "keys": {stream: list(keys_of(graph, stream)) for task in tasks if task.kind == "operators" for stream in task.makes},
+        "keys": {stream: list(stream_key(graph, stream)) for task in tasks if task.kind == "operators" for stream in task.makes},
     }
     if job.adapt is not None and wanted.plan is not None:
         settings["topology"] = topology_of(graph, name=app.name).model_dump(mode="json")

@@ -29,7 +29,7 @@ from holdfast.documents.job import Job
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import output_fidelity, planner_names, planner_of
-from holdfast.prediction import installed, make
+from holdfast.prediction import installed_predictors, make_predictor
 
 GUIDE = Path(__file__).parents[2] / "docs" / "extend.md"
 CLUSTER = GUIDE.with_name("cluster.md")
@@ -64,8 +64,8 @@ def package(tmp_path, monkeypatch):
 
 
 def test_guide_predictor_is_found_and_predicts(package):
-    assert "median" in installed()
-    median = make("median", last=3)
+    assert "median" in installed_predictors()
+    median = make_predictor("median", last=3)
     history = np.array([[np.nan, 1.0, 2.0, 900.0], [np.nan] * 4, [5.0, 1.0, 1.0, 1.0]])
     answer = median.forecast(history, median.train(history), steps=2)
     np.testing.assert_array_equal(answer, [[2.0, 2.0], [np.nan, np.nan], [1.0, 1.0]])

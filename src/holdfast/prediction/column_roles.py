@@ -1,4 +1,4 @@
-"""What each column of a stream is to prediction: a key, a number to predict, something to carry on or to leave out."""
+"""The role of each column in a predicted row: key, number to predict, advancing, carried over or blank."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow as pa
 from holdfast.errors import CompoundError
 
 EPOCH, SEQ = "epoch", "seq"
-KEYLESS = "; let 'predicting.keys' name columns that say whose row it is, or none ([]) where an epoch has one row"
+KEY_HINT = "; name key columns that exist in 'predicting.keys', or none ([]) if an epoch has one row"
 
 
 @dataclass(frozen=True)
-class Columns:
-    """The columns of a stream by what becomes of them in a predicted row.
+class ColumnRoles:
+    """The columns of a stream by their role in a predicted row.
 
-    `keys` say whose row it is. `numbers` are predicted. `advancing` columns (seq and times) go on as they have gone on.
-    `carried` columns repeat the key's last row. `blank` ones are null. `epoch` is what it must be.
+    `keys` identify the series. `numbers` are predicted. `advancing` columns (seq and times) continue at their recent pace.
+    `carried` columns repeat the key's last row. `blank` columns are null. The column `epoch` has the epoch's number.
     """
 
     schema: pa.Schema
@@ -34,47 +34,46 @@ class Columns:
         return tuple(pa.types.is_integer(self.schema.field(name).type) for name in self.numbers)
 
 
-def columns_of(
+def classify_columns(
     schema: pa.Schema, keys: Sequence[str], *, carry: Sequence[str] = (), blank: Sequence[str] = (), stream: str = "?"
-) -> Columns:
-    """The columns of a stream with these keys. Numbers are predicted unless `carry` or `blank` names them.
+) -> ColumnRoles:
+    """Return the roles of a stream's columns. Numbers are predicted unless `carry` or `blank` names them.
 
-    What is no number is carried unless `blank` names it. Raises CompoundError with everything that does not fit.
+    Other columns are carried unless `blank` names them. Raises CompoundError with all errors.
 
     >>> schema = pa.schema({"seq": pa.int64(), "epoch": pa.int64(), "rack": pa.string(), "cpu": pa.float64(), "up": pa.bool_()})
-    >>> found = columns_of(schema, ["rack"])
-    >>> found.numbers, found.carried, found.advancing
+    >>> roles = classify_columns(schema, ["rack"])
+    >>> roles.numbers, roles.carried, roles.advancing
     (('cpu',), ('up',), ('seq',))
     """
     errors = [
-        f"{what} names column '{name}', which does not exist; columns are: {', '.join(schema.names)}{mend}"
-        for what, names, mend in (("the key", keys, KEYLESS), ("carry", carry, ""), ("blank", blank, ""))
+        f"{option} names column '{name}', which does not exist; columns are: {', '.join(schema.names)}{hint}"
+        for option, names, hint in (("the key", keys, KEY_HINT), ("carry", carry, ""), ("blank", blank, ""))
         for name in names
         if name not in schema.names
     ]
     if errors:
         raise CompoundError(f"prediction of stream '{stream}'", errors)
-    errors += [f"column '{name}' is carried and blank; say which" for name in carry if name in blank]
+    errors += [f"column '{name}' is both carried and blank; choose one" for name in carry if name in blank]
     errors += [f"column '{name}' is part of the key, which cannot be left blank" for name in keys if name in blank]
     errors += [
-        f"column '{name}' is part of the key, which cannot be of type {schema.field(name).type} but only of plain values"
+        f"column '{name}' is part of the key, which must have plain values, not the type {schema.field(name).type}"
         for name in keys
         if pa.types.is_nested(schema.field(name).type)
     ]
     errors += [f"column '{name}' may not be null, so it cannot be blank" for name in blank if not schema.field(name).nullable]
-    kinds: dict[str, list[str]] = {"numbers": [], "advancing": [], "carried": []}
+    roles: dict[str, list[str]] = {"numbers": [], "advancing": [], "carried": []}
     for field in schema:
-        if field.name in (*keys, *blank, EPOCH):
-            continue
-        kinds["carried" if field.name in carry else _kind(field)].append(field.name)
-    if not kinds["numbers"] and not errors:
-        errors.append("no column to predict; wanted at least one number that is neither key, carried nor blank")
+        if field.name not in (*keys, *blank, EPOCH):
+            roles["carried" if field.name in carry else _role(field)].append(field.name)
+    if not roles["numbers"] and not errors:
+        errors.append("no column to predict; at least one number must be neither key, carried nor blank")
     if errors:
         raise CompoundError(f"prediction of stream '{stream}'", errors)
-    return Columns(schema, tuple(keys), blank=tuple(blank), **{kind: tuple(names) for kind, names in kinds.items()})
+    return ColumnRoles(schema, tuple(keys), blank=tuple(blank), **{role: tuple(names) for role, names in roles.items()})
 
 
-def _kind(field: pa.Field) -> str:
+def _role(field: pa.Field) -> str:
     if field.name == SEQ or pa.types.is_timestamp(field.type):
         return "advancing"
     return "numbers" if is_number(field) else "carried"

@@ -1,4 +1,4 @@
-"""Stands in for a PE: learns from its output, epoch by epoch, and predicts the epochs that it is late with."""
+"""Learns from a PE's output, epoch by epoch, and predicts the epochs that the PE is late with."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import HoldfastError
-from holdfast.prediction import guarded_calls
-from holdfast.prediction.column_roles import SEQ, Columns
-from holdfast.prediction.echo import NAME as ECHO
-from holdfast.prediction.from_input import FromInput
-from holdfast.prediction.key_census import Census, Expected
+from holdfast.prediction.column_roles import SEQ, ColumnRoles
+from holdfast.prediction.from_input.echo import NAME as ECHO
+from holdfast.prediction.from_input.input_predictor import InputPredictor
+from holdfast.prediction.key_statistics import ExpectedRows, KeyStatistics
 from holdfast.prediction.prediction import Prediction
+from holdfast.prediction.predictors import guarded_calls
 from holdfast.prediction.predictors.predictor import Bools, Floats, Ints, Predictor
 from holdfast.prediction.predictors.registry import default_predictors
-from holdfast.prediction.predictors.value_range import plausible
-from holdfast.prediction.ranking.hot_swap import NONE, Cost, assign
-from holdfast.prediction.ranking.model_builder import Clock, Done, Standing, Work
-from holdfast.prediction.ranking.pending_predictions import PendingPrediction
-from holdfast.prediction.ranking.rank import PRIOR, Rank
-from holdfast.prediction.series_rows import keys_of, numbers_of, ordered, spread, written
+from holdfast.prediction.predictors.value_range import plausible_range
+from holdfast.prediction.ranking.algorithm_rank import PRIOR, AlgorithmRank
+from holdfast.prediction.ranking.hot_swap import NONE, Cost, assign_predictors
+from holdfast.prediction.ranking.model_builder import Clock, PredictorState, TrainingResult, TrainingRound
+from holdfast.prediction.ranking.pending_prediction import PendingPrediction
+from holdfast.prediction.series_rows import build_rows, number_matrix, row_keys, sort_rows, spread_seqs
 from holdfast.prediction.settings import PredictorSettings
-from holdfast.prediction.value_cache import Cache
+from holdfast.prediction.value_cache import ValueCache
 
 LAST = "last-outcome"
-UNTRIED = -1e300  # the accuracy of an algorithm that was never judged: behind all that were
+UNJUDGED = -1e300  # the accuracy of an algorithm without outcomes: worse than that of any algorithm with outcomes
 
 
 class EpochPredictor:
-    """The prediction agent's core (ISORC'16, section IV-B) without its process: cache, model builder, rank and hot-swap.
+    """The prediction agent's core (ISORC'16, section IV-B) without its process: data cache, model builder, rank and hot-swap.
 
-    `observe` takes each exact epoch and judges what was predicted of it; `learn` trains and tries all algorithms; `predict` answers
-    within the time it is given. Where learning must not hold up the other two, run `work().done()` in another thread and give
-    what comes out to `accept`. An epoch's input may be told to `from_input.echo` before either: what it says of the output is then
-    taken from there. Nothing that an algorithm does wrong is raised here.
+    `observe` takes each exact epoch and judges the predictions of it. `train` trains all algorithms and predicts with each of them.
+    `predict` answers within the time it gets. To keep training from delaying the other two, call `training_round().run()` in
+    another thread and give its result to `accept`. `input_predictor.echo.add_input` takes an epoch's input, which `predict` may
+    then use. Errors of an algorithm are never raised here.
     """
 
     def __init__(
         self,
-        columns: Columns,
+        columns: ColumnRoles,
         predictors: Sequence[Predictor] | None = None,
         *,
         settings: PredictorSettings | None = None,
@@ -50,284 +50,292 @@ class EpochPredictor:
         clock: Clock = time.perf_counter,
     ) -> None:
         self.columns, self.settings, self._clock = columns, settings or PredictorSettings(), clock
-        self._census = Census(columns, most_keys=self.settings.most_keys, forget_after=self.settings.forget_after)
-        self._cache = Cache(len(columns.numbers), depth=self.settings.depth)
-        self._standings: tuple[Standing, ...] = ()
-        self._near = self._new_rank()
-        self._far = self._new_rank(prior=PRIOR * (self.settings.reach - 1))  # of one path, all outcomes say much the same
-        self._near_trial: PendingPrediction | None = None
-        self._far_trial: PendingPrediction | None = None
-        self._from_input = FromInput(columns, inputs, self._new_rank)
+        self._keys = KeyStatistics(columns, most_keys=self.settings.most_keys, forget_after=self.settings.forget_after)
+        self._cache = ValueCache(len(columns.numbers), depth=self.settings.depth)
+        self._states: tuple[PredictorState, ...] = ()
+        self._next_rank = self._new_rank()
+        # The outcomes of one path resemble each other, so the whole column weighs more.
+        self._later_rank = self._new_rank(prior=PRIOR * (self.settings.reach - 1))
+        self._next_pending: PendingPrediction | None = None
+        self._later_pending: PendingPrediction | None = None
+        self._input_predictor = InputPredictor(columns, inputs, self._new_rank)
         self._generation = 0
         self._assembly_s = 0.0
         self.epoch: int | None = None
         self.predictions = 0
-        self.learn_s = 0.0
+        self.train_s = 0.0
         self.last_used: dict[str, int] = {}
-        self.use(default_predictors() if predictors is None else predictors)
+        self.use_predictors(default_predictors() if predictors is None else predictors)
 
     @property
-    def standings(self) -> tuple[Standing, ...]:
-        """The algorithms in use, in their order."""
-        return self._standings
+    def states(self) -> tuple[PredictorState, ...]:
+        """The algorithms in use, in order."""
+        return self._states
 
     @property
-    def ranks(self) -> tuple[Rank, Rank]:
-        """How well the next epoch is predicted, and how well going on for longer is."""
-        return self._near, self._far
+    def ranks(self) -> tuple[AlgorithmRank, AlgorithmRank]:
+        """The accuracy of predicting the next epoch, and of predicting later ones."""
+        return self._next_rank, self._later_rank
 
     @property
-    def from_input(self) -> FromInput:
-        """What the inputs say of the output, and how often that was right."""
-        return self._from_input
+    def input_predictor(self) -> InputPredictor:
+        """The predictor that uses the input of a late epoch."""
+        return self._input_predictor
 
     @property
     def keys(self) -> int:
         """How many keys are remembered."""
-        return len(self._census)
+        return len(self._keys)
 
     @property
-    def turns(self) -> int:
-        """How many epochs were observed."""
-        return self._census.turns
+    def epochs_observed(self) -> int:
+        return self._keys.epochs_observed
 
-    def use(self, predictors: Sequence[Predictor]) -> None:
-        """Go on with these algorithms; those that stay as they were keep what they learned and how they are ranked."""
+    def use_predictors(self, predictors: Sequence[Predictor]) -> None:
+        """Replace the algorithms. Those that stay keep their models and their accuracy."""
         names = [predictor.name for predictor in predictors]
         if len(set(names)) < len(names) or not names:
-            raise HoldfastError(f"wanted at least one predictor, each once, got: {', '.join(names) or 'none'}")
-        former = [standing.predictor for standing in self._standings]
-        places = [former.index(predictor) if predictor in former else -1 for predictor in predictors]
-        for rank in (self._near, self._far):
-            rank.carry_over(places)
-        self._standings = tuple(
-            self._standings[place] if place >= 0 else Standing(predictor)
-            for predictor, place in zip(predictors, places, strict=True)
+            raise HoldfastError(f"expected at least one predictor, each once, got: {', '.join(names) or 'none'}")
+        former = [state.predictor for state in self._states]
+        numbers = [former.index(predictor) if predictor in former else -1 for predictor in predictors]
+        for rank in (self._next_rank, self._later_rank):
+            rank.carry_over(numbers)
+        self._states = tuple(
+            self._states[number] if number >= 0 else PredictorState(predictor)
+            for predictor, number in zip(predictors, numbers, strict=True)
         )
-        self._start_over()
+        self._discard_pending()
 
-    def change(self, settings: PredictorSettings) -> None:
-        """Go on with these settings; how deep the cache is, what counts as accurate and whom it forgets stay as they were."""
+    def change_settings(self, settings: PredictorSettings) -> None:
+        """Replace the settings. Depth, tolerance and the limits on keys stay as they were."""
         self.settings = settings
-        self._near.measure = self._far.measure = settings.measure
-        self._from_input.use(settings.measure)
+        self._next_rank.measure = self._later_rank.measure = settings.measure
+        self._input_predictor.use_measure(settings.measure)
 
     def observe(self, epoch: int, rows: pa.Table) -> None:
-        """Take in an exact epoch. Epochs ascend; one that never came may be left out. Raises HoldfastError otherwise."""
+        """Learn from an exact epoch and judge what was predicted of it. Raises HoldfastError if a later one was observed."""
         if self.epoch is not None and epoch <= self.epoch:
-            raise HoldfastError(f"epoch {epoch} was observed after epoch {self.epoch}; epochs are observed once, in their order")
-        passed = 1 if self.epoch is None else epoch - self.epoch
-        table = ordered(self.columns, rows)
-        truth = numbers_of(self.columns, table)
-        keys = keys_of(self.columns.keys, table)
-        slots = self._census.take(table, keys, epochs=passed)
+            raise HoldfastError(f"epoch {epoch} was observed after epoch {self.epoch}; observe each epoch once, in ascending order")
+        distance = 1 if self.epoch is None else epoch - self.epoch
+        table = sort_rows(self.columns, rows)
+        truth = number_matrix(self.columns, table)
+        keys = row_keys(self.columns.keys, table)
+        slots = self._keys.observe(table, keys, epochs=distance)
         self.epoch = epoch
-        if passed > 1:  # what was predicted of the missing epochs cannot be told from what came after
-            self._near_trial = self._far_trial = None
-        for rank in (self._near, self._far):
-            rank.make_room(len(self._census))
-        if self._near_trial is not None:
-            self._near_trial.judge(self._near, self._far, slots=slots, truth=truth, skip_next=False)
-        if self._far_trial is not None:
-            self._far_trial.judge(self._near, self._far, slots=slots, truth=truth, skip_next=True)
-        self._from_input.observe(epoch, keys=keys, slots=slots, truth=truth, known=len(self._census))
-        self._cache.append(slots, truth, keys=len(self._census))
-        kept = self._census.forgettable()
+        if distance > 1:  # how many steps the keys made in the missing epochs is unknown
+            self._next_pending = self._later_pending = None
+        for rank in (self._next_rank, self._later_rank):
+            rank.make_room(len(self._keys))
+        if self._next_pending is not None:
+            self._next_pending.judge(self._next_rank, self._later_rank, slots=slots, truth=truth, skip_next=False)
+        if self._later_pending is not None:
+            self._later_pending.judge(self._next_rank, self._later_rank, slots=slots, truth=truth, skip_next=True)
+        self._input_predictor.observe(epoch, keys=keys, slots=slots, truth=truth, key_count=len(self._keys))
+        self._cache.append(slots, truth, keys=len(self._keys))
+        kept = self._keys.slots_to_keep()
         if kept is not None:
-            self._forget(kept)
+            self._forget_keys(kept)
 
-    def learn(self, *, limit_s: float | None = None) -> None:
-        """Train what is due and try every algorithm on what comes next; wait no longer than `limit_s` for one that is not ours."""
-        self.accept(self.work(limit_s=limit_s).done())
+    def train(self, *, limit_s: float | None = None) -> None:
+        """Run a training round in this thread. Wait at most `limit_s` for an algorithm of another package."""
+        self.accept(self.training_round(limit_s=limit_s).run())
 
-    def work(self, *, limit_s: float | None = None) -> Work:
-        """A round of learning, to be done in any thread."""
-        history = self._cache.history.copy()
-        far = self._far_trial is None or self._far_trial.spent
-        return Work(
+    def training_round(self, *, limit_s: float | None = None) -> TrainingRound:
+        """Return a training round, which may run in any thread."""
+        later = self._later_pending is None or self._later_pending.spent
+        return TrainingRound(
             generation=self._generation,
-            turn=self._census.turns,
+            epochs_observed=self._keys.epochs_observed,
             every=self.settings.train_every,
             whole=self.columns.whole,
-            history=history,
+            history=self._cache.history.copy(),
             counts=self._cache.usable,
-            rows=self._census.rows.copy(),
-            standings=self._standings,
-            near_steps=self._steps(1),
-            far_steps=self._steps(self.settings.reach) if far else None,
+            row_counts=self._keys.row_counts.copy(),
+            states=self._states,
+            next_steps=self._steps(1),
+            later_steps=self._steps(self.settings.reach) if later else None,
             slow_s=self.settings.slow_s,
             penalty=self.settings.penalty,
             limit_s=limit_s,
             clock=self._clock,
         )
 
-    def accept(self, done: Done) -> None:
-        """Take in what learning came to; of a round that began before keys or algorithms changed places, nothing."""
-        if done.work.generation != self._generation:
+    def accept(self, result: TrainingResult) -> None:
+        """Take over the result of a training round. Ignore it if the keys or algorithms were renumbered since the round began."""
+        if result.round.generation != self._generation:
             return
-        self._standings = tuple(
-            standing
-            if now is before or standing.hung
-            else replace(standing, faults=now.faults, out_until=now.out_until, reason=now.reason)
-            for standing, now, before in zip(done.standings, self._standings, done.work.standings, strict=True)
+        self._states = tuple(
+            trained
+            if now is before or trained.hung
+            else replace(trained, faults=now.faults, excluded_until=now.excluded_until, reason=now.reason)
+            for trained, now, before in zip(result.states, self._states, result.round.states, strict=True)
         )
-        self.learn_s = done.took_s
-        seen = self._census.rows[: len(done.work.rows)] - done.work.rows
-        late = self._census.turns - done.work.turn
-        self._near_trial = PendingPrediction(done.near, seen.copy(), late, reach=1)
-        if done.far is not None:
-            self._far_trial = PendingPrediction(done.far, seen.copy(), late, reach=self.settings.reach)
+        self.train_s = result.took_s
+        steps = self._keys.row_counts[: len(result.round.row_counts)] - result.round.row_counts
+        epochs = self._keys.epochs_observed - result.round.epochs_observed
+        self._next_pending = PendingPrediction(result.next_paths, steps.copy(), epochs, reach=1)
+        if result.later_paths is not None:
+            self._later_pending = PendingPrediction(result.later_paths, steps.copy(), epochs, reach=self.settings.reach)
 
     def predict(self, epoch: int, time_left_s: float, *, seqs: tuple[int, int] | None = None) -> Prediction:
-        """The epoch as it will probably be, within the time left before its deadline.
+        """Predict an epoch within the time left before its deadline.
 
-        By Algorithm 1, for every series on its own: of the algorithms that can answer in what is left, the best ranked; an
-        algorithm that fails, or for which no time is left, is stood in for by the last outcome. `seqs`, where known, is the
-        range of the epoch's seqs, over which the rows are spread.
+        Algorithm 1 chooses, for each series, the best ranked of the algorithms that can answer in time. The last outcome replaces
+        an algorithm that fails or for which no time is left. The seqs of the rows are spread over `seqs`, the epoch's range of
+        seqs, if it is known.
         """
         began = self._clock()
-        if self.epoch is None or not len(self._census):
+        if self.epoch is None or not len(self._keys):
             need = self.settings.least_outputs
             return Prediction(epoch, None, {}, 0, f"no output was observed yet; a prediction needs {need} per key", 0.0)
         if epoch <= self.epoch:
-            raise HoldfastError(f"epoch {epoch} is to be predicted, but epoch {self.epoch} was observed; predict a later one")
+            raise HoldfastError(f"epoch {epoch} cannot be predicted: epoch {self.epoch} was observed; predict a later one")
         ahead = epoch - self.epoch
-        expected, short, why = self._within_contract(self._census.expected(ahead))
+        expected, short, why = self._drop_short_keys(self._keys.expected_rows(ahead))
         values, used = self._forecast(epoch, expected, began=began, time_left_s=time_left_s)
         assembling = self._clock()
         if self.settings.short == "abstain" and short and not len(expected.slots):
             return Prediction(epoch, None, {}, short, why, self._clock() - began)
-        advanced = self._census.advanced(expected, ahead)
+        advanced = self._keys.advanced(expected, ahead)
         if seqs is not None and SEQ in self.columns.advancing:
-            spread(advanced[:, self.columns.advancing.index(SEQ)], seqs)
-        last, told = self._census.last_rows(expected.slots), self._census.told
-        rows = written(self.columns, last, epoch=epoch, numbers=values, advancing=advanced, told=told)
+            spread_seqs(advanced[:, self.columns.advancing.index(SEQ)], seqs)
+        last_rows, ever_valued = self._keys.last_rows(expected.slots), self._keys.ever_valued
+        rows = build_rows(self.columns, last_rows, epoch=epoch, numbers=values, advancing=advanced, ever_valued=ever_valued)
         self.predictions += 1
         self.last_used = used
         ended = self._clock()
-        if ended - assembling <= self.settings.slow_s:  # else we were held up
+        if ended - assembling <= self.settings.slow_s:  # otherwise the process was stopped meanwhile
             self._assembly_s = max(ended - assembling, 0.9 * self._assembly_s)
         return Prediction(epoch, rows, used, short, why, ended - began)
 
-    def _within_contract(self, expected: Expected) -> tuple[Expected, int, str]:
-        """The rows to predict, how many keys have too little history, and what is done about them."""
-        need, had = self.settings.least_outputs, self._census.rows
+    def _drop_short_keys(self, expected: ExpectedRows) -> tuple[ExpectedRows, int, str]:
+        """Return the rows to predict, how many keys have too little history, and what is done about those."""
+        need, row_counts = self.settings.least_outputs, self._keys.row_counts
         slots = np.unique(expected.slots)
-        short = int(np.count_nonzero(had[slots] < need))
+        short = int(np.count_nonzero(row_counts[slots] < need))
         if not short:
             return expected, 0, ""
         why = f"{short} of {len(slots)} keys have had fewer than {need} outputs; a prediction needs {need}: "
         if self.settings.short == LAST:
-            return expected, short, why + "standing in with their last outcome"
-        enough = had[expected.slots] >= need
-        left = Expected(expected.slots[enough], expected.step[enough], expected.share[enough])
-        return left, short, why + "they are left out"
+            return expected, short, why + "they repeat their last outcome"
+        enough = row_counts[expected.slots] >= need
+        rest = ExpectedRows(expected.slots[enough], expected.step[enough], expected.share[enough])
+        return rest, short, why + "they are left out"
 
-    def _forecast(self, epoch: int, expected: Expected, *, began: float, time_left_s: float) -> tuple[Floats, dict[str, int]]:
-        """The predicted numbers of the expected rows, and who answered for how many series."""
+    def _forecast(self, epoch: int, expected: ExpectedRows, *, began: float, time_left_s: float) -> tuple[Floats, dict[str, int]]:
+        """Return the predicted numbers of the expected rows, and how many series each algorithm predicted."""
         assert self.epoch is not None
         numbers, ahead = len(self.columns.numbers), epoch - self.epoch
-        keys, rows = np.unique(expected.slots, return_counts=True)
-        series = (keys[:, np.newaxis] * numbers + np.arange(numbers)).ravel()
+        slots, rows_per_key = np.unique(expected.slots, return_counts=True)
+        series = self._series_of(slots)
         history = self._cache.history[series]
         steps = int(expected.step.max(initial=1))
         paths = np.repeat(history[:, -1:], steps, axis=1)
-        left_s = time_left_s - self._assembly_s - (self._clock() - began)
-        accuracy, costs = self._ranked(keys, series, self._cache.usable[series], ahead=ahead, steps=steps)
-        told, said = self._told(epoch, keys, rows, best=accuracy.max(axis=1, initial=-np.inf))
-        accuracy[said] = -np.inf
-        names = [standing.name for standing in self._standings]
-        chosen = assign(accuracy, costs, names, time_left_s=left_s).chosen
-        used: dict[str, int] = {ECHO: int(np.count_nonzero(said))} if said.any() else {}
-        for number in sorted(set(chosen.tolist()) - {NONE}, key=lambda n: (-np.count_nonzero(chosen == n), n)):
-            own = np.flatnonzero(chosen == number)
-            left_s = time_left_s - self._assembly_s - (self._clock() - began)
-            if costs[number].of(len(own)) > left_s:
-                continue  # the ones before took longer than they used to
-            answer = self._answer(number, history[own], series[own], steps, limit_s=left_s)
+
+        def left_s() -> float:
+            return time_left_s - self._assembly_s - (self._clock() - began)
+
+        hot_swap_left_s = left_s()
+        accuracy, costs = self._accuracies(slots, series, self._cache.usable[series], ahead=ahead, steps=steps)
+        echo_values, echoed = self._echo(epoch, slots, rows_per_key, best=accuracy.max(axis=1, initial=-np.inf))
+        accuracy[echoed] = -np.inf
+        names = [state.name for state in self._states]
+        assigned = assign_predictors(accuracy, costs, names, time_left_s=hot_swap_left_s).predictors
+        used: dict[str, int] = {ECHO: int(np.count_nonzero(echoed))} if echoed.any() else {}
+        for number in sorted(set(assigned.tolist()) - {NONE}, key=lambda n: (-np.count_nonzero(assigned == n), n)):
+            own = np.flatnonzero(assigned == number)
+            limit_s = left_s()
+            if costs[number].of(len(own)) > limit_s:
+                continue  # the algorithms before it took longer than usual
+            answer = self._call_predictor(number, history[own], series[own], steps, limit_s=limit_s)
             if answer is not None:
                 paths[own] = answer
-                used[self._standings[number].name] = len(own)
+                used[self._states[number].name] = len(own)
         rest = len(series) - sum(used.values())
         if rest:
             used[LAST] = used.get(LAST, 0) + rest
-        paths = plausible(history, self.columns.whole).hold(paths)
-        paths[said] = told[said, np.newaxis]
-        row = np.searchsorted(keys, expected.slots)
-        values = paths.reshape(len(keys), numbers, steps)[row, :, expected.step - 1]
+        paths = plausible_range(history, self.columns.whole).clip(paths)
+        paths[echoed] = echo_values[echoed, np.newaxis]
+        row = np.searchsorted(slots, expected.slots)
+        values = paths.reshape(len(slots), numbers, steps)[row, :, expected.step - 1]
         return np.where(self._cache.mostly_null[expected.slots], np.nan, values), used
 
-    def _told(self, epoch: int, keys: Ints, rows: Ints, *, best: Floats) -> tuple[Floats, Bools]:
-        """What the epoch's input says of each series, and of which that is more accurate than the `best` that history can say."""
-        nothing = np.full(len(best), np.nan), np.zeros(len(best), dtype=np.bool_)
-        if not self.settings.from_input or not self._from_input.echo.knows(epoch):
-            return nothing
-        values, accuracy = self._from_input.answer(epoch, keys=self._census.named(keys), slots=keys, known=len(self._census))
-        usable = np.isfinite(values) & ((rows == 1) & (self._census.rows[keys] >= self.settings.least_outputs))[:, np.newaxis]
+    def _echo(self, epoch: int, slots: Ints, rows_per_key: Ints, *, best: Floats) -> tuple[Floats, Bools]:
+        """Return the values that the epoch's input suggests, and for which series they are more accurate than `best`."""
+        if not self.settings.from_input or not self._input_predictor.echo.has_input(epoch):
+            return np.full(len(best), np.nan), np.zeros(len(best), dtype=np.bool_)
+        keys = self._keys.keys_at(slots)
+        values, accuracy = self._input_predictor.predict(epoch, keys=keys, slots=slots, key_count=len(self._keys))
+        single = (rows_per_key == 1) & (self._keys.row_counts[slots] >= self.settings.least_outputs)
+        usable = np.isfinite(values) & single[:, np.newaxis]
         return values.ravel(), np.asarray(usable.ravel() & (accuracy.ravel() > best))
 
-    def _ranked(self, keys: Ints, series: Ints, had: Ints, *, ahead: int, steps: int) -> tuple[Floats, list[Cost]]:
-        """How accurate each algorithm is on each series, and what each costs. One never judged stands behind all that were."""
-        near = ahead == 1
-        shape = (len(series), len(self._standings))
-        accuracy = self._near.accuracies()[keys].reshape(shape)
-        if not near:
-            later = self._far.accuracies()[keys].reshape(shape)
+    def _accuracies(self, slots: Ints, series: Ints, counts: Ints, *, ahead: int, steps: int) -> tuple[Floats, list[Cost]]:
+        """Return the accuracy of each algorithm on each series, and the cost of each algorithm.
+
+        An algorithm without outcomes ranks behind those with outcomes. -inf: the algorithm cannot predict the series.
+        """
+        is_next = ahead == 1
+        shape = (len(series), len(self._states))
+        accuracy = self._next_rank.accuracies()[slots].reshape(shape)
+        if not is_next:
+            later = self._later_rank.accuracies()[slots].reshape(shape)
             judged = ~np.isneginf(later).all(axis=1, keepdims=True)
             accuracy = np.where(judged, later, accuracy)
-        more = max(1.0, steps / self._steps(1 if near else self.settings.reach))  # times were measured on so many steps
+        factor = max(1.0, steps / self._steps(1 if is_next else self.settings.reach))  # costs were measured on so many steps
         costs = []
-        for number, standing in enumerate(self._standings):
-            cost = standing.near if near else standing.far or standing.near
-            out = standing.out_until > self._census.turns or cost is None
-            ready = np.zeros(len(series), dtype=np.bool_) if out else self._ready(standing, series, had)
-            untried = UNTRIED if standing.name == LAST else 2 * UNTRIED
-            accuracy[:, number] = np.where(ready, np.maximum(accuracy[:, number], untried), -np.inf)
-            costs.append(Cost(0.0, 0.0) if cost is None else Cost(cost.call_s * more, cost.series_s * more))
-        enough = np.repeat(self._census.rows[keys] >= self.settings.least_outputs, len(self.columns.numbers))
+        for number, state in enumerate(self._states):
+            cost = state.next_cost if is_next else state.later_cost or state.next_cost
+            if state.excluded_until > self._keys.epochs_observed or cost is None:
+                ready = np.zeros(len(series), dtype=np.bool_)
+            else:
+                ready = replace(state, model=state.model_for(len(self._cache.history))[series]).ready(counts)
+            unjudged = UNJUDGED if state.name == LAST else 2 * UNJUDGED
+            accuracy[:, number] = np.where(ready, np.maximum(accuracy[:, number], unjudged), -np.inf)
+            costs.append(Cost(0.0, 0.0) if cost is None else Cost(cost.call_s * factor, cost.series_s * factor))
+        enough = np.repeat(self._keys.row_counts[slots] >= self.settings.least_outputs, len(self.columns.numbers))
         accuracy[~enough] = -np.inf  # too little history: the last outcome
         return accuracy, costs
 
-    def _ready(self, standing: Standing, series: Ints, had: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        learned = standing.learned_for(len(self._cache.history))[series]
-        return replace(standing, learned=learned).ready(had)
-
-    def _answer(self, number: int, history: Floats, series: Ints, steps: int, *, limit_s: float) -> Floats | None:
-        """The forecast of one algorithm; None if it misbehaved or was not there in time, for which it is demoted."""
-        standing = self._standings[number]
-        learned = standing.learned_for(len(self._cache.history))[series]
+    def _call_predictor(self, number: int, history: Floats, series: Ints, steps: int, *, limit_s: float) -> Floats | None:
+        """Return the forecast of one algorithm; None, and exclude it for a while, if it fails or takes too long."""
+        state = self._states[number]
+        model = state.model_for(len(self._cache.history))[series]
         ready = np.ones(len(series), dtype=np.bool_)
         try:
-            return guarded_calls.Caller(standing.predictor, limit_s=limit_s).forecast(history, learned, steps=steps, ready=ready)
-        except guarded_calls.Misbehaved as fault:
-            demoted = standing.demoted(str(fault), turn=self._census.turns, penalty=self.settings.penalty)
-            self._standings = (*self._standings[:number], demoted, *self._standings[number + 1 :])
+            guarded = guarded_calls.GuardedPredictor(state.predictor, limit_s=limit_s)
+            return guarded.forecast(history, model, steps=steps, ready=ready)
+        except guarded_calls.PredictorError as error:
+            excluded = state.excluded(str(error), now=self._keys.epochs_observed, penalty=self.settings.penalty)
+            self._states = (*self._states[:number], excluded, *self._states[number + 1 :])
             return None
 
     def _steps(self, epochs: int) -> int:
-        """How many steps the busiest key makes in so many epochs, within reason."""
-        if not len(self._census):
+        """Return how many steps the busiest key makes in so many epochs, at most four per epoch."""
+        if not len(self._keys):
             return epochs
-        step = self._census.expected(epochs).step
+        step = self._keys.expected_rows(epochs).step
         return int(np.clip(step.max(initial=epochs), 1, 4 * epochs))
 
-    def _forget(self, kept: Ints) -> None:
+    def _series_of(self, slots: Ints) -> Ints:
+        """Return the row numbers, in the cache's history, of all series of these keys."""
         numbers = len(self.columns.numbers)
-        series = (kept[:, np.newaxis] * numbers + np.arange(numbers)).ravel()
-        total = len(self._cache.history)
-        self._standings = tuple(
-            standing if standing.learned is None else replace(standing, learned=standing.learned_for(total)[series])
-            for standing in self._standings
+        return np.asarray((slots[:, np.newaxis] * numbers + np.arange(numbers)).ravel())
+
+    def _forget_keys(self, kept: Ints) -> None:
+        series, total = self._series_of(kept), len(self._cache.history)
+        self._states = tuple(
+            state if state.model is None else replace(state, model=state.model_for(total)[series]) for state in self._states
         )
-        for part in (self._census, self._cache, self._near, self._far, self._from_input):
+        for part in (self._keys, self._cache, self._next_rank, self._later_rank, self._input_predictor):
             part.keep(kept)
-        self._start_over()
+        self._discard_pending()
 
-    def _start_over(self) -> None:
-        """Keys or algorithms changed places: what is on trial or being learned no longer fits."""
+    def _discard_pending(self) -> None:
+        """Discard pending predictions and running training rounds, because keys or algorithms have new numbers."""
         self._generation += 1
-        self._near_trial = self._far_trial = None
+        self._next_pending = self._later_pending = None
 
-    def _new_rank(self, *, prior: float = PRIOR) -> Rank:
+    def _new_rank(self, *, prior: float = PRIOR) -> AlgorithmRank:
         measure, tolerance = self.settings.measure, self.settings.tolerance
-        return Rank(len(self.columns.numbers), 0, measure=measure, tolerance=tolerance, prior=prior)
+        return AlgorithmRank(len(self.columns.numbers), 0, measure=measure, tolerance=tolerance, prior=prior)

@@ -1,4 +1,4 @@
-"""What standing in for an epoch came to."""
+"""The result of predicting an epoch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pyarrow as pa
 
 @dataclass(frozen=True)
 class Prediction:
-    """A predicted epoch. `rows` have the stream's schema, in order of seq; None: the stand-in abstains, and `why` says why.
+    """A predicted epoch. `rows` have the stream's schema and are sorted by seq; None if the predictor abstains, and `why`.
 
-    `used` counts the series that each algorithm answered for; `short` the keys with too little history.
+    `used` counts the series that each algorithm predicted. `short` counts the keys with too little history.
     """
 
     epoch: int

@@ -1,4 +1,4 @@
-"""How a stand-in learns, and what it does where it knows too little."""
+"""Settings of an epoch predictor: how it learns, and what it does about keys with little history."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from holdfast.errors import CompoundError
-from holdfast.prediction.ranking.rank import TOLERANCE, Measure
+from holdfast.prediction.ranking.algorithm_rank import TOLERANCE, Measure
 
 Short = Literal["last-outcome", "abstain"]
-LEAST = {"depth": 2, "train_every": 1, "reach": 2, "least_outputs": 1, "most_keys": 1, "forget_after": 1, "penalty": 1}
+MINIMA = {"depth": 2, "train_every": 1, "reach": 2, "least_outputs": 1, "most_keys": 1, "forget_after": 1, "penalty": 1}
 
 
 @dataclass(frozen=True)
 class PredictorSettings:
-    """What may be set of a stand-in; the same for every stream unless the contract says otherwise.
+    """The settings of an epoch predictor. The contract may change some of them.
 
-    `depth`: values cached per key and number (n = 50 in ISORC'16, section V). `train_every`: epochs until a series is trained
-    again. `reach`: epochs ahead on which going on for longer is judged. `measure` and `tolerance`: what counts as accurate. A key
-    with fewer than `least_outputs` outputs has too little history: its last outcome stands in, or it is left out (`short`). At
-    most `most_keys` keys are remembered, each until it is unseen for `forget_after` epochs. An algorithm that takes more than
-    `slow_s` for a round, raises or gives NaN is out for `penalty` epochs, and twice as long every further time until it has done
-    well for ten times `penalty`; one that has not returned after ten times `slow_s` is not asked again. `from_input`: whether what
-    the late epoch's input says already may be taken from there.
+    `depth`: cached values per key and number (n = 50 in ISORC'16, section V).
+    `train_every`: epochs between two trainings of a series.
+    `reach`: epochs ahead over which longer predictions are judged.
+    `measure`, `tolerance`: how accuracy is measured.
+    `least_outputs`, `short`: a key with fewer outputs repeats its last outcome or is left out.
+    `most_keys`, `forget_after`: how many keys are remembered, and for how many epochs after their last row.
+    `slow_s`, `penalty`: an algorithm that takes more than `slow_s` for a training round, raises or returns NaN is excluded for
+    `penalty` epochs. Each further fault doubles the exclusion, until the algorithm has had no fault for ten times `penalty`. An
+    algorithm that has not returned after ten times `slow_s` is excluded for ever.
+    `from_input`: whether predictions may use the input of the late epoch.
     """
 
     depth: int = 50
@@ -40,17 +43,17 @@ class PredictorSettings:
 
     def __post_init__(self) -> None:
         errors = [
-            f"{name} wants a whole number of at least {least}, got {getattr(self, name)}"
-            for name, least in LEAST.items()
-            if getattr(self, name) < least
+            f"{name} must be a whole number of at least {minimum}, got {getattr(self, name)}"
+            for name, minimum in MINIMA.items()
+            if getattr(self, name) < minimum
         ]
         if self.measure not in get_args(Measure):
-            errors.append(f"measure wants one of {', '.join(get_args(Measure))}, got '{self.measure}'")
+            errors.append(f"measure must be one of {', '.join(get_args(Measure))}, got '{self.measure}'")
         if not 0 < self.tolerance < 1:
-            errors.append(f"tolerance wants a share between 0 and 1, got {self.tolerance:g}")
+            errors.append(f"tolerance must be between 0 and 1, got {self.tolerance:g}")
         if self.short not in get_args(Short):
-            errors.append(f"short wants {' or '.join(get_args(Short))}, got '{self.short}'")
+            errors.append(f"short must be {' or '.join(get_args(Short))}, got '{self.short}'")
         if self.slow_s <= 0:
-            errors.append(f"slow_s wants more than 0 seconds, got {self.slow_s:g}")
+            errors.append(f"slow_s must be more than 0 seconds, got {self.slow_s:g}")
         if errors:
             raise CompoundError("settings of prediction", errors)

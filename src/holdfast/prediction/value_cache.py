@@ -1,4 +1,4 @@
-"""The data cache: the last values of every key and number, bounded in depth and in keys."""
+"""The data cache: the last values of each key's numbers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from holdfast.prediction.predictors.kernels import compiled
 from holdfast.prediction.predictors.predictor import LARGEST, Bools, Floats, Ints
 
 A = TypeVar("A", bound=np.generic)
-NULL_MEMORY = 0.8  # how much of the share of nulls is kept from one row to the next
+NULL_MEMORY = 0.8  # weight of the earlier rows in a share of nulls
 
 
-def grown(array: npt.NDArray[A], size: int, *, fill: float = 0) -> npt.NDArray[A]:
-    """The array with room for at least `size` rows, what is new filled: doubling, so that a key costs the same on average.
+def grow(array: npt.NDArray[A], size: int, *, fill: float = 0) -> npt.NDArray[A]:
+    """Return the array with at least `size` rows, new ones filled. The size doubles, so adding keys one by one stays cheap.
 
-    >>> grown(np.ones(3), 4, fill=0).tolist()
+    >>> grow(np.ones(3), 4, fill=0).tolist()
     [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     """
     if size <= len(array):
         return array
-    more = np.full((max(size, 2 * len(array)), *array.shape[1:]), fill, dtype=array.dtype)
-    more[: len(array)] = array
-    return more
+    larger = np.full((max(size, 2 * len(array)), *array.shape[1:]), fill, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
 
 
-class Cache:
-    """The last `depth` finite values of every key and number, oldest first, against the right edge (ISORC'16, section IV-B).
+class ValueCache:
+    """The last `depth` finite values of each series, oldest first and right-aligned (ISORC'16, section IV-B).
 
-    A null, NaN or infinite value is no value: it leaves the series as it is, and counts towards its share of nulls.
+    A series is one number of one key. A null, NaN or infinite value is not stored, but counts towards the share of nulls.
     """
 
     def __init__(self, numbers: int, *, depth: int) -> None:
@@ -40,17 +40,17 @@ class Cache:
 
     @property
     def history(self) -> Floats:
-        """A row per series, all numbers of a key together. A view: copy it to keep it."""
+        """One row per series, all numbers of a key together. This is a view."""
         return self._values[: self.keys].reshape(-1, self._values.shape[2])
 
     @property
     def usable(self) -> Ints:
-        """How many values each series has to predict from: none where one of them is too large to calculate with."""
-        return _usable(self.history)
+        """How many values each series has; 0 if one of them is larger than LARGEST."""
+        return _usable(self.history, LARGEST)
 
     @property
     def mostly_null(self) -> Bools:
-        """Per key and number, whether lately more than half of its values were null."""
+        """For each key and number, whether more than half of the recent values were null."""
         return np.asarray(self._nulls[: self.keys] > 0.5)
 
     @property
@@ -58,31 +58,31 @@ class Cache:
         return self._values.nbytes + self._nulls.nbytes
 
     def append(self, slots: Ints, values: Floats, *, keys: int) -> None:
-        """Take in rows in their order: row r is of key number `slots[r]`; `keys` is how many there are now."""
-        self._values = grown(self._values, keys, fill=np.nan)
-        self._nulls = grown(self._nulls, keys)
+        """Add rows in order. Row r belongs to the key at `slots[r]`; there are `keys` keys now."""
+        self._values = grow(self._values, keys, fill=np.nan)
+        self._nulls = grow(self._nulls, keys)
         self.keys = keys
         _append(self._values, self._nulls, slots, values)
 
     def keep(self, kept: Ints) -> None:
-        """Forget all keys but these, which are numbered anew in this order."""
+        """Forget all keys but these. They get new slots in this order."""
         self._values = np.ascontiguousarray(self._values[kept])
         self._nulls = self._nulls[kept]
         self.keys = len(kept)
 
 
 @compiled
-def _usable(history: Floats) -> Ints:
-    found = np.zeros(len(history), dtype=np.int64)
+def _usable(history: Floats, largest: float) -> Ints:
+    counts = np.zeros(len(history), dtype=np.int64)
     for i in range(len(history)):
-        large = 0.0
+        greatest = 0.0
         for value in history[i]:
-            if value == value:  # NaN alone differs from itself
-                found[i] += 1
-                large = max(large, abs(value))
-        if large > LARGEST:
-            found[i] = 0
-    return found
+            if value == value:  # NaN differs from itself
+                counts[i] += 1
+                greatest = max(greatest, abs(value))
+        if greatest > largest:
+            counts[i] = 0
+    return counts
 
 
 @compiled

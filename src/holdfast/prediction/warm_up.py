@@ -1,4 +1,4 @@
-"""The algorithms in machine code before the first epoch comes: a stand-in that learns and predicts a small made-up stream."""
+"""Compiles the algorithms before the first epoch arrives, by training and predicting on a small artificial stream."""
 
 from __future__ import annotations
 
@@ -16,40 +16,36 @@ import numba
 import pyarrow as pa
 
 from holdfast import compiled
-from holdfast.prediction.column_roles import columns_of
+from holdfast.prediction.column_roles import classify_columns
 from holdfast.prediction.epoch_predictor import EpochPredictor
-from holdfast.prediction.settings import PredictorSettings
 
 EPOCHS, KEYS = 60, 3
-"""Enough for every algorithm to train, to forecast near and far, and to be judged."""
-TURN_S = 120.0
-"""How long another's turn is waited for: whoever has it may have been stopped, and a PE waits to be watched."""
-LOOK_S = 0.1
+"""Enough that every algorithm is trained, predicts the next epoch and later ones, and is judged."""
+LOCK_LIMIT_S = 120.0
+"""How long to wait for the lock: its holder may have been stopped, and a PE waits for protection."""
+POLL_S = 0.1
 
 
-def rehearse() -> None:
-    """Let the algorithms that come with holdfast be compiled, or loaded where they were compiled before.
+def compile_predictors() -> None:
+    """Compile holdfast's algorithms, or load their machine code if they were compiled before.
 
-    Compiling takes some ten seconds once per installation. A node starts an agent for every PE at the same moment, so they take
-    turns until one of them has compiled; then all load what it kept, none waiting for another.
+    Compiling takes about ten seconds, once per installation. A node starts the agents of all its PEs at the same moment, so they
+    take turns until one of them has compiled. Then all others load its machine code at once.
     """
-    with _in_turn():
-        stand_in: EpochPredictor | None = None
+    with _one_process_at_a_time():
+        predictor = EpochPredictor(classify_columns(_rows(0).schema, ["key"]))
         for epoch in range(EPOCHS):
             rows = _rows(epoch)
-            if stand_in is None:
-                stand_in = EpochPredictor(columns_of(rows.schema, ["key"]), settings=PredictorSettings())
-            stand_in.from_input.echo.tell(epoch, [rows])
-            stand_in.observe(epoch, rows)
-            stand_in.learn()
-        assert stand_in is not None
+            predictor.input_predictor.echo.add_input(epoch, [rows])
+            predictor.observe(epoch, rows)
+            predictor.train()
         for ahead in (1, 2, 5):
-            stand_in.from_input.echo.tell(EPOCHS - 1 + ahead, [_rows(EPOCHS)], exact=False)
-            stand_in.predict(EPOCHS - 1 + ahead, time_left_s=60.0)
+            predictor.input_predictor.echo.add_input(EPOCHS - 1 + ahead, [_rows(EPOCHS)], exact=False)
+            predictor.predict(EPOCHS - 1 + ahead, time_left_s=60.0)
 
 
 def _rows(epoch: int) -> pa.Table:
-    """An epoch with numbers that repeat, rise and are missing, in fractions and whole."""
+    """Return an epoch whose numbers repeat, rise or are missing, with and without fractions."""
     keys = range(KEYS)
     return pa.table(
         {
@@ -63,10 +59,10 @@ def _rows(epoch: int) -> pa.Table:
 
 
 @contextlib.contextmanager
-def _in_turn() -> Iterator[None]:
-    """Wait until no other process of this user compiles, unless that was done; leave a mark that it was.
+def _one_process_at_a_time() -> Iterator[None]:
+    """Hold a lock of this user while compiling, unless some process has compiled this code. Write to the lock file that it is done.
 
-    Where no lock can be had, or not in time, go on without one.
+    Continue without the lock if it cannot be had in time.
     """
     path = Path(tempfile.gettempdir()) / f"holdfast-rehearsal-{os.getuid()}.lock"
     try:
@@ -75,31 +71,31 @@ def _in_turn() -> Iterator[None]:
         yield
         return
     try:
-        if os.fstat(lock).st_uid == os.getuid():  # another user's file may be held for ever
-            _take(lock, until_s=time.monotonic() + TURN_S)
+        if os.fstat(lock).st_uid == os.getuid():  # another user may hold the lock of their own file for ever
+            _acquire(lock, until_s=time.monotonic() + LOCK_LIMIT_S)
         yield
         with contextlib.suppress(OSError):
-            os.pwrite(lock, _code(), 0)
+            os.pwrite(lock, _code_digest(), 0)
     finally:
         os.close(lock)
 
 
-def _take(lock: int, *, until_s: float) -> None:
-    """Have the lock, or the mark of a process that has compiled this code."""
-    code = _code()
-    while os.pread(lock, len(code), 0) != code and time.monotonic() < until_s:
+def _acquire(lock: int, *, until_s: float) -> None:
+    """Wait for the lock, or until its file says that a process has compiled this code."""
+    digest = _code_digest()
+    while os.pread(lock, len(digest), 0) != digest and time.monotonic() < until_s:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         except OSError:
             return
         else:
             return
 
 
-def _code() -> bytes:
-    """A digest of what is compiled, and by what: kept machine code is good as long as all of it is the same."""
+def _code_digest() -> bytes:
+    """Return a digest of the compiled files and of the compiler: cached machine code is valid while it stays the same."""
     files = [Path(compiled.__file__), *sorted(Path(__file__).parent.rglob("*.py"))]
     stamps = [(str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in files]
     return hashlib.sha256(repr((sys.version, numba.__version__, stamps)).encode()).hexdigest().encode()

@@ -146,7 +146,7 @@ def test_a_trace_that_is_not_there_is_told_before_anything_starts(shop, tmp_path
         ),
         (
             ["--protection", "upstream", "--replicas", "large=1"],
-            "PE 'large' has protection: upstream, and its task 'large/0' one replica, so that there is none to re-route to",
+            "PE 'large' has protection: upstream, but its task 'large/0' has one replica, so there is none to re-route to",
         ),
         (
             ["--protection", "upstream", "--nodes", "1"],

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.errors import TraceError
-from holdfast.prediction import EpochPredictor, Predictor, PredictorSettings, columns_of
+from holdfast.prediction import EpochPredictor, Predictor, PredictorSettings, classify_columns
 
 HOT_SWAP = "hot-swap"
 WARM = 50  # epochs before the first prediction that counts: a full cache
@@ -60,9 +60,9 @@ def study(
             f"recording '{recording.name}' has {len(recording.epochs)} epochs; to learn from {warm} and predict {ahead} ahead, "
             f"at least {warm + ahead + 1} are needed"
         )
-    columns = columns_of(recording.epochs[0].schema, recording.keys, stream=recording.name)
+    columns = classify_columns(recording.epochs[0].schema, recording.keys, stream=recording.name)
     crews = {predictor.name: [predictor] for predictor in predictors} | {HOT_SWAP: list(predictors)}
-    stand_ins = {name: EpochPredictor(columns, crew, settings=settings) for name, crew in crews.items()}
+    epoch_predictors = {name: EpochPredictor(columns, crew, settings=settings) for name, crew in crews.items()}
     hits = {name: np.zeros(len(columns.numbers)) for name in crews}
     total = np.zeros(len(columns.numbers))
     tolerance = (settings or PredictorSettings()).tolerance
@@ -78,13 +78,13 @@ def study(
             found = _matched(columns.keys, table, predicted, _numbers(predicted, columns.numbers))
             with np.errstate(invalid="ignore"):
                 hits[name] += (np.abs(found - truth) <= tolerance * np.abs(truth)).sum(axis=0)
-        for name, stand_in in stand_ins.items():
-            stand_in.observe(epoch, rows)
+        for name, epoch_predictor in epoch_predictors.items():
+            epoch_predictor.observe(epoch, rows)
             began = time.perf_counter()
-            stand_in.learn()
+            epoch_predictor.train()
             learned = time.perf_counter()
             if warm <= epoch < len(recording.epochs) - ahead:
-                prediction = stand_in.predict(epoch + ahead, AMPLE_S)
+                prediction = epoch_predictor.predict(epoch + ahead, AMPLE_S)
                 taken[name][0] += learned - began
                 taken[name][1] += prediction.took_s
                 assert prediction.rows is not None

@@ -17,7 +17,7 @@ import psutil
 from holdfast.documents import HistoryEvent, Job, Schedule, Stalls, check_document
 from holdfast.errors import HoldfastError
 from holdfast.log import Timeline
-from holdfast.prediction import rehearse
+from holdfast.prediction import compile_predictors
 from holdfast.trace import write_servers
 from holdfast.trial import JobRun, LocalCluster, Show, all_corrected, layout_of, run_job
 
@@ -177,7 +177,7 @@ def run_cell(
     stalls = Stalls(share=SHARES[cell.fault], every_s=EVERY_S, for_s=FOR_S, from_s=WARM_S, to_s=seconds - FOR_S - 2)
     made: list[LateRun] = []
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    rehearse()
+    compile_predictors()
     with LocalCluster(work / "cluster", nodes=2) as cluster:
         cluster.start()
         _run(

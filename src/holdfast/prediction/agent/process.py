@@ -1,6 +1,7 @@
-"""The process of a prediction agent: finds its task's log, watches it, and says several times a second how it goes. No JVM.
+"""The process of a prediction agent: watches the log of its task and reports its status several times a second. It has no JVM.
 
-Its node controller speaks to it as to a PE host: by files in its work folder, each replaced whole, so that either can be killed.
+Like a PE host, it communicates with its node controller by files in its work folder. Each file is replaced as a whole, so that
+either process can be killed at any moment.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ from holdfast.log.readiness import mark_ready
 from holdfast.log.record import AGENT_PREFIX
 from holdfast.log.shared_streams import resolve_log_locations
 from holdfast.log.timeline import read_timeline
-from holdfast.prediction.agent.inputs import stores_of
 from holdfast.prediction.agent.prediction_agent import POLL_S, PredictionAgent
+from holdfast.prediction.agent.task_inputs import input_stores
 from holdfast.prediction.contract_terms import check_orders
-from holdfast.prediction.warm_up import rehearse
+from holdfast.prediction.warm_up import compile_predictors
 from holdfast.protocol.messages import AssignedAgent, Assignment, HostStatus
 from holdfast.protocol.node_files import ASSIGNMENT, WatchedFile, write_status
 from holdfast.runtime.output_writer import OutputWriter
 
 BEAT_S = 0.5
-AGAIN_S = 1.0
-"""How long an agent that cannot read its log waits before it tries again."""
+RETRY_S = 1.0
+"""How long the process waits after a failed step."""
 
 
 class AgentProcess:
-    """One agent, from its assignment to its end."""
+    """Runs one agent, from its assignment until it is stopped."""
 
     def __init__(self, work: Path, node: str) -> None:
         self._work, self._node = work, node
@@ -59,44 +60,43 @@ class AgentProcess:
         self.stopping = threading.Event()
 
     def run(self) -> None:
-        """Watch until told to stop. A log that cannot be read is tried again; what is wrong with the contract is told, and so is a
-        step that fails for any other reason: what is next may well be watched."""
+        """Watch until stopped. Report a step that fails, be it for an unreadable log or a wrong contract, and retry."""
         threading.Thread(target=self._beat, name="beat", daemon=True).start()
-        rehearse()
-        learner = ThreadPoolExecutor(max_workers=1, thread_name_prefix="learner")
+        compile_predictors()
+        trainer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="trainer")
         while not self.stopping.is_set():
             try:
-                pause_s = self._step(learner)
+                pause_s = self._step(trainer)
                 self._error = None
             except HoldfastError as error:
-                self._error, pause_s = str(error), AGAIN_S
+                self._error, pause_s = str(error), RETRY_S
                 self._contract_error = str(error) if isinstance(error, CompoundError) else None
             except Exception as error:
-                said, pause_s = f"{type(error).__name__}: {error}", AGAIN_S
-                if said != self._error:
+                text, pause_s = f"{type(error).__name__}: {error}", RETRY_S
+                if text != self._error:
                     logging.getLogger("holdfast").exception("a step of the agent failed")
-                self._error = said
+                self._error = text
             self.stopping.wait(pause_s)
-        learner.shutdown(wait=False, cancel_futures=True)  # its last words wait for no algorithm
+        trainer.shutdown(wait=False, cancel_futures=True)  # the last status does not wait for an algorithm
         self._write_status()
         self._history.close()
 
-    def _step(self, learner: ThreadPoolExecutor) -> float:
+    def _step(self, trainer: ThreadPoolExecutor) -> float:
         assignment = self._file.read()
         if assignment is None or not assignment.agents:
             return 4 * POLL_S
         (assigned,) = assignment.agents
         with self._lock:
             if self._agent is None:
-                self._agent = self._made(assigned, assignment, learner)
+                self._agent = self._start_agent(assigned, assignment, trainer)
             if self._agent is None:
                 return 4 * POLL_S
             if assigned.revision != self._revision:
-                self._obey(self._agent, assigned)
+                self._apply_orders(self._agent, assigned)
             return self._agent.step()
 
-    def _made(self, assigned: AssignedAgent, assignment: Assignment, learner: ThreadPoolExecutor) -> PredictionAgent | None:
-        """The agent of a task, once the job's first source has begun or the jobs that feed it have; a trace waits for its word."""
+    def _start_agent(self, assigned: AssignedAgent, assignment: Assignment, trainer: ThreadPoolExecutor) -> PredictionAgent | None:
+        """Return the agent of a task; None while the job has no timeline yet. Then report ready, because a trace waits for that."""
         settings = assignment.jobs.get(assigned.job)
         if settings is None:
             raise HoldfastError(f"its assignment does not describe job {assigned.job}")
@@ -106,7 +106,7 @@ class AgentProcess:
         if task is None or job.log is None:
             raise HoldfastError(f"job '{job.job}' has no task '{assigned.task}' with a log to watch")
         store = Store(job.log)
-        stores = stores_of(task, store, resolve_log_locations(store, settings.get("logs", {})))
+        stores = input_stores(task, store, resolve_log_locations(store, settings.get("logs", {})))
         timeline = read_timeline(store)
         name = f"{AGENT_PREFIX}{task.name}"
         if timeline is None:
@@ -116,12 +116,12 @@ class AgentProcess:
             return None
         outbox = OutputWriter(store, task.task, f"{name} on {self._node}", timeline, self._history.tell)
         keys = settings.get("keys", {})
-        made = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, learner=learner)
+        agent = PredictionAgent(task, job.contract_of(task.pe), keys=keys, outbox=outbox, stores=stores, trainer=trainer)
         self._history.tell("agent", {"task": task.name, "pid": os.getpid(), "what": "watches"})
-        return made
+        return agent
 
-    def _obey(self, agent: PredictionAgent, assigned: AssignedAgent) -> None:
-        """Take an order once; one that cannot be carried out is told and changes nothing."""
+    def _apply_orders(self, agent: PredictionAgent, assigned: AssignedAgent) -> None:
+        """Apply a change once. An invalid one is reported as refused and changes nothing."""
         self._revision = assigned.revision
         try:
             epoch_s = agent.timeline.epoch_s / agent.timeline.speed
@@ -135,18 +135,18 @@ class AgentProcess:
         while not self.stopping.is_set():
             try:
                 self._write_status()
-            except OSError as error:  # a full disk: silent for a while, but not for good
+            except OSError as error:  # such as a full disk; the next beat tries again
                 print(f"the agent's status cannot be written: {error}", file=sys.stderr)
             time.sleep(BEAT_S)
 
     def _write_status(self) -> None:
-        """Say how it goes. One at a time: both threads would write the same file."""
+        """Write the status file, in one thread at a time."""
         with self._writing:
             write_status(self._work, self._status())
 
     def _status(self) -> HostStatus:
         with self._lock:
-            about = self._agent.view() if self._agent is not None else self._unmade()
+            about = self._agent.document() if self._agent is not None else self._document_without_agent()
         with self._process.oneshot():
             cpu, memory = self._process.cpu_times(), self._process.memory_info()
             return HostStatus(
@@ -168,12 +168,12 @@ class AgentProcess:
             )
 
     def _written_bytes(self) -> int | None:
-        """What it has written so far, to the log and beside it; None on systems that do not tell."""
-        told = getattr(self._process, "io_counters", None)
-        return None if told is None else told().write_chars
+        """Return the bytes that this process has written; None on systems that do not count them."""
+        io_counters = getattr(self._process, "io_counters", None)
+        return None if io_counters is None else io_counters().write_chars
 
-    def _unmade(self) -> dict[str, Any]:
-        """What there is to say before there is an agent: that the job has not begun, or why its contract cannot be kept."""
+    def _document_without_agent(self) -> dict[str, Any]:
+        """Return the status before there is an agent: the job has not begun, or the contract is wrong."""
         return {"state": "waiting"} if self._contract_error is None else {"state": "broken", "problem": self._contract_error}
 
 

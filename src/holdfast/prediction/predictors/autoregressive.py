@@ -1,28 +1,28 @@
-"""An autoregressive model: the next change from the last changes and the distance from the mean."""
+"""Autoregressive: predicts the next change from the last changes and the distance from the mean."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.prediction.predictors.kernels import compiled, first_value
-from holdfast.prediction.predictors.predictor import Floats, whole
+from holdfast.prediction.predictors.predictor import Floats, check_whole
 
 RIDGE = 0.02
 
 
 @dataclass(frozen=True)
 class Autoregressive:
-    """AR(`order`) per series by least squares, drawn towards the last outcome where the data say little.
+    """AR(`order`) for each series, fitted by least squares and shrunk towards the last outcome.
 
-    Written in changes: dy(t) = rho (y(t-1) - mean) + sum of phi(i) dy(t-i), i < order, which is AR(order) in the values. A ridge
-    on the standardised regressors shrinks towards dy = 0.
+    In terms of changes: dy(t) = rho (y(t-1) - mean) + sum of phi(i) dy(t-i), i < order, which is AR(order) in the values. A ridge
+    penalty on the standardised regressors shrinks towards dy = 0.
     """
 
     order: int = 3
     name: str = "autoregressive"
 
     def __post_init__(self) -> None:
-        whole(self.name, "order", self.order, least=1)
+        check_whole(self.name, "order", self.order, least=1)
 
     @property
     def least(self) -> int:
@@ -31,16 +31,16 @@ class Autoregressive:
     def train(self, history: Floats) -> Floats:
         return _train(history, self.order, self.least)
 
-    def forecast(self, history: Floats, learned: Floats, *, steps: int) -> Floats:
-        return _forecast(history, learned, self.order, self.least, steps)
+    def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
+        return _forecast(history, model, self.order, self.least, steps)
 
 
-# A row of what is learned: the mean, rho, then phi(1) .. phi(order - 1).
+# A row of the model: the mean, rho, then phi(1) .. phi(order - 1).
 
 
 @compiled
 def _solve(matrix: Floats, right: Floats, size: int) -> None:
-    """Solve a positive definite system in place: the answer stands in `right` (Cholesky)."""
+    """Solve a positive definite system in place by Cholesky decomposition. `right` then holds the solution."""
     for j in range(size):
         for k in range(j):
             matrix[j, j] -= matrix[j, k] * matrix[j, k]
@@ -62,7 +62,7 @@ def _solve(matrix: Floats, right: Floats, size: int) -> None:
 @compiled
 def _train(history: Floats, order: int, least: int) -> Floats:
     series, length = history.shape
-    learned = np.full((series, order + 1), np.nan)
+    model = np.full((series, order + 1), np.nan)
     matrix, right, x, scale = np.empty((order, order)), np.empty(order), np.empty(order), np.empty(order)
     for i in range(series):
         row = history[i]
@@ -82,9 +82,9 @@ def _train(history: Floats, order: int, least: int) -> Floats:
                     matrix[a, b] += x[a] * x[b]
         for a in range(order):
             scale[a] = np.sqrt(matrix[a, a])
-        learned[i, :], learned[i, 0] = 0.0, mean
+        model[i, :], model[i, 0] = 0.0, mean
         if scale.min() <= 1e-12 * (abs(mean) + 1e-300):
-            continue  # a series that does not move: stay
+            continue  # the series is constant: predict no change
         for a in range(order):
             right[a] /= scale[a]
             for b in range(a + 1):
@@ -92,24 +92,24 @@ def _train(history: Floats, order: int, least: int) -> Floats:
             matrix[a, a] += RIDGE
         _solve(matrix, right, order)
         for a in range(order):
-            learned[i, a + 1] = right[a] / scale[a]
-    return learned
+            model[i, a + 1] = right[a] / scale[a]
+    return model
 
 
 @compiled
-def _forecast(history: Floats, learned: Floats, order: int, least: int, steps: int) -> Floats:
+def _forecast(history: Floats, model: Floats, order: int, least: int, steps: int) -> Floats:
     series, length = history.shape
     answer = np.full((series, steps), np.nan)
     recent = np.empty(order)  # newest first
     for i in range(series):
-        if np.isnan(learned[i, 0]) or length - first_value(history[i]) < least:
+        if np.isnan(model[i, 0]) or length - first_value(history[i]) < least:
             continue
         for lag in range(order):
             recent[lag] = history[i, length - 1 - lag]
         for step in range(steps):
-            change = learned[i, 1] * (recent[0] - learned[i, 0])
+            change = model[i, 1] * (recent[0] - model[i, 0])
             for lag in range(1, order):
-                change += learned[i, lag + 1] * (recent[lag - 1] - recent[lag])
+                change += model[i, lag + 1] * (recent[lag - 1] - recent[lag])
             value = recent[0] + change
             for lag in range(order - 1, 0, -1):
                 recent[lag] = recent[lag - 1]

@@ -11,15 +11,15 @@ LEVEL = np.array([0.05, 0.15, 0.35, 0.6, 0.85, 1.0])
 TREND = np.array([0.0, 0.1, 0.4])
 SEASON = np.array([0.1, 0.4])
 DAMPING = 0.9
-REPEATS = 0.5  # correlation of changes a period apart from which they count as a season: 3.5 deviations of noise over 50 values
+REPEATS = 0.5  # least correlation of changes a period apart that counts as a season: 3.5 deviations of noise over 50 values
 
 
 @dataclass(frozen=True)
 class ExponentialSmoothing:
-    """Additive Holt-Winters with a damped trend; its weights, and whether there is a season, are each series' own.
+    """Additive Holt-Winters with a damped trend. Each series has its own weights, with or without a season.
 
-    Training tries a grid of weights and keeps those with the least mean absolute error one step ahead; the period is the
-    distance at which a series' changes repeat most, if they do.
+    Training tries a grid of weights and keeps those with the least mean absolute error one step ahead. The period is the distance
+    at which a series' changes repeat most clearly, if they repeat.
     """
 
     name: str = "exponential-smoothing"
@@ -28,16 +28,16 @@ class ExponentialSmoothing:
     def train(self, history: Floats) -> Floats:
         return _train(history, self.least)
 
-    def forecast(self, history: Floats, learned: Floats, *, steps: int) -> Floats:
-        return _forecast(history, learned, self.least, steps)
+    def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
+        return _forecast(history, model, self.least, steps)
 
 
-# A row of what is learned: weights of level, trend and season, and the period (0: none).
+# A row of the model: weights of level, trend and season, and the period (0: none).
 
 
 @compiled
 def _period(values: Floats) -> int:
-    """The distance at which changes repeat most, if at least twice and clearly; else 0."""
+    """Return the distance at which changes repeat most clearly, if they do and fit twice into the series; else 0."""
     size = len(values) - 1
     changes = values[1:] - values[:-1]
     changes = changes - changes.mean()
@@ -51,15 +51,15 @@ def _period(values: Floats) -> int:
         together = 0.0
         for t in range(lag, size):
             together += changes[t] * changes[t - lag]
-        likeness = together / power * size / (size - lag)
-        if likeness > best:
-            best, period = likeness, lag
+        correlation = together / power * size / (size - lag)
+        if correlation > best:
+            best, period = correlation, lag
     return period
 
 
 @compiled
 def _smooth(values: Floats, alpha: float, beta: float, gamma: float, period: int, season: Floats, answer: Floats) -> float:
-    """Run through the values; the next ones into `answer`; the mean absolute error one step ahead."""
+    """Smooth the values, write the next ones to `answer`, and return the mean absolute error one step ahead."""
     start = max(1, period)
     level, trend, error = 0.0, 0.0, 0.0
     for t in range(start):
@@ -67,14 +67,14 @@ def _smooth(values: Floats, alpha: float, beta: float, gamma: float, period: int
     for t in range(period):
         season[t] = values[t] - level
     for t in range(start, len(values)):
-        rhythm = season[t % period] if period else 0.0
+        seasonal = season[t % period] if period else 0.0
         drift = DAMPING * trend
-        error += abs(values[t] - (level + drift + rhythm))
+        error += abs(values[t] - (level + drift + seasonal))
         before = level
-        level = alpha * (values[t] - rhythm) + (1 - alpha) * (level + drift)
+        level = alpha * (values[t] - seasonal) + (1 - alpha) * (level + drift)
         trend = beta * (level - before) + (1 - beta) * drift
         if period:
-            season[t % period] = gamma * (values[t] - level) + (1 - gamma) * rhythm
+            season[t % period] = gamma * (values[t] - level) + (1 - gamma) * seasonal
     ahead, part = 0.0, 1.0
     for step in range(len(answer)):
         part *= DAMPING
@@ -86,7 +86,7 @@ def _smooth(values: Floats, alpha: float, beta: float, gamma: float, period: int
 @compiled
 def _train(history: Floats, least: int) -> Floats:
     series, length = history.shape
-    learned = np.full((series, 4), np.nan)
+    model = np.full((series, 4), np.nan)
     season, none = np.empty(length), np.empty(0)
     for i in range(series):
         first = first_value(history[i])
@@ -101,19 +101,19 @@ def _train(history: Floats, least: int) -> Floats:
                     error = _smooth(values, alpha, beta, gamma, period, season, none)
                     if error < best:
                         best = error
-                        learned[i, 0], learned[i, 1], learned[i, 2], learned[i, 3] = alpha, beta, gamma, period
-    return learned
+                        model[i, 0], model[i, 1], model[i, 2], model[i, 3] = alpha, beta, gamma, period
+    return model
 
 
 @compiled
-def _forecast(history: Floats, learned: Floats, least: int, steps: int) -> Floats:
+def _forecast(history: Floats, model: Floats, least: int, steps: int) -> Floats:
     series, length = history.shape
     answer = np.full((series, steps), np.nan)
     season = np.empty(length)
     for i in range(series):
         first = first_value(history[i])
-        if np.isnan(learned[i, 0]) or length - first < max(least, learned[i, 3] + 1):
+        if np.isnan(model[i, 0]) or length - first < max(least, model[i, 3] + 1):
             continue
-        alpha, beta, gamma = learned[i, 0], learned[i, 1], learned[i, 2]
-        _smooth(history[i, first:], alpha, beta, gamma, int(learned[i, 3]), season, answer[i])
+        alpha, beta, gamma = model[i, 0], model[i, 1], model[i, 2]
+        _smooth(history[i, first:], alpha, beta, gamma, int(model[i, 3]), season, answer[i])
     return answer

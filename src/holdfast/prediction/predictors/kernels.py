@@ -1,4 +1,4 @@
-"""Kernels that go through the series one by one, in machine code."""
+"""Shared by the compiled kernels of the predictors."""
 
 from holdfast.compiled import compiled
 from holdfast.prediction.predictors.predictor import Floats
@@ -8,8 +8,8 @@ __all__ = ["compiled", "first_value"]
 
 @compiled
 def first_value(row: Floats) -> int:
-    """The place of a series' first value; the length of the row if it has none."""
+    """Return the index of a series' first value; the length of the row if it has none."""
     for i in range(len(row)):
-        if row[i] == row[i]:  # NaN alone differs from itself
+        if row[i] == row[i]:  # NaN differs from itself
             return i
     return len(row)

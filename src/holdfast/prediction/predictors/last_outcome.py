@@ -1,10 +1,10 @@
-"""Last outcome: what was, stays."""
+"""Last outcome: repeats the last value."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from holdfast.prediction.predictors.predictor import Floats, nothing
+from holdfast.prediction.predictors.predictor import Floats, no_model
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class LastOutcome:
     least: int = 1
 
     def train(self, history: Floats) -> Floats:
-        return nothing(history)
+        return no_model(history)
 
-    def forecast(self, history: Floats, learned: Floats, *, steps: int) -> Floats:
+    def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
         return np.repeat(history[:, -1:], steps, axis=1)

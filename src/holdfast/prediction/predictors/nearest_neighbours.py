@@ -1,19 +1,19 @@
-"""k nearest neighbours: what followed the moments most like this one."""
+"""k nearest neighbours: predicts what followed the most similar moments of the past."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.prediction.predictors.kernels import compiled, first_value
-from holdfast.prediction.predictors.predictor import Floats, nothing, whole
+from holdfast.prediction.predictors.predictor import Floats, check_whole, no_model
 
 
 @dataclass(frozen=True)
 class NearestNeighbours:
-    """The mean of what followed the `k` stretches of `window` values that are most like the last one (ISORC'16, section IV-A).
+    """The mean of what followed the `k` windows of values most similar to the last `window` values (ISORC'16, section IV-A).
 
-    Likeness is the Euclidean distance; of equals, the more recent. A step so far ahead that no stretch has one repeats the
-    step before it. The paper gives k = 4 and leaves the window open.
+    Similarity is the Euclidean distance; of equals, the more recent window wins. A step that follows no window repeats the step
+    before it. The paper gives k = 4 and no window.
     """
 
     k: int = 4
@@ -21,17 +21,17 @@ class NearestNeighbours:
     name: str = "nearest-neighbours"
 
     def __post_init__(self) -> None:
-        whole(self.name, "k", self.k, least=1)
-        whole(self.name, "window", self.window, least=1)
+        check_whole(self.name, "k", self.k, least=1)
+        check_whole(self.name, "window", self.window, least=1)
 
     @property
     def least(self) -> int:
         return self.window + self.k
 
     def train(self, history: Floats) -> Floats:
-        return nothing(history)
+        return no_model(history)
 
-    def forecast(self, history: Floats, learned: Floats, *, steps: int) -> Floats:
+    def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
         return _forecast(history, self.k, self.window, steps)
 
 
@@ -39,8 +39,8 @@ class NearestNeighbours:
 def _forecast(history: Floats, k: int, window: int, steps: int) -> Floats:
     series, length = history.shape
     answer = np.full((series, steps), np.nan)
-    far = np.empty(length)
-    near, place = np.empty(k), np.empty(k, dtype=np.int64)
+    distances = np.empty(length)
+    nearest, ends = np.empty(k), np.empty(k, dtype=np.int64)
     for i in range(series):
         row = history[i]
         first = first_value(row)
@@ -49,26 +49,26 @@ def _forecast(history: Floats, k: int, window: int, steps: int) -> Floats:
         for end in range(first + window - 1, length - 1):
             distance = 0.0
             for back in range(window):
-                apart = row[end - back] - row[length - 1 - back]
-                distance += apart * apart
-            far[end] = distance
+                difference = row[end - back] - row[length - 1 - back]
+                distance += difference * difference
+            distances[end] = distance
         for step in range(steps):
-            last = length - 2 - step  # the last stretch that has a value so many steps on
+            last = length - 2 - step  # the last window with a value so many steps later
             if last < first + window - 1:
                 answer[i, step] = answer[i, step - 1]
                 continue
-            found = 0
+            count = 0
             for end in range(last, first + window - 2, -1):
-                if found == k and far[end] >= near[k - 1]:
+                if count == k and distances[end] >= nearest[k - 1]:
                     continue
-                at = found if found < k else k - 1
-                while at > 0 and near[at - 1] > far[end]:
-                    near[at], place[at] = near[at - 1], place[at - 1]
+                at = count if count < k else k - 1
+                while at > 0 and nearest[at - 1] > distances[end]:
+                    nearest[at], ends[at] = nearest[at - 1], ends[at - 1]
                     at -= 1
-                near[at], place[at] = far[end], end
-                found = min(k, found + 1)
+                nearest[at], ends[at] = distances[end], end
+                count = min(k, count + 1)
             total = 0.0
-            for n in range(found):
-                total += row[place[n] + step + 1]
-            answer[i, step] = total / found
+            for n in range(count):
+                total += row[ends[n] + step + 1]
+            answer[i, step] = total / count
     return answer

@@ -1,4 +1,4 @@
-"""Recent mode: where most of the values have been."""
+"""Recent mode: predicts the value around which most recent values lie."""
 
 from dataclasses import dataclass
 
@@ -6,16 +6,16 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.prediction.predictors.kernels import compiled, first_value
-from holdfast.prediction.predictors.predictor import Floats, counts
-from holdfast.prediction.ranking.rank import TOLERANCE
+from holdfast.prediction.predictors.predictor import Floats, count_values
+from holdfast.prediction.ranking.algorithm_rank import TOLERANCE
 
 
 @dataclass(frozen=True)
 class RecentMode:
-    """The value that has most of the series' values within `tolerance` of themselves around it; newer ones count more.
+    """Predicts the value that is within `tolerance` of most values of the series. Newer values count more.
 
-    For series that jump between levels or scatter without a trend, of which any mean is a value that they never take. A value v
-    is within the tolerance of a truth y if |v - y| <= tolerance |y|. Each value back in time counts `keep` times the one after it.
+    It suits series that jump between levels or scatter without a trend, whose mean is a value they never take. A value v is within
+    the tolerance of a truth y if |v - y| <= tolerance |y|. Each value counts `keep` times as much as the one after it.
     """
 
     tolerance: float = TOLERANCE
@@ -24,20 +24,20 @@ class RecentMode:
     least: int = 6
 
     def __post_init__(self) -> None:
-        for what, value in (("tolerance", self.tolerance), ("keep", self.keep)):
+        for parameter, value in (("tolerance", self.tolerance), ("keep", self.keep)):
             if not 0 < value < 1:
-                raise HoldfastError(f"predictor '{self.name}': {what} lies between 0 and 1, got {value!r}")
+                raise HoldfastError(f"predictor '{self.name}': {parameter} must be between 0 and 1, got {value!r}")
 
     def train(self, history: Floats) -> Floats:
         return _modes(history, self.tolerance, self.keep, self.least)[:, np.newaxis]
 
-    def forecast(self, history: Floats, learned: Floats, *, steps: int) -> Floats:
-        return np.repeat(np.where(counts(history)[:, np.newaxis] >= self.least, learned, np.nan), steps, axis=1)
+    def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
+        return np.repeat(np.where(count_values(history)[:, np.newaxis] >= self.least, model, np.nan), steps, axis=1)
 
 
 @compiled
 def _modes(history: Floats, tolerance: float, keep: float, least: int) -> Floats:
-    """A window slides over the sorted values; the answer is the weighted mean of the heaviest window that one v can serve."""
+    """Slide a window over the sorted values, and return the weighted mean of the heaviest window that fits within the tolerance."""
     series, length = history.shape
     answer = np.full(series, np.nan)
     for i in range(series):
@@ -51,11 +51,11 @@ def _modes(history: Floats, tolerance: float, keep: float, least: int) -> Floats
             own = keep ** (length - 1 - order[high])
             weight += own
             total += own * top
-            # v = top - tolerance |top| still serves the greatest value; it must not lie too far above the least one
-            while top - tolerance * abs(top) > _reach(history[i, order[low]], tolerance):
-                gone = keep ** (length - 1 - order[low])
-                weight -= gone
-                total -= gone * history[i, order[low]]
+            # v = top - tolerance |top| is just within the tolerance of the greatest value; it must be within that of the least one
+            while top - tolerance * abs(top) > _upper(history[i, order[low]], tolerance):
+                dropped = keep ** (length - 1 - order[low])
+                weight -= dropped
+                total -= dropped * history[i, order[low]]
                 low += 1
             if weight > heaviest + 1e-12:
                 bottom = history[i, order[low]]
@@ -66,5 +66,6 @@ def _modes(history: Floats, tolerance: float, keep: float, least: int) -> Floats
 
 
 @compiled
-def _reach(value: float, tolerance: float) -> float:
+def _upper(value: float, tolerance: float) -> float:
+    """Return the greatest v that is within the tolerance of a value."""
     return value + tolerance * abs(value)

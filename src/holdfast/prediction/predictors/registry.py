@@ -1,4 +1,4 @@
-"""The algorithms there are: ours, and those of installed packages."""
+"""Finds predictors by name: those of holdfast, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAPER: Mapping[str, Factory] = {
     "nearest-neighbours": NearestNeighbours,
 }
 """The algorithms of ISORC'16, section IV-A."""
-OURS: Mapping[str, Factory] = {
+FURTHER: Mapping[str, Factory] = {
     "exponential-smoothing": ExponentialSmoothing,
     "autoregressive": Autoregressive,
     "recent-mode": RecentMode,
@@ -37,24 +37,24 @@ OURS: Mapping[str, Factory] = {
 }
 
 
-def installed() -> dict[str, Factory]:
-    """Every algorithm by name: ours, then those that packages give under the entry point `holdfast.predictors`.
+def installed_predictors() -> dict[str, Factory]:
+    """Return a factory for every predictor by name: holdfast's, then those of packages with an entry point `holdfast.predictors`.
 
-    An entry point names a class, or a function that makes a predictor of keyword parameters. It is imported when it is asked
-    for; ours cannot be replaced.
+    An entry point is a class, or a function that takes keyword parameters and returns a predictor. It is imported when it is first
+    called. It cannot replace a predictor of holdfast.
     """
-    own: dict[str, Factory] = {**PAPER, **OURS}
-    others = {point.name: partial(_loaded, point) for point in installed_entry_points(GROUP) if point.name not in own}
+    own: dict[str, Factory] = {**PAPER, **FURTHER}
+    others = {point.name: partial(_load, point) for point in installed_entry_points(GROUP) if point.name not in own}
     return own | dict(sorted(others.items()))
 
 
-def make(name: str, /, **parameters: Any) -> Predictor:
-    """The algorithm of that name with these parameters. Raises HoldfastError.
+def make_predictor(name: str, /, **parameters: Any) -> Predictor:
+    """Return the predictor of that name with these parameters. Raises HoldfastError.
 
-    >>> make("nearest-neighbours", k=3).least
+    >>> make_predictor("nearest-neighbours", k=3).least
     5
     """
-    factories = installed()
+    factories = installed_predictors()
     if name not in factories:
         raise HoldfastError(f"predictor '{name}' is not installed; installed are: {', '.join(factories)}")
     try:
@@ -62,29 +62,29 @@ def make(name: str, /, **parameters: Any) -> Predictor:
     except HoldfastError:
         raise
     except (Exception, SystemExit) as error:  # another package's constructor may raise anything
-        raise HoldfastError(f"predictor '{name}' cannot be made: {type(error).__name__}: {error}") from error
-    return _checked(name, predictor)
+        raise HoldfastError(f"predictor '{name}' cannot be created: {type(error).__name__}: {error}") from error
+    return _check(name, predictor)
 
 
 def default_predictors() -> tuple[Predictor, ...]:
-    """All of ours, the paper's first."""
-    return tuple(make(name) for name in (*PAPER, *OURS))
+    """Return all predictors of holdfast, the paper's first."""
+    return tuple(make_predictor(name) for name in (*PAPER, *FURTHER))
 
 
-def _loaded(point: Any, **parameters: Any) -> Predictor:
-    return point.load()(**parameters)  # type: ignore[no-any-return]  # checked by `make`
+def _load(point: Any, **parameters: Any) -> Predictor:
+    return point.load()(**parameters)  # type: ignore[no-any-return]  # checked by `make_predictor`
 
 
-def _checked(name: str, predictor: Predictor) -> Predictor:
-    """The predictor, if it has what one must have."""
+def _check(name: str, predictor: Predictor) -> Predictor:
+    """Return the predictor if it implements the interface. Raises HoldfastError otherwise."""
     missing = [part for part in ("name", "least") if not hasattr(predictor, part)]
     missing += [part for part in ("train", "forecast") if not callable(getattr(predictor, part, None))]
     if missing:
-        raise HoldfastError(f"predictor '{name}' is no predictor: it lacks {', '.join(missing)}")
+        raise HoldfastError(f"predictor '{name}' is not a predictor: it lacks {', '.join(missing)}")
     if predictor.name != name:
         raise HoldfastError(f"predictor '{name}' calls itself '{predictor.name}'; the two must be the same")
     if isinstance(predictor.least, bool) or not isinstance(predictor.least, int) or predictor.least < 1:
-        raise HoldfastError(f"predictor '{name}': least is a whole number of at least 1, got {predictor.least!r}")
+        raise HoldfastError(f"predictor '{name}': least must be a whole number of at least 1, got {predictor.least!r}")
     if not any(p.name == "steps" for p in inspect.signature(predictor.forecast).parameters.values()):
         raise HoldfastError(f"predictor '{name}': forecast takes no keyword 'steps'")
     return predictor

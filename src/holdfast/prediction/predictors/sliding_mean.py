@@ -1,20 +1,20 @@
-"""Sliding mean: what leaves a window is known before it leaves."""
+"""Sliding mean: predicts means over a sliding window, because the values that leave the window are known."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.prediction.predictors.kernels import compiled, first_value
-from holdfast.prediction.predictors.predictor import Floats, whole
+from holdfast.prediction.predictors.predictor import Floats, check_whole
 
 
 @dataclass(frozen=True)
 class SlidingMean:
-    """For outputs that are means over a sliding window of w readings which scatter, as a smoothing operator makes them.
+    """Predicts outputs of a smoothing operator: means y over a sliding window of w noisy readings z.
 
-    With y(t) the mean of z(t-w+1) to z(t), w (y(t) - y(t-1)) = z(t) - z(t-w): summed over every w-th value this gives the readings
-    up to a constant, which is their mean. The next output is y(t-1) + (mean - z(t-w)) / w: only what enters the window is unknown.
-    w, from 2 to `most`, is the one that would have served the newer half of the series best.
+    If y(t) is the mean of z(t-w+1) to z(t), then w (y(t) - y(t-1)) = z(t) - z(t-w). Summing over every w-th value gives the
+    readings, up to a constant, which is their mean. The next output is y(t-1) + (mean - z(t-w)) / w, since only the reading that
+    enters the window is unknown. Training chooses the w, from 2 to `most`, that predicts the newer half of the series best.
 
     >>> z = np.tile([1.0, 5.0, 3.0], 10)
     >>> y = np.convolve(z, np.ones(3) / 3, "valid")[np.newaxis]
@@ -27,18 +27,18 @@ class SlidingMean:
     least: int = 12
 
     def __post_init__(self) -> None:
-        whole(self.name, "most", self.most, least=2)
+        check_whole(self.name, "most", self.most, least=2)
 
     def train(self, history: Floats) -> Floats:
         return _windows(history, self.most, self.least)[:, np.newaxis]
 
-    def forecast(self, history: Floats, learned: Floats, *, steps: int) -> Floats:
-        return _followed(history, learned[:, 0], steps, self.least)
+    def forecast(self, history: Floats, model: Floats, *, steps: int) -> Floats:
+        return _forecast(history, model[:, 0], steps, self.least)
 
 
 @compiled
 def _windows(history: Floats, most: int, least: int) -> Floats:
-    """The length of each series' window."""
+    """Return the window length of each series."""
     series, length = history.shape
     answer = np.full(series, np.nan)
     for i in range(series):
@@ -56,7 +56,7 @@ def _windows(history: Floats, most: int, least: int) -> Floats:
 
 @compiled
 def _error(y: Floats, w: int) -> float:
-    """The squared error of predicting the newer half of a series one step ahead."""
+    """Return the squared error of predicting the newer half of a series one step ahead."""
     n = len(y)
     sums, total = np.zeros(n), np.zeros(w)
     count = np.zeros(w)
@@ -64,7 +64,7 @@ def _error(y: Floats, w: int) -> float:
     for t in range(n):
         c = t % w
         if t >= w:
-            # what is known of this place in the window is its readings up to t - w
+            # at this position of the window, the readings up to t - w are known
             expected = y[t - 1] + (total[c] / count[c] - sums[t - w]) / w
             if 2 * t >= n:
                 error += (expected - y[t]) ** 2
@@ -75,7 +75,7 @@ def _error(y: Floats, w: int) -> float:
 
 
 @compiled
-def _followed(history: Floats, windows: Floats, steps: int, least: int) -> Floats:
+def _forecast(history: Floats, windows: Floats, steps: int, least: int) -> Floats:
     series, length = history.shape
     answer = np.full((series, steps), np.nan)
     for i in range(series):
@@ -93,7 +93,7 @@ def _followed(history: Floats, windows: Floats, steps: int, least: int) -> Float
             count[t % w] += 1.0
         last = y[n - 1]
         for h in range(steps):
-            if h < w:  # later, all that is in the window is unknown
+            if h < w:  # beyond, the whole window is unknown
                 c = (n + h) % w
                 last += (total[c] / count[c] - sums[n + h - w]) / w
             answer[i, h] = last

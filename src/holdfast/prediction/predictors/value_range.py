@@ -1,4 +1,4 @@
-"""What a series can plausibly do."""
+"""The plausible range of a series."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from holdfast.prediction.predictors.predictor import Bools, Floats
 
 
 @dataclass(frozen=True)
-class Range:
-    """The bounds of each series, and which are of whole numbers."""
+class ValueRange:
+    """The bounds of each series, and which series have whole numbers."""
 
     low: Floats
     high: Floats
     whole: Bools
 
-    def hold(self, paths: Floats) -> Floats:
-        """The paths as they would be written: within the bounds, and whole where the column is.
+    def clip(self, paths: Floats) -> Floats:
+        """Return the paths clipped to the bounds, and rounded where the column has whole numbers.
 
-        >>> plausible(np.array([[4.0, 8.0], [1.0, 3.0]]), (False, True)).hold(np.array([[9.0, 99.0], [-3.0, 2.4]])).tolist()
+        >>> plausible_range(np.array([[4.0, 8.0], [1.0, 3.0]]), (False, True)).clip(np.array([[9.0, 99.0], [-3.0, 2.4]])).tolist()
         [[9.0, 12.0], [0.0, 2.0]]
         """
         bounded = np.clip(paths, self.low[:, np.newaxis], self.high[:, np.newaxis])
         return np.where(self.whole[:, np.newaxis], np.rint(bounded), bounded) if self.whole.any() else bounded
 
 
-def plausible(history: Floats, whole: tuple[bool, ...]) -> Range:
-    """A series goes at most its whole range beyond what it was, and not below zero if it never was.
+def plausible_range(history: Floats, whole: tuple[bool, ...]) -> ValueRange:
+    """Return the range of each series: its past range, widened by its width at both ends, but not below zero if it never was.
 
-    `whole` says of each number of a key whether it is a whole one; the series of a key stand together.
+    `whole` states which numbers of a key are whole numbers. The series of a key are adjacent.
     """
     low, high = _bounds(history)
-    return Range(low, high, np.tile(np.array(whole, dtype=np.bool_), len(history) // max(1, len(whole))))
+    return ValueRange(low, high, np.tile(np.array(whole, dtype=np.bool_), len(history) // max(1, len(whole))))
 
 
 @compiled
@@ -48,7 +48,7 @@ def _bounds(history: Floats) -> tuple[Floats, Floats]:
             if value > most:
                 most = value
         if least <= most:
-            reach = most - least
-            low[i] = least - reach if least < 0.0 else max(least - reach, 0.0)
-            high[i] = most + reach
+            width = most - least
+            low[i] = least - width if least < 0.0 else max(least - width, 0.0)
+            high[i] = most + width
     return low, high

@@ -1,4 +1,4 @@
-"""Prediction hot-swap: of the algorithms that can answer in time, the most accurate."""
+"""Prediction hot-swap (ISORC'16, Algorithm 1): chooses the most accurate algorithm that answers in time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm as the rank knows it: how accurate it is (greater is better) and how long it takes to answer."""
+    """An algorithm to choose from, with its accuracy (greater is better) and the time it takes."""
 
     name: str
     accuracy: float
@@ -22,10 +22,10 @@ class Candidate:
 
 
 def hot_swap(candidates: Iterable[Candidate], time_left_s: float) -> Candidate | None:
-    """The algorithm to answer with (ISORC'16, Equation 1 and Algorithm 1); None if none can answer in time.
+    """Return the algorithm to predict with (ISORC'16, Equation 1 and Algorithm 1); None if none answers in time.
 
-    Of those that need no more than the time left before the deadline, the one of highest accuracy; of several, the one that
-    takes less time, then the first by name.
+    It is the most accurate of those that need at most the time left before the deadline. Ties go to the one that takes less time,
+    then to the first by name.
 
     >>> fast, good = Candidate("fast", 0.7, 0.001), Candidate("good", 0.9, 0.2)
     >>> hot_swap([fast, good], 0.5).name, hot_swap([fast, good], 0.1).name, hot_swap([fast, good], 0.0)
@@ -37,13 +37,13 @@ def hot_swap(candidates: Iterable[Candidate], time_left_s: float) -> Candidate |
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds an algorithm takes to answer for a number of series: what a call costs, and what each series adds."""
+    """The time an algorithm takes: seconds per call, and seconds per series."""
 
     call_s: float
     series_s: float
 
     def of(self, series: int) -> float:
-        """Nothing is asked about no series.
+        """Return the seconds for this many series; 0 for none.
 
         >>> Cost(0.5, 0.25).of(2), Cost(0.5, 0.25).of(0)
         (1.0, 0.0)
@@ -53,34 +53,34 @@ class Cost:
 
 @dataclass(frozen=True)
 class Assignment:
-    """Which algorithm answers for each series (its number, or NONE), and what that takes in all."""
+    """The number of the algorithm that predicts each series, or NONE, and the total time."""
 
-    chosen: Ints
+    predictors: Ints
     time_s: float
 
 
-def assign(accuracy: Floats, costs: Sequence[Cost], names: Sequence[str], *, time_left_s: float) -> Assignment:
-    """Algorithm 1 for many series at once: each has its own most accurate algorithm, and all of them answer in time together.
+def assign_predictors(accuracy: Floats, costs: Sequence[Cost], names: Sequence[str], *, time_left_s: float) -> Assignment:
+    """Choose an algorithm for each of many series (Algorithm 1), so that all together answer in time.
 
-    `accuracy` has a row per series and a column per algorithm; -inf: it has nothing to say about that series. An algorithm that
-    cannot answer for a single series in time is out. While the algorithms chosen take too long together, the one that takes
-    most of the time is given up, and its series go to the next best; for a single series this is `hot_swap`.
+    `accuracy` has a row per series and a column per algorithm; -inf if the algorithm cannot predict the series. Algorithms that
+    cannot predict one series in time are dropped. While the chosen ones take too long together, the one that takes longest is
+    dropped and its series go to their next best algorithm. For a single series this equals `hot_swap`.
     """
     series, algorithms = accuracy.shape
-    rank = np.array(sorted(range(algorithms), key=lambda a: (costs[a].of(1), names[a])), dtype=np.int64)
-    open_ = [a for a in rank.tolist() if costs[a].of(1) <= time_left_s]
-    while open_:
-        chosen = _best(accuracy[:, open_], np.array(open_, dtype=np.int64))
-        took = {a: costs[a].of(int(np.count_nonzero(chosen == a))) for a in open_}
-        total = sum(took.values())
-        if total <= time_left_s:
-            return Assignment(chosen, total)
-        open_.remove(max(open_, key=lambda a: (took[a], names[a])))
+    fastest_first = sorted(range(algorithms), key=lambda a: (costs[a].of(1), names[a]))
+    candidates = [a for a in fastest_first if costs[a].of(1) <= time_left_s]
+    while candidates:
+        assigned = _most_accurate(accuracy[:, candidates], np.array(candidates, dtype=np.int64))
+        time_s = {a: costs[a].of(int(np.count_nonzero(assigned == a))) for a in candidates}
+        total_s = sum(time_s.values())
+        if total_s <= time_left_s:
+            return Assignment(assigned, total_s)
+        candidates.remove(max(candidates, key=lambda a: (time_s[a], names[a])))
     return Assignment(np.full(series, NONE, dtype=np.int64), 0.0)
 
 
-def _best(accuracy: Floats, numbers: Ints) -> Ints:
-    """The number of the first algorithm of highest accuracy per series; they stand in the order that breaks ties."""
+def _most_accurate(accuracy: Floats, numbers: Ints) -> Ints:
+    """Return the number of each series' most accurate algorithm; of equals, the first."""
     top = accuracy.max(axis=1, keepdims=True)
     first = np.argmax(accuracy == top, axis=1)
     return np.where(np.isneginf(top[:, 0]), NONE, numbers[first])

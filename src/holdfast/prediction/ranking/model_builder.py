@@ -1,4 +1,4 @@
-"""The prediction model builder: trains and tries every algorithm on the cache, off the data path."""
+"""The prediction model builder (ISORC'16, section IV-B): trains all predictors and predicts with each of them."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from functools import cached_property
 
 import numpy as np
 
-from holdfast.prediction import guarded_calls
+from holdfast.prediction.predictors import guarded_calls
 from holdfast.prediction.predictors.predictor import Bools, Floats, Ints, Predictor
-from holdfast.prediction.predictors.value_range import Range, plausible
+from holdfast.prediction.predictors.value_range import ValueRange, plausible_range
 from holdfast.prediction.ranking.hot_swap import Cost
 
 Clock = Callable[[], float]
-HUNG = 10.0  # as many times as long as a round may take, an algorithm that has not returned is given up
-FOR_GOOD = 2**62  # a turn that never comes
-FALL = 0.9  # a cost that was measured once is forgotten by a tenth a round: quick to rise, slow to fall
-CLEAN = 10  # times the first penalty: an algorithm that has done well for so many turns has had no fault
+HUNG = 10.0  # times `slow_s` after which a predictor that has not returned is abandoned
+FOR_EVER = 2**62  # an epoch that never comes
+FALL = 0.9  # the most by which a measured cost may fall per round; it rises at once
+CLEAN = 10  # times the first penalty after which a predictor's faults are forgotten
 
 
 @dataclass(frozen=True)
-class Standing:
-    """One algorithm in use: what it has learned, what it costs, and whether it is out for misbehaving, until which turn and why.
-    One that hung is out for good: each further try would leave another thread behind.
+class PredictorState:
+    """A predictor in use: its model, its costs, and until when and why it is excluded.
 
-    `near` is the cost of forecasting the next epoch, `far` of going on for several.
+    `next_cost` is the cost of predicting the next epoch, `later_cost` that of predicting several. `excluded_until` counts observed
+    epochs. A predictor that hung is excluded for ever, because each further call might leave another thread behind.
     """
 
     predictor: Predictor
-    learned: Floats | None = None
+    model: Floats | None = None
     train_s: float = 0.0
-    near: Cost | None = None
-    far: Cost | None = None
+    next_cost: Cost | None = None
+    later_cost: Cost | None = None
     faults: int = 0
-    out_until: int = 0
+    excluded_until: int = 0
     reason: str = ""
 
     @property
@@ -43,155 +43,150 @@ class Standing:
         return self.predictor.name
 
     def ready(self, counts: Ints) -> Bools:
-        """Which series it can speak about."""
-        if self.learned is None:
+        """Return which series it can predict."""
+        if self.model is None:
             return np.zeros(len(counts), dtype=np.bool_)
-        if self.learned.shape[1] == 0:
+        if self.model.shape[1] == 0:
             return np.asarray(counts >= self.predictor.least)
         known = np.zeros(len(counts), dtype=np.bool_)
-        known[: len(self.learned)] = ~np.isnan(self.learned[:, 0])
+        known[: len(self.model)] = ~np.isnan(self.model[:, 0])
         return np.asarray(known & (counts >= self.predictor.least))
 
-    def learned_for(self, series: int) -> Floats:
-        """What it has learned, with nothing learned about series that came since."""
-        assert self.learned is not None
-        missing = series - len(self.learned)
+    def model_for(self, series: int) -> Floats:
+        """Return the model with rows of NaN for series that were added after the training."""
+        assert self.model is not None
+        missing = series - len(self.model)
         if missing <= 0:
-            return self.learned
-        return np.concatenate([self.learned, np.full((missing, self.learned.shape[1]), np.nan)])
+            return self.model
+        return np.concatenate([self.model, np.full((missing, self.model.shape[1]), np.nan)])
 
     @property
     def hung(self) -> bool:
-        return self.out_until >= FOR_GOOD
+        return self.excluded_until >= FOR_EVER
 
-    def demoted(self, reason: str, *, turn: int, penalty: int, hung: bool = False) -> Standing:
-        """The same, out for `penalty` turns, doubled with every fault; or for good."""
-        if hung:
-            return replace(self, faults=self.faults + 1, out_until=FOR_GOOD, reason=reason)
-        rounds = penalty * 2 ** min(self.faults, 10)
-        return replace(self, faults=self.faults + 1, out_until=turn + rounds, reason=reason)
+    def excluded(self, reason: str, *, now: int, penalty: int, hung: bool = False) -> PredictorState:
+        """Return it excluded for `penalty` epochs, doubled with every earlier fault; for ever if it hung."""
+        until = FOR_EVER if hung else now + penalty * 2 ** min(self.faults, 10)
+        return replace(self, faults=self.faults + 1, excluded_until=until, reason=reason)
 
-    def forgiven(self, *, turn: int, penalty: int) -> Standing:
-        """The same without its faults, where it has done well for long enough since."""
-        clean = self.faults > 0 and turn - self.out_until >= CLEAN * penalty
+    def without_old_faults(self, *, now: int, penalty: int) -> PredictorState:
+        """Return it without its faults if the last one is long ago."""
+        clean = self.faults > 0 and now - self.excluded_until >= CLEAN * penalty
         return replace(self, faults=0, reason="") if clean else self
 
 
 @dataclass(frozen=True)
-class Work:
-    """One round of the builder: the cache as it was, and who is to be trained on it. `done` may run in any thread.
+class TrainingRound:
+    """A training round: a copy of the cache, and the predictors to train on it. `run` may be called in any thread.
 
-    An algorithm of another package is waited for as long as `limit_s`; None: so long that it hangs if it has not returned.
-    Every series is trained again once in `every` turns, an `every`-th of them each turn, so that no epoch pays for all.
+    The round waits at most `limit_s` for a predictor of another package; None: until it counts as hung. Each round trains one in
+    `every` of the series, so that no epoch pays for all of them.
     """
 
     generation: int
-    turn: int
+    epochs_observed: int
     every: int
     whole: tuple[bool, ...]
     history: Floats
     counts: Ints
-    rows: Ints
-    standings: Sequence[Standing]
-    near_steps: int
-    far_steps: int | None
+    row_counts: Ints
+    states: Sequence[PredictorState]
+    next_steps: int
+    later_steps: int | None
     slow_s: float
     penalty: int
     limit_s: float | None = None
     clock: Clock = field(default=time.perf_counter, compare=False)
 
-    def done(self) -> Done:
-        """All algorithms trained and tried."""
+    def run(self) -> TrainingResult:
+        """Train all predictors and predict with each."""
         began = self.clock()
-        standings, near, far = [], [], []
-        for standing in self.standings:
-            after, next_path, later_path = self._tried(standing)
-            standings.append(after)
-            near.append(next_path)
-            far.append(later_path)
-        return Done(self, tuple(standings), _paths(near), None if self.far_steps is None else _paths(far), self.clock() - began)
+        states, next_paths, later_paths = zip(*(self._train_and_predict(state) for state in self.states), strict=True)
+        later = None if self.later_steps is None else np.stack(later_paths)
+        return TrainingResult(self, states, np.stack(next_paths), later, self.clock() - began)
 
     @property
     def _limit_s(self) -> float:
         return HUNG * self.slow_s if self.limit_s is None else self.limit_s
 
     @cached_property
-    def _range(self) -> Range:
-        return plausible(self.history, self.whole)
+    def _range(self) -> ValueRange:
+        return plausible_range(self.history, self.whole)
 
-    def _tried(self, standing: Standing) -> tuple[Standing, Floats, Floats]:
-        silent_near = np.full((len(self.rows), len(self.whole), self.near_steps), np.nan)
-        silent_far = np.full((len(self.rows), len(self.whole), self.far_steps or 0), np.nan)
-        if standing.out_until > self.turn or not len(self.history):
-            return standing, silent_near, silent_far
-        caller, began = guarded_calls.Caller(standing.predictor, limit_s=self._limit_s), self.clock()
+    def _train_and_predict(self, state: PredictorState) -> tuple[PredictorState, Floats, Floats]:
+        """Return a predictor's new state, and its paths for the next epoch and for later ones; NaN where it predicts nothing."""
+        no_next = np.full((len(self.row_counts), len(self.whole), self.next_steps), np.nan)
+        no_later = np.full((len(self.row_counts), len(self.whole), self.later_steps or 0), np.nan)
+        now, penalty = self.epochs_observed, self.penalty
+        if state.excluded_until > now or not len(self.history):
+            return state, no_next, no_later
+        guarded, began = guarded_calls.GuardedPredictor(state.predictor, limit_s=self._limit_s), self.clock()
         try:
-            after = self._trained(standing, caller)
-            near, cost = self._forecast(after, caller, self.near_steps, after.near)
-            after = replace(after, near=cost)
-            if self.far_steps is not None:
-                far, cost = self._forecast(after, caller, self.far_steps, after.far)
-                after = replace(after, far=cost)
-            else:
-                far = silent_far
-        except guarded_calls.Misbehaved as fault:
-            hung = isinstance(fault, guarded_calls.Hung) and self.limit_s is None
-            return standing.demoted(str(fault), turn=self.turn, penalty=self.penalty, hung=hung), silent_near, silent_far
-        if caller.took_s > self.slow_s:
-            reason = f"took {caller.took_s:.2f} s for {len(self.history)} series; wanted at most {self.slow_s:g} s a round"
-            return after.demoted(reason, turn=self.turn, penalty=self.penalty), silent_near, silent_far
-        if self.clock() - began > self.slow_s:  # we were held up, not it: such a round does not tell what it costs
-            after = replace(after, near=standing.near or after.near, far=standing.far or after.far)
-        return after.forgiven(turn=self.turn, penalty=self.penalty), near, far
+            trained = self._train(state, guarded)
+            next_paths, cost = self._forecast(trained, guarded, self.next_steps, trained.next_cost)
+            trained = replace(trained, next_cost=cost)
+            later_paths = no_later
+            if self.later_steps is not None:
+                later_paths, cost = self._forecast(trained, guarded, self.later_steps, trained.later_cost)
+                trained = replace(trained, later_cost=cost)
+        except guarded_calls.PredictorError as error:
+            hung = isinstance(error, guarded_calls.PredictorHung) and self.limit_s is None
+            return state.excluded(str(error), now=now, penalty=penalty, hung=hung), no_next, no_later
+        if guarded.took_s > self.slow_s:
+            reason = f"took {guarded.took_s:.2f} s for {len(self.history)} series; at most {self.slow_s:g} s per round are allowed"
+            return trained.excluded(reason, now=now, penalty=penalty), no_next, no_later
+        if self.clock() - began > self.slow_s:  # this process was stopped meanwhile, so the measured costs are not the predictor's
+            next_cost, later_cost = state.next_cost or trained.next_cost, state.later_cost or trained.later_cost
+            trained = replace(trained, next_cost=next_cost, later_cost=later_cost)
+        return trained.without_old_faults(now=now, penalty=penalty), next_paths, later_paths
 
-    def _trained(self, standing: Standing, caller: guarded_calls.Caller) -> Standing:
-        """The standing after its share of the training: series whose turn it is, and those it knows nothing about yet."""
+    def _train(self, state: PredictorState, guarded: guarded_calls.GuardedPredictor) -> PredictorState:
+        """Train the series whose turn it is and those without a model, and return the new state."""
         series = len(self.history)
         began = self.clock()
-        if standing.learned is None:
-            learned = caller.train(self.history)
-            learned = np.where((self.counts == 0)[:, np.newaxis], np.nan, learned)  # of no value, or too large ones, nothing comes
-            return replace(standing, learned=learned, train_s=(self.clock() - began) / series)
-        learned = standing.learned_for(series)
-        if learned.shape[1] == 0:
-            return replace(standing, learned=learned)
-        turn = np.arange(series) % self.every == self.turn % self.every
-        due = np.flatnonzero((turn | np.isnan(learned[:, 0])) & (self.counts >= standing.predictor.least))
+        if state.model is None:
+            model = guarded.train(self.history)
+            model = np.where((self.counts == 0)[:, np.newaxis], np.nan, model)  # a series without usable values has no model
+            return replace(state, model=model, train_s=(self.clock() - began) / series)
+        model = state.model_for(series)
+        if model.shape[1] == 0:
+            return replace(state, model=model)
+        in_turn = np.arange(series) % self.every == self.epochs_observed % self.every
+        due = np.flatnonzero((in_turn | np.isnan(model[:, 0])) & (self.counts >= state.predictor.least))
         if not len(due):
-            return replace(standing, learned=learned)
-        fresh = caller.train(self.history[due])
-        if fresh.shape[1] != learned.shape[1]:
-            raise guarded_calls.Misbehaved(f"train gave {fresh.shape[1]} numbers per series, and {learned.shape[1]} before")
-        learned = learned.copy()
-        learned[due] = fresh
-        return replace(standing, learned=learned, train_s=(self.clock() - began) / len(due))
+            return replace(state, model=model)
+        trained = guarded.train(self.history[due])
+        if trained.shape[1] != model.shape[1]:
+            raise guarded_calls.PredictorError(
+                f"train returned {trained.shape[1]} numbers per series, and {model.shape[1]} the time before"
+            )
+        model = model.copy()
+        model[due] = trained
+        return replace(state, model=model, train_s=(self.clock() - began) / len(due))
 
-    def _forecast(self, standing: Standing, caller: guarded_calls.Caller, steps: int, before: Cost | None) -> tuple[Floats, Cost]:
-        """The paths of all series, and what they cost."""
-        learned, ready = standing.learned_for(len(self.history)), standing.ready(self.counts)
+    def _forecast(
+        self, state: PredictorState, guarded: guarded_calls.GuardedPredictor, steps: int, before: Cost | None
+    ) -> tuple[Floats, Cost]:
+        """Return the paths of all series, and their cost."""
+        model, ready = state.model_for(len(self.history)), state.ready(self.counts)
         began = self.clock()
-        caller.forecast(self.history[:1], learned[:1], steps=steps, ready=ready[:1])
+        guarded.forecast(self.history[:1], model[:1], steps=steps, ready=ready[:1])
         called = self.clock()
-        paths = caller.forecast(self.history, learned, steps=steps, ready=ready)
+        paths = guarded.forecast(self.history, model, steps=steps, ready=ready)
         call_s, all_s = called - began, self.clock() - called
         cost = Cost(call_s, max(0.0, all_s - call_s) / len(self.history))
         if before is not None:
             cost = Cost(max(cost.call_s, FALL * before.call_s), max(cost.series_s, FALL * before.series_s))
-        paths = np.where(ready[:, np.newaxis], paths, np.nan)
-        paths = self._range.hold(paths)
-        return paths.reshape(len(self.rows), len(self.whole), steps), cost
+        paths = self._range.clip(np.where(ready[:, np.newaxis], paths, np.nan))
+        return paths.reshape(len(self.row_counts), len(self.whole), steps), cost
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a round of the builder came to. Paths: algorithm, key, number, step."""
+class TrainingResult:
+    """The result of a training round. Paths have the dimensions algorithm, key, number and step."""
 
-    work: Work
-    standings: tuple[Standing, ...]
-    near: Floats
-    far: Floats | None
+    round: TrainingRound
+    states: tuple[PredictorState, ...]
+    next_paths: Floats
+    later_paths: Floats | None
     took_s: float
-
-
-def _paths(paths: Sequence[Floats]) -> Floats:
-    return np.ascontiguousarray(np.stack(paths)) if paths else np.empty((0, 0, 0, 0))

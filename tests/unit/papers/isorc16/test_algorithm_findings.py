@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast.errors import HoldfastError, TraceError
-from holdfast.prediction import default_predictors, make
+from holdfast.prediction import default_predictors, make_predictor
 from holdfast_papers.isorc16.algorithm_findings import Timing, findings
 from holdfast_papers.isorc16.algorithm_study import HOT_SWAP, Study, study
 from holdfast_papers.isorc16.command import isorc16
@@ -80,7 +80,7 @@ def test_hot_swap_keeps_up_with_the_best_single_algorithm_on_a_datacenter():
 
 def test_a_study_counts_what_it_says():
     recording = generated_weather(2, epochs=70, stations=3)
-    result = study(recording, [make("last-outcome")], ahead=2, warm=50)
+    result = study(recording, [make_predictor("last-outcome")], ahead=2, warm=50)
     truth = np.array([table["pressure"].to_numpy() for table in recording.epochs])
     wanted = np.abs(truth[50:-2] - truth[52:]) <= 0.05 * truth[52:]
     assert result.accuracy["last-outcome"]["pressure"] == pytest.approx(wanted.mean())
@@ -89,7 +89,7 @@ def test_a_study_counts_what_it_says():
 
 def test_a_recording_that_is_too_short_is_told():
     with pytest.raises(TraceError, match=r"has 40 epochs; to learn from 50 and predict 1 ahead, at least 52 are needed"):
-        study(generated_weather(2, epochs=40, stations=3), [make("last-outcome")])
+        study(generated_weather(2, epochs=40, stations=3), [make_predictor("last-outcome")])
 
 
 def test_generated_servers_are_cut_into_epochs_as_the_application_cuts_them():

@@ -1,4 +1,4 @@
-"""The process of an process, in this one: what it says of itself, and that nothing ends it but being told to stop."""
+"""The process of an agent, run in this one: its status, and that no error ends it."""
 
 import time
 
@@ -13,27 +13,27 @@ from holdfast.protocol.messages import AssignedAgent, Assignment, HostStatus
 from holdfast.protocol.node_files import ASSIGNMENT, STATUS, WatchedFile
 
 
-def test_a_step_that_fails_is_told_and_the_agent_goes_on(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(agent_process, "rehearse", lambda: None)
-    monkeypatch.setattr(agent_process, "AGAIN_S", 0.001)
-    process, said = AgentProcess(tmp_path, "n1"), []
+def test_failed_step_is_reported_and_retried(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(agent_process, "compile_predictors", lambda: None)
+    monkeypatch.setattr(agent_process, "RETRY_S", 0.001)
+    process, errors = AgentProcess(tmp_path, "n1"), []
 
-    def step(learner):
-        said.append(process._error)
-        if len(said) <= 2:
+    def step(trainer):
+        errors.append(process._error)
+        if len(errors) <= 2:
             raise ValueError("rows of another shape")
-        if len(said) == 4:
+        if len(errors) == 4:
             process.stopping.set()
         return 0.001
 
     process._step = step
     process.run()
-    assert said == [None, "ValueError: rows of another shape", "ValueError: rows of another shape", None]
+    assert errors == [None, "ValueError: rows of another shape", "ValueError: rows of another shape", None]
     assert [record.getMessage() for record in caplog.records] == ["a step of the agent failed"]
 
 
-def test_its_last_words_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(agent_process, "rehearse", lambda: None)
+def test_last_status_is_written_when_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(agent_process, "compile_predictors", lambda: None)
     before = time.time()
     process = AgentProcess(tmp_path, "n1")
     process.stopping.set()
@@ -44,12 +44,12 @@ def test_its_last_words_are_kept(tmp_path, monkeypatch):
     assert status.about["written_bytes"] > 0
 
 
-def test_a_status_that_cannot_be_written_ends_no_beat(tmp_path, monkeypatch, capsys):
-    process, written = AgentProcess(tmp_path, "n1"), []
+def test_unwritable_status_is_written_at_the_next_beat(tmp_path, monkeypatch, capsys):
+    process, statuses = AgentProcess(tmp_path, "n1"), []
 
     def write(work, status):
-        written.append(status)
-        if len(written) == 1:
+        statuses.append(status)
+        if len(statuses) == 1:
             raise OSError(28, "No space left on device")
         process.stopping.set()
 
@@ -57,15 +57,15 @@ def test_a_status_that_cannot_be_written_ends_no_beat(tmp_path, monkeypatch, cap
     monkeypatch.setattr(agent_process, "BEAT_S", 0.001)
     process._beat()
     process._history.close()
-    assert len(written) == 2
+    assert len(statuses) == 2
     assert "the agent's status cannot be written: [Errno 28] No space left on device" in capsys.readouterr().err
 
 
 TIMELINE = Timeline(first=7, last=None, epoch_s=5.0, opened_s=0.0, speed=5.0)
 
 
-def fed(tmp_path, **contract):
-    """The assignment of an agent whose task reads another job's stream; that job is gone, and only the log remembers its own."""
+def assignment_of_shared_stream(tmp_path, **contract):
+    """Return the assignment of an agent whose task reads the stream of an ended job, whose log is found in the own log."""
     own = Store(str(tmp_path / "own"))
     resolve_log_locations(own, {"feed": str(tmp_path / "feed")})
     agree_on_timeline(Store(str(tmp_path / "feed")), Timeline(first=1, last=None, epoch_s=5.0, opened_s=-6.0, speed=5.0))
@@ -82,22 +82,22 @@ def fed(tmp_path, **contract):
     return own, assigned, Assignment(agents=(assigned,), jobs={1: settings})
 
 
-def test_an_agent_of_a_job_that_another_feeds_finds_that_log_again_and_is_on_its_own_job_s_timeline(tmp_path):
-    own, assigned, assignment = fed(tmp_path, deadline_s=2.0)
+def test_agent_of_a_shared_stream_uses_its_own_jobs_timeline(tmp_path):
+    own, assigned, assignment = assignment_of_shared_stream(tmp_path, deadline_s=2.0)
     process = AgentProcess(tmp_path, "n2")
-    assert process._made(assigned, assignment, None) is None  # the feeding job has begun, but this one has not joined it yet
+    assert process._start_agent(assigned, assignment, None) is None  # the other job has begun, but this one has not
     assert all_ready(own, {"agent of racks/0"})
     agree_on_timeline(own, TIMELINE)
-    made = process._made(assigned, assignment, None)
-    assert made.timeline == TIMELINE
-    assert made.monitor.cover.epoch_s == 1.0
+    agent = process._start_agent(assigned, assignment, None)
+    assert agent.timeline == TIMELINE
+    assert agent.monitor.terms.epoch_s == 1.0
     process._history.close()
 
 
-def test_a_deadline_that_the_feeding_job_s_epochs_cannot_keep_is_told_as_a_problem_of_the_agent(tmp_path, monkeypatch):
-    own, _, assignment = fed(tmp_path, deadline_s=0.5)
+def test_deadline_below_the_other_jobs_epoch_length_breaks_the_agent(tmp_path, monkeypatch):
+    own, _, assignment = assignment_of_shared_stream(tmp_path, deadline_s=0.5)
     agree_on_timeline(own, TIMELINE)
-    monkeypatch.setattr(agent_process, "rehearse", lambda: None)
+    monkeypatch.setattr(agent_process, "compile_predictors", lambda: None)
     process = AgentProcess(tmp_path, "n2")
     (tmp_path / ASSIGNMENT).write_text(assignment.model_dump_json())
     monkeypatch.setattr(process.stopping, "wait", lambda pause_s: process.stopping.set())

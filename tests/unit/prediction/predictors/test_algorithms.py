@@ -1,13 +1,13 @@
-"""What each algorithm is for: small series whose next value is known."""
+"""Each algorithm on small series whose next value is known."""
 
 import numpy as np
 import pytest
 
-from holdfast.prediction import make
+from holdfast.prediction import make_predictor
 
 
 def next_values(name, series, *, steps=1, **parameters):
-    predictor = make(name, **parameters)
+    predictor = make_predictor(name, **parameters)
     history = np.array([series], dtype=np.float64)
     return predictor.forecast(history, predictor.train(history), steps=steps)[0].tolist()
 
@@ -18,31 +18,31 @@ def test_stride_follows_the_last_change_and_long_stride_the_mean_of_four():
     assert next_values("long-stride", series, steps=2) == [10.5, 12]
 
 
-def test_markov_goes_where_it_went_most_often():
+def test_markov_predicts_the_most_frequent_successor():
     assert next_values("simple-markov", [1, 5, 1, 5, 1, 9, 1, 5, 1], steps=3) == [5, 1, 5]
 
 
-def test_markov_of_a_value_out_of_range_stays():
-    predictor = make("simple-markov")
-    learned = predictor.train(np.array([[1.0, 2, 1, 2, 1, 2]]))
-    assert predictor.forecast(np.array([[2.0, 1, 2, 1, 2, 40]]), learned, steps=2).tolist() == [[40, 40]]
+def test_markov_repeats_a_value_outside_its_range():
+    predictor = make_predictor("simple-markov")
+    model = predictor.train(np.array([[1.0, 2, 1, 2, 1, 2]]))
+    assert predictor.forecast(np.array([[2.0, 1, 2, 1, 2, 40]]), model, steps=2).tolist() == [[40, 40]]
 
 
 def test_markov_prefers_the_nearest_of_equally_frequent_states():
     assert next_values("simple-markov", [0, 15, 0, 3, 0, 15, 0, 3, 0]) == [pytest.approx(3)]
 
 
-def test_neighbours_average_what_followed_the_four_most_alike():
+def test_neighbours_average_what_followed_the_four_most_similar():
     cycle = [1, 4, 9]
     assert next_values("nearest-neighbours", cycle * 6, steps=4) == [1, 4, 9, 1]
     assert next_values("nearest-neighbours", [0, 0, 1, 0, 0, 2, 0, 0, 3, 0, 0, 6, 0, 0]) == [3.0]
 
 
-def test_neighbours_prefer_the_recent_of_equals():
+def test_neighbours_prefer_recent_windows_among_equals():
     assert next_values("nearest-neighbours", [5, 1, 5, 2, 5, 3, 5], k=2, window=1) == [2.5]
 
 
-def test_smoothing_finds_a_trend_and_goes_on_with_it_dampened():
+def test_smoothing_continues_a_trend_damped():
     first, second = next_values("exponential-smoothing", [3.0 * t for t in range(30)], steps=2)
     assert 86.5 < first < 90.5
     assert first < second < first + 3
@@ -50,16 +50,16 @@ def test_smoothing_finds_a_trend_and_goes_on_with_it_dampened():
 
 def test_smoothing_finds_a_season():
     season = [10, 14, 30, 12, 8, 9]
-    found = next_values("exponential-smoothing", season * 6, steps=6)
-    np.testing.assert_allclose(found, season, atol=0.5)
+    values = next_values("exponential-smoothing", season * 6, steps=6)
+    np.testing.assert_allclose(values, season, atol=0.5)
 
 
-def test_smoothing_sees_through_noise_better_than_the_last_outcome():
+def test_smoothing_beats_last_outcome_on_noise():
     rng = np.random.default_rng(2)
     history = 100 + rng.normal(0, 10, size=(400, 50))
     errors = {}
     for name in ("exponential-smoothing", "last-outcome"):
-        predictor = make(name)
+        predictor = make_predictor(name)
         answer = predictor.forecast(history, predictor.train(history), steps=1)[:, 0]
         errors[name] = np.abs(answer - 100).mean()
     assert errors["exponential-smoothing"] < 0.5 * errors["last-outcome"]
@@ -81,26 +81,26 @@ def test_autoregression_returns_to_the_mean():
     assert abs(path[-1]) < abs(path[0])
 
 
-def test_the_mode_is_where_the_values_are_and_not_between_them():
+def test_mode_is_a_frequent_value_not_a_mean():
     assert next_values("recent-mode", [10, 50, 10.1, 49.8, 10, 50.2, 10, 9.9], steps=2) == [pytest.approx(10, rel=0.01)] * 2
 
 
-def test_the_mode_serves_the_heaviest_window_it_can():
-    found = next_values("recent-mode", [100, 104, 109, 200, 300, 400])[0]
-    assert all(abs(found - truth) <= 0.05 * truth for truth in (100, 104, 109))
+def test_mode_is_within_tolerance_of_the_heaviest_window():
+    value = next_values("recent-mode", [100, 104, 109, 200, 300, 400])[0]
+    assert all(abs(value - truth) <= 0.05 * truth for truth in (100, 104, 109))
 
 
-def test_of_two_levels_the_recent_one_is_the_mode():
+def test_mode_prefers_the_recent_of_two_levels():
     assert next_values("recent-mode", [5.0] * 10 + [8.0] * 10) == [8.0]
 
 
-def test_sliding_mean_knows_what_leaves_the_window():
+def test_sliding_mean_beats_last_outcome_on_window_means():
     rng = np.random.default_rng(1)
     readings = 100 + rng.normal(0.0, 20.0, (40, 56))
     outputs = np.lib.stride_tricks.sliding_window_view(readings, 6, axis=1).mean(axis=2)
     history, truth = outputs[:, :-1], outputs[:, -1]
-    predictor = make("sliding-mean")
-    learned = predictor.train(history)
-    assert (learned[:, 0] == 6).mean() > 0.7
-    error = predictor.forecast(history, learned, steps=1)[:, 0] - truth
+    predictor = make_predictor("sliding-mean")
+    model = predictor.train(history)
+    assert (model[:, 0] == 6).mean() > 0.7
+    error = predictor.forecast(history, model, steps=1)[:, 0] - truth
     assert np.sqrt((error**2).mean()) < 0.85 * np.sqrt(((history[:, -1] - truth) ** 2).mean())

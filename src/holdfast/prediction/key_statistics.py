@@ -1,0 +1,181 @@
+"""Statistics of a stream's keys: which there are, how often each has rows, and which rows to expect in the next epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from holdfast.prediction.column_roles import ColumnRoles
+from holdfast.prediction.predictors.predictor import Bools, Floats, Ints
+from holdfast.prediction.value_cache import grow
+
+WINDOW = 16  # epochs over which the rows of a key are counted
+SETTLED = 4  # epochs after which the rate of a new key is known
+GONE = 3.0  # a key has ended after this many of its usual gaps; with rows at random times, one gap in twenty is as long
+SMOOTHING = 0.2  # weight of the newest epoch in the pace of an advancing column
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """The rows that an epoch should have. Row i belongs to key `slots[i]` and is its `step[i]`-th output from now, counted from 1.
+    It lies at `share[i]` of the epoch."""
+
+    slots: Ints
+    step: Ints
+    share: Floats
+
+
+class KeyStatistics:
+    """Counts the rows of each key. A key's slot is its row in all arrays.
+
+    Memory is bounded: a key without rows for `forget_after` epochs is forgotten, and beyond `most_keys` keys, those without rows
+    for longest are forgotten.
+    """
+
+    def __init__(self, columns: ColumnRoles, *, most_keys: int, forget_after: int) -> None:
+        self._columns, self._most_keys, self._forget_after = columns, most_keys, forget_after
+        self._slots: dict[Hashable, int] = {}
+        self._last_rows = pa.schema([columns.schema.field(name) for name in (*columns.keys, *columns.carried)]).empty_table()
+        self._window_counts = np.zeros((16, WINDOW), dtype=np.int64)
+        self._first_epoch, self._last_epoch, self._row_counts = (np.zeros(16, dtype=np.int64) for _ in range(3))
+        self._usual_rate = np.zeros(16)
+        self._position = np.zeros((16, len(columns.advancing)), dtype=np.int64)  # last value of each advancing column
+        self._front = np.zeros(len(columns.advancing), dtype=np.int64)
+        self._pace = np.zeros(len(columns.advancing))
+        self._epochs_with_value = np.zeros(len(columns.advancing), dtype=np.int64)
+        self._epochs_since_value = np.zeros(len(columns.advancing), dtype=np.int64)
+        self.epochs_observed = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def row_counts(self) -> Ints:
+        """How many rows each key has had. This is a view."""
+        return self._row_counts[: len(self)]
+
+    def observe(self, table: pa.Table, keys: Sequence[Hashable], *, epochs: int) -> Ints:
+        """Count the rows of an epoch and return the slot of each row. `keys` has each row's key.
+
+        `epochs` is the distance from the epoch observed before.
+        """
+        known = len(self)
+        slots = np.fromiter((self._slots.setdefault(key, len(self._slots)) for key in keys), dtype=np.int64, count=len(keys))
+        self._make_room(known)
+        count = np.bincount(slots, minlength=len(self._row_counts))
+        present = np.flatnonzero(count)
+        self._reset_returned(present[present < known])
+        self.epochs_observed += 1
+        self._window_counts[:, self.epochs_observed % WINDOW] = count
+        self._row_counts += count
+        self._last_epoch[present] = self.epochs_observed
+        self._update_usual_rate(present)
+        self._epochs_since_value += epochs
+        if len(slots):
+            self._advance(table, slots)
+            self._keep_last_rows(table, slots, known)
+        return slots
+
+    def expected_rows(self, ahead: int) -> ExpectedRows:
+        """Return the rows to expect `ahead` epochs after the last one, from the recent rate of each key.
+
+        A key whose silence exceeds GONE of its usual gaps gets no rows.
+        """
+        all_slots = np.arange(len(self))
+        rate = np.where(self._has_ended(all_slots), 0.0, self._rate(all_slots))
+        before, after = (np.floor(rate * epochs + 0.5).astype(np.int64) for epochs in (ahead - 1, ahead))
+        count = after - before
+        slots = np.repeat(all_slots, count)
+        nth = np.arange(len(slots)) - np.repeat(np.cumsum(count) - count, count)
+        return ExpectedRows(slots, before[slots] + nth + 1, (nth + 1) / count[slots])
+
+    def advanced(self, expected: ExpectedRows, ahead: int) -> Ints:
+        """Return the values of the advancing columns in the expected rows, one column each."""
+        silent = (self.epochs_observed - self._last_epoch[expected.slots])[:, np.newaxis]
+        epochs = silent + ahead - 1 + expected.share[:, np.newaxis]
+        return self._position[expected.slots] + np.rint(epochs * self._pace).astype(np.int64)
+
+    @property
+    def ever_valued(self) -> Bools:
+        """Which of the advancing columns ever had a value."""
+        return np.asarray(self._epochs_with_value > 0)
+
+    def keys_at(self, slots: Ints) -> list[Hashable]:
+        """Return the keys at these slots."""
+        keys = list(self._slots)
+        return [keys[slot] for slot in slots.tolist()]
+
+    def last_rows(self, slots: Ints) -> pa.Table:
+        """Return the key columns and carried columns of these keys' last rows."""
+        return self._last_rows.take(pa.array(slots)) if self._last_rows.column_names else self._last_rows
+
+    def slots_to_keep(self) -> Ints | None:
+        """Return the slots of the keys to keep, ascending; None if no key is to be forgotten."""
+        last = self._last_epoch[: len(self)]
+        kept = np.flatnonzero(self.epochs_observed - last <= self._forget_after)
+        if len(kept) > self._most_keys:
+            newest = np.lexsort((kept, -last[kept]))[: self._most_keys]
+            kept = np.sort(kept[newest])
+        return None if len(kept) == len(self) else kept
+
+    def keep(self, kept: Ints) -> None:
+        """Forget all keys but these. They get new slots in this order."""
+        keys = list(self._slots)
+        self._slots = {keys[slot]: number for number, slot in enumerate(kept)}
+        self._last_rows = self.last_rows(kept)
+        self._window_counts, self._position = self._window_counts[kept], self._position[kept]
+        self._first_epoch, self._last_epoch = self._first_epoch[kept], self._last_epoch[kept]
+        self._row_counts, self._usual_rate = self._row_counts[kept], self._usual_rate[kept]
+
+    def _rate(self, slots: Ints) -> Floats:
+        """Return the rows per epoch of each key, over its last epochs."""
+        age = np.minimum(self.epochs_observed - self._first_epoch[slots] + 1, WINDOW)
+        return np.asarray(self._window_counts[slots].sum(axis=1) / np.maximum(age, 1))
+
+    def _has_ended(self, slots: Ints) -> Bools:
+        silent, rate = self.epochs_observed - self._last_epoch[slots], self._rate(slots)
+        usual = np.maximum(rate, self._usual_rate[slots])  # the rate alone falls with every silent epoch
+        return np.asarray((rate == 0) | (silent * usual > GONE))
+
+    def _update_usual_rate(self, slots: Ints) -> None:
+        settled = slots[self.epochs_observed - self._first_epoch[slots] + 1 >= SETTLED]
+        self._usual_rate[settled] = self._rate(settled)
+
+    def _reset_returned(self, slots: Ints) -> None:
+        """Restart the counts of keys that had ended and used to have rows in most epochs: the gap says nothing of their rate."""
+        returned = slots[self._has_ended(slots) & (self._usual_rate[slots] >= 0.5)]
+        self._window_counts[returned] = 0
+        self._first_epoch[returned] = self.epochs_observed + 1
+
+    def _make_room(self, known: int) -> None:
+        size = len(self)
+        self._window_counts, self._position = grow(self._window_counts, size), grow(self._position, size)
+        self._first_epoch, self._last_epoch = grow(self._first_epoch, size), grow(self._last_epoch, size)
+        self._row_counts, self._usual_rate = grow(self._row_counts, size), grow(self._usual_rate, size)
+        self._first_epoch[known:size] = self.epochs_observed + 1
+
+    def _advance(self, table: pa.Table, slots: Ints) -> None:
+        """Update the positions and the pace of the advancing columns. A row without a value gets the epoch's greatest value."""
+        for number, name in enumerate(self._columns.advancing):
+            column = table[name].cast(pa.int64())
+            if column.null_count == len(column):
+                continue
+            front = pc.max(column).as_py()
+            if self._epochs_with_value[number]:
+                pace = (front - self._front[number]) / self._epochs_since_value[number]
+                first = self._epochs_with_value[number] == 1
+                self._pace[number] = pace if first else (1 - SMOOTHING) * self._pace[number] + SMOOTHING * pace
+            self._position[slots, number], self._front[number] = column.fill_null(front).to_numpy(), front
+            self._epochs_with_value[number], self._epochs_since_value[number] = self._epochs_with_value[number] + 1, 0
+
+    def _keep_last_rows(self, table: pa.Table, slots: Ints, known: int) -> None:
+        if not self._last_rows.column_names or (not self._columns.carried and len(self) == known):
+            return
+        newest = np.arange(len(self))
+        newest[slots] = self._last_rows.num_rows + np.arange(len(slots))  # of several rows of a key, the last one wins
+        both = pa.concat_tables([self._last_rows, table.select(self._last_rows.schema.names).cast(self._last_rows.schema)])
+        self._last_rows = both.combine_chunks().take(pa.array(newest))
