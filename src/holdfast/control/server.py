@@ -1,4 +1,4 @@
-"""An orchestrator as a server: its work folder, tokens and certificate."""
+"""Runs an orchestrator as a server: its work folder, tokens, address file and HTTP server."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ async def serve(
     say: Callable[[str], None],
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve on a socket that listens already, until stopped (SIGTERM, SIGINT or `stop`), and close it.
+    """Serve on a listening socket until SIGTERM, SIGINT or `stop`, and close it.
 
     Raises Fenced when another orchestrator has taken over.
     """
     try:
         tokens = prepare_work(settings.work)
         orchestrator = Orchestrator(settings, say=say)
-        gc.freeze()  # what is loaded stays: collecting it again and again would take a share of every busy second
+        gc.freeze()  # loaded code is never garbage, and the collector would inspect it again and again
         gc.enable()
         allow_connections()
         try:
             await orchestrator.begin()
         except BaseException:
-            orchestrator.persistence.database.close()  # whoever waits for a database that is away waits no longer
+            orchestrator.persistence.database.close()  # ends threads that wait for an unreachable database
             raise
         await _serve(orchestrator, bound, listening, tokens, say=say, stop=stop)
     finally:
@@ -75,8 +75,8 @@ async def _serve(
     work = orchestrator.settings.work
     url = _url(bound, secure=listening.certificate is not None)
     serving = asyncio.create_task(server.serve(sockets=[bound]))
-    _note_address(work, url)
-    say(f"serving at {url} (term {orchestrator.term}); tokens are in {work}; the page: holdfast ui --orchestrator {work}")
+    write_address(work, url)
+    say(f"serving at {url} (term {orchestrator.term}); tokens are in {work}; for the web page: holdfast ui --orchestrator {work}")
     with _signals(orchestrator.stop):
         running = asyncio.create_task(orchestrator.run())
         stopping = [asyncio.create_task(stop.wait())] if stop is not None else []
@@ -89,11 +89,11 @@ async def _serve(
                 task.cancel()
             await asyncio.gather(serving, return_exceptions=True)
     await running
-    serving.result()  # a server that broke is no orderly end
+    serving.result()  # raises the error of a server that failed
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the orchestrator."""
+    """A server that leaves the handling of signals to the orchestrator."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -103,20 +103,20 @@ class _Server(uvicorn.Server):
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    taken = []
+    handled = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        with contextlib.suppress(ValueError, RuntimeError):  # only the main thread can take signals; elsewhere `stop` is given
+        with contextlib.suppress(ValueError, RuntimeError):  # only the main thread can handle signals; others pass `stop`
             loop.add_signal_handler(number, stop)
-            taken.append(number)
+            handled.append(number)
     try:
         yield
     finally:
-        for number in taken:
+        for number in handled:
             loop.remove_signal_handler(number)
 
 
 def prepare_work(work: Path) -> Tokens:
-    """Make the work folder and its tokens, where they are not there yet."""
+    """Create the work folder and its tokens if they do not exist, and return the tokens."""
     try:
         work.mkdir(parents=True, exist_ok=True)
         return Tokens(user=_token(work / "user.token"), node=_token(work / "node.token"))
@@ -124,8 +124,8 @@ def prepare_work(work: Path) -> Tokens:
         raise HoldfastError(f"work folder '{work}' cannot be used: {error.strerror}; give another --work") from error
 
 
-def _note_address(work: Path, url: str) -> None:
-    """Say in the work folder where the orchestrator is. One that is back where it was needs no room on the disk for that."""
+def write_address(work: Path, url: str) -> None:
+    """Write the orchestrator's URL to the work folder. If it has not changed, nothing is written, so a full disk does no harm."""
     path, text = work / ADDRESS, url + "\n"
     try:
         if not path.exists() or path.read_bytes() != text.encode():
@@ -139,7 +139,7 @@ def _token(path: Path) -> str:
         write_whole(path, secrets.token_urlsafe(32) + "\n", mode=0o600)
     text = path.read_bytes().decode("ascii", errors="replace").strip()
     if not (text and text.isascii() and text.isprintable()):
-        raise HoldfastError(f"token file '{path}' holds no token, which is a line of ASCII; remove it to have a new one made")
+        raise HoldfastError(f"token file '{path}' has no token, which is one line of ASCII; remove the file to create a new one")
     return text
 
 

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from holdfast.control.api.calls import refused
+from holdfast.control.api.calls import error_response
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
@@ -44,7 +44,7 @@ async def _file(request: Request) -> Response:
     name = request.path_params.get("name", "index.html")
     known = page_files()
     if name not in known:
-        return refused(404, f"the page has no file '{name[:100]}'")
+        return error_response(404, f"the page has no file '{name[:100]}'")
     content, tag, kind = known[name]
     headers = {**HEADERS, "ETag": tag}
     if request.headers.get("if-none-match") == tag:

@@ -24,15 +24,15 @@ FEEDS = 64
 """Pages that may follow at once."""
 
 FOLLOW = (
-    QueryParameter("job", default=0, about="the job to show; 0 for the newest"),
+    QueryParameter("job", default=0, description="the job to show; 0 for the newest"),
     QueryParameter("every_s", "number", 1 / 60, 10, 0.1, "how often to look for changes"),
     QueryParameter("wait_s", "number", 0, 86_400, 0, "how long to go on after the first frame"),
-    QueryParameter("after", default=0, about="the number of the last event seen"),
+    QueryParameter("after", default=0, description="the number of the last event seen"),
 )
 LOSS = (
-    QueryParameter("node", "string", about="a node that is lost"),
-    QueryParameter("task", "string", about="a task that loses all its replicas, such as vwap/0"),
-    QueryParameter("replica", "string", about="a replica that is lost, by its key such as 1:vwap/0.1"),
+    QueryParameter("node", "string", description="a node that is lost"),
+    QueryParameter("task", "string", description="a task that loses all its replicas, such as vwap/0"),
+    QueryParameter("replica", "string", description="a replica that is lost, by its key such as 1:vwap/0.1"),
 )
 
 

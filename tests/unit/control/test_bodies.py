@@ -26,7 +26,7 @@ def served(folder) -> Iterator[str]:
     async def take(asked: ApiRequest) -> ApiAnswer:
         return ApiAnswer({"id": 1})
 
-    call = Call("POST", "/v1/jobs", "Submit a job", take, body=Job, strict=True, most_bytes=10_000)
+    call = Call("POST", "/v1/jobs", "Submit a job", take, body=Job, strict=True, max_bytes=10_000)
     app = Starlette(routes=[Route(call.path, endpoint(call, Tokens("user", "node")), methods=["POST"])])
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
     bound = bind(folder, Listening(port=0))
@@ -59,7 +59,7 @@ def test_who_sends_all_before_it_listens_hears_why_that_was_too_much(tmp_path):
 
 
 def test_parts_without_end_are_taken_up_to_a_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(calls, "UNREAD_BYTES", 1_000_000)
+    monkeypatch.setattr(calls, "DISCARD_BYTES", 1_000_000)
     parts = (b" " * 50_000 for _ in range(15))
     with served(tmp_path) as url:
         answer = httpx.post(f"{url}/v1/jobs", content=parts, headers={"authorization": "Bearer user"})

@@ -37,7 +37,7 @@ def test_who_writes_while_the_database_is_away_is_told_so_in_time_and_it_is_done
             for path, asked in (("/v1/jobs", job), ("/v1/nodes/n1/drain", {})):
                 answer = await control.call("POST", path, json=asked)
                 assert answer.status_code == 503
-                assert answer.json()["error"].startswith("the database does not answer: this waits for it")
+                assert answer.json()["error"].startswith("the database does not answer; the call is carried out")
             await control.until(lambda: is_there(control, "a"))
             await control.until(lambda: is_drained(control, "n1"))
 

@@ -231,8 +231,8 @@ def test_replicas_are_idled_and_woken_and_an_observer_may_do_so(settings):
                 )
                 assert wrong.status_code == 422
                 assert wrong.json()["error"] == (
-                    "task 'x/0' would have no active replica; name at least one; task 'q/0' is not one of job 1's; "
-                    "they are: x/0, y/0; task 'y/0' has the replicas [0], got [4]"
+                    "task 'x/0' would have no active replica; name at least one; task 'q/0' does not exist in job 1; "
+                    "its tasks are: x/0, y/0; task 'y/0' has the replicas [0], got [4]"
                 )
 
     asyncio.run(play())

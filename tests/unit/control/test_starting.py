@@ -80,20 +80,20 @@ def test_on_a_full_disk_an_orchestrator_is_back_where_it_was_and_elsewhere_is_to
     def full(path, text):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    server._note_address(tmp_path, "http://127.0.0.1:8470")
+    server.write_address(tmp_path, "http://127.0.0.1:8470")
     monkeypatch.setattr(server, "write_whole", full)
-    server._note_address(tmp_path, "http://127.0.0.1:8470")
+    server.write_address(tmp_path, "http://127.0.0.1:8470")
     with pytest.raises(HoldfastError, match=r"/address' cannot be written: No space left on device; make room, or give another"):
-        server._note_address(tmp_path, "http://127.0.0.1:8471")
+        server.write_address(tmp_path, "http://127.0.0.1:8471")
 
 
 @pytest.mark.parametrize("left", [b"", b"\0\0\0\0", b"\xff\xfe"])
 def test_a_token_that_nobody_could_send_is_told_and_an_address_that_is_none_is_written_anew(tmp_path, left):
     for name in ("user.token", "address"):
         (tmp_path / name).write_bytes(left)
-    with pytest.raises(HoldfastError, match=r"user.token' holds no token, which is a line of ASCII; remove it to have a new one"):
+    with pytest.raises(HoldfastError, match=r"user.token' has no token, which is one line of ASCII; remove the file"):
         server.prepare_work(tmp_path)
-    server._note_address(tmp_path, "http://127.0.0.1:8470")
+    server.write_address(tmp_path, "http://127.0.0.1:8470")
     assert (tmp_path / "address").read_text() == "http://127.0.0.1:8470\n"
 
 

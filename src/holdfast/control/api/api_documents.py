@@ -1,4 +1,4 @@
-"""What users are shown of jobs and nodes: plain documents made from the orchestrator's state."""
+"""The documents about jobs and nodes that the API returns, built from the orchestrator's state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def job_line(job: JobState) -> dict[str, Any]:
-    """A job in one line of a list."""
+    """Return a job as an entry of a list."""
     return {
         "id": job.id,
         "name": job.name,
@@ -35,7 +35,7 @@ def job_line(job: JobState) -> dict[str, Any]:
 
 
 def live_job_document(orchestrator: Orchestrator, job: JobState) -> dict[str, Any]:
-    """Everything about a job that has not ended."""
+    """Return all about a job that has not ended."""
     graph = orchestrator.dataflow.graph
     tasks = []
     if job.layout is not None:
@@ -49,29 +49,33 @@ def live_job_document(orchestrator: Orchestrator, job: JobState) -> dict[str, An
         "history": _history(job.lifecycle.history),
         "tasks": tasks,
         "connections": [
-            {"stream": each.stream, "maker": f"{each.maker[0]}:{each.maker[1]}", "reader": f"{each.reader[0]}:{each.reader[1]}"}
-            for each in graph.connections(job.id)
+            {
+                "stream": connection.stream,
+                "maker": ":".join(map(str, connection.maker)),
+                "reader": ":".join(map(str, connection.reader)),
+            }
+            for connection in graph.connections(job.id)
         ],
         "term": orchestrator.term,
     }
 
 
-def ended_job_document(kept: StoredJob, history: Sequence[StateChange], *, document: dict[str, Any], term: int) -> dict[str, Any]:
-    """Everything that is kept of a job that has ended."""
+def ended_job_document(stored: StoredJob, history: Sequence[StateChange], *, document: dict[str, Any], term: int) -> dict[str, Any]:
+    """Return all that is stored about a job that has ended."""
     try:
-        layout = restore_document(kept.layout, Layout) if kept.layout else None
-    except ValidationError:  # it was made by another holdfast, and is over
+        layout = restore_document(stored.layout, Layout) if stored.layout else None
+    except ValidationError:  # another version of holdfast stored it, and the job has ended
         layout = None
     return {
-        "id": kept.id,
-        "name": kept.name,
-        "type": kept.type,
-        "host_kind": kept.host_kind,
-        "state": kept.state,
-        "ended": kept.ended,
-        "reason": kept.reason,
-        "submitted_s": kept.submitted_s,
-        "changed_s": kept.changed_s,
+        "id": stored.id,
+        "name": stored.name,
+        "type": stored.type,
+        "host_kind": stored.host_kind,
+        "state": stored.state,
+        "ended": stored.ended,
+        "reason": stored.reason,
+        "submitted_s": stored.submitted_s,
+        "changed_s": stored.changed_s,
         "document": document,
         "history": _history(history),
         "tasks": [{**_task(task), "replicas": []} for task in layout.tasks] if layout is not None else [],
@@ -81,9 +85,9 @@ def ended_job_document(kept: StoredJob, history: Sequence[StateChange], *, docum
 
 
 def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
-    """A node with what it offers and has."""
-    lives = sum(replica.state in LIVING for replica in orchestrator.replicas.at(node.name))  # dead ones only have their place there
-    state = node.state if node.state == "lost" or not node.draining else ("draining" if lives else "drained")
+    """Return a node with what it offers and runs."""
+    living = sum(replica.state in LIVING for replica in orchestrator.replicas.at(node.name))
+    state = node.state if node.state == "lost" or not node.draining else ("draining" if living else "drained")
     return {
         "name": node.name,
         "state": state,
@@ -94,7 +98,7 @@ def node_line(orchestrator: Orchestrator, node: Node) -> dict[str, Any]:
         "metrics": node.offer.metrics,
         "since_s": node.since_s,
         "slots": node.slots,
-        "replicas": lives,
+        "replicas": living,
         "generation": node.generation,
         "acknowledged": node.acknowledged,
         "stalled_s": node.stalled_s,
@@ -136,4 +140,4 @@ def _task(task: Task) -> dict[str, Any]:
 
 
 def _history(history: Sequence[StateChange]) -> list[dict[str, Any]]:
-    return [{"state": move.state, "at_s": move.at_s, "event": move.event, "cause": move.cause} for move in history]
+    return [{"state": change.state, "at_s": change.at_s, "event": change.event, "cause": change.cause} for change in history]

@@ -1,4 +1,7 @@
-"""Calls of the HTTP API: each a row with its token, body and answers. Routes, checks and the OpenAPI document follow from it."""
+"""The calls of the HTTP API. A `Call` describes one: its path, token, body and answers.
+
+The router (`endpoint`), the checks of requests and the OpenAPI document (`openapi.py`) all follow from these descriptions.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +26,16 @@ Token = Literal["user", "node", "none"]
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 LONG_BYTES = 64 * 1024
+"""Longer documents of users are checked in a thread, because that takes too long for the event loop."""
 MAX_VALUES = 150_000
-"""Values of a document that is read with every error told: hundreds of thousands of errors would keep everybody waiting."""
-UNREAD_BYTES, UNREAD_S = 256 * 1024 * 1024, 10.0
-"""How much is still taken, and for how long, of a body that is too long: who sends it hears of that only when it is done."""
+"""The most values in a document whose errors are all reported: to list hundreds of thousands of errors would block the server."""
+DISCARD_BYTES, DISCARD_S = 256 * 1024 * 1024, 10.0
+"""How much of a body that is too long is read and discarded, and for how long, so that its sender gets to read the answer."""
 
 
 class Refusal(HoldfastError):
-    """An answer that is an error, with its status. `unread`: the rest of the body is still to come. `errors` are what is wrong
-    with a document, each with its place there."""
+    """An error answer with its status. `unread`: the client is still sending the body. `errors` are the errors of a document, each
+    with its place."""
 
     def __init__(
         self,
@@ -48,19 +52,19 @@ class Refusal(HoldfastError):
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    """A parameter of a call's query: a whole or broken number in a range, or text."""
+    """A query parameter of a call: an integer or a number in a range, or text."""
 
     name: str
     kind: Literal["integer", "number", "string"] = "integer"
-    least: float = 0
-    most: float = 2**53
+    minimum: float = 0
+    maximum: float = 2**53
     default: Any = None
-    about: str = ""
+    description: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """A call as its handler sees it: path and query checked, the body's document checked."""
+    """A request as its handler gets it: the query and the body's document are checked."""
 
     path: Mapping[str, str]
     query: Mapping[str, Any]
@@ -69,7 +73,7 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class ApiAnswer:
-    """What a handler answers: a document, or nothing (204)."""
+    """The answer of a handler: a document, or nothing (status 204)."""
 
     document: Mapping[str, Any] | BaseModel | None
     status: int = 200
@@ -77,7 +81,7 @@ class ApiAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """What a handler answers that goes on answering: parts, sent as they come until the caller has gone."""
+    """An answer without an end: parts are sent as they come, until the client disconnects."""
 
     parts: AsyncIterator[bytes]
     media: str
@@ -85,12 +89,16 @@ class StreamedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call. `status` is that of success, `statuses` are others. `strict` documents are read as a user's are, with every error
-    told, also those that `also` finds in their plain values; others as fast as can be. `media` is the type of what is answered."""
+    """One call of the API.
+
+    `status` is the status of success, `statuses` are the others. `strict` bodies come from users: all their errors are reported,
+    including those that `also` finds in the plain values. Other bodies come from nodes: they are read as fast as possible, and one
+    error is reported. `media` is the type of the answer.
+    """
 
     method: str
     path: str
-    about: str
+    summary: str
     handler: Callable[[ApiRequest], Awaitable[ApiAnswer | StreamedAnswer]]
     token: Token = "user"
     body: type[BaseModel] | None = None
@@ -100,86 +108,90 @@ class Call:
     answer: type[BaseModel] | None = None
     status: int = 200
     statuses: tuple[int, ...] = ()
-    most_bytes: int = MAX_BODY_BYTES
+    max_bytes: int = MAX_BODY_BYTES
     tag: str = field(default="jobs")
     media: str = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """The two tokens. A caller with one of them is a user or a node."""
+    """The tokens of users and of nodes."""
 
     user: str
     node: str
 
-    def check(self, wanted: Token, header: str | None) -> None:
-        """Raise Refusal unless the header carries the wanted token."""
-        if wanted == "none":
+    def check(self, required: Token, header: str | None) -> None:
+        """Raise Refusal unless the Authorization header carries the required token."""
+        if required == "none":
             return
-        scheme, _, given = (header or "").partition(" ")
-        if scheme.lower() != "bearer" or not given:
-            raise Refusal(401, f"a {wanted} token is missing; send it as 'Authorization: Bearer ...'", headers=_ASKS)
-        mine, other = (self.user, self.node) if wanted == "user" else (self.node, self.user)
-        if _same(given, mine):
+        scheme, _, token = (header or "").partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise Refusal(401, f"a {required} token is missing; send it as 'Authorization: Bearer ...'", headers=_CHALLENGE)
+        expected, other = (self.user, self.node) if required == "user" else (self.node, self.user)
+        if _same(token, expected):
             return
-        if _same(given, other):
-            raise Refusal(403, f"this call wants the {wanted} token, and got the other one")
+        if _same(token, other):
+            raise Refusal(403, f"this call requires the {required} token, got the other one")
         raise Refusal(
-            401, f"the token is not this orchestrator's {wanted} token; it is in '{wanted}.token' of its work folder", headers=_ASKS
+            401,
+            f"the token is not this orchestrator's {required} token; it is in '{required}.token' of its work folder",
+            headers=_CHALLENGE,
         )
 
 
-_ASKS = {"WWW-Authenticate": "Bearer"}
+_CHALLENGE = {"WWW-Authenticate": "Bearer"}
 
 
-def _same(given: str, mine: str) -> bool:
-    return hmac.compare_digest(given.encode(errors="replace"), mine.encode())
+def _same(token: str, expected: str) -> bool:
+    return hmac.compare_digest(token.encode(errors="replace"), expected.encode())
 
 
-async def read_body(request: Request, most_bytes: int) -> bytes:
-    """The body of a request, of at most so many bytes. Raises Refusal."""
+async def read_body(request: Request, max_bytes: int) -> bytes:
+    """Return the body of a request. Raises Refusal if it is longer than `max_bytes`."""
     declared = request.headers.get("content-length", "")
-    if declared.isdigit() and int(declared) > most_bytes:
-        raise _too_long(most_bytes, unread=True)
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_long(max_bytes, unread=True)
     body = bytearray()
     more = True
     while more:
         message = await request.receive()
         if message["type"] == "http.disconnect":
-            raise Refusal(400, "the body ended before it was whole")
+            raise Refusal(400, "the body is incomplete")
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > most_bytes:
-            raise _too_long(most_bytes, unread=more)
+        if len(body) > max_bytes:
+            raise _too_long(max_bytes, unread=more)
     return bytes(body)
 
 
-class Unread(Response):
-    """An answer to a body that is not taken. Closing the line with a part of it unread would reset it, and take the answer along:
-    so the answer comes first, and the rest of the body is taken and dropped, within bounds."""
+class DiscardingResponse(Response):
+    """An answer to a request whose body is too long. It is sent first, and then the rest of the body is read and discarded.
+
+    If the server closed the connection with a part of the body unread, the client would see a reset instead of the answer.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        left = UNREAD_BYTES
+        remaining_bytes = DISCARD_BYTES
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(UNREAD_S):
-                while left > 0:
+            async with asyncio.timeout(DISCARD_S):
+                while remaining_bytes > 0:
                     message = await receive()
-                    left -= len(message.get("body", b""))
+                    remaining_bytes -= len(message.get("body", b""))
                     if not message.get("more_body", False):
                         break
         await send({"type": "http.response.body", "body": b""})
 
 
 def read_document(call: Call, body: bytes) -> Any:
-    """The document in a body, checked. Raises Refusal."""
+    """Return the document in a body. Raises Refusal with its errors."""
     assert call.body is not None
     if not call.strict:
         try:
             return call.body.model_validate_json(body)
         except ValidationError as error:
-            if error.error_count() > MAX_ERRORS:  # even to list them would take long
+            if error.error_count() > MAX_ERRORS:  # even listing them takes long
                 raise Refusal(422, f"wanted a {call.body.__name__}, got something with {error.error_count()} errors") from None
             first = error.errors(include_url=False, include_context=False, include_input=False)[0]
             if first["type"] == "json_invalid":
@@ -200,8 +212,8 @@ def read_document(call: Call, body: bytes) -> Any:
 
 
 def read_query(call: Call, request: Request) -> dict[str, Any]:
-    """The query of a call, with defaults. Raises Refusal with everything wrong with it."""
-    found: dict[str, Any] = {query.name: query.default for query in call.query}
+    """Return the query parameters with their defaults. Raises Refusal with all errors."""
+    values: dict[str, Any] = {query.name: query.default for query in call.query}
     known = {query.name: query for query in call.query}
     errors = []
     for name, text in request.query_params.multi_items():
@@ -210,22 +222,22 @@ def read_query(call: Call, request: Request) -> dict[str, Any]:
             errors.append(f"there is no parameter '{name}'; parameters are: {', '.join(sorted(known)) or 'none'}")
             continue
         if query.kind == "string":
-            found[name] = text
+            values[name] = text
             continue
         try:
             value = int(text) if query.kind == "integer" else float(text)
         except ValueError:
             value = float("nan")
-        if not query.least <= value <= query.most:
-            errors.append(f"parameter '{name}': wanted {_wanted(query)}, got '{text[:60]}'")
-        found[name] = value
+        if not query.minimum <= value <= query.maximum:
+            errors.append(f"parameter '{name}': wanted {_range_text(query)}, got '{text[:60]}'")
+        values[name] = value
     if errors:
         raise Refusal(422, "; ".join(errors))
-    return found
+    return values
 
 
 def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Response]]:
-    """What the router calls: token first, then size, then meaning."""
+    """Return the function that the router calls for a call. It checks the token first, then the size, then the content."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -233,22 +245,23 @@ def endpoint(call: Call, tokens: Tokens) -> Callable[[Request], Awaitable[Respon
             query = read_query(call, request)
             document = None
             if call.body is not None:
-                body = await read_body(request, call.most_bytes)
-                long = call.strict and len(body) > LONG_BYTES  # finding all that is wrong with it takes long too: not in the loop
-                document = await asyncio.to_thread(read_document, call, body) if long else read_document(call, body)
-            return answered(await call.handler(ApiRequest(request.path_params, query, document)))
+                body = await read_body(request, call.max_bytes)
+                in_thread = call.strict and len(body) > LONG_BYTES
+                document = await asyncio.to_thread(read_document, call, body) if in_thread else read_document(call, body)
+            return answer_response(await call.handler(ApiRequest(request.path_params, query, document)))
         except Refusal as refusal:
-            made = Unread if refusal.unread else Response
-            return refused(refusal.status, str(refusal), headers=refusal.headers, errors=refusal.errors, made=made)
+            response = DiscardingResponse if refusal.unread else Response
+            return error_response(refusal.status, str(refusal), headers=refusal.headers, errors=refusal.errors, response=response)
         except asyncio.CancelledError:
             raise
         except HoldfastError as error:
-            return refused(422, str(error))
+            status = getattr(error, "http_status", 422)
+            return error_response(status, str(error), headers={"Retry-After": "2"} if status == 503 else None)
 
     return answer
 
 
-def answered(answer: ApiAnswer | StreamedAnswer) -> Response:
+def answer_response(answer: ApiAnswer | StreamedAnswer) -> Response:
     if isinstance(answer, StreamedAnswer):
         return StreamingResponse(
             answer.parts, media_type=answer.media, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -262,44 +275,45 @@ def answered(answer: ApiAnswer | StreamedAnswer) -> Response:
     return Response(content, status_code=answer.status, media_type="application/json")
 
 
-def refused(
+def error_response(
     status: int,
     text: str,
     *,
     headers: Mapping[str, str] | None = None,
     errors: Sequence[FieldError] = (),
-    made: type[Response] = Response,
+    response: type[Response] = Response,
 ) -> Response:
-    told = {"problems": [{"place": error.place, "text": error.text} for error in errors]} if errors else {}
-    return made(
-        json.dumps({"error": text, **told}, ensure_ascii=True),
+    """Return an answer with an error text and the errors of a document."""
+    fields = {"problems": [{"place": error.place, "text": error.text} for error in errors]} if errors else {}
+    return response(
+        json.dumps({"error": text, **fields}, ensure_ascii=True),
         status_code=status,
         media_type="application/json",
         headers=dict(headers or {}),
     )
 
 
-def _too_long(most_bytes: int, *, unread: bool) -> Refusal:
-    text = f"the body is too long; wanted at most {most_bytes} bytes"
+def _too_long(max_bytes: int, *, unread: bool) -> Refusal:
+    text = f"the body is too long; wanted at most {max_bytes} bytes"
     return Refusal(413, text, headers={"Connection": "close"}, unread=unread)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping in which every key stands once: of two, which one was meant cannot be known. Raises Refusal."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        twice = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+    """Return the pairs as a dict. Raises Refusal if a key occurs twice, because it is unclear which value is meant."""
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
+        repeated = sorted(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
         raise Refusal(
-            422, f"the body has {', '.join(repr(key[:60]) for key in twice[:10])} more than once in one mapping; keep one"
+            422, f"the body has {', '.join(repr(key[:60]) for key in repeated[:10])} more than once in one mapping; keep one"
         )
-    return made
+    return mapping
 
 
 def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-def _wanted(query: QueryParameter) -> str:
+def _range_text(query: QueryParameter) -> str:
     if query.kind == "integer":
-        return f"a whole number from {int(query.least)} to {int(query.most)}"
-    return f"a number from {query.least:g} to {query.most:g}"
+        return f"a whole number from {int(query.minimum)} to {int(query.maximum)}"
+    return f"a number from {query.minimum:g} to {query.maximum:g}"

@@ -1,4 +1,4 @@
-"""What stands before the API: calls per caller are bounded, and injected faults strike the messages that come and go."""
+"""The middleware before the API: it limits the calls of each node and applies injected message faults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from holdfast.control.api.calls import refused
+from holdfast.control.api.calls import error_response
 from holdfast.protocol.messages import NODE_HEADER
 
 if TYPE_CHECKING:
@@ -23,31 +23,31 @@ CALLERS = 20_000
 
 @dataclass(slots=True)
 class Bucket:
-    """How many calls a caller may make at once now."""
+    """A token bucket: how many calls a caller may make now."""
 
-    left: float
+    remaining: float
     at_s: float
 
     def take(self, now_s: float, *, rate: float, burst: float) -> bool:
-        """Whether one more call is allowed.
+        """Take one call from the bucket. Returns whether it is allowed.
 
         >>> bucket = Bucket(1.0, 0.0)
         >>> [bucket.take(now, rate=2, burst=1) for now in (0.0, 0.1, 0.6)]
         [True, False, True]
         """
-        self.left = min(burst, self.left + (now_s - self.at_s) * rate)
+        self.remaining = min(burst, self.remaining + (now_s - self.at_s) * rate)
         self.at_s = now_s
-        if self.left < 1:
+        if self.remaining < 1:
             return False
-        self.left -= 1
+        self.remaining -= 1
         return True
 
 
 class Guard:
-    """Refuses what comes too often from one node, before anything of it is read.
+    """Refuses the calls of a node that calls too often, before their bodies are read.
 
-    Every node is counted by the name that it calls with and the token it gives: one that floods is told to wait, and nobody else
-    notices, nor does a node in whose name a stranger calls.
+    Calls are counted by node name and token. A node that floods the API slows down no other node, and a stranger who uses a
+    node's name uses up none of its calls.
     """
 
     def __init__(self, app: ASGIApp, *, faults: Faults, clock: Callable[[], float] = time.monotonic) -> None:
@@ -61,7 +61,9 @@ class Guard:
         node = _node(scope["path"])
         caller = _registering(scope) if node is None else node
         if caller is not None and not self._allows((caller, _header(scope, b"authorization"))):
-            await refused(429, f"node '{caller[:100]}' calls too often; wait", headers={"Retry-After": "1"})(scope, receive, send)
+            await error_response(429, f"node '{caller[:100]}' calls too often; wait", headers={"Retry-After": "1"})(
+                scope, receive, send
+            )
             return
         await self.faults.pass_on(node, self.app, scope, receive, send)
 
@@ -83,12 +85,12 @@ def _node(path: str) -> str | None:
 
 
 def _registering(scope: Scope) -> str | None:
-    """The node that registers, as it says in a header; those that do not say it count as one."""
+    """Return the node name in the header of a registration. Nodes without this header are counted together."""
     if scope["path"] != "/v1/nodes" or scope["method"] != "POST":
         return None
     return _header(scope, NODE_HEADER.encode()).decode(errors="replace")
 
 
-def _header(scope: Scope, wanted: bytes) -> bytes:
-    """What a caller gives as a header, such as its token, not yet checked."""
-    return next((value[:200] for name, value in scope.get("headers", ()) if name == wanted), b"")
+def _header(scope: Scope, key: bytes) -> bytes:
+    """Return the value of a header, or nothing if it is missing."""
+    return next((value[:200] for name, value in scope.get("headers", ()) if name == key), b"")

@@ -1,7 +1,6 @@
-"""Where an orchestrator listens. Loads next to nothing: the socket is there long before the rest of the orchestrator is.
+"""Opens the socket of the orchestrator. This module imports little, so that the socket is open long before the rest is loaded.
 
-Who calls meanwhile is connected, and is answered when there is somebody to answer: nodes that come back to an orchestrator that
-was killed need not try again and again.
+A node or user that calls in the meantime is connected and waits for the answer, instead of being refused and trying again.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ from urllib.parse import urlsplit
 from holdfast.errors import HoldfastError
 
 ADDRESS = "address"
-"""The file in the work folder that says where the orchestrator listens."""
-
-
+"""The file in the work folder that contains the URL of the orchestrator."""
 FREED_S = 2.0
-"""How long a port that is taken is waited for: that of an orchestrator that was just killed is free when its process is gone."""
+"""How long to wait for a port that is in use. The port of a killed orchestrator is free once its process has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to listen. Port 0: a free one, and on the next start in the same folder the same again if it can be had."""
+    """Where to listen. Port 0 takes the port of the last start in the same work folder if it is free, else any free port."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -43,18 +40,18 @@ class Listening:
 
 
 def bind(work: Path, listening: Listening) -> socket.socket:
-    """A socket that listens. A port that is taken is waited for, for a moment. Raises HoldfastError where it stays so."""
-    wanted = [listening.port] if listening.port else [*_last_port(work), 0]
-    for port in wanted:
+    """Return a listening socket. Waits up to FREED_S for a port that is in use. Raises HoldfastError if that does not help."""
+    ports = [listening.port] if listening.port else [*_last_port(work), 0]
+    for port in ports:
         try:
-            return _bound(listening.host, port)
+            return _listen(listening.host, port)
         except OSError as error:
-            if port == wanted[-1]:
+            if port == ports[-1]:
                 raise HoldfastError(f"cannot listen at {listening.host}:{port}: {error.strerror}; {_advice(error)}") from error
-    raise AssertionError("the last port either served or raised")
+    raise AssertionError("the last port was either bound or raised an error")
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     ends_s = time.monotonic() + FREED_S
     while True:
         bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
@@ -72,14 +69,14 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def allow_connections() -> None:
-    """Let this process have as many open files as it may: each node holds two connections, and the usual limit is a thousand."""
+    """Raise the limit of open files as far as allowed. Each node holds two connections, and the usual limit is a thousand."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with contextlib.suppress(ValueError, OSError):  # a system may have a limit of its own that it does not tell
+    with contextlib.suppress(ValueError, OSError):  # some systems have a lower limit than they report
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _advice(error: OSError) -> str:
-    """What to do about an address that cannot be listened at."""
+    """Return what to do about an address that cannot be bound."""
     if error.errno == errno.EADDRINUSE:
         return "another process has it: stop that one, or give another --port (0 for any that is free)"
     if error.errno == errno.EACCES:
@@ -88,7 +85,7 @@ def _advice(error: OSError) -> str:
 
 
 def _check_pair(certificate: Path, key: Path) -> None:
-    """Raise HoldfastError unless these can be served with. A mistake must not take the term from an orchestrator that is well."""
+    """Raise HoldfastError unless these are valid, before this orchestrator takes over from a healthy one."""
     import ssl
 
     try:
@@ -101,16 +98,16 @@ def _check_pair(certificate: Path, key: Path) -> None:
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a small file whole or not at all."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write a small file completely or not at all, and flush it to disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the API, from its rows of calls."""
+"""Builds the OpenAPI document from the descriptions of the calls."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pydantic import BaseModel
 
 from holdfast.control.api.calls import Call, QueryParameter
 
-ABOUT = {
-    400: "The body is no JSON, or not whole",
-    401: "No token, or an unknown one",
-    403: "The other kind of token",
-    404: "It does not exist",
-    409: "The present state does not allow it",
+DESCRIPTIONS = {
+    400: "The body is not JSON, or is incomplete",
+    401: "The token is missing or unknown",
+    403: "The other kind of token is required",
+    404: "The object does not exist",
+    409: "The present state does not allow the call",
     413: "The body is too long",
-    422: "Something is wrong with what was sent, and the text says what",
+    422: "The request is not valid; the error text says why",
     429: "Too many calls",
-    503: "Not now; try again",
+    503: "Temporarily unavailable; try again",
 }
 
 
 def openapi(calls: Sequence[Call], *, version: str) -> dict[str, Any]:
-    """The document, in OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document."""
     from pydantic.json_schema import models_json_schema
 
     models = sorted({model for call in calls for model in (call.body, call.answer) if model is not None}, key=lambda m: m.__name__)
@@ -37,7 +37,7 @@ def openapi(calls: Sequence[Call], *, version: str) -> dict[str, Any]:
         "info": {
             "title": "holdfast",
             "version": version,
-            "description": "The control plane of streaming jobs that outlive failures.",
+            "description": "The control plane of streaming jobs that survive failures.",
         },
         "paths": paths,
         "components": {
@@ -52,7 +52,7 @@ def openapi(calls: Sequence[Call], *, version: str) -> dict[str, Any]:
 
 _FIELD_ERROR = {
     "type": "object",
-    "description": "One of the errors of a document: where (keys from the top) and what",
+    "description": "One error of a document: its place (keys from the top) and its text",
     "properties": {"place": {"type": "array", "items": {"type": ["string", "integer"]}}, "text": {"type": "string"}},
     "required": ["place", "text"],
 }
@@ -69,14 +69,17 @@ def _operation(call: Call) -> dict[str, Any]:
     streams = call.media != "application/json"
     content = {call.media: {"schema": {"type": "string"} if streams else schema}}
     answers: dict[str, Any] = {str(call.status): {"description": "Done", "content": content}}
-    for each in sorted(statuses):
-        answers[str(each)] = (
+    for status in sorted(statuses):
+        answers[str(status)] = (
             {"description": "Nothing newer"}
-            if each == 204
-            else {"description": ABOUT[each], "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
+            if status == 204
+            else {
+                "description": DESCRIPTIONS[status],
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}},
+            }
         )
     operation: dict[str, Any] = {
-        "summary": call.about,
+        "summary": call.summary,
         "operationId": call.handler.__name__,
         "tags": [call.tag],
         "parameters": [*map(_path_parameter, re.findall(r"{(\w+)}", call.path)), *map(_query_parameter, call.query)],
@@ -100,7 +103,7 @@ def _path_parameter(name: str) -> dict[str, Any]:
 def _query_parameter(query: QueryParameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": query.kind}
     if query.kind != "string":
-        schema |= {"minimum": query.least, "maximum": query.most}
+        schema |= {"minimum": query.minimum, "maximum": query.maximum}
     if query.default is not None:
         schema["default"] = query.default
-    return {"name": query.name, "in": "query", "required": False, "schema": schema, "description": query.about}
+    return {"name": query.name, "in": "query", "required": False, "schema": schema, "description": query.description}

@@ -1,4 +1,4 @@
-"""What can be said against a call before anything is done about it."""
+"""The checks of submitted jobs, node registrations and activations, before anything is changed."""
 
 from __future__ import annotations
 
@@ -18,25 +18,31 @@ MAX_TEXT = 1000
 
 
 class Conflict(HoldfastError):
-    """A call that the present state of things does not allow."""
+    """A call that the present state does not allow."""
+
+    http_status = 409
 
 
 class NotFound(HoldfastError):
     """A call about something that does not exist."""
 
+    http_status = 404
+
 
 def job_errors(data: object, *, types: Collection[str], bounds: AllowedPaths) -> Iterator[FieldError]:
-    """Everything for which a job cannot run here: its type, the places that it names. It is given in plain values, which may be no
-    job at all: so that nothing that is wrong with the document itself hides this."""
+    """Yield the reasons why this orchestrator cannot run a job: its type, or a path outside the allowed folders.
+
+    `data` has the plain values of the document, which may not be a valid job. So errors of the document do not hide these errors.
+    """
     if not isinstance(data, dict):
         return
     if isinstance(type := data.get("type"), str) and type not in types:
         yield FieldError(("type",), f"there is no type '{type[:60]}'; types are: {', '.join(sorted(types))}")
     feed = data.get("feed")
-    named = Job.model_construct(
+    paths_only = Job.model_construct(
         job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
     )
-    yield from place_errors(with_absolute_paths(named), bounds)
+    yield from place_errors(with_absolute_paths(paths_only), bounds)
 
 
 def _places(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +50,7 @@ def _places(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def offer_errors(offer: Registration) -> Iterator[str]:
-    """Everything wrong with what a node offers. What it says is shown to users and counted with."""
+    """Yield the errors of a node's offer. Its values are shown to users and used in calculations."""
     if not NAME.fullmatch(offer.name):
         yield "wanted a name of letters, digits, '_', '.', '-' (at most 100)"
     if not 0 < offer.cores <= MAX_CORES:
@@ -52,29 +58,29 @@ def offer_errors(offer: Registration) -> Iterator[str]:
     if not 0 <= offer.memory_bytes <= LARGEST:
         yield f"wanted memory of 0 to {LARGEST} bytes, got {str(offer.memory_bytes)[:30]}"
     if max(len(offer.host_kind), len(offer.controller), len(offer.metrics or "")) > MAX_TEXT:
-        yield f"wanted a controller, a kind of host and an address of metrics of at most {MAX_TEXT} characters each"
+        yield f"wanted a controller, a host kind and a metrics address of at most {MAX_TEXT} characters each"
     if len(offer.labels) > MAX_LABELS or any(len(text) > MAX_TEXT for label in offer.labels.items() for text in label):
         yield f"wanted at most {MAX_LABELS} labels of at most {MAX_TEXT} characters"
     if not all(text.isprintable() for label in offer.labels.items() for text in label):
-        yield "wanted labels of characters that can be printed"
+        yield "wanted labels of printable characters"
     slots = offer.labels.get(SLOTS)
     if slots is not None and not (slots.isascii() and slots.isdecimal() and len(slots) <= 7):
         yield f"label '{SLOTS}': wanted a whole number below ten million, got '{slots[:60]}'"
 
 
 def check_activation(job: int, active: Mapping[str, Sequence[int]], replicas: Sequence[PlacedReplica]) -> None:
-    """Raise HoldfastError with every task and replica that is named and not there."""
-    there: dict[str, set[int]] = {}
+    """Raise HoldfastError with every named task and replica that does not exist."""
+    existing: dict[str, set[int]] = {}
     for replica in replicas:
-        there.setdefault(replica.task_name, set()).add(replica.replica)
-    errors, known = [], join_names(there)
+        existing.setdefault(replica.task_name, set()).add(replica.replica)
+    errors, known = [], join_names(existing)
     for task, wanted in active.items():
-        if task not in there:
-            errors.append(f"task '{task[:100]}' is not one of job {job}'s; they are: {known}")
+        if task not in existing:
+            errors.append(f"task '{task[:100]}' does not exist in job {job}; its tasks are: {known}")
         elif not wanted:
             errors.append(f"task '{task}' would have no active replica; name at least one")
-        elif not set(wanted) <= there[task]:
-            errors.append(f"task '{task}' has the replicas {sorted(there[task])}, got {sorted(set(wanted))[:20]}")
+        elif not set(wanted) <= existing[task]:
+            errors.append(f"task '{task}' has the replicas {sorted(existing[task])}, got {sorted(set(wanted))[:20]}")
         if len(errors) == MAX_ERRORS:
             break
     if errors:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import Field
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal, refused
+from holdfast.control.api.calls import ApiAnswer, ApiRequest, Call, Refusal, error_response
 from holdfast.control.faults.fault_library import FaultContext, Injected, all_faults, setting_errors
 from holdfast.control.faults.injection_tests import ACTION, InjectionTest, Trigger, add_faults, read_tests
 from holdfast.control.nodes.replicas import STARTED
@@ -172,7 +172,7 @@ class Faults(Plugin):
 
 
 async def _lose(scope: Scope, receive: Receive, send: Send) -> None:
-    await refused(503, "this message was lost, by fault injection")(scope, receive, send)
+    await error_response(503, "this message was lost, by fault injection")(scope, receive, send)
 
 
 async def _unheard(message: Message) -> None:

@@ -35,6 +35,8 @@ GATHER_S = 0.02
 class UnknownNode(HoldfastError):
     """A node that is not registered with this orchestrator, or was lost: it must register again."""
 
+    http_status = 409
+
 
 @dataclass(slots=True, eq=False)
 class Node:

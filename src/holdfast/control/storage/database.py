@@ -62,9 +62,13 @@ LIKE = "sqlite:///jobs.db or postgresql://user@host/name"
 class Fenced(HoldfastError):
     """Another orchestrator has taken over."""
 
+    http_status = 503
+
 
 class DatabaseUnreachable(HoldfastError):
     """The database does not answer. Those who wait for it wait on."""
+
+    http_status = 503
 
 
 @dataclass(frozen=True, slots=True)
