@@ -1,4 +1,8 @@
-"""The loop closed: what was measured decides what is protected, and is measured again with the plan in place."""
+"""Recommend which operators to protect: assess, plan, and assess again with each plan in place.
+
+Read loop.py first: it runs the campaigns, makes candidate plans (candidates.py) for a budget (budget.py) and chooses one
+(advice.py). kill_check.py verifies the chosen plan by a run with real kills.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,17 +12,17 @@ __all__ = [
     "Budget",
     "Loss",
     "Prices",
-    "alone",
     "candidate_plans",
-    "exceeds",
+    "is_larger_loss",
     "losses_of",
+    "single_losses",
     "whole_units",
 ]
 
 if TYPE_CHECKING:
     from holdfast.advise.budget import Budget, Prices
     from holdfast.advise.candidates import candidate_plans
-    from holdfast.advise.losses import Loss, alone, exceeds, losses_of
+    from holdfast.advise.losses import Loss, is_larger_loss, losses_of, single_losses
     from holdfast.advise.protection_units import whole_units
 else:
     __getattr__ = lazy_exports(__name__)

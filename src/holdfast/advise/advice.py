@@ -1,12 +1,12 @@
-"""What to protect, what that costs, what is to be expected then, and what more would buy."""
+"""The advice: the recommended plan, its price, the expected losses with it, and the next unit to protect."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.advise.budget import Budget, Prices, ranked
-from holdfast.advise.candidates import NAMES, Candidate
-from holdfast.advise.losses import Expected, Loss, exceeds, found, single_failures, together_case
+from holdfast.advise.candidates import OBJECTIVE_NAMES, Candidate
+from holdfast.advise.losses import Expected, Loss, is_larger_loss, loss_of_case, single_failures, together_case
 from holdfast.advise.protection_units import Units
 from holdfast.advise.reasons import counted, percent, reason_of
 from holdfast.assess.advice import advise as advised
@@ -15,9 +15,9 @@ from holdfast.assess.targets import Choice
 
 
 @dataclass(frozen=True)
-class WeighedUnit:
-    """A candidate with what was measured with it in place: single failures, and everything unprotected failing at once; and the
-    internal completeness that it keeps then."""
+class MeasuredPlan:
+    """A candidate plan with the losses measured with it in place: of single failures, and of all unprotected units failing at once.
+    `completeness` is the internal completeness in the second case."""
 
     candidate: Candidate
     single: Expected
@@ -27,8 +27,8 @@ class WeighedUnit:
 
 @dataclass(frozen=True)
 class Next:
-    """Who should be protected next: the replicas and the share of full replication's CPU that it takes, the share of the loss that
-    would then be left, and what its failure would still cost."""
+    """The unit to protect next: its replicas, its share of full replication's CPU, the share of the loss that would remain, and the
+    loss of its failure with a replica."""
 
     operator: str
     replicas: int
@@ -38,18 +38,17 @@ class Next:
 
     @property
     def bought(self) -> str:
-        """Who is next, with how many replicas, in words."""
+        """The unit and its number of replicas as text."""
         return f"{self.operator}, {counted(self.replicas)}"
 
 
 @dataclass(frozen=True)
 class Advice:
-    """The chosen plan among those weighed, and the figures behind it.
+    """The measured plans, the chosen one among them, and the figures behind the choice.
 
-    `units` are the sources and PEs that fail and are protected, `because` is what was measured of each, in words; `kept` names the
-    objectives whose plans keep what was asked for; `failing_over` is what the failure of one with a replica costs, for those of
-    which it was measured; `asked_ic` is the internal completeness that was asked for, `asked_loss` the share of the loss that may
-    be left, if one was.
+    `single` has the loss of each unit's failure without a replica, `failing_over` with a replica (where measured). `because` has
+    the measurements of each unit as text. `kept` has the objectives whose plans reach the requested goal: `asked_ic`, an internal
+    completeness, or `asked_loss`, the share of the loss that may remain.
     """
 
     application: str
@@ -57,7 +56,7 @@ class Advice:
     outage_s: float
     failover_s: float
     single: Mapping[str, Loss]
-    weighed: tuple[WeighedUnit, ...]
+    plans: tuple[MeasuredPlan, ...]
     because: Mapping[str, str]
     prices: Prices
     units: Units
@@ -67,102 +66,104 @@ class Advice:
     asked_loss: float | None = None
 
     @property
-    def chosen(self) -> WeighedUnit:
-        """Of the plans that keep what was asked for, and lose no more than any other when all that they leave open fails at once,
-        the one that loses least under single failures; then the cheapest, then the first. One that protects nothing is none to
-        recommend while another does."""
-        kept = [each for each in self.weighed if each.candidate.objective in self.kept]
+    def chosen(self) -> MeasuredPlan:
+        """The recommended plan.
+
+        Among the plans that reach the goal, it is one with the smallest loss when all unprotected units fail at once. Ties go to
+        the smallest loss under single failures, then to the cheapest plan. An empty plan is only chosen if all are empty.
+        """
+        kept = [each for each in self.plans if each.candidate.objective in self.kept]
         able = [each for each in kept if each.candidate.protected] or kept
         least = min(each.together.mean for each in able)
-        best = [each for each in able if not exceeds(each.together.mean, least)]
+        best = [each for each in able if not is_larger_loss(each.together.mean, least)]
         return min(best, key=lambda each: (round(each.single.mean, 9), self.prices.share(each.candidate.protected)))
 
     @property
     def unprotected(self) -> Expected:
-        """What to expect of single failures without any replica."""
+        """The expected loss of single failures without any replica."""
         return Expected.over(loss for _, loss in sorted(self.single.items()))
 
     @property
     def left(self) -> float:
-        """The share of the expected loss under single failures that the plan leaves."""
+        """The share of the expected loss under single failures that remains with the plan."""
         return _share(self.chosen.single.mean, self.unprotected.mean)
 
     @property
     def widest(self) -> tuple[float, Loss] | None:
-        """How far quality differed between arrival orders in the trials behind the plan, at most, and in which; None where there
-        was one order."""
+        """The largest difference of quality between arrival orders in the trials behind the plan, and its loss; None if there was
+        only one order."""
         losses = (*self.unprotected.parts, *self.chosen.single.parts, self.chosen.together)
-        told = [(loss.by_seed, loss) for loss in losses if loss.by_seed is not None]
-        return max(told, key=lambda each: each[0], default=None)
+        differences = [(loss.by_seed, loss) for loss in losses if loss.by_seed is not None]
+        return max(differences, key=lambda each: each[0], default=None)
 
     @property
     def chosen_for(self) -> str:
-        """Which of the plans it is, and what it is chosen for, in words."""
+        """The objective of the chosen plan and why it was chosen, as text."""
         able = "protects anything" if self.asked is None else "keeps what was asked for"
         return (
-            f"It is the plan by {NAMES[self.chosen.candidate.objective]}: of the {len(self.weighed)} that were tried none that "
-            f"{able} loses less when everything without a replica fails at once, and none that loses as little then loses less "
-            "when one fails."
+            f"It is the plan by {OBJECTIVE_NAMES[self.chosen.candidate.objective]}: of the {len(self.plans)} that were tried none "
+            f"that {able} loses less when everything without a replica fails at once, and none that loses as little then "
+            "loses less when one fails."
         )
 
     def stated(self, operator: str) -> Loss:
-        """What the failure of an operator or source costs under the plan: with its replica, or alone."""
+        """Return the loss of a unit's failure under the plan: with its replica, if it has one."""
         return self.failing_over[operator] if operator in self.chosen.candidate.protected else self.single[operator]
 
     @property
     def ranking(self) -> tuple[str, ...]:
-        """All sources and PEs, the costliest failure first."""
+        """All units in descending order of loss."""
         return ranked(self.single, {name: loss.mean for name, loss in self.single.items()})
 
     def why(self, name: str) -> str:
-        """What the plan does about a source or PE, and because of what."""
+        """Return whether the plan protects a unit, and why."""
         return reason_of(self, name)
 
     @property
     def asked(self) -> str | None:
-        """What was asked for in place of a budget, in words."""
+        """The goal that was requested instead of a budget, as text."""
         if self.asked_ic is not None:
             return f"an internal completeness of {self.asked_ic:g}"
         return None if self.asked_loss is None else f"a loss of at most {percent(self.asked_loss)}"
 
     def next_unit(self) -> Next | None:
-        """Who should be protected next, the costliest that is not; None where all are."""
-        held = set(self.chosen.candidate.protected)
-        name = next((name for name in self.ranking if name not in held), None)
+        """Return the unprotected unit with the largest loss; None if all are protected."""
+        protected = set(self.chosen.candidate.protected)
+        name = next((name for name in self.ranking if name not in protected), None)
         if name is None:
             return None
         after = self.failing_over[name]
         mean = self.chosen.single.mean - (self.single[name].mean - after.mean) / len(self.single)
-        left = max(0.0, _share(mean, self.unprotected.mean))
-        return Next(name, self.prices.tasks[name], self.prices.share([name]), left, after)
+        remaining = max(0.0, _share(mean, self.unprotected.mean))
+        return Next(name, self.prices.tasks[name], self.prices.share([name]), remaining, after)
 
     @property
     def completeness(self) -> str:
-        """The internal completeness that the plan keeps when everything else fails, in words."""
+        """The internal completeness of the plan when everything else fails, as text."""
         asked = "" if self.asked_ic is None else f" (asked for: {self.asked_ic:g})"
         return f"an internal completeness of {self.chosen.completeness:.3g}{asked}"
 
     @property
     def replicas(self) -> int:
-        """How many replicas the plan has: one of each task of what it protects."""
+        """The number of task replicas in the plan."""
         return sum(self.prices.tasks[name] for name in self.chosen.candidate.protected)
 
     def document(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return the advice as plain values, for JSON."""
         chosen, following, widest = self.chosen, self.next_unit(), self.widest
-        held = chosen.candidate.protected
+        protected = chosen.candidate.protected
         return {
             "application": self.application,
             "budget": str(self.budget),
             "outage_s": self.outage_s,
             "failover_s": self.failover_s,
-            "protect": [{"operator": name, "why": self.why(name), "alone": _loss(self.single[name])} for name in held],
+            "protect": [{"operator": name, "why": self.why(name), "alone": _loss(self.single[name])} for name in protected],
             "objective": chosen.candidate.objective,
             "chosen_for": self.chosen_for,
             "cost": {
                 "replicas": self.replicas,
-                "cpu_s_per_s": sum(self.prices.cpu[name] for name in held),
-                "share_of_full": self.prices.share(held),
+                "cpu_s_per_s": sum(self.prices.cpu[name] for name in protected),
+                "share_of_full": self.prices.share(protected),
             },
             "internal_completeness": {"kept": chosen.completeness, "asked": self.asked_ic},
             "single_failures": {"without": _expected(self.unprotected), "with": _expected(chosen.single), "left": self.left},
@@ -185,13 +186,13 @@ class Advice:
                     "together": _loss(each.together),
                     "internal_completeness": each.completeness,
                 }
-                for each in self.weighed
+                for each in self.plans
             ],
             "operators": [{"operator": name, **_loss(self.single[name]), "why": self.why(name)} for name in self.ranking],
         }
 
 
-def weigh(
+def measured_plan(
     candidate: Candidate,
     single: Mapping[str, Loss],
     measured: Mapping[str, Loss],
@@ -199,19 +200,19 @@ def weigh(
     units: Units,
     failover_s: float,
     completeness: float,
-) -> WeighedUnit:
-    """A candidate with the losses that were measured for it, and the internal completeness that it keeps."""
-    together = found(together_case(units, candidate.protected, failover_s=failover_s).name, measured)
+) -> MeasuredPlan:
+    """Return a candidate plan with the losses that were measured for it."""
+    together = loss_of_case(together_case(units, candidate.protected, failover_s=failover_s).name, measured)
     expected = single_failures(single, measured, candidate.protected, units=units, failover_s=failover_s)
-    return WeighedUnit(candidate, expected, together, completeness)
+    return MeasuredPlan(candidate, expected, together, completeness)
 
 
 def reasons(assessment: Assessment, choices: Sequence[Choice]) -> dict[str, str]:
-    """What was measured of each source and PE, in the words of the four metrics."""
-    said = {view.case: advised(assessment, view).because for view in assessment.cases}
+    """Return the measurements of each unit as text, in terms of the four metrics."""
+    texts = {view.case: advised(assessment, view).because for view in assessment.cases}
     because = {}
     for choice in choices:
-        text = said.get(
+        text = texts.get(
             choice.name if choice.chosen else choice.like or "", "nothing of it reaches the scored output on this trace"
         )
         because[choice.name] = text if choice.chosen else f"it behaves like {choice.like}, {choice.alike}; of that: {text}"

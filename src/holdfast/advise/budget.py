@@ -1,4 +1,4 @@
-"""What replicas may cost: so many of them, or a share of the CPU time that replicating everything takes."""
+"""The budget of a plan: a number of replicas, or a share of the CPU time of full replication."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Prices:
-    """What protecting each source and PE takes: a replica of each of its tasks, and the CPU seconds per second of all of them."""
+    """The price of protecting each source and PE: its number of tasks, and the CPU seconds per second of their replicas."""
 
     tasks: Mapping[str, int]
     cpu: Mapping[str, float]
 
     def share(self, names: Iterable[str]) -> float:
-        """The CPU of these as a share of that of full replication."""
+        """Return the CPU of these units as a share of full replication."""
         whole = sum(self.cpu.values())
         return sum(self.cpu[name] for name in names) / whole if whole else 0.0
 
 
 @dataclass(frozen=True)
 class Budget:
-    """One of two: `replicas`, how many there may be, each of one task; `share`, of the CPU of a replica of everything."""
+    """Either `replicas`, a number of task replicas, or `share`, a share of the CPU of full replication."""
 
     replicas: int | None = None
     share: float | None = None
 
     @classmethod
     def of(cls, text: str) -> Budget:
-        """The budget that a user gives. Raises HoldfastError for what is none.
+        """Parse a budget; HoldfastError if the text is not one.
 
         >>> Budget.of("3"), Budget.of("50%")
         (Budget(replicas=3, share=None), Budget(replicas=None, share=0.5))
         """
-        found = re.fullmatch(r"\s*(?:(\d{1,6})|(\d{1,3}(?:\.\d{1,6})?)\s*%)\s*", text)
-        if found is None or (found[2] and float(found[2]) > 100):
+        match = re.fullmatch(r"\s*(?:(\d{1,6})|(\d{1,3}(?:\.\d{1,6})?)\s*%)\s*", text)
+        if match is None or (match[2] and float(match[2]) > 100):
             raise HoldfastError(
                 f"--budget: wanted a number of replicas, such as 3, or a share of the CPU of full replication up to 100%, such as "
                 f"50%, got '{text}'"
             )
-        budget = cls(replicas=int(found[1])) if found[1] else cls(share=float(found[2]) / 100)
+        budget = cls(replicas=int(match[1])) if match[1] else cls(share=float(match[2]) / 100)
         if not (budget.replicas or budget.share):
             raise HoldfastError(f"--budget: got {budget}; with a budget of nothing there is nothing to advise")
         return budget
@@ -54,24 +54,24 @@ class Budget:
 
     @property
     def name(self) -> str:
-        """A name for files."""
+        """The budget as part of a file name."""
         return f"{self.replicas}" if self.share is None else f"{100 * self.share:g}-percent"
 
     def price(self, prices: Prices) -> Mapping[str, float]:
-        """What protecting each takes of this budget."""
+        """Return the price of protecting each unit, in the unit of this budget."""
         return prices.tasks if self.share is None else prices.cpu
 
     def limit(self, prices: Prices) -> float:
-        """How much of that there is."""
+        """Return the largest total price that the budget allows."""
         return (self.replicas or 0) if self.share is None else self.share * sum(prices.cpu.values()) * (1 + ROUNDING)
 
     def affords(self, protected: Iterable[str], prices: Prices) -> bool:
-        """Whether these may be protected."""
+        """Return whether the budget allows protecting all of these units."""
         price = self.price(prices)
         return sum(price[name] for name in protected) <= self.limit(prices)
 
     def check(self, prices: Prices) -> None:
-        """Raise HoldfastError for a budget that is more than there is to protect, or less than any of it takes."""
+        """Raise HoldfastError for a budget that exceeds full replication or buys no replica."""
         least, most = min(prices.tasks.values()), sum(prices.tasks.values())
         if self.share is None and not least <= (self.replicas or 0) <= most:
             together = "" if least == 1 else f", and no operator or source has fewer than {least}, which are protected together"
@@ -86,11 +86,11 @@ class Budget:
             )
 
     def check_worth(self, worth: Mapping[str, float], prices: Prices) -> None:
-        """Raise HoldfastError for a budget that pays for none of what is worth anything, unless nothing is."""
-        wanted = [name for name in worth if worth[name] > 0]
-        if not wanted or any(self.affords([name], prices) for name in wanted):
+        """Raise HoldfastError if the budget buys no replica of a unit with positive value, unless there is none."""
+        valuable = [name for name in worth if worth[name] > 0]
+        if not valuable or any(self.affords([name], prices) for name in valuable):
             return
-        cheapest = min(wanted, key=lambda name: (self.price(prices)[name], name))
+        cheapest = min(valuable, key=lambda name: (self.price(prices)[name], name))
         takes = f"{prices.tasks[cheapest]}" if self.share is None else f"{prices.share([cheapest]):.1%}"
         raise HoldfastError(
             f"--budget: {self} pays for no replica of anything whose failure shows in the output; the cheapest of these, "
@@ -99,7 +99,7 @@ class Budget:
 
 
 def ranked(names: Iterable[str], cost: Mapping[str, float]) -> tuple[str, ...]:
-    """The costliest first, ties by name.
+    """Return the names by descending cost, ties by name.
 
     >>> ranked("abc", {"a": 1.0, "b": 1.0, "c": 2.0})
     ('c', 'a', 'b')
@@ -107,25 +107,27 @@ def ranked(names: Iterable[str], cost: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (-cost[name], name)))
 
 
-def worthiest(worth: Mapping[str, float], budget: Budget, prices: Prices) -> tuple[str, ...]:
-    """Of all sets that a budget affords, the one whose worth is the greatest; of equals the cheaper, then the first by name.
+def most_valuable_set(worth: Mapping[str, float], budget: Budget, prices: Prices) -> tuple[str, ...]:
+    """Return the affordable set of units with the largest total value. Ties go to the cheaper set, then to the first by name.
 
-    What a number of replicas leaves goes to who is next: what is worth nothing when it fails alone may be when more does.
+    With a budget of replicas, remaining replicas go to the next units in the ranking: a unit without value on its own can have
+    value when several units fail.
 
     >>> even = dict.fromkeys("abc", 1)
-    >>> worthiest({"a": 5.0, "b": 4.0, "c": 4.0}, Budget(share=0.5), Prices(even, {"a": 3.0, "b": 2.0, "c": 1.0}))
+    >>> most_valuable_set({"a": 5.0, "b": 4.0, "c": 4.0}, Budget(share=0.5), Prices(even, {"a": 3.0, "b": 2.0, "c": 1.0}))
     ('b', 'c')
     """
     price, limit = budget.price(prices), budget.limit(prices)
     best: list[tuple[float, float, tuple[str, ...]]] = [(0.0, 0.0, ())]
-    for name in sorted(worth):  # sets that cost more and are worth no more than another are left out as they come up
+    for name in sorted(worth):  # keep only sets that no cheaper set matches in value
         more = [(cost + price[name], value + worth[name], (*names, name)) for cost, value, names in best]
         affordable = [each for each in (*best, *more) if each[0] <= limit]
         best = []
         for each in sorted(affordable, key=lambda each: (each[0], -each[1], each[2])):
             if not best or each[1] > best[-1][1]:
                 best.append(each)
-    held = best[-1][2]
-    for name in ranked(worth.keys() - set(held), worth) if budget.share is None else ():
-        held = (*held, name) if budget.affords((*held, name), prices) else held
-    return ranked(held, worth)
+    protected = best[-1][2]
+    for name in ranked(worth.keys() - set(protected), worth) if budget.share is None else ():
+        if budget.affords((*protected, name), prices):
+            protected = (*protected, name)
+    return ranked(protected, worth)

@@ -1,64 +1,64 @@
-"""Plans to choose from: by what was measured, by output fidelity and by internal completeness, all of the same budget.
+"""Candidate plans for one budget, one per objective: measured impact, criticality, output fidelity and internal completeness.
 
-Protected is a whole source or PE, with a replica of each of its tasks: an assessment tells these apart, not their tasks.
+A plan protects whole sources and PEs, with a replica of each task, because an assessment measures these and not their tasks.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from holdfast.advise.budget import Budget, Prices, ranked, worthiest
+from holdfast.advise.budget import Budget, Prices, most_valuable_set, ranked
 from holdfast.documents.topology import Topology
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa import Frontier, Measure, internal_completeness, measured_criticality, output_fidelity
 
-NAMES = {
+OBJECTIVE_NAMES = {
     "measured": "what was measured",
     "criticality": "what was measured, weighed along the graph",
     "of": "output fidelity (PPA)",
     "ic": "internal completeness (LAAR)",
 }
-"""What each objective goes by, in words."""
+"""The name of each objective for messages and reports."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A plan by one objective: the sources and PEs that it protects, the one whose failure costs most first."""
+    """A plan by one objective: the sources and PEs that it protects, in descending cost of their failure."""
 
     objective: str
     protected: tuple[str, ...]
 
     @property
-    def said(self) -> str:
-        """Who is protected, or why nobody is.
+    def description(self) -> str:
+        """The protected units, or why there are none.
 
-        >>> Candidate("of", ("a", "b")).said, Candidate("of", ()).said
+        >>> Candidate("of", ("a", "b")).description, Candidate("of", ()).description
         ('a, b', 'nothing: of its best plans none that fits keeps an output alive')
         """
         return ", ".join(self.protected) or "nothing: of its best plans none that fits keeps an output alive"
 
 
 def candidate_plans(topology: Topology, impact: Mapping[str, float], budget: Budget, prices: Prices) -> list[Candidate]:
-    """The plans of a budget, one per objective, for a topology of whole units.
+    """Return the plans for a budget, one per objective, for a topology of whole units; HoldfastError if the budget is invalid.
 
-    `impact`: what each costs when it fails alone. `measured` protects what saves most of the impacts, `criticality` what keeps
-    most of them flowing when everything else fails at once, `of` and `ic` do so for fidelity and completeness, which know nothing
-    of impacts: where the budget keeps none of either alive, their plan is empty. Raises HoldfastError for a budget that cannot be.
+    `impact` is the cost of each unit's failure. Objective `measured` protects the units with the largest total impact.
+    `criticality` keeps the most impact flowing when everything else fails at once. `of` and `ic` maximise output fidelity and
+    internal completeness, which ignore impacts; their plan is empty if the budget keeps no output alive.
     """
     budget.check(prices)
-    found = [Candidate("measured", worthiest(impact, budget, prices))]
+    plans = [Candidate("measured", most_valuable_set(impact, budget, prices))]
     measures: list[Measure] = [output_fidelity(topology), internal_completeness(topology)]
     if sum(impact.values()) > 0:
         measures.insert(0, measured_criticality(topology, impact))
-    return found + [Candidate(measure.name, ranked(_planned(measure, budget, prices), impact)) for measure in measures]
+    return plans + [Candidate(measure.name, ranked(_planned(measure, budget, prices), impact)) for measure in measures]
 
 
 def _planned(measure: Measure, budget: Budget, prices: Prices) -> tuple[str, ...]:
-    """The plan by a measure: of as many units as the budget affords."""
+    """Return the best plan by a measure that the budget affords, with as many units as possible."""
     most = min(len(prices.tasks), budget.replicas or len(prices.tasks))
     for units in range(most, 0, -1):
-        held = _units(Frontier().plan(measure, units).tasks)
-        if budget.affords(held, prices):
-            return held
+        protected = _units(Frontier().plan(measure, units).tasks)
+        if budget.affords(protected, prices):
+            return protected
     return ()
 
 
@@ -67,22 +67,21 @@ def _units(tasks: Iterable[str]) -> tuple[str, ...]:
 
 
 def completeness(topology: Topology, protected: Iterable[str]) -> float:
-    """The internal completeness when exactly these live, of a topology of whole units."""
-    held = set(protected)
-    return internal_completeness(topology).of(n for n, name in enumerate(_units(topology.tasks)) if name in held)
+    """Return the internal completeness of a topology of whole units when all but the protected units have failed."""
+    alive = set(protected)
+    return internal_completeness(topology).of(n for n, name in enumerate(_units(topology.tasks)) if name in alive)
 
 
-def least_budget(topology: Topology, wanted: float, tasks: Mapping[str, int]) -> int:
-    """The replicas with which what is protected keeps internal completeness when everything else fails.
+def least_budget(topology: Topology, least: float, tasks: Mapping[str, int]) -> int:
+    """Return the fewest replicas that keep an internal completeness of `least` when everything else fails.
 
-    Of the best plans of one unit, of two and so on, that which takes the fewest replicas. Raises HoldfastError with the best that
-    can be promised where none does.
+    It considers the best plan of each number of units. Raises HoldfastError if no plan keeps it.
     """
     measure = internal_completeness(topology)
     plans = [Frontier().plan(measure, units) for units in range(1, len(tasks) + 1)]
-    keeping = [sum(tasks[name] for name in _units(plan.tasks)) for plan in plans if plan.quality >= wanted - 1e-9]
-    if not keeping:
+    replicas = [sum(tasks[name] for name in _units(plan.tasks)) for plan in plans if plan.quality >= least - 1e-9]
+    if not replicas:
         raise HoldfastError(
-            f"--ic: a completeness of {wanted:g} cannot be promised; the best, with a replica of all, is {plans[-1].quality:.4g}"
+            f"--ic: a completeness of {least:g} cannot be promised; the best, with a replica of all, is {plans[-1].quality:.4g}"
         )
-    return max(min(keeping), min(tasks.values()))
+    return max(min(replicas), min(tasks.values()))

@@ -1,17 +1,17 @@
-"""The loop of an advice: assess, plan, assess again with the plan in place."""
+"""The loop of an advice: assess single failures, make plans, and assess again with the plans in place."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from holdfast.advise.advice import Advice, WeighedUnit, reasons, weigh
+from holdfast.advise.advice import Advice, MeasuredPlan, measured_plan, reasons
 from holdfast.advise.budget import Budget, Prices, ranked
 from holdfast.advise.candidates import Candidate, candidate_plans, completeness, least_budget
-from holdfast.advise.losses import Expected, Loss, alone, found, losses_of, protected_case, together_case
+from holdfast.advise.losses import Expected, Loss, loss_of_case, losses_of, protected_case, single_losses, together_case
 from holdfast.advise.protection_units import choices_of, tasks_of, units_of, whole_units
 from holdfast.advise.reasons import percent
-from holdfast.assess.assessment import Assessment, assess
+from holdfast.assess.assessment import Assessment, assess_results
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_context import CampaignContext
 from holdfast.assess.campaign_folder import Results
@@ -29,11 +29,11 @@ Tried = dict[str, tuple[Campaign, Assessment]]
 
 SINGLE, TOGETHER = "assessment", "with-plan"
 HALF = "50%"
-"""The budget where none is given."""
+"""The default budget."""
 
 
 class AdviceLoop:
-    """Assess, plan, assess again. What fails and is protected is a source, or a PE with all its operators."""
+    """Assesses, plans, and assesses again. Units of failure and protection are sources and whole PEs."""
 
     def __init__(
         self,
@@ -53,11 +53,12 @@ class AdviceLoop:
         self.failover_s: float = context.app.epoch_s if options["failover_s"] is None else options["failover_s"]
 
     def run(self, cpu: Mapping[str, float]) -> tuple[Advice, Tried]:
-        """Assess, plan and assess again, with more and more replicas where a share of the loss is to be kept.
+        """Return the advice and the campaigns behind it.
 
-        Raises HoldfastError for a share that not even a replica of everything keeps, which is tried first.
+        With --loss, try budgets in ascending order until a plan reaches the goal. Raises HoldfastError if not even full
+        replication reaches it, which is tried first.
         """
-        first, assessed, single = self.singles()
+        first, assessed, single = self.assess_single_failures()
         impact = {name: loss.mean for name, loss in single.items()}
         if not sum(impact.values()):
             raise HoldfastError(
@@ -67,17 +68,17 @@ class AdviceLoop:
         prices = Prices(self.tasks, cpu)
 
         def attempt(budget: Budget, plans: Sequence[Candidate]) -> tuple[Advice, Tried]:
-            over, folder = self._failing_over(plans, impact), f"{TOGETHER}-{budget.name}"
-            tried = {SINGLE: (first, assessed), folder: self.assessed(self._cases(plans, over), folder, fitting=first)}
-            return self._advised(budget, plans, prices, single=single, over=over, tried=tried), tried
+            over, folder = self._failover_cases(plans, impact), f"{TOGETHER}-{budget.name}"
+            tried = {SINGLE: (first, assessed), folder: self.assess(self._cases(plans, over), folder, fitting=first)}
+            return self._advice(budget, plans, prices, single=single, over=over, tried=tried), tried
 
         if self.options["loss"] is not None:
             everything = Budget(replicas=sum(self.tasks.values()))
-            _require_kept(attempt(everything, candidate_plans(self.topology, impact, everything, prices))[0])
+            _require_reachable_loss(attempt(everything, candidate_plans(self.topology, impact, everything, prices))[0])
         attempts = (attempt(budget, plans) for budget, plans in self._plans(impact, prices))
         return next((advice, tried) for advice, tried in attempts if advice.kept)
 
-    def _advised(
+    def _advice(
         self,
         budget: Budget,
         plans: Sequence[Candidate],
@@ -87,28 +88,28 @@ class AdviceLoop:
         over: Mapping[str, Case],
         tried: Tried,
     ) -> Advice:
-        """What the trials with plans in place make of a budget."""
+        """Return the advice for a budget, from the trials with its plans in place."""
         (first, assessed), (_, again) = tried.values()
         measured = losses_of(again.cases)
-        weighed = tuple(self._weighed(plan, single, measured) for plan in plans)
+        measured_plans = tuple(self._measured_plan(plan, single, measured) for plan in plans)
         return Advice(
             application=self.context.app.name,
             budget=budget,
             outage_s=first.outages_s[-1],
             failover_s=self.failover_s,
             single=single,
-            weighed=weighed,
+            plans=measured_plans,
             because=reasons(assessed, self.choices),
             prices=prices,
             units=self.units,
-            kept=self._kept(weighed, single),
-            failing_over={name: found(case.name, measured) for name, case in over.items()},
+            kept=self._objectives_reaching_goal(measured_plans, single),
+            failing_over={name: loss_of_case(case.name, measured) for name, case in over.items()},
             asked_ic=self.options["ic"],
             asked_loss=self.options["loss"],
         )
 
     def _plans(self, impact: Mapping[str, float], prices: Prices) -> Iterator[tuple[Budget, list[Candidate]]]:
-        """The plans of every budget to try; a budget that buys nothing else than the one before is left out."""
+        """Yield each budget to try with its plans; skip a budget with the same plans as the previous one."""
         before = None
         for budget in self._budgets(impact, prices):
             plans = candidate_plans(self.topology, impact, budget, prices)
@@ -117,8 +118,8 @@ class AdviceLoop:
             before = plans
 
     def _budgets(self, impact: Mapping[str, float], prices: Prices) -> Iterator[Budget]:
-        """The budget that was given, the least that keeps the completeness asked for, or all from the least that protects
-        anything whose failure shows."""
+        """Yield the given budget, or the smallest that keeps the requested completeness; for --loss all budgets, ascending from
+        the smallest that protects a unit with a loss."""
         if self.options["ic"] is not None:
             yield Budget(replicas=least_budget(self.topology, self.options["ic"], self.tasks))
         elif self.options["loss"] is not None:
@@ -130,66 +131,67 @@ class AdviceLoop:
             budget.check_worth(impact, prices)
             yield budget
 
-    def _weighed(self, plan: Candidate, single: Mapping[str, Loss], measured: Mapping[str, Loss]) -> WeighedUnit:
-        kept = completeness(self.topology, plan.protected)
-        return weigh(plan, single, measured, units=self.units, failover_s=self.failover_s, completeness=kept)
+    def _measured_plan(self, plan: Candidate, single: Mapping[str, Loss], measured: Mapping[str, Loss]) -> MeasuredPlan:
+        complete = completeness(self.topology, plan.protected)
+        return measured_plan(plan, single, measured, units=self.units, failover_s=self.failover_s, completeness=complete)
 
-    def _kept(self, weighed: Sequence[WeighedUnit], single: Mapping[str, Loss]) -> frozenset[str]:
-        """The objectives whose plans keep what was asked for: a completeness, a share of the loss; without either, all."""
+    def _objectives_reaching_goal(self, measured_plans: Sequence[MeasuredPlan], single: Mapping[str, Loss]) -> frozenset[str]:
+        """Return the objectives whose plans reach the requested completeness or share of the loss; all if none is requested."""
         ic, loss = self.options["ic"], self.options["loss"]
         before = Expected.over(each for _, each in sorted(single.items())).mean
         return frozenset(
             each.candidate.objective
-            for each in weighed
+            for each in measured_plans
             if (ic is None or each.completeness >= ic - 1e-9) and (loss is None or each.single.mean <= loss * before)
         )
 
-    def singles(self) -> tuple[Campaign, Assessment, dict[str, Loss]]:
-        """What each source and PE costs when it fails alone, with the assessment that says so.
+    def assess_single_failures(self) -> tuple[Campaign, Assessment, dict[str, Loss]]:
+        """Assess single failures, and return the campaign, its assessment, and the loss of each unit.
 
-        It is tried at offsets that leave room for failing over, and for everything failing at once, so that all can be compared.
+        The offsets leave room for all later cases (fail-over, and everything failing at once), so that losses can be compared.
         """
         cases = [Case(self.units[choice.name]) for choice in self.choices if choice.chosen]
         others = [protected_case(target, failover_s=self.failover_s) for target in self.units.values()]
         others.append(together_case(self.units, (), failover_s=self.failover_s))
-        fitting = build_campaign(self.context, [*cases, *others], self.subject, self._wanted(SINGLE))
-        campaign, assessed = self.assessed([case for case in fitting.cases if case in cases], SINGLE, fitting=fitting)
-        return campaign, assessed, alone(self.choices, losses_of(assessed.cases))
+        fitting = build_campaign(self.context, [*cases, *others], self.subject, self._campaign_options(SINGLE))
+        campaign, assessed = self.assess([case for case in fitting.cases if case in cases], SINGLE, fitting=fitting)
+        return campaign, assessed, single_losses(self.choices, losses_of(assessed.cases))
 
-    def _failing_over(self, plans: Sequence[Candidate], impact: Mapping[str, float]) -> dict[str, Case]:
-        """The failure of everything that a plan protects, and of what it would protect next, with a replica in place."""
+    def _failover_cases(self, plans: Sequence[Candidate], impact: Mapping[str, float]) -> dict[str, Case]:
+        """Return the cases with a replica for all units that a plan protects, and for the next unit of each plan."""
         ranking = ranked(self.units, impact)
-        held = {name for plan in plans for name in plan.protected}
-        held |= {name for plan in plans for name in [each for each in ranking if each not in plan.protected][:1]}
-        return {name: protected_case(target, failover_s=self.failover_s) for name, target in self.units.items() if name in held}
+        names = {name for plan in plans for name in plan.protected}
+        names |= {name for plan in plans for name in [each for each in ranking if each not in plan.protected][:1]}
+        return {name: protected_case(target, failover_s=self.failover_s) for name, target in self.units.items() if name in names}
 
     def _cases(self, plans: Sequence[Candidate], over: Mapping[str, Case]) -> list[Case]:
-        """All failing over one by one, and for every plan all that it leaves open failing at once."""
+        """Return the single fail-over cases, and for every plan the case in which all unprotected units fail at once."""
         together = [together_case(self.units, plan.protected, failover_s=self.failover_s) for plan in plans]
         return list(dict.fromkeys([*over.values(), *together]))
 
-    def assessed(self, cases: Sequence[Case], folder: str, *, fitting: Campaign) -> tuple[Campaign, Assessment]:
-        """Try these cases in a folder of their own, at the offsets of another campaign, or read what was tried there. Those that
-        cannot reach the scored sink, or have no tuples to lose, are left out."""
-        campaign = build_campaign(self.context, cases, self.subject, self._wanted(folder, fitting))
+    def assess(self, cases: Sequence[Case], folder: str, *, fitting: Campaign) -> tuple[Campaign, Assessment]:
+        """Run a campaign of these cases in its own folder, with the offsets and section of another campaign, and assess it.
+
+        Cases that cannot reach the scored sink, or have no tuples to lose, are left out.
+        """
+        campaign = build_campaign(self.context, cases, self.subject, self._campaign_options(folder, fitting))
         say(f"{folder}: {len(campaign.cases)} ways to fail, {campaign.size:,} trials")
         context = self.context.sectioned(campaign.section)
         results = run_campaign(context, campaign, self.out / folder, check=folder == SINGLE)
         self._write_reports(results, self.choices)
-        facts, golden = results.read("facts") or {}, results.read("golden") or {}
-        return campaign, assess(campaign, facts, golden, results.outcomes)[0]
+        return campaign, assess_results(results)[0]
 
     @cached_property
     def _outage_s(self) -> float:
         given: float | None = self.options["outage_s"]
         return max(default_outages(self.context)) if given is None else given
 
-    def _wanted(self, folder: str, fitting: Campaign | None = None) -> dict[str, Any]:
-        """What is asked of a campaign, as the options of `holdfast assess` have it; without another to fit, what fits the trace."""
+    def _campaign_options(self, folder: str, fitting: Campaign | None = None) -> dict[str, Any]:
+        """Return options of `holdfast assess` for a campaign, with the offsets and section of `fitting` if given."""
         lengths = (self._outage_s / 4, self._outage_s)
         return {
             "repetitions": self.options["repetitions"],
-            "outages": lengths if folder == SINGLE else lengths[1:],  # what length does matters only alone
+            "outages": lengths if folder == SINGLE else lengths[1:],  # only single failures need the effect of the length
             "rate": "peak",
             "targets": (),
             "offsets": fitting.offsets if fitting else (),
@@ -204,12 +206,12 @@ class AdviceLoop:
         }
 
 
-def _require_kept(best: Advice) -> None:
-    """Raise HoldfastError where not even a replica of everything leaves as little of the loss as was asked for."""
+def _require_reachable_loss(best: Advice) -> None:
+    """Raise HoldfastError if not even full replication reduces the loss to the requested share."""
     if best.kept or best.asked_loss is None:
         return
-    left = min(each.single.mean for each in best.weighed) / best.unprotected.mean
+    remaining = min(each.single.mean for each in best.plans) / best.unprotected.mean
     raise HoldfastError(
-        f"--loss: even with a replica of everything {percent(left, digits=6)} of the loss under single failures is left, which is "
-        f"the best there is; wanted {percent(best.asked_loss, digits=6)} (a shorter --failover leaves less)"
+        f"--loss: even with a replica of everything {percent(remaining, digits=6)} of the loss under single failures is left, "
+        f"which is the best there is; wanted {percent(best.asked_loss, digits=6)} (a shorter --failover leaves less)"
     )

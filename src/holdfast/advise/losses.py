@@ -1,4 +1,4 @@
-"""What failures cost, in the quality impact of an assessment (DEBS'11, Eq. 8), and what a plan makes of it."""
+"""The loss caused by failures, as the quality impact of an assessment (DEBS'11, Eq. 8), without and with a plan."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class Loss:
-    """The quality impact of one case over the offsets at which it was tried. `case` names the trials that it comes from; `by_seed`
-    is how far quality differed between arrival orders at one offset, at most; None where there was one order, or no trial."""
+    """The quality impact of one case at each offset. `case` is the name of the trials. `by_seed` is the largest difference of
+    quality between arrival orders at one offset; None if there was only one order, or no trial."""
 
     case: str
     by_offset: tuple[float, ...]
@@ -27,13 +27,13 @@ class Loss:
 
     @property
     def spread(self) -> tuple[float, float]:
-        """The least and the greatest over the offsets."""
+        """The smallest and the largest loss over the offsets."""
         return min(self.by_offset), max(self.by_offset)
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The mean loss over failures that are equally likely, with the least and the greatest that the offsets allow."""
+    """The mean loss over equally likely failures, and the smallest and largest mean over offsets."""
 
     mean: float
     least: float
@@ -42,7 +42,7 @@ class Expected:
 
     @classmethod
     def over(cls, losses: Iterable[Loss]) -> "Expected":
-        """Of each offset the mean over the failures; of those the mean, the least and the greatest.
+        """Return the expected loss: the mean over failures at each offset, then the mean, smallest and largest over offsets.
 
         >>> expected = Expected.over([Loss("a", (1.0, 3.0)), Loss("b", (0.0, 0.0))])
         >>> expected.mean, expected.least, expected.greatest
@@ -53,17 +53,17 @@ class Expected:
         return cls(fmean(by_offset), min(by_offset), max(by_offset), parts)
 
 
-def exceeds(loss: float, other: float) -> bool:
-    """Whether one loss is more than another; sums of the same in another order are not.
+def is_larger_loss(loss: float, other: float) -> bool:
+    """Return whether one loss is larger than another by more than rounding.
 
-    >>> exceeds(0.1 + 0.2, 0.3), exceeds(0.31, 0.3)
+    >>> is_larger_loss(0.1 + 0.2, 0.3), is_larger_loss(0.31, 0.3)
     (False, True)
     """
     return loss > other * (1 + ROUNDING)
 
 
 def losses_of(views: Iterable[CaseView]) -> dict[str, Loss]:
-    """The loss of every case of an assessment, by the case's name."""
+    """Return the loss of every case of an assessment, by case name."""
     return {
         view.case: Loss(
             view.case,
@@ -74,37 +74,37 @@ def losses_of(views: Iterable[CaseView]) -> dict[str, Loss]:
     }
 
 
-def alone(choices: Sequence[Choice], losses: Mapping[str, Loss]) -> dict[str, Loss]:
-    """What each source and PE costs when it fails alone: its own case, or that of the one whose behaviour it shares."""
-    tried = {choice.name: choice.name if choice.chosen else choice.like or choice.name for choice in choices}
-    return {name: found(case, losses) for name, case in tried.items()}
+def single_losses(choices: Sequence[Choice], losses: Mapping[str, Loss]) -> dict[str, Loss]:
+    """Return the loss of each source and PE when it fails alone: of its own case, or of the unit that it behaves like."""
+    cases = {choice.name: choice.name if choice.chosen else choice.like or choice.name for choice in choices}
+    return {name: loss_of_case(case, losses) for name, case in cases.items()}
 
 
-def found(case: str, losses: Mapping[str, Loss]) -> Loss:
-    """The loss of a case; nothing where it was not tried, because nothing of it reaches the scored output on the trace."""
+def loss_of_case(case: str, losses: Mapping[str, Loss]) -> Loss:
+    """Return the loss of a case; zero if it was not tried, because its tuples do not reach the scored output."""
     offsets = len(next(iter(losses.values())).by_offset)
     return losses.get(case) or Loss(case, (0.0,) * offsets)
 
 
 def protected_case(target: Target, *, failover_s: float) -> Case:
-    """A source or PE with an active replica that fails."""
+    """Return the case of a failing source or PE that has an active replica."""
     return Case(target, failover_s)
 
 
 def together_case(units: Units, protected: Iterable[str], *, failover_s: float) -> Case:
-    """Everything without a replica fails at once, for the same time whatever that is; where all have one, all fail over at once."""
-    held = set(protected)
-    open_ = tuple(operator for name, target in units.items() if name not in held for operator in target)
+    """Return the case in which all unprotected units fail at once. If all units are protected, all fail over at once."""
+    protected = set(protected)
+    unprotected = tuple(operator for name, target in units.items() if name not in protected for operator in target)
     everything = tuple(operator for target in units.values() for operator in target)
-    return Case(open_, at_once=True) if open_ else Case(everything, failover_s, at_once=True)
+    return Case(unprotected, at_once=True) if unprotected else Case(everything, failover_s, at_once=True)
 
 
 def single_failures(
     single: Mapping[str, Loss], measured: Mapping[str, Loss], protected: Iterable[str], *, units: Units, failover_s: float
 ) -> Expected:
-    """What to expect when one of all sources and PEs fails, each as likely as the other, with some of them protected."""
-    held = set(protected)
+    """Return the expected loss when one source or PE fails, each with the same probability, and some are protected."""
+    protected = set(protected)
     return Expected.over(
-        found(protected_case(units[name], failover_s=failover_s).name, measured) if name in held else loss
+        loss_of_case(protected_case(units[name], failover_s=failover_s).name, measured) if name in protected else loss
         for name, loss in sorted(single.items())
     )

@@ -1,5 +1,4 @@
-"""The plan of an advice as the document that a run takes: why each replica is there or is not, what is lost without it, and
-what is next."""
+"""Write the chosen plan of an advice as the plan document of `holdfast run`."""
 
 from holdfast.advise.advice import Advice
 from holdfast.advise.reasons import counted
@@ -8,12 +7,12 @@ from holdfast.planning.ppa.plan_document import ADVISE, Left, NextUnit, PlanDocu
 
 
 def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
-    """The chosen plan. Its worth is the share of what single failures are expected to cost that it spares.
+    """Return the chosen plan. Its quality is the share of the expected loss of single failures that it avoids.
 
-    It names tasks of operators, as the topology has them: those that are fused are all named, though a replica is of their PE.
+    The plan names tasks of operators, as the topology does. Fused operators are all named, although a replica is of their PE.
     """
     replicated = [
-        PlannedReplica(task=task, quality_without=spared(advice, without=name), why=advice.why(name))
+        PlannedReplica(task=task, quality_without=spared_share(advice, without=name), why=advice.why(name))
         for name in advice.chosen.candidate.protected
         for task in _tasks(advice, name)
     ]
@@ -29,15 +28,15 @@ def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
         planner=ADVISE,
         objective=advice.chosen.candidate.objective,
         budget=max(len(replicated), advice.budget.replicas or 0),
-        quality=spared(advice),
+        quality=spared_share(advice),
         replicated=tuple(replicated),
         left=tuple(left),
         next=_next(advice),
     )
 
 
-def spared(advice: Advice, *, without: str | None = None) -> float:
-    """The share of the expected loss of single failures that the plan spares, or what it would without one of its replicas."""
+def spared_share(advice: Advice, *, without: str | None = None) -> float:
+    """Return the share of the expected loss of single failures that the plan avoids, optionally without one of its replicas."""
     before, mean = advice.unprotected.mean, advice.chosen.single.mean
     if without is not None:
         mean += (advice.single[without].mean - advice.failing_over[without].mean) / len(advice.single)

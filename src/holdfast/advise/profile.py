@@ -1,4 +1,4 @@
-"""Rates and costs of an application, measured once for an advice: what its plans rest on stays what it was when it goes on."""
+"""Rates and CPU costs of an application, measured once per advice and then read from its folder."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ from holdfast.terminal import progress_bar
 
 @dataclass(frozen=True)
 class Profile:
-    """An application as measured: as a descriptor, as a topology, and the CPU seconds per second of every source and PE."""
+    """The measured application: its descriptor, its topology, and the CPU seconds per second of every source and PE."""
 
     descriptor: "Descriptor"
     topology: "Topology"
@@ -32,13 +32,12 @@ class Profile:
 def load_or_measure_profile(
     spark: SparkSession, app: App, frames: dict[str, DataFrame], subject: dict[str, Any], out: Path
 ) -> Profile:
-    """The profile of a subject as an earlier call has left it in the folder, or measured now and left there.
+    """Return the profile of a subject from the folder; measure and write it if there is none.
 
-    CPU times differ from one measurement to the next, and plans with them: an advice that goes on, or is verified later, must find
-    the plans that it has tried.
+    CPU times differ between measurements, and plans depend on them. An advice that is resumed must make the same plans again.
     """
-    named = hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]
-    path = out / f"profile-{named}.json"
+    subject_hash = hashlib.sha256(json.dumps(subject, sort_keys=True).encode()).hexdigest()[:16]
+    path = out / f"profile-{subject_hash}.json"
     if path.exists():
         profile = _read(path)
     else:
@@ -60,7 +59,7 @@ def _measured(spark: SparkSession, app: App, frames: dict[str, DataFrame]) -> Pr
 
 
 def cpu_of(measurement: Measurement, descriptor: Descriptor) -> dict[str, float]:
-    """The CPU seconds per second of a replica of every source and PE, at average rates."""
+    """Return the CPU seconds per second of a replica of every source and PE, at average rates."""
     cpu = {source: cost_s * measurement.leaving[source] for source, cost_s in measurement.reading_s.items()}
     for name, described in descriptor.pes.items():
         cpu[target_name(described.operators or (name,))] = sum(
@@ -76,6 +75,6 @@ def _plain(profile: Profile) -> dict[str, Any]:
 
 
 def _read(path: Path) -> Profile:
-    kept = read_json(path)
-    descriptor = check_document(kept.get("descriptor"), Descriptor, thing=str(path))
-    return Profile(descriptor, check_document(kept.get("topology"), Topology, thing=str(path)), kept["cpu"])
+    document = read_json(path)
+    descriptor = check_document(document.get("descriptor"), Descriptor, thing=str(path))
+    return Profile(descriptor, check_document(document.get("topology"), Topology, thing=str(path)), document["cpu"])

@@ -1,4 +1,4 @@
-"""What fails as one and is protected as one: a source, or a PE with all the operators that are fused in it."""
+"""Protection units: a source, or a PE with all its fused operators. A unit fails and is protected as a whole."""
 
 from collections.abc import Mapping
 
@@ -7,11 +7,11 @@ from holdfast.assess.targets import Choice, Target, choose_targets, target_name
 from holdfast.documents.topology import TaskOperator, Topology
 
 Units = Mapping[str, Target]
-"""The operators of every source and PE, by the name that they have together."""
+"""The operators of every unit, by unit name."""
 
 
 def units_of(graph: Graph) -> dict[str, Target]:
-    """Every source and PE, in the order of the graph.
+    """Return every source and PE with its operators, in graph order.
 
     >>> from holdfast import App
     >>> app = App("shop")
@@ -26,32 +26,32 @@ def units_of(graph: Graph) -> dict[str, Target]:
 
 
 def tasks_of(graph: Graph) -> dict[str, int]:
-    """Into how many tasks each unit is divided: a replica of it is one of each of them."""
+    """Return the number of tasks of each unit. Protecting a unit takes a replica of each task."""
     tasks = {source.name: source.parallelism for source in graph.sources}
     tasks |= {target_name(part): max(graph.operator(name).parallelism for name in part) for part in graph.pes.values()}
     return {name: tasks[name] for name in units_of(graph)}
 
 
 def choices_of(graph: Graph) -> tuple[Choice, ...]:
-    """A verdict on every unit: whether it is let fail, or another in its stead.
+    """Return for every unit whether trials inject into it, or which unit it behaves like.
 
-    Operators of one PE fail together, so that they are a target of their own; so is what would behave like one of them alone.
+    A PE of several operators is always a target, because they fail together. So is an operator that behaves like one of them.
     """
     units = units_of(graph)
     alone = {choice.name: choice for choice in choose_targets(graph)}
-    found = []
+    choices = []
     for name, part in units.items():
         if len(part) > 1:
-            found.append(Choice(name, ("they run in one PE and fail together",)))
+            choices.append(Choice(name, ("they run in one PE and fail together",)))
         elif alone[name].chosen or alone[name].like in units:
-            found.append(alone[name])
+            choices.append(alone[name])
         else:
-            found.append(Choice(name, (f"{alone[name].like}, whose behaviour it shares, fails together with others",)))
-    return tuple(found)
+            choices.append(Choice(name, (f"{alone[name].like}, whose behaviour it shares, fails together with others",)))
+    return tuple(choices)
 
 
 def whole_units(topology: Topology, graph: Graph) -> Topology:
-    """The topology with every unit as one task: the rates of what leaves it stay, partitionings no longer matter."""
+    """Return the topology with every unit as one task and the same output rates. Partitioning is dropped."""
     units = units_of(graph)
     home = {member: name for name, part in units.items() for member in part}
     leaving = {name: float(topology.rates[span].sum()) for name, span in zip(topology.order, topology.spans, strict=True)}

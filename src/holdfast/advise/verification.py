@@ -1,4 +1,4 @@
-"""The promise held against real kills: the application run with the plan, its PEs killed one after the other."""
+"""Verify an advice with real kills: run the application with the plan, and kill its sources and PEs one after the other."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from holdfast.trial.job_run import Show, new_folder, run_job
 from holdfast.trial.local_cluster import LocalCluster
 
 FIRST_S, EVERY_S, AFTER_S = 12.0, 8.0, 8.0
-"""When the first PE is killed, how far the kills are apart (each must have been repaired before the next), and how long the run
-goes on after the last; all in seconds of the run, of which an epoch takes at most one."""
+"""When the first PE is killed, the time between kills (each must be repaired before the next), and the time from the last kill to
+the end; all in seconds of the run. An epoch takes at most one second."""
 SAME = 1e-9
 COMPARED = (
     "A kill may cost no more output, in seconds of it, than the worst outage that was injected; less is no failure. Where there "
     "is a replica, every epoch must also leave exact at once."
 )
-"""What a promise is held to."""
+"""The condition that is verified."""
 SHOWN = (
     "Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up. One without a replica is restarted "
     "from its checkpoint, sooner than the outages of the trials end, so a real kill should cost at most what was stated. That it "
     "costs no more is shown here; what an outage of that length costs, and what the loss of a node or several failures at once "
     "do, is not."
 )
-"""What real kills show, and what they do not."""
+"""What the kills show and do not show."""
 
 Score = Callable[[pa.Table], float]
-"""The application's score over rows of the scored sink."""
+"""Computes the application's score over rows of the scored sink."""
 
 
 @dataclass(frozen=True)
-class Stated:
-    """What was stated of a failure: whether it has a replica, the range of the output's quality over offsets and seeds, and how
-    many seconds' worth of output the worst of those outages cost, lost or in excess. A quality says nothing without the stretch
-    it was taken over, which is not the same for an outage and for a kill; seconds of output can be compared."""
+class StatedCost:
+    """The cost of a failure that the advice states: whether the unit has a replica, the range of the output's quality over offsets
+    and seeds, and the lost or excess output of the worst outage in seconds. A quality depends on the stretch that it is computed
+    over, which differs between an outage and a kill. Seconds of output can be compared."""
 
     protected: bool
     least: float
@@ -63,10 +63,12 @@ class Stated:
 
 @dataclass(frozen=True)
 class Kill:
-    """A source or PE that was killed, the primary of each of its tasks: when (None where the run was over before), whether
-    anybody noticed, the epochs that left the sinks until the next kill and how many of them were not exact at every sink, the
-    quality of what left the scored sink then (None without a score to take, infinite where there was something in place of
-    nothing), and the seconds of the trace that an epoch has."""
+    """A unit whose primaries were killed, and the output until the next kill.
+
+    `at_s` is None if the run ended before the kill. `noticed` is whether the orchestrator detected it. `epochs` is the number of
+    output epochs, and `inexact` how many of them were not exact at every sink. `quality` is that of the scored sink's output:
+    None without a score, infinite if there was output where none was expected. `epoch_s` is the length of an epoch in the trace.
+    """
 
     operator: str
     at_s: float | None
@@ -74,17 +76,17 @@ class Kill:
     epochs: int
     inexact: int
     quality: float | None
-    stated: Stated
+    stated: StatedCost
     epoch_s: float
 
     @property
     def cost_s(self) -> float | None:
-        """How many seconds' worth of output the kill cost, lost or in excess; None without a quality."""
+        """The lost or excess output in seconds; None without a quality."""
         return None if self.quality is None else abs(self.quality - 1) * self.epochs * self.epoch_s
 
     @property
     def holds(self) -> bool | None:
-        """Whether what was stated held; None where there is nothing to tell it from."""
+        """Whether the stated cost held; None if there is no evidence."""
         if not self.noticed or not self.epochs:
             return None
         if self.stated.protected and self.inexact:
@@ -97,24 +99,24 @@ class Kill:
             return f"{who}: the run was over before it was to be killed, so it shows nothing"
         if not self.noticed:
             return f"{who}: nobody noticed the kill after {self.at_s:.0f} s, so it shows nothing"
-        left = f"{self.inexact} of {self.epochs} epochs left tentative or absent at first"
+        output = f"{self.inexact} of {self.epochs} epochs left tentative or absent at first"
         quality = ""
         if self.quality is not None:
-            quality = f"; {quality_said(self.quality)}{self._cost_said}"
-        return f"{who} killed after {self.at_s:.0f} s: {left}{quality}"
+            quality = f"; {describe_quality(self.quality)}{self._cost_text}"
+        return f"{who} killed after {self.at_s:.0f} s: {output}{quality}"
 
     @property
-    def _cost_said(self) -> str:
+    def _cost_text(self) -> str:
         if self.cost_s is None or not isfinite(self.cost_s):
             return ""
         stated = f"stated: {self.stated.cost_s:.3g} s of it at most (quality {self.stated.least:.4g} to {self.stated.greatest:.4g})"
         return f", which costs {self.cost_s:.3g} s of output; {stated}"
 
 
-def quality_said(quality: float) -> str:
-    """A quality in words.
+def describe_quality(quality: float) -> str:
+    """Return a quality as text.
 
-    >>> quality_said(0.98), quality_said(inf)
+    >>> describe_quality(0.98), describe_quality(inf)
     ('quality 0.98', 'quality without measure: there was output where there should be none')
     """
     return f"quality {quality:.4g}" if isfinite(quality) else "quality without measure: there was output where there should be none"
@@ -122,14 +124,14 @@ def quality_said(quality: float) -> str:
 
 @dataclass(frozen=True)
 class Verified:
-    """What a run with real kills showed."""
+    """The result of a run with real kills."""
 
     kills: tuple[Kill, ...]
     verdicts: tuple[Verdict, ...]
 
     @property
     def holds(self) -> bool:
-        """Every kill of a PE struck and left what was stated, and the run lost nothing."""
+        """Whether every kill had an effect within the stated cost, and no checker failed."""
         return all(kill.holds for kill in self.kills) and all(verdict.holds is not False for verdict in self.verdicts)
 
     @property
@@ -138,21 +140,21 @@ class Verified:
 
     @property
     def compared(self) -> str:
-        """What the promise is held to, in words."""
+        """The condition that is verified, as text."""
         return COMPARED
 
     @property
     def shown(self) -> str:
-        """What the kills show and what they do not, in words."""
+        """What the kills show and do not show, as text."""
         return SHOWN
 
-    def said(self) -> list[str]:
-        """In words, the conclusion first."""
+    def lines(self) -> list[str]:
+        """Return the result as lines of text, the conclusion first."""
         verdicts = [f"{each.name}: {'BROKEN' if each.holds is False else 'holds'} ({each.said})" for each in self.verdicts]
         return [f"{self.conclusion} {self.compared}", *map(str, self.kills), *verdicts, self.shown]
 
     def document(self) -> dict[str, Any]:
-        """As plain values; what has no number is None."""
+        """Return the result as plain values, for JSON; values that are not finite are None."""
         kills = [
             {
                 "operator": kill.operator,
@@ -175,39 +177,39 @@ class Verified:
 
 
 def speed_of(epoch_s: float) -> float:
-    """How fast to replay so that an epoch takes at most a second."""
+    """Return the replay speed at which an epoch takes at most a second."""
     return max(1.0, epoch_s)
 
 
 def run_s(kills: int) -> float:
-    """How long a run with so many kills takes, from its first epoch on."""
+    """Return the duration of a run with this many kills, from its first epoch on."""
     return FIRST_S + EVERY_S * (kills - 1) + AFTER_S
 
 
 def seconds_for(kills: int, epoch_s: float) -> float:
-    """How much of a trace so many kills need."""
+    """Return how many seconds of trace this many kills need."""
     return run_s(kills) * speed_of(epoch_s)
 
 
-def progress_of(kills: int, told: Callable[[int, int], None], *, clock: Callable[[], float] = time.time) -> Show:
-    """Tells how many of its seconds a run with so many kills has behind it, once it has opened its first epoch."""
+def progress_of(kills: int, report: Callable[[int, int], None], *, clock: Callable[[], float] = time.time) -> Show:
+    """Return a callback that reports the seconds since the run's first epoch, out of the duration of the run."""
 
     def show(story: object, nodes: object, timeline: Timeline | None) -> None:
         if timeline is not None:
-            told(max(0, min(int(run_s(kills)), int(clock() - timeline.opened_s))), int(run_s(kills)))
+            report(max(0, min(int(run_s(kills)), int(clock() - timeline.opened_s))), int(run_s(kills)))
 
     return show
 
 
 def victims_of(graph: Graph, units: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """For each of these sources and PEs its tasks, which are killed together."""
+    """Return the tasks of each unit, which are killed together."""
     tasks = {source.name: (source.name, source.parallelism) for source in graph.sources}
     tasks |= {target_name(part): (pe, graph.operator(part[0]).parallelism) for pe, part in graph.pes.items()}
     return {unit: tuple(f"{tasks[unit][0]}/{number}" for number in range(tasks[unit][1])) for unit in units}
 
 
 def schedule_of(victims: Iterable[Sequence[str]]) -> Schedule:
-    """The primary of every task of a source or PE is killed at one moment, one source or PE after the other."""
+    """Return the schedule that kills the primaries of all tasks of a unit at once, one unit after the other."""
     return Schedule(
         faults=tuple(
             ScheduledFault(at_s=FIRST_S + EVERY_S * number, kind="crash", what="pe", target=tuple(f"{task}.0" for task in tasks))
@@ -222,12 +224,12 @@ def verify(
     plan: Path,
     work: Path,
     *,
-    stated: Mapping[str, Stated],
+    stated: Mapping[str, StatedCost],
     sink: str,
     score: Score | None,
     show: Show | None = None,
 ) -> Verified:
-    """Run a trace with a plan on two local nodes and kill every source and PE in `stated`, one after the other."""
+    """Run a trace with a plan on two local nodes, kill every unit in `stated` one after the other, and compare the costs."""
     app = load_app(application)
     victims = victims_of(app.graph(), stated)
     job = Job(
@@ -242,53 +244,53 @@ def verify(
     )
     with LocalCluster(new_folder(work / "run"), nodes=2) as cluster:
         cluster.start()
-        ran = run_job(job, layout_of(job), cluster, schedule=schedule_of(victims.values()), show=show)
-    if ran.timeline is None or ran.state != "completed":
-        raise HoldfastError(f"the run with real kills ended as {ran.state}: {ran.reason}")
+        result = run_job(job, layout_of(job), cluster, schedule=schedule_of(victims.values()), show=show)
+    if result.timeline is None or result.state != "completed":
+        raise HoldfastError(f"the run with real kills ended as {result.state}: {result.reason}")
     assert job.out is not None
-    read = _Reader(Store(job.out), sink, score)
-    kills = kills_of(ran.events, victims, stated, opened_s=ran.timeline.opened_s, quality=read.quality, epoch_s=app.epoch_s)
-    sinks = [task.pe for task in ran.tasks if task.kind == "sink"]
-    return Verified(kills, tuple(check_run(ran.events, ran.timeline, sinks=sinks)))
+    reader = _Reader(Store(job.out), sink, score)
+    kills = kills_of(result.events, victims, stated, opened_s=result.timeline.opened_s, quality=reader.quality, epoch_s=app.epoch_s)
+    sinks = [task.pe for task in result.tasks if task.kind == "sink"]
+    return Verified(kills, tuple(check_run(result.events, result.timeline, sinks=sinks)))
 
 
 def kills_of(
     events: Sequence[HistoryEvent],
     victims: Mapping[str, tuple[str, ...]],
-    stated: Mapping[str, Stated],
+    stated: Mapping[str, StatedCost],
     *,
     opened_s: float,
     quality: Callable[[Sequence[int]], float | None],
     epoch_s: float,
 ) -> tuple[Kill, ...]:
-    """What left the sinks between each kill and the next. A kill that never came is one that nobody noticed."""
+    """Return each kill with the output until the next one. A unit that was not killed counts as not noticed."""
     spans = pairwise([*(event.at_s for event in events if event.kind == "fault"), inf])
-    found = []
+    kills = []
     for unit, tasks in victims.items():
         begins, until = next(spans, (None, inf))
         if begins is None:
-            found.append(Kill(unit, None, False, 0, 0, None, stated[unit], epoch_s))
+            kills.append(Kill(unit, None, False, 0, 0, None, stated[unit], epoch_s))
             continue
         within = [event for event in events if begins <= event.at_s < until]
         noticed = {task for event in within if event.kind == "detected" for task in event.about["tasks"]}
         firsts = [event for event in within if event.kind == "output" and event.about["as"] == "first"]
         inexact = {event.about["epoch"] for event in firsts if event.about["quality"] != "exact"}
         epochs = sorted({event.about["epoch"] for event in firsts})
-        seen = noticed.issuperset(tasks)
-        found.append(Kill(unit, begins - opened_s, seen, len(epochs), len(inexact), quality(epochs), stated[unit], epoch_s))
-    return tuple(found)
+        all_noticed = noticed.issuperset(tasks)
+        kills.append(Kill(unit, begins - opened_s, all_noticed, len(epochs), len(inexact), quality(epochs), stated[unit], epoch_s))
+    return tuple(kills)
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """What a sink wrote in time, held against what it should have written."""
+    """Compares a sink's first output with its corrected output."""
 
     out: Store
     sink: str
     score: Score | None
 
     def quality(self, epochs: Sequence[int]) -> float | None:
-        """The score of what left in time over that of the corrected output (Eq. 1); 1 where neither has anything to score."""
+        """Return the score of the first output divided by that of the corrected output (Eq. 1); 1 if both are zero."""
         if self.score is None or not epochs:
             return None
         first, newest = (self._scored(epochs, which) for which in ("first", "newest"))

@@ -1,4 +1,9 @@
-"""What losing an operator does to the output, measured by fault injection (DEBS'11)."""
+"""Measure by fault injection how much losing each operator damages the output (DEBS'11).
+
+Read campaign.py first (the trials), then runner.py (how they run) and metrics.py (the four metrics and their equations). request.py
+and campaign_setup.py build a campaign from the options of `holdfast assess`. A trial runs over the whole trace
+(whole_trace_trial.py) or, much faster, in a shared Spark job with others (batched.py).
+"""
 
 from typing import TYPE_CHECKING
 

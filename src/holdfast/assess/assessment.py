@@ -9,6 +9,7 @@ import numpy as np
 
 from holdfast.assess import metrics
 from holdfast.assess.campaign import Campaign
+from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import Pace, Trial
 from holdfast.assess.keyed_seqs import Floats
 from holdfast.assess.output_score import OutputScore, score_of
@@ -126,6 +127,11 @@ class Assessment:
 def unprotected_ranking(campaign: Campaign, assessment: Assessment) -> list[CaseView]:
     """Return the ranking without the cases that have a replica."""
     return [view for view in assessment.ranking if campaign.case(view.case).failover_s is None]
+
+
+def assess_results(results: Results) -> list[Assessment]:
+    """Return the assessment of the campaign in a results folder under each of its scores; HoldfastError if trials are missing."""
+    return assess(results.campaign, results.read("facts") or {}, results.read("golden") or {}, results.outcomes)
 
 
 def assess(campaign: Campaign, facts: Mapping[str, Any], golden: Mapping[str, Any], outcomes: Outcomes) -> list[Assessment]:

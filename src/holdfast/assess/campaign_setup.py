@@ -35,20 +35,20 @@ from holdfast.errors import HoldfastError
 
 
 def parse_fault(text: str, *, side: Side = "input") -> dict[str, Any]:
-    """The fault that every trial injects, from its kind and figures.
+    """Return the fault that every trial injects, given its kind and parameters.
 
     >>> parse_fault("divergence,size=0.2", side="output")
     {'kind': 'divergence', 'size': 0.2, 'side': 'output'}
     """
-    kind, *figures = (word.strip() for word in text.split(","))
+    kind, *parameters = (word.strip() for word in text.split(","))
     if kind not in KINDS:
         raise HoldfastError(f"--fault: there is no fault '{kind}'; faults are: {', '.join(KINDS)}")
     known = [field.name for field in fields(KINDS[kind]) if field.name not in {base.name for base in fields(StreamFault)}]
     fault: dict[str, Any] = {"kind": kind}
-    for figure in figures:
-        name, _, value = figure.partition("=")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
         if name not in known:
-            has = f"its figures are: {', '.join(known)}" if known else "it has no figures"
+            has = f"its parameters are: {', '.join(known)}" if known else "it has no parameters"
             raise HoldfastError(f"--fault: a {kind} has no '{name}'; {has}")
         try:
             fault[name] = int(value) if value.isdigit() else float(value)
@@ -58,8 +58,10 @@ def parse_fault(text: str, *, side: Side = "input") -> dict[str, Any]:
 
 
 def build_cases(targets: Sequence[Target], groups: Sequence[Target], *, failover_s: float, loses: Side = "input") -> list[Case]:
-    """Every target as it is and every group with an active replica; a group that no target is part of also as it is, so that
-    there is a before to its after."""
+    """Return a case for every target, and a case with an active replica for every group.
+
+    A group that contains no target also gets a case without a replica, for comparison.
+    """
     cases = [Case(target, loses=loses) for target in targets]
     cases += [
         Case(group, loses=loses) for group in dict.fromkeys(groups) if not any(set(target) <= set(group) for target in targets)
@@ -68,7 +70,7 @@ def build_cases(targets: Sequence[Target], groups: Sequence[Target], *, failover
 
 
 def select_scores(app: App, texts: Sequence[str], sink: str | None = None) -> list[OutputScore]:
-    """The scores of a sink to go by: those asked for, ready-made ones by their name, or the application's own."""
+    """Return the scores for a sink: those in `texts` (expressions or ready-made names), or else the application's own."""
     if sink is not None and sink not in {node.name for node in app.graph().sinks}:
         known = ", ".join(node.name for node in app.graph().sinks)
         raise HoldfastError(f"application '{app.name}' has no sink '{sink}'; sinks are: {known}")
@@ -77,10 +79,10 @@ def select_scores(app: App, texts: Sequence[str], sink: str | None = None) -> li
 
 
 def read_rates(path: Path, graph: Graph) -> dict[frozenset[str], Tempo]:
-    """The rates of PEs, by all their operators, and of sources that a descriptor of this application holds.
+    """Return the rates of PEs (by their operators) and of sources in an application's descriptor.
 
-    A source flows as fast as into a PE that reads nothing else; its levels say less, since each is the highest rate that it
-    stands for.
+    The rate of a source is the input rate of a PE that reads only this source, if there is one. The descriptor's rate levels of
+    the source are less exact: each is the highest rate of its level.
     """
     descriptor = read_document(path, Descriptor)
     rates: dict[frozenset[str], Tempo] = {}
@@ -96,8 +98,8 @@ def read_rates(path: Path, graph: Graph) -> dict[frozenset[str], Tempo]:
     unknown = sorted({name for names in rates for name in names} - set(graph.order))
     if unknown:
         raise HoldfastError(
-            f"the profile '{path}' is of application '{descriptor.application}': it speaks of {', '.join(unknown)}, which this "
-            "application does not have; make one of it with: holdfast profile"
+            f"the profile '{path}' is of application '{descriptor.application}': it has {', '.join(unknown)}, which this "
+            "application does not have; make a profile of this application with: holdfast profile"
         )
     return rates
 
@@ -106,21 +108,21 @@ def read_rates(path: Path, graph: Graph) -> dict[frozenset[str], Tempo]:
 def parsed_trace(
     spark: SparkSession, graph: Graph, trace: str, *, columns: dict[str, dict[str, str]] | None
 ) -> Iterator[dict[str, DataFrame]]:
-    """The rows of a trace, parsed once. On a cluster Spark holds them: a copy on this machine's disk is not where workers are."""
+    """Yield the rows of a trace so that they are parsed once: from a local copy, or on a cluster from Spark's cache."""
     if (spark.sparkContext.master or "").startswith("local"):
         with tempfile.TemporaryDirectory(prefix="holdfast-trace-") as scratch:
             yield open_trace(spark, graph, trace, columns=columns, scratch=Path(scratch))
         return
-    held = {name: frame.persist() for name, frame in open_trace(spark, graph, trace, columns=columns).items()}
+    frames = {name: frame.persist() for name, frame in open_trace(spark, graph, trace, columns=columns).items()}
     try:
-        yield held
+        yield frames
     finally:
-        for frame in held.values():
+        for frame in frames.values():
             frame.unpersist()
 
 
 def describe_subject(context: CampaignContext, app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
-    """Which application and trace a campaign is about."""
+    """Return the subject of a campaign: its application and trace."""
     seq = context.rows.seq
     return {
         **describe_partial_subject(context.app, app_file, trace, mapping),
@@ -131,7 +133,7 @@ def describe_subject(context: CampaignContext, app_file: Path, trace: str, mappi
 
 
 def describe_partial_subject(app: App, app_file: Path, trace: str, mapping: Any) -> dict[str, Any]:
-    """As much of a subject as is known before the trace is read."""
+    """Return the part of a subject that is known before the trace is read."""
     return {
         "application": app.name,
         "application_sha256": application_hash(app_file),
@@ -141,12 +143,12 @@ def describe_partial_subject(app: App, app_file: Path, trace: str, mapping: Any)
 
 
 def rates_by_name(rates: Rates) -> dict[str, list[float]]:
-    """Given rates as plain values, for a campaign's subject."""
+    """Return rates as plain values, for a campaign's subject."""
     return {"+".join(sorted(names)): [tempo.average, tempo.peak] for names, tempo in rates.items()}
 
 
 def campaign_figures(options: Mapping[str, Any], *, fault: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """What options say of a campaign whatever its application and trace, as its values; the fault unless one is given."""
+    """Return the campaign's values that depend only on options, not on application or trace. `fault` replaces options["fault"]."""
     return {
         "paces": PACES if options["rate"] == "both" else (options["rate"],),
         "repetitions": options["repetitions"],
@@ -167,7 +169,7 @@ def build_campaign(
     *,
     rates: Rates | None = None,
 ) -> Campaign:
-    """The campaign that the options of `holdfast assess` ask for; what they leave open follows from the trace."""
+    """Return the campaign for options of `holdfast assess`. Values that the options do not give are chosen to fit the trace."""
     figures = campaign_figures(options)
     outages_s = tuple(options["outages"]) or default_outages(context)
     if not options["targets"]:
@@ -176,7 +178,7 @@ def build_campaign(
     locator = context.locator(cases, context.stream_seqs({stream for case in cases for stream in context.injected_edges(case)}))
     if not options["targets"]:
         cases = cases_with_tuples(context.graph, cases, locator)
-    longest_s = max(outages_s) if all(0 < outage < math.inf for outage in outages_s) else 1.0  # the campaign refuses such outages
+    longest_s = max(outages_s) if all(0 < outage < math.inf for outage in outages_s) else 1.0  # Campaign rejects invalid outages
     lost = {case: longest_loss(context, locator, case, longest_s, paces=figures["paces"], rates=rates or {}) for case in cases}
     return Campaign(
         subject=subject,

@@ -1,4 +1,4 @@
-"""What a campaign's options leave open, chosen to fit the trace; whatever is chosen is said."""
+"""Choose campaign values that the options do not give so that they fit the trace, and report the choices."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,15 +12,15 @@ from holdfast.errors import CompoundError
 from holdfast.terminal import say
 
 SECTION = 5000
-"""Keys of a section (DEBS'11, section 6.3)."""
+"""Seqs per section (DEBS'11, section 6.3)."""
 MOST_S = 1e9
-"""An outage that no trace has room for, as long as one needs to be to find that out."""
+"""The longest outage for which tuples are counted. No trace has room for it."""
 FILLED = 4
-"""Sections that the longest outage fills at least: in fewer, what it does is lost among what it does not touch."""
+"""The least number of sections that the longest outage must fill, so that its effect is visible in them."""
 
 
 def cases_reaching(graph: Graph, cases: Sequence[Case], sink: str) -> list[Case]:
-    """The cases that can change what reaches a sink."""
+    """Return the cases whose faults can reach a sink."""
     upstream = graph.upstream(sink)
     others = [case.name for case in cases if upstream.isdisjoint(case.target)]
     if others:
@@ -29,7 +29,7 @@ def cases_reaching(graph: Graph, cases: Sequence[Case], sink: str) -> list[Case]
 
 
 def cases_with_tuples(graph: Graph, cases: Sequence[Case], locator: OutageLocator) -> list[Case]:
-    """The cases that have tuples to lose at all."""
+    """Return the cases that have tuples to lose."""
     idle = [case for case in cases if not locator.count(graph, case)]
     for side, what in (("input", "reaches"), ("output", "leaves")):
         names = [case.name for case in idle if case.side == side]
@@ -39,7 +39,7 @@ def cases_with_tuples(graph: Graph, cases: Sequence[Case], locator: OutageLocato
 
 
 def cases_with_fractions(context: CampaignContext, cases: Sequence[Case]) -> list[Case]:
-    """The cases in whose streams values can diverge; all of them where none can, which the campaign refuses."""
+    """Return the cases whose values can diverge; all of them if there is none, which the campaign rejects."""
     insensitive = [case.name for case in cases if not has_fractions(context, case)]
     if not insensitive or len(insensitive) == len(cases):
         return list(cases)
@@ -56,37 +56,37 @@ def longest_loss(
     paces: Sequence[Pace],
     rates: Rates,
 ) -> int:
-    """How many tuples the longest outage takes from a case."""
+    """Return the number of tuples that a case loses in the longest outage."""
     tempo = case_tempo(context, locator, case, rates)
     return max(case.tuples(min(longest_s, MOST_S), tempo.at(pace)) for pace in paces)
 
 
 def default_outages(context: CampaignContext) -> tuple[float, ...]:
-    """The paper's outages, without those that at the peak rate take more than half of the trace; the shortest in any case."""
+    """Return the paper's outages except those that exceed half of the trace at the peak rate; at least the shortest."""
     half = len(context.rows.seq) / 2
     fitting = tuple(outage for outage in OUTAGES_S if outage * context.rows.tempo.peak <= half) or OUTAGES_S[:1]
     if fitting != OUTAGES_S:
-        left = ", ".join(f"{outage:g}" for outage in OUTAGES_S if outage not in fitting)
-        say(f"outages of {left} s are left out: at the peak rate they take more than half of the trace (--outage says otherwise)")
+        too_long = ", ".join(f"{outage:g}" for outage in OUTAGES_S if outage not in fitting)
+        say(f"skipping outages of {too_long} s: at the peak rate they exceed half of the trace; override with --outage")
     return fitting
 
 
 def default_section(context: CampaignContext, longest_s: float) -> int:
-    """The paper's section, or the largest round one that the longest outage fills several of at the peak rate."""
+    """Return the paper's section length, or the largest round length of which the longest outage fills FILLED sections."""
     seq = context.rows.seq
-    apart = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
-    keys = context.rows.tempo.peak * min(longest_s, MOST_S) * apart / FILLED
-    papers = SECTION * max(1, round(apart))  # the paper's keys have no gaps
-    if keys >= papers:
-        return papers
-    digits: int = 10 ** math.floor(math.log10(max(keys, 1.0)))
-    section = next(step * digits for step in (5, 2, 1) if step * digits <= max(keys, 1.0))
-    say(f"sections have {section:,} keys, so that the longest outage fills {FILLED} of them (--section says otherwise)")
+    gap = (int(seq[-1]) - int(seq[0]) + 1) / len(seq)
+    longest = max(1.0, context.rows.tempo.peak * min(longest_s, MOST_S) * gap / FILLED)
+    paper_section = SECTION * max(1, round(gap))  # the paper's seqs have no gaps
+    if longest >= paper_section:
+        return paper_section
+    digits: int = 10 ** math.floor(math.log10(longest))
+    section = next(step * digits for step in (5, 2, 1) if step * digits <= longest)
+    say(f"using sections of {section:,} seqs, so that the longest outage fills {FILLED} of them; override with --section")
     return section
 
 
 def spread_offsets(graph: Graph, locator: OutageLocator, lost: Mapping[Case, int]) -> tuple[int, ...]:
-    """Five offsets spread over as much of the trace as leaves room for what every case loses; CompoundError where none does."""
+    """Return five offsets spread over the part of the trace that leaves room for every case; CompoundError if there is none."""
     room = {case: locator.room(graph, case, tuples=tuples) for case, tuples in lost.items()}
     short = [case for case, offsets in room.items() if not offsets]
     if short:

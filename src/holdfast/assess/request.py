@@ -1,4 +1,4 @@
-"""What was asked of `holdfast assess`, with every mistake in it that can be found before Spark is started."""
+"""Read the options of `holdfast assess`, and report all errors that can be found before Spark is started."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,34 +32,34 @@ T = TypeVar("T")
 
 
 class ErrorCollector:
-    """Errors gathered from checks that each raise their own, to be told at once."""
+    """Collects the errors of several checks, to raise them together."""
 
     def __init__(self, thing: str) -> None:
-        self._thing, self._found = thing, list[HoldfastError]()
+        self._thing, self._errors = thing, list[HoldfastError]()
 
-    def of(self, check: Callable[[], T]) -> T | None:
-        """What a check gives, or None where it raised."""
+    def run(self, check: Callable[[], T]) -> T | None:
+        """Return the result of a check, or None if it raises HoldfastError, which is collected."""
         try:
             return check()
         except HoldfastError as error:
-            self._found.append(error)
+            self._errors.append(error)
             return None
 
-    def tell(self) -> None:
-        """Raise the one error there is as it is, or CompoundError with all there are."""
-        if len(self._found) == 1:
-            raise self._found[0]
-        if self._found:
-            raise CompoundError(self._thing, list(dict.fromkeys(said for error in self._found for said in self._said(error))))
+    def raise_all(self) -> None:
+        """Raise the collected error, or CompoundError if there are several."""
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            raise CompoundError(self._thing, list(dict.fromkeys(text for error in self._errors for text in self._texts(error))))
 
-    def _said(self, error: HoldfastError) -> Sequence[str]:
-        whose = isinstance(error, CompoundError) and error.thing == self._thing
-        return error.errors if isinstance(error, CompoundError) and whose else [str(error)]
+    def _texts(self, error: HoldfastError) -> Sequence[str]:
+        is_same_thing = isinstance(error, CompoundError) and error.thing == self._thing
+        return error.errors if isinstance(error, CompoundError) and is_same_thing else [str(error)]
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be assessed. Without a trace only the injected graphs are asked for."""
+    """The parsed options of an assessment. With --explain there is no trace, mapping or rates."""
 
     app: "App"
     graph: "Graph"
@@ -72,46 +72,47 @@ class Request:
 
 
 def read_request(app_file: Path, options: Mapping[str, Any]) -> Request:
-    """The request that the options make; HoldfastError with all that is wrong with it, as far as no Spark is needed to see it."""
+    """Return the parsed options; HoldfastError with all errors that can be found without Spark."""
     app = load_app(app_file)
     graph = app.graph()
     errors = ErrorCollector("the campaign")
-    fault = errors.of(lambda: parse_fault(options["fault"], side=options["side"]))
-    choices, cases = errors.of(lambda: _cases(graph, options, fault)) or ((), ())
-    scores = errors.of(lambda: select_scores(app, options["scores"], options["sink"]))
-    errors.of(lambda: _require_figures(cases, options, fault=fault, scores=scores or ()))
+    fault = errors.run(lambda: parse_fault(options["fault"], side=options["side"]))
+    choices, cases = errors.run(lambda: _cases(graph, options, fault)) or ((), ())
+    scores = errors.run(lambda: select_scores(app, options["scores"], options["sink"]))
+    errors.run(lambda: _require_figures(cases, options, fault=fault, scores=scores or ()))
     if options["explain"]:
-        errors.tell()
+        errors.raise_all()
         return Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), None, None)
     if options["targets"] and scores:
-        errors.of(lambda: _require_leading(graph, cases, scores[0].sink))
-    errors.of(lambda: _require_trace(graph, options))
-    mapping = errors.of(lambda: read_columns(options["columns"], [source.name for source in graph.sources]))
-    rates = errors.of(lambda: read_rates(options["profile_file"], graph)) if options["profile_file"] else None
+        errors.run(lambda: _require_path_to_sink(graph, cases, scores[0].sink))
+    errors.run(lambda: _require_trace(graph, options))
+    mapping = errors.run(lambda: read_columns(options["columns"], [source.name for source in graph.sources]))
+    rates = errors.run(lambda: read_rates(options["profile_file"], graph)) if options["profile_file"] else None
     request = Request(app, graph, choices, cases, fault or {}, tuple(scores or ()), mapping, rates)
-    errors.of(lambda: _require_folder(request, app_file, options))
-    errors.tell()
+    errors.run(lambda: _require_folder(request, app_file, options))
+    errors.raise_all()
     return request
 
 
 def _cases(
     graph: Graph, options: Mapping[str, Any], fault: Mapping[str, Any] | None
 ) -> tuple[tuple[Choice, ...], tuple[Case, ...]]:
-    """Why each operator is a target or not, and the cases that were asked for or chosen."""
+    """Return why each operator is a target or not, and the requested or chosen cases."""
     texts = (*options["targets"], *options["protected"])
-    named: list[Target] = group_targets(graph, [[name.strip() for name in text.split(",")] for text in texts])
-    targets, groups = named[: len(options["targets"])], named[len(options["targets"]) :]
+    named_targets: list[Target] = group_targets(graph, [[name.strip() for name in text.split(",")] for text in texts])
+    targets, groups = named_targets[: len(options["targets"])], named_targets[len(options["targets"]) :]
     choices = choose_targets(graph, kind=(fault or {"kind": "loss"})["kind"], side=options["side"])
-    alone = [(choice.name,) for choice in choices if choice.chosen]
-    fused = {} if targets else fused_targets(graph, alone, side=options["side"])
-    cases = build_cases(targets or [*alone, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
+    single = [(choice.name,) for choice in choices if choice.chosen]
+    fused = {} if targets else fused_targets(graph, single, side=options["side"])
+    cases = build_cases(targets or [*single, *fused], groups, failover_s=options["failover_s"], loses=options["side"])
     return (*choices, *fused.values()), tuple(cases)
 
 
 def _require_figures(
     cases: Sequence[Case], options: Mapping[str, Any], *, fault: Mapping[str, Any] | None, scores: "Sequence[OutputScore]"
 ) -> None:
-    """Raise CompoundError with everything that no trace would make right; what is wrong already is not told again."""
+    """Raise CompoundError for values that are invalid for every trace. Values with errors already collected are replaced by valid
+    ones, so that each error is reported once."""
     Campaign(
         subject={},
         cases=tuple(cases) or (Case(("any",), loses=options["side"]),),
@@ -122,32 +123,32 @@ def _require_figures(
     )
 
 
-def _require_leading(graph: Graph, cases: Sequence[Case], sink: str) -> None:
+def _require_path_to_sink(graph: Graph, cases: Sequence[Case], sink: str) -> None:
     errors = unreachable_errors(graph, cases, sink)
     if errors:
         raise CompoundError("the campaign", errors)
 
 
 def _require_trace(graph: Graph, options: Mapping[str, Any]) -> None:
-    """Raise HoldfastError for a trace that is not there, or that ends before an offset and says so by itself."""
+    """Raise HoldfastError if the trace does not exist, or if its metadata shows that it ends before an offset."""
     if options["trace"] is None:
         raise HoldfastError("assess needs a recorded trace; give its file or folder with --trace")
     require_there(options["trace"])
     rows = known_rows(graph, options["trace"]) if options["offsets"] else None
-    past = [offset_error(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
-    if past:
-        raise CompoundError("the campaign", past)
+    errors = [offset_error(offset, rows) for offset in options["offsets"] if rows is not None and offset >= rows]
+    if errors:
+        raise CompoundError("the campaign", errors)
 
 
 def _require_folder(request: Request, app_file: Path, options: Mapping[str, Any]) -> None:
-    """Raise HoldfastError unless the results folder can take this campaign, as far as it is known without its trace."""
+    """Raise HoldfastError unless the results folder can hold this campaign, as far as known without its trace."""
     require_room(options["out"])
     if request.cases and request.scores and request.fault and options["trace"] is not None:
         require_same_so_far(options["out"], json.loads(json.dumps(_known(request, app_file, options))))
 
 
 def _known(request: Request, app_file: Path, options: Mapping[str, Any]) -> dict[str, Any]:
-    """As much of the campaign's document as does not depend on what is in the trace."""
+    """Return the part of the campaign's document that does not depend on the trace's content."""
     sink = request.scores[0].sink
     subject = describe_partial_subject(request.app, app_file, options["trace"], request.mapping)
     known = campaign_figures(options, fault=request.fault) | {

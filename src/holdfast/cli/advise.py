@@ -1,4 +1,4 @@
-"""holdfast advise: measure, plan, measure again with the plan in place, and say it on one page."""
+"""holdfast advise: measure, plan, measure again with the plan in place, and write a report."""
 
 import json
 import math
@@ -31,39 +31,48 @@ if TYPE_CHECKING:
 @click.option(
     "--budget",
     metavar="N|P%",
-    help="How many replicas there may be, such as 3 (one of each task: an operator of 4 tasks takes 4); or the share of full "
-    "replication's CPU that they may take, such as 30%.  [default: 50%]",
+    help="Number of task replicas, such as 3 (an operator with 4 tasks takes 4); or a share of the CPU of full replication, such "
+    "as 30%.  [default: 50%]",
 )
-@click.option("--ic", type=float, help="Instead: as few as keep this internal completeness when everything else fails.")
-@click.option("--loss", type=float, help="Instead: as few as leave at most this share of the loss under single failures.")
 @click.option(
-    "--outage", "outage_s", type=float, help="Seconds at the peak rate that a failure lasts without a replica.  [default: up to 16]"
+    "--ic",
+    type=float,
+    help="Instead of a budget: the fewest replicas that keep this internal completeness when everything else fails.",
+)
+@click.option(
+    "--loss",
+    type=float,
+    help="Instead of a budget: the fewest replicas that leave at most this share of the loss under single failures.",
+)
+@click.option(
+    "--outage",
+    "outage_s",
+    type=float,
+    help="Seconds of a failure without a replica, at the peak rate.  [default: up to 16]",
 )
 @click.option("--failover", "failover_s", type=float, help="Seconds that a replica needs to take over.  [default: an epoch]")
-@click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1), help="Arrival orders to try at each.")
+@click.option("--repetitions", default=3, show_default=True, type=click.IntRange(1), help="Arrival orders per trial.")
 @click.option(
     "--score", "scores", multiple=True, metavar="SQL", help="Aggregate over the sink's rows. [default: the application's]"
 )
 @click.option("--sink", help="The sink to score. [default: the application's scored sink]")
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of every random choice.")
-@click.option(
-    "--verify", is_flag=True, help="Also run the application with real kills of PEs, and ask that none costs more than was stated."
-)
+@click.option("--verify", is_flag=True, help="Also run the application, kill PEs, and check that no kill costs more than stated.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("advice"),
     show_default=True,
-    help="Folder for it all; run again to resume.",
+    help="Folder for results; run again to resume.",
 )
 @spark_options
 @json_option
 def advise(**options: Any) -> None:
-    """Say which operators of APP deserve a replica, on the evidence of injected faults.
+    """Recommend which operators of APP to replicate, based on injected faults.
 
-    Profiles and assesses the application, makes plans by what was measured, by output fidelity and by internal completeness,
-    injects single and correlated failures with each plan in place, and recommends the one that loses least. Writes advice.html,
-    advice.json, plan.json and strategy.json for 'holdfast run'. Interrupted, it goes on from where it was when called again.
+    Profiles and assesses the application, makes plans by measured impact, output fidelity and internal completeness, injects
+    single and correlated failures with each plan in place, and recommends the plan with the smallest loss. Writes advice.html,
+    advice.json, and plan.json and strategy.json for 'holdfast run'. After an interruption, the same command continues.
 
     \b
     Example:
@@ -103,18 +112,18 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
                 profile.cpu
             )
             strategy = _write_documents(advice, profile, out, sla=options["ic"])
-            document = _written(advice, campaigns, strategy, None, out)
+            document = _write_report(advice, campaigns, strategy, None, out)
             verified = None
             if options["verify"]:
                 begins, ends = trace_span(frames)
                 stated = state_costs(advice, campaigns, trace_s=(ends - begins).total_seconds())
                 end_in_order()
                 verified = verify_by_kills(spark, app_file, app, frames, stated, score=scores[0], out=out)
-                document = _written(advice, campaigns, strategy, verified, out)
+                document = _write_report(advice, campaigns, strategy, verified, out)
     if as_json:
         print_json(document)
     else:
-        _tell(advice, strategy, verified.said() if verified else [])
+        _print_advice(advice, strategy, verified.lines() if verified else [])
         follow = shlex.join(["holdfast", "run", str(app_file), "--trace", trace, "--plan", str(out / "plan.json")])
         mapped = f" --columns {shlex.quote(str(columns))}" if columns else ""
         click.echo(f"report: {out / 'advice.html'}; next: {follow}{mapped}")
@@ -123,7 +132,7 @@ def _advise(*, app_file: Path, trace: str, columns: Path | None, out: Path, as_j
 
 
 def _check(options: dict[str, Any]) -> None:
-    """Refuse what cannot be, all of it at once."""
+    """Raise CompoundError with all invalid or contradictory options."""
     given = [f"--{name}" for name in ("budget", "ic", "loss") if options[name] is not None]
     errors = [f"{' and '.join(given)} say different things; give one of them"] if len(given) > 1 else []
     errors += [
@@ -141,7 +150,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _quick_check(graph: "Graph", budget: str | None) -> None:
-    """Refuse at once what is no budget; whether a share of the CPU pays for anything is known only when that was measured."""
+    """Raise HoldfastError for an invalid budget. Whether a share of the CPU buys a replica is only known after measuring."""
     from holdfast.advise.budget import Budget, Prices
     from holdfast.advise.protection_units import tasks_of
 
@@ -151,7 +160,7 @@ def _quick_check(graph: "Graph", budget: str | None) -> None:
 
 
 def _require_length(context: "CampaignContext", *, outage_s: float | None, verify: bool) -> None:
-    """Raise HoldfastError for a trace that is too short for what is asked, before anything is measured on it."""
+    """Raise HoldfastError if the trace is too short for the outage, or for verification by kills."""
     from holdfast.advise.verification import seconds_for
 
     rows, epoch_s = context.rows, context.app.epoch_s
@@ -162,18 +171,18 @@ def _require_length(context: "CampaignContext", *, outage_s: float | None, verif
             f"trace has {len(rows.seq):,}; give a shorter outage, or a longer trace"
         )
     first, last = context.epochs
-    wanted_s, there_s = seconds_for(2, epoch_s), (last - first + 1) * epoch_s
-    if verify and there_s < wanted_s:
+    needed_s, trace_s = seconds_for(2, epoch_s), (last - first + 1) * epoch_s
+    if verify and trace_s < needed_s:
         raise HoldfastError(
-            f"--verify: with a replica and without one takes two kills, which need {wanted_s:g} s of trace, and it has "
-            f"{there_s:g} s; give a longer trace"
+            f"--verify: with a replica and without one takes two kills, which need {needed_s:g} s of trace, and it has "
+            f"{trace_s:g} s; give a longer trace"
         )
 
 
 def _require_output(context: "CampaignContext") -> None:
-    """Raise HoldfastError for a trace on which nothing leaves the scored sink: without output there is nothing to judge by."""
+    """Raise HoldfastError if the trace gives no output at the scored sink."""
     graph, sink = context.graph, context.sink
-    seqs = context.stream_seqs(sorted(graph.upstream(sink)))  # all at once: the campaigns ask for the others
+    seqs = context.stream_seqs(sorted(graph.upstream(sink)))  # one job for all streams; the campaigns use the others
     if not any(len(seqs[stream]) for stream in graph.predecessors(sink)):
         raise HoldfastError(
             f"--trace: wanted output at sink '{sink}' to judge failures by, got none from the {len(context.rows.seq):,} tuples of "
@@ -181,14 +190,14 @@ def _require_output(context: "CampaignContext") -> None:
         )
 
 
-def _written(
+def _write_report(
     advice: "Advice",
     campaigns: "dict[str, tuple[Campaign, Assessment]]",
     strategy: str,
     verified: "Verified | None",
     out: Path,
 ) -> dict[str, Any]:
-    """Write the page and the document; the document, with None for what JSON has no number for."""
+    """Write advice.html and advice.json, and return the JSON document."""
     from holdfast.documents.whole_files import write_whole
     from holdfast.report.advice import advice_page
     from holdfast.report.json_values import finite
@@ -211,7 +220,7 @@ def _written(
 
 
 def _write_documents(advice: "Advice", profile: "Profile", out: Path, *, sla: float | None) -> str:
-    """Write the plan and the strategy that 'holdfast run' takes; in words what the strategy promises."""
+    """Write plan.json and strategy.json for 'holdfast run', and return a sentence about the strategy."""
     from holdfast.advise.plan_document import plan_document
     from holdfast.documents.document import write_document
     from holdfast.planning.laar import plan_strategy
@@ -229,7 +238,7 @@ def _write_documents(advice: "Advice", profile: "Profile", out: Path, *, sla: fl
 
 
 def _sla(asked: float | None, kept: float) -> str:
-    """Where the completeness that a strategy is to keep comes from.
+    """Return the completeness that a strategy must keep, and where the value comes from.
 
     >>> _sla(None, 0.7), _sla(0.5, 0.5)
     ('at least 0.70, unless --ic asks for another', 'asked for: 0.50')
@@ -237,8 +246,8 @@ def _sla(asked: float | None, kept: float) -> str:
     return f"at least {kept:.2f}, unless --ic asks for another" if asked is None else f"asked for: {kept:.2f}"
 
 
-def _tell(advice: "Advice", strategy: str, verified: Sequence[str]) -> None:
-    from holdfast.advise.candidates import NAMES
+def _print_advice(advice: "Advice", strategy: str, verified: Sequence[str]) -> None:
+    from holdfast.advise.candidates import OBJECTIVE_NAMES
 
     chosen, following = advice.chosen, advice.next_unit()
     share = advice.prices.share(chosen.candidate.protected)
@@ -253,10 +262,10 @@ def _tell(advice: "Advice", strategy: str, verified: Sequence[str]) -> None:
         mark = "*" if name in chosen.candidate.protected else " "
         click.echo(f" {mark} {name}: {advice.single[name].mean:,.4g}")
         click.echo(click.wrap_text(advice.why(name), width=120, initial_indent="     ", subsequent_indent="     "))
-    for each in advice.weighed:
+    for each in advice.plans:
         click.echo(
-            f"plan by {NAMES[each.candidate.objective]}: {each.candidate.said}; one failure {each.single.mean:,.4g}, all others at "
-            f"once {each.together.mean:,.4g}"
+            f"plan by {OBJECTIVE_NAMES[each.candidate.objective]}: {each.candidate.description}; "
+            f"one failure {each.single.mean:,.4g}, all others at once {each.together.mean:,.4g}"
         )
     if following is not None:
         click.echo(
@@ -268,7 +277,7 @@ def _tell(advice: "Advice", strategy: str, verified: Sequence[str]) -> None:
 
 
 def _orders(advice: "Advice") -> str:
-    """How far arrival orders were apart; nothing where there was one."""
+    """Return the spread over arrival orders as text; empty if there was one order."""
     return "" if advice.widest is None else f"; between arrival orders quality differed by at most {advice.widest[0]:.2g}"
 
 

@@ -1,4 +1,4 @@
-"""holdfast assess: which operators need protection, measured by fault injection."""
+"""holdfast assess: measure by fault injection which operators need protection."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     "targets",
     multiple=True,
     metavar="NAME[,NAME]",
-    help="Whom to inject into; several names, or a PE's, for a group. [default: chosen by the graph, and fused PEs]",
+    help="Operators, sources or a PE to inject into; several names fail together. [default: chosen by the graph, and fused PEs]",
 )
 @click.option(
     "--offset",
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     multiple=True,
     type=int,
     metavar="TUPLES",
-    help="Source tuples before the fault. [default: five, spread over what leaves room for the longest outage]",
+    help="Source tuples before the fault. [default: five offsets that leave room for the longest outage]",
 )
 @click.option(
     "--outage",
@@ -44,21 +44,21 @@ if TYPE_CHECKING:
     multiple=True,
     type=float,
     metavar="SECONDS",
-    help="How long a fault lasts. [default: those of 0.5 1 2 4 8 16 that half of the trace has room for]",
+    help="How long a fault lasts. [default: 0.5 1 2 4 8 16, up to half of the trace]",
 )
 @click.option(
     "--rate",
     type=click.Choice(["average", "peak", "both"]),
     default="both",
     show_default=True,
-    help="The rate at which seconds become tuples.",
+    help="The rate that converts seconds to tuples.",
 )
 @click.option(
     "--repetitions",
     type=click.IntRange(min=1),
     default=5,
     show_default=True,
-    help="Runs of each injection under another arrival order.",
+    help="Runs of each injection, each with another arrival order.",
 )
 @click.option("--golden", "golden_runs", type=click.IntRange(min=1), help="Runs without a fault. [default: as many as repetitions]")
 @click.option(
@@ -86,13 +86,13 @@ if TYPE_CHECKING:
 @click.option(
     "--section",
     type=click.IntRange(min=1),
-    metavar="KEYS",
-    help="Length of a local section. [default: 5000, or less where the longest outage would not fill four]",
+    metavar="SEQS",
+    help="Length of a local section. [default: 5000, or less so that the longest outage fills four]",
 )
-@click.option("--threshold", type=float, default=0.03, show_default=True, help="Relative error up to which a section is right.")
+@click.option("--threshold", type=float, default=0.03, show_default=True, help="Relative error up to which a section is correct.")
 @click.option("--percentile", type=float, default=0.9, show_default=True, help="Share of wrong sections that recovery covers.")
 @click.option(
-    "--affected", type=click.IntRange(min=1), metavar="TUPLES", help="Source tuples that a fault affects. [default: found out]"
+    "--affected", type=click.IntRange(min=1), metavar="TUPLES", help="Source tuples that a fault affects. [default: computed]"
 )
 @click.option(
     "--jitter",
@@ -102,7 +102,7 @@ if TYPE_CHECKING:
     metavar="TUPLES",
     help="How far the arrival order of joined streams varies.",
 )
-@click.option("--protect", "protected", multiple=True, metavar="NAME[,NAME]", help="What if: a group with an active replica.")
+@click.option("--protect", "protected", multiple=True, metavar="NAME[,NAME]", help="Also try this group with an active replica.")
 @click.option(
     "--failover",
     "failover_s",
@@ -118,10 +118,10 @@ if TYPE_CHECKING:
     type=click.Choice(["auto", "fast", "slow"]),
     default="auto",
     show_default=True,
-    help="fast: trials share jobs; slow: one run of the trace each.",
+    help="fast: trials share Spark jobs; slow: each trial replays the whole trace.",
 )
-@click.option("--check/--no-check", default=True, show_default=True, help="Check the first law on a sample before.")
-@click.option("--parallel", type=click.IntRange(min=1), default=2, show_default=True, help="Spark jobs side by side.")
+@click.option("--check/--no-check", default=True, show_default=True, help="Check the first law on a sample first.")
+@click.option("--parallel", type=click.IntRange(min=1), default=2, show_default=True, help="Spark jobs at a time.")
 @click.option(
     "--profile", "profile_file", type=click.Path(path_type=Path), help="Descriptor with each operator's rates. [default: measured]"
 )
@@ -131,9 +131,9 @@ if TYPE_CHECKING:
 def assess(**options: Any) -> None:
     """Measure what losing each operator of APP does to its output.
 
-    Runs the application over a recorded trace with tuples lost before one operator at a time, and scores the output against runs
-    without a fault. Writes report.html, report.json and report.csv to the results folder. Interrupted, it goes on from where it
-    was when called again.
+    Replays a recorded trace, loses the tuples before one operator at a time, and compares the output's score with runs without a
+    fault. Writes report.html, report.json and report.csv to the results folder. After an interruption, the same command
+    continues.
 
     \b
     Example:
@@ -166,8 +166,8 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
         reading.done()
         with parsed_trace(spark, request.graph, trace, columns=request.mapping) as frames:
             reading.done()
-            given = {"jitter": options["jitter"], "section": options["section"] or SECTION}
-            context = CampaignContext(spark, request.app, frames, scores=request.scores, schemas=schemas, **given)
+            lengths = {"jitter": options["jitter"], "section": options["section"] or SECTION}
+            context = CampaignContext(spark, request.app, frames, scores=request.scores, schemas=schemas, **lengths)
             subject = describe_subject(context, app_file, trace, request.mapping)
             reading.done()
             if rates:
@@ -188,11 +188,11 @@ def _assess(*, app_file: Path, as_json: bool, **options: Any) -> None:
     if as_json:
         click.echo((out / "report.json").read_text())
     else:
-        _say(document, out)
+        _print_summary(document, out)
 
 
 def _explain(request: "Request", *, as_json: bool) -> None:
-    """Show every injected graph, and why these operators."""
+    """Print every injected graph, and why these operators were chosen."""
     from holdfast.assess.injection import describe_injected_graph, injected_nodes
     from holdfast.documents.fault import fault_of
 
@@ -212,8 +212,8 @@ def _explain(request: "Request", *, as_json: bool) -> None:
         click.echo(str(choice))
 
 
-def _say(document: dict[str, Any], out: Path) -> None:
-    """The report in a few lines: who matters most, and what a replica would change."""
+def _print_summary(document: dict[str, Any], out: Path) -> None:
+    """Print a summary of the report: the ranking, and what a replica would change."""
     from holdfast.assess.case import outage_name
 
     score = document["scores"][0]
@@ -231,5 +231,5 @@ def _say(document: dict[str, Any], out: Path) -> None:
         )
     for each in document["scores"]:
         if each["spread_warning"]:
-            say(f"careful: {each['score']} differs by {each['spread']:.1%} between golden runs, more than the threshold")
+            say(f"warning: {each['score']} differs by {each['spread']:.1%} between golden runs, more than the threshold")
     say(f"report: {out / 'report.html'}")

@@ -121,7 +121,7 @@ def _measured(past: Path, out: Path, *, seed: int) -> tuple[dict[str, float], di
         context = CampaignContext(spark, app, frames, scores=select_scores(app, ()), jitter=8, section=SECTION)
         subject = describe_subject(context, example_path(APPLICATION), str(past), None)
         loop = AdviceLoop(context, subject, topology_of(graph, name=app.name), options, out, write_reports=write_reports)
-        _, assessment, single = loop.singles()
+        _, assessment, single = loop.assess_single_failures()
     return {name: loss.mean for name, loss in single.items()}, reasons(assessment, loop.choices)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from matplotlib.axes import Axes
 
 from holdfast.advise.advice import Advice, Next
-from holdfast.advise.candidates import NAMES
+from holdfast.advise.candidates import OBJECTIVE_NAMES
 from holdfast.advise.losses import Expected, Loss, losses_of
 from holdfast.assess.assessment import Assessment, CaseView
 from holdfast.assess.campaign import Campaign
@@ -103,7 +103,7 @@ def advice_page(
             "is the mean over these: each is as likely as the other.",
             note=True,
         ),
-        table(("operator", *(NAMES[each.candidate.objective] for each in advice.weighed)), _alone(advice, trials)),
+        table(("operator", *(OBJECTIVE_NAMES[each.candidate.objective] for each in advice.plans)), _alone(advice, trials)),
         f'<h2 id="{COST}">What replicas take</h2>',
         f'<p class="note">CPU seconds a second of a replica of all tasks, at average rates, by running each over the trace: '
         f'<a href="{PROFILE}"><code>{PROFILE}</code></a>. Operators of one PE have their replicas together.</p>',
@@ -196,19 +196,19 @@ def _why(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
 def _plans(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
     return [
         (
-            NAMES[each.candidate.objective] + (" (chosen)" if each is advice.chosen else ""),
-            each.candidate.said,
+            OBJECTIVE_NAMES[each.candidate.objective] + (" (chosen)" if each is advice.chosen else ""),
+            each.candidate.description,
             _expected(each.single),
             trials.figure(each.together),
             f"{each.completeness:.3g}",
         )
-        for each in advice.weighed
+        for each in advice.plans
     ]
 
 
 def _alone(advice: Advice, trials: _Trials) -> list[tuple[str, ...]]:
     """Per operator what its failure costs under each plan; the parts of what is expected stand in the order of names."""
-    parts = [dict(zip(sorted(advice.single), each.single.parts, strict=True)) for each in advice.weighed]
+    parts = [dict(zip(sorted(advice.single), each.single.parts, strict=True)) for each in advice.plans]
     return [(name, *(trials.figure(losses[name]) for losses in parts)) for name in advice.ranking]
 
 
@@ -229,11 +229,11 @@ def _trials(campaign: Campaign, view: CaseView, place: str) -> str:
 
 def _plot(advice: Advice) -> str:
     def draw(axes: Axes) -> None:
-        names = [fill(NAMES[each.candidate.objective], 15) for each in advice.weighed]
+        names = [fill(OBJECTIVE_NAMES[each.candidate.objective], 15) for each in advice.plans]
         for at, (label, values) in enumerate(
             (
-                ("one failure", [each.single.mean for each in advice.weighed]),
-                ("all others at once", [each.together.mean for each in advice.weighed]),
+                ("one failure", [each.single.mean for each in advice.plans]),
+                ("all others at once", [each.together.mean for each in advice.plans]),
             )
         ):
             axes.bar([n + 0.4 * at for n in range(len(names))], values, width=0.38, color=SERIES[at], label=label)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from holdfast.assess.advice import advise
-from holdfast.assess.assessment import Assessment, CaseView, assess, unprotected_ranking
+from holdfast.assess.assessment import Assessment, CaseView, assess_results, unprotected_ranking
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.campaign_folder import Results
 from holdfast.assess.case import outage_name
@@ -30,8 +30,7 @@ WHAT_IF = (
 
 def write_reports(results: Results, choices: Sequence[Choice]) -> dict[str, Any]:
     """Write report.json, report.csv and report.html into the folder of a campaign's results, and return the JSON document."""
-    campaign, facts, golden = results.campaign, results.read("facts") or {}, results.read("golden") or {}
-    assessments = assess(campaign, facts, golden, results.outcomes)
+    campaign, facts, assessments = results.campaign, results.read("facts") or {}, assess_results(results)
     document = assessment_document(campaign, facts, assessments, choices)
     write_whole(results.folder / "report.json", assessment_json(document))
     write_whole(results.folder / "report.csv", assessment_csv(assessments))

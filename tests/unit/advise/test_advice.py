@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from holdfast.advise.advice import Advice, reasons, weigh
+from holdfast.advise.advice import Advice, measured_plan, reasons
 from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidates import Candidate
-from holdfast.advise.losses import Expected, Loss, alone, losses_of, protected_case, single_failures, together_case
+from holdfast.advise.losses import Expected, Loss, losses_of, protected_case, single_failures, single_losses, together_case
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.output_score import score_of
@@ -26,7 +26,7 @@ MEASURED = {
 
 
 def weighed(objective, *protected):
-    return weigh(Candidate(objective, protected), SINGLE, MEASURED, units=UNITS, failover_s=1.0, completeness=0.25)
+    return measured_plan(Candidate(objective, protected), SINGLE, MEASURED, units=UNITS, failover_s=1.0, completeness=0.25)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def advice():
         outage_s=8.0,
         failover_s=1.0,
         single=SINGLE,
-        weighed=(weighed("measured", "count"), weighed("of", "read")),
+        plans=(weighed("measured", "count"), weighed("of", "read")),
         because=dict.fromkeys(UNITS, "it was seen"),
         prices=Prices({"read": 1, "count": 4, "sum": 1}, {"read": 0.1, "count": 0.3, "sum": 0.0}),
         units=UNITS,
@@ -61,7 +61,7 @@ def test_operators_of_one_pe_fail_together_whether_protected_or_not():
 
 def test_an_operator_that_behaves_like_another_costs_as_much():
     choices = [Choice("read", ("a source",)), Choice("clean", (), like="read"), Choice("idle", ("reads two streams",))]
-    found = alone(choices, {"read": SINGLE["read"]})
+    found = single_losses(choices, {"read": SINGLE["read"]})
     assert found == {"read": SINGLE["read"], "clean": SINGLE["read"], "idle": Loss("idle", (0.0, 0.0))}
 
 
@@ -80,13 +80,13 @@ def test_the_plan_that_loses_least_is_chosen(advice):
 def test_no_plan_that_was_tried_loses_less_than_the_chosen_one_when_all_else_fails(advice):
     one, other = weighed("measured", "count"), weighed("ic", "read")
     least = replace(one.together, by_offset=tuple(loss * 0.999 for loss in one.together.by_offset))
-    better = replace(advice, weighed=(one, replace(other, together=least)), kept=frozenset({"measured", "ic"}))
+    better = replace(advice, plans=(one, replace(other, together=least)), kept=frozenset({"measured", "ic"}))
     assert other.single.mean > one.single.mean
     assert better.chosen.candidate == other.candidate
     assert better.chosen_for.startswith(
         "It is the plan by internal completeness (LAAR): of the 2 that were tried none that protects"
     )
-    alike = replace(better, weighed=(replace(other, together=one.together), one))
+    alike = replace(better, plans=(replace(other, together=one.together), one))
     assert alike.chosen == one, "of those that lose as little, the one that loses least when one fails"
 
 
@@ -94,7 +94,7 @@ def test_of_plans_that_lose_as_little_the_cheaper_is_chosen(advice):
     one = weighed("measured", "count")
     cheaper = replace(one, candidate=Candidate("of", ("sum",)))
     assert advice.prices.share(["sum"]) < advice.prices.share(["count"])
-    assert replace(advice, weighed=(one, cheaper)).chosen == cheaper
+    assert replace(advice, plans=(one, cheaper)).chosen == cheaper
 
 
 def test_the_next_unit_goes_to_the_costliest_that_is_left(advice):
@@ -111,13 +111,13 @@ def test_a_plan_that_does_not_keep_what_was_asked_for_is_not_chosen(advice):
 def test_a_plan_that_protects_nothing_is_not_recommended_while_another_protects_something(advice):
     empty, one = weighed("of"), weighed("measured", "count")
     assert empty.together.mean < one.together.mean / 1.05
-    assert replace(advice, weighed=(one, empty)).chosen == one
-    assert replace(advice, weighed=(one, empty), kept=frozenset({"of"})).chosen == empty, "there is no other to recommend"
+    assert replace(advice, plans=(one, empty)).chosen == one
+    assert replace(advice, plans=(one, empty), kept=frozenset({"of"})).chosen == empty, "there is no other to recommend"
 
 
 def test_what_was_not_tried_because_nothing_of_it_reaches_the_output_costs_nothing(advice):
     tried = {name: loss for name, loss in MEASURED.items() if name != "read+sum"}
-    one = weigh(Candidate("measured", ("count", "sum")), SINGLE, tried, units=UNITS, failover_s=1.0, completeness=0.0)
+    one = measured_plan(Candidate("measured", ("count", "sum")), SINGLE, tried, units=UNITS, failover_s=1.0, completeness=0.0)
     assert one.together == Loss("read", (0.0, 0.0))
     assert one.single.parts[-1] == Loss("sum (replica, 1 s)", (0.0, 0.0))
 
@@ -176,4 +176,4 @@ def test_the_document_names_the_trials_behind_every_figure(advice):
 
 def test_nothing_is_left_to_buy_when_all_are_protected(advice):
     one = weighed("measured", *UNITS)
-    assert replace(advice, weighed=(one,)).next_unit() is None
+    assert replace(advice, plans=(one,)).next_unit() is None

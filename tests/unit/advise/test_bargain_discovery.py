@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.advise.advice import Advice, weigh
+from holdfast.advise.advice import Advice, measured_plan
 from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidates import candidate_plans, completeness
 from holdfast.advise.losses import Loss, protected_case, together_case
@@ -47,14 +47,14 @@ def advice():
     together = [together_case(UNITS, plan.protected, failover_s=1.0).name for plan in plans]
     measured = {loss.case: loss for loss in [*over.values(), *(Loss(case, (TOGETHER,)) for case in together)]}
     how = {"units": UNITS, "failover_s": 1.0}
-    weighed = [weigh(plan, single, measured, **how, completeness=completeness(whole, plan.protected)) for plan in plans]
+    weighed = [measured_plan(plan, single, measured, **how, completeness=completeness(whole, plan.protected)) for plan in plans]
     return Advice(
         application="bargain-discovery",
         budget=budget,
         outage_s=16.0,
         failover_s=1.0,
         single=single,
-        weighed=tuple(weighed),
+        plans=tuple(weighed),
         because=dict.fromkeys(UNITS, "it was measured"),
         prices=prices,
         units=UNITS,

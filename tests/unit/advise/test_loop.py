@@ -19,7 +19,7 @@ from holdfast.assess.injection import injected_edges
 from holdfast.assess.metrics import Dependency
 from holdfast.assess.output_score import score_of
 from holdfast.assess.targets import Choice
-from holdfast.cli.advise import _sla, _tell
+from holdfast.cli.advise import _print_advice, _sla
 from holdfast.errors import HoldfastError
 
 TUPLES = 20_000
@@ -70,10 +70,10 @@ class Told(AdviceLoop):
         )
         self.costs, self.tried = costs, []
 
-    def assessed(self, cases, folder, *, fitting):
+    def assess(self, cases, folder, *, fitting):
         """What is told of the cases that are really tried; it is refused as a campaign would be."""
         self.tried.append(folder)
-        campaign = build_campaign(self.context, cases, self.subject, self._wanted(folder, fitting))
+        campaign = build_campaign(self.context, cases, self.subject, self._campaign_options(folder, fitting))
         require_room_for_outages(self.context, campaign, {})
         assert not unreachable_errors(self.context.graph, campaign.cases, self.context.sink)
         return campaign, assessment([view(case.name, self._impact(case, folder)) for case in campaign.cases])
@@ -190,8 +190,8 @@ def test_operators_of_one_pe_are_let_fail_and_protected_together():
 
 def test_the_terminal_names_plans_as_the_page_does_and_tells_no_spread_of_one_arrival_order(apart, capsys):
     advice, _ = Told(repetitions=1).run(CPU)
-    empty = replace(advice.weighed[-1], candidate=Candidate("of", ()))
-    _tell(replace(advice, weighed=(*advice.weighed, empty)), "no strategy", [])
+    empty = replace(advice.plans[-1], candidate=Candidate("of", ()))
+    _print_advice(replace(advice, plans=(*advice.plans, empty)), "no strategy", [])
     said = capsys.readouterr().out
     assert "between arrival orders" not in said
     assert "plan by what was measured: count; one failure" in said

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.advise.advice import Advice, weigh
+from holdfast.advise.advice import Advice, measured_plan
 from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidates import Candidate
 from holdfast.advise.losses import Loss
-from holdfast.advise.plan_document import plan_document, spared
+from holdfast.advise.plan_document import plan_document, spared_share
 from holdfast.documents.document import read_document, write_document
 from holdfast.documents.job import Job, Task
 from holdfast.documents.topology import TaskOperator, Topology
@@ -26,7 +26,7 @@ MEASURED = {loss.case: loss for loss in (*OVER.values(), *SINGLE.values())}
 
 def weighed(*protected, units=None):
     units = units or {"read": ("read",), "count": ("count",)}
-    return weigh(Candidate("measured", protected), SINGLE, MEASURED, units=units, failover_s=1.0, completeness=0.0)
+    return measured_plan(Candidate("measured", protected), SINGLE, MEASURED, units=units, failover_s=1.0, completeness=0.0)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def advice():
         outage_s=8.0,
         failover_s=1.0,
         single=SINGLE,
-        weighed=(weighed("count"),),
+        plans=(weighed("count"),),
         because={"read": "it is small", "count": "it is large"},
         prices=Prices({"read": 2, "count": 1}, {"read": 0.1, "count": 0.3}),
         units={"read": ("read",), "count": ("count",)},
@@ -71,7 +71,7 @@ def test_a_budget_that_is_not_spent_is_told_as_it_was_given(advice):
 
 
 def test_the_costliest_comes_first(advice):
-    plan = plan_document(replace(advice, weighed=(weighed("count", "read"),)), LINE)
+    plan = plan_document(replace(advice, plans=(weighed("count", "read"),)), LINE)
     assert plan.tasks == ("count/0", "read/0", "read/1")
 
 
@@ -87,7 +87,7 @@ def test_a_pe_is_protected_with_all_its_operators(advice):
 
 def test_a_replica_that_spares_nothing_is_not_worth_less_than_nothing(advice):
     worse = replace(advice, failing_over={**OVER, "count": Loss("count (replica, 1 s)", (90.0, 90.0))})
-    assert 0.0 <= spared(worse, without="count") <= 1.0
+    assert 0.0 <= spared_share(worse, without="count") <= 1.0
 
 
 def test_the_page_says_it_in_the_words_of_the_advice(advice, tmp_path):

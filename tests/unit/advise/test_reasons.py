@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.advise.advice import Advice, weigh
+from holdfast.advise.advice import Advice, measured_plan
 from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidates import Candidate
 from holdfast.advise.losses import Loss, protected_case, together_case
@@ -19,7 +19,7 @@ PRICES = Prices({"read": 1, "join": 8, "sum": 1, "idle": 1}, {"read": 0.3, "join
 def weighed(objective, *protected, together=3.0):
     case = together_case(UNITS, protected, failover_s=1.0).name
     measured = {loss.case: loss for loss in (*OVER.values(), Loss(case, (together, together)))}
-    return weigh(Candidate(objective, protected), SINGLE, measured, units=UNITS, failover_s=1.0, completeness=0.5)
+    return measured_plan(Candidate(objective, protected), SINGLE, measured, units=UNITS, failover_s=1.0, completeness=0.5)
 
 
 def advised(budget, *plans, **asked):
@@ -29,7 +29,7 @@ def advised(budget, *plans, **asked):
         outage_s=8.0,
         failover_s=1.0,
         single=SINGLE,
-        weighed=plans,
+        plans=plans,
         because=dict.fromkeys(UNITS, "it was seen"),
         prices=PRICES,
         units=UNITS,

@@ -6,12 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.advise.verification import Kill, Stated, Verified, kills_of, progress_of, run_s, schedule_of, seconds_for, victims_of
+from holdfast.advise.verification import (
+    Kill,
+    StatedCost,
+    Verified,
+    kills_of,
+    progress_of,
+    run_s,
+    schedule_of,
+    seconds_for,
+    victims_of,
+)
 from holdfast.app import App
 from holdfast.documents.history import HistoryEvent
 from holdfast.trial.checkers import Verdict
 
-STATED = {"count": Stated(True, 0.9, 1.0, 1.0), "sum": Stated(False, 0.5, 1.2, 3.0)}
+STATED = {"count": StatedCost(True, 0.9, 1.0, 1.0), "sum": StatedCost(False, 0.5, 1.2, 3.0)}
 VICTIMS = {"count": ("count/0",), "sum": ("sum/0",)}
 
 
@@ -48,7 +58,7 @@ def test_each_kill_is_judged_by_what_left_until_the_next():
 
 def test_it_says_what_real_kills_show_and_what_they_do_not():
     verified = Verified(kills(history()), ())
-    assert verified.said()[-1] == verified.document()["shown"] == verified.shown
+    assert verified.lines()[-1] == verified.document()["shown"] == verified.shown
     assert "One without a replica is restarted from its checkpoint, sooner than the outages of the trials end" in verified.shown
     assert "what the loss of a node or several failures at once do, is not." in verified.shown
 
@@ -78,14 +88,14 @@ def test_an_operator_with_a_replica_may_not_show_at_all():
 def test_a_kill_that_nobody_noticed_proves_nothing():
     verified = Verified(kills(history(noticed=["sum"])), ())
     assert verified.kills[0].holds is None and not verified.holds
-    assert "nobody noticed" in verified.said()[1]
+    assert "nobody noticed" in verified.lines()[1]
 
 
 def test_a_kill_that_never_came_proves_nothing_and_says_so_in_words_and_in_json():
     events = [event for event in history() if not (event.kind == "fault" and event.at_s == 20)]
     verified = Verified(kills(events), ())
     assert [kill.holds for kill in verified.kills] == [True, None]
-    assert verified.said()[-2] == "sum (without one): the run was over before it was to be killed, so it shows nothing"
+    assert verified.lines()[-2] == "sum (without one): the run was over before it was to be killed, so it shows nothing"
     never = json.loads(json.dumps(verified.document(), allow_nan=False))["kills"][1]
     assert (never["at_s"], never["quality"], never["holds"]) == (None, None, None)
 
@@ -107,12 +117,12 @@ def test_a_kill_is_noticed_when_all_tasks_of_the_operator_were_missed():
 
 @pytest.mark.parametrize(("quality", "holds"), [(1.0, True), (0.5, True), (0.49, False), (1.5, True), (1.51, False)])
 def test_a_kill_may_cost_less_output_than_stated_and_not_more(quality, holds):
-    assert Kill("sum", 10.0, True, 3, 2, quality, Stated(False, 0.9, 1.2, 3.0), 2.0).holds is holds
-    assert "less is no failure" in Verified((), ()).said()[0]
+    assert Kill("sum", 10.0, True, 3, 2, quality, StatedCost(False, 0.9, 1.2, 3.0), 2.0).holds is holds
+    assert "less is no failure" in Verified((), ()).lines()[0]
 
 
 def test_what_a_kill_costs_counts_the_stretch_that_its_quality_was_taken_over():
-    stated = Stated(False, 0.43, 0.97, 15.0)  # a long outage over a longer stretch, of which much was left
+    stated = StatedCost(False, 0.43, 0.97, 15.0)  # a long outage over a longer stretch, of which much was left
     short, long = (Kill("market", 44.0, True, epochs, 6, 0.14, stated, 1.0) for epochs in (9, 90))
     assert (short.holds, long.holds) == (True, False)
     assert str(short).endswith("; quality 0.14, which costs 7.74 s of output; stated: 15 s of it at most (quality 0.43 to 0.97)")
@@ -124,7 +134,7 @@ def test_a_run_that_lost_something_breaks_the_promise():
     assert not Verified(kills(history()), (lost,)).holds
     assert (
         Verified(kills(history()), (Verdict("nothing lost", True, "all left"),))
-        .said()[0]
+        .lines()[0]
         .startswith("Real kills: the promise held. A kill may cost no more output")
     )
 

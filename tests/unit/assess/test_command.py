@@ -60,7 +60,7 @@ def test_of_the_usual_outages_those_are_tried_that_half_of_the_trace_has_room_fo
     assert default_outages(OfTrace(999 * 5000, 2200.0)) == (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
     assert capsys.readouterr().err == ""
     assert default_outages(OfTrace(300_000, 20_548.0)) == (0.5, 1.0, 2.0, 4.0)
-    assert "outages of 8, 16 s are left out: at the peak rate they take more than half of the trace" in capsys.readouterr().err
+    assert "skipping outages of 8, 16 s: at the peak rate they exceed half of the trace" in capsys.readouterr().err
 
 
 def rare_alerts():
@@ -118,7 +118,7 @@ def test_what_does_not_lead_to_the_scored_sink_is_left_out_unless_it_was_asked_f
 )
 def test_a_section_is_the_papers_or_short_enough_for_the_longest_outage_to_fill_four(peak, step, section, capsys):
     assert default_section(OfTrace(1000, peak, step), 16.0) == section
-    assert ("(--section says otherwise)" in capsys.readouterr().err) == (section not in (5000, 999 * 5000))
+    assert ("override with --section" in capsys.readouterr().err) == (section not in (5000, 999 * 5000))
 
 
 PROFILE = """
@@ -147,7 +147,7 @@ def test_a_profile_gives_each_operator_its_own_rate_and_not_that_of_the_pe_it_is
 
 def test_a_profile_of_another_application_is_refused(tmp_path):
     (tmp_path / "orders.yaml").write_text(PROFILE.replace("large", "huge").replace("application: orders", "application: shop"))
-    with pytest.raises(HoldfastError, match=r"orders.yaml' is of application 'shop': it speaks of huge, which this application"):
+    with pytest.raises(HoldfastError, match=r"orders.yaml' is of application 'shop': it has huge, which this application"):
         read_rates(tmp_path / "orders.yaml", rare_alerts()[0])
 
 
@@ -201,8 +201,8 @@ def test_a_fault_may_strike_on_the_way_out_and_have_figures_of_its_own(explain):
     ("fault", "said"),
     [
         ("crash", "there is no fault 'crash'; faults are: loss, duplication, reordering, divergence"),
-        ("loss,share=1", "a loss has no 'share'; it has no figures"),
-        ("divergence,target=2", "a divergence has no 'target'; its figures are: size, share"),
+        ("loss,share=1", "a loss has no 'share'; it has no parameters"),
+        ("divergence,target=2", "a divergence has no 'target'; its parameters are: size, share"),
         ("duplication,share=most", "the share of a duplication is a number, got 'most'"),
         ("duplication,share=2", "concerns a share of the tuples above 0 and up to 1, got 2"),
         ("reordering,distance=0", "a reordering fault moves tuples by a whole number of places, at least 1, got 0"),
@@ -264,11 +264,11 @@ def test_what_is_said_while_a_bar_is_shown_stands_on_a_line_of_its_own(monkeypat
         monkeypatch.setattr("sys.stderr", terminal)
         with show_progress() as told:
             told("reading", 0, 2)
-            say("sections have 500 keys")
+            say("using sections of 500 seqs")
     with os.fdopen(reader, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # which is how a terminal ends
         while chunk := screen.read(65536):
             written += chunk
-    before = written.decode().partition("sections have 500 keys")[0]
+    before = written.decode().partition("using sections of 500 seqs")[0]
     assert "0/2" in before and before.endswith("\x1b[2K")  # the line is wiped
 
 

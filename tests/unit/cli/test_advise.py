@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from holdfast.advise.verification import Kill, Stated, Verified
+from holdfast.advise.verification import Kill, StatedCost, Verified
 from holdfast.app import App
 from holdfast.app.load import load_app
-from holdfast.cli.advise import _quick_check, _require_length, _require_output, _written, advise
+from holdfast.cli.advise import _quick_check, _require_length, _require_output, _write_report, advise
 from holdfast.errors import HoldfastError
 
 APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
@@ -44,14 +44,14 @@ def test_a_budget_counts_replicas_of_tasks_as_the_command_says():
     _quick_check(pages, "21")
     with pytest.raises(HoldfastError, match=r"wanted 1 to 21 replicas \(the application has 21 tasks\), got 22"):
         _quick_check(pages, "22")
-    assert "an operator of 4 tasks takes 4" in " ".join(CliRunner().invoke(advise, ["--help"]).output.split())
+    assert "an operator with 4 tasks takes 4" in " ".join(CliRunner().invoke(advise, ["--help"]).output.split())
 
 
 def test_what_has_no_number_is_none_in_the_document(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.report.advice.advice_page", lambda *told: "the page")
     advice = SimpleNamespace(document=lambda: {"spread_over_seeds": {"quality": float("nan")}})
-    kill = Kill("sum", None, False, 0, 0, None, Stated(False, 0.0, float("inf"), 2.0), 1.0)
-    written = _written(advice, {}, "no strategy", Verified((kill,), ()), tmp_path)
+    kill = Kill("sum", None, False, 0, 0, None, StatedCost(False, 0.0, float("inf"), 2.0), 1.0)
+    written = _write_report(advice, {}, "no strategy", Verified((kill,), ()), tmp_path)
     kept = json.loads((tmp_path / "advice.json").read_text(), parse_constant=lambda text: pytest.fail(text))
     assert kept == written
     assert (kept["spread_over_seeds"]["quality"], kept["verified"]["kills"][0]["stated"]) == (None, [0.0, None])

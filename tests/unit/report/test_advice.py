@@ -6,11 +6,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from holdfast.advise.advice import Advice, weigh
+from holdfast.advise.advice import Advice, measured_plan
 from holdfast.advise.budget import Budget, Prices
 from holdfast.advise.candidates import Candidate
-from holdfast.advise.losses import alone, losses_of, protected_case
-from holdfast.advise.verification import Kill, Stated, Verified
+from holdfast.advise.losses import losses_of, protected_case, single_losses
+from holdfast.advise.verification import Kill, StatedCost, Verified
 from holdfast.assess.assessment import Assessment, CaseView, OffsetView
 from holdfast.assess.campaign import Campaign
 from holdfast.assess.case import Case
@@ -62,23 +62,23 @@ def text():
     first = tried(view("read<r>", 2.0, 4.0), view("count", 60.0, 30.0))
     over = [view(protected_case((name,), failover_s=1.0).name, 1.0, 0.5) for name in ("count", "read<r>")]
     second = tried(*over, view("read<r>+idle", 2.5, 4.5), view("count", 61.0, 31.0))
-    single = alone(CHOICES, losses_of(first[1].cases))
+    single = single_losses(CHOICES, losses_of(first[1].cases))
     measured = losses_of(second[1].cases)
     measured["count+idle"] = measured["count"]
     plans = [
-        weigh(Candidate(how, (who,)), single, measured, units=UNITS, failover_s=1.0, completeness=0.25)
+        measured_plan(Candidate(how, (who,)), single, measured, units=UNITS, failover_s=1.0, completeness=0.25)
         for how, who in (("measured", "count"), ("of", "read<r>"))
     ]
     advice = Advice(
-        application="line", budget=Budget(replicas=1), outage_s=8.0, failover_s=1.0, single=single, weighed=tuple(plans),
+        application="line", budget=Budget(replicas=1), outage_s=8.0, failover_s=1.0, single=single, plans=tuple(plans),
         because=dict.fromkeys(UNITS, "a < b"), units=UNITS, kept=frozenset({"measured", "of"}), asked_ic=0.2,
         prices=Prices(dict.fromkeys(UNITS, 1), {"read<r>": 0.1, "count": 0.3, "idle": 0.0}),
         failing_over={name: measured[f"{name} (replica, 1 s)"] for name in ("count", "read<r>")},
     )  # fmt: skip
     kills = (
-        Kill("count", 12.0, True, 8, 0, 1.0, Stated(True, 0.25, 0.5, 0.9), 1.0),
-        Kill("read<r>", 20.0, True, 8, 2, 0.4, Stated(False, 0.25, 0.5, 5.0), 1.0),
-        Kill("idle", None, False, 0, 0, None, Stated(False, 1.0, 1.0, 0.0), 1.0),
+        Kill("count", 12.0, True, 8, 0, 1.0, StatedCost(True, 0.25, 0.5, 0.9), 1.0),
+        Kill("read<r>", 20.0, True, 8, 2, 0.4, StatedCost(False, 0.25, 0.5, 5.0), 1.0),
+        Kill("idle", None, False, 0, 0, None, StatedCost(False, 1.0, 1.0, 0.0), 1.0),
     )
     verified = Verified(kills, (Verdict("nothing lost", True, "24 epochs of 1 sink"),))
     return advice_page(advice, {"single": first, "together-1": second}, ["strategy.json is an alternative."], verified)

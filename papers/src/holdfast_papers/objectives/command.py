@@ -124,7 +124,7 @@ def _studied(spark: "SparkSession", name: str, out: Path, **options: Any) -> "St
 
 def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: int, outage: float, seed: int) -> "Studied":
     """What every set foretold and did, and what every objective's plans lose."""
-    from holdfast.advise import Budget, Prices, alone, candidate_plans, losses_of, whole_units
+    from holdfast.advise import Budget, Prices, candidate_plans, losses_of, single_losses, whole_units
     from holdfast.app import load_app, topology_of
     from holdfast.assess import CampaignContext, Case, choose_targets
     from holdfast_papers.objectives.study import Damage, Planned, Studied, damage, failure_sets, felt, foretell
@@ -143,7 +143,7 @@ def _study(spark: "SparkSession", name: str, out: Path, *, events: int, sets: in
         topology = whole_units(topology_of(graph, name=app.name, rates=leaving), graph)
         cases = [Case((choice.name,)) for choice in choices if choice.chosen]
         offsets = trials.offsets([*cases, Case(everything, at_once=True)])
-        single = alone(choices, losses_of(trials.assessed(cases, "alone", offsets).cases))
+        single = single_losses(choices, losses_of(trials.assessed(cases, "alone", offsets).cases))
         budgets = sorted({min(len(everything) - 1, max(1, round(len(everything) * share))) for share in SHARES})
         impact, even = {each: loss.mean for each, loss in single.items()}, Prices(dict.fromkeys(everything, 1), {})
         plans = [(budget, plan) for budget in budgets for plan in candidate_plans(topology, impact, Budget(replicas=budget), even)]

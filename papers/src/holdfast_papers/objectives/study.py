@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy.stats import spearmanr
 
-from holdfast.advise import Loss, exceeds
+from holdfast.advise import Loss, is_larger_loss
 from holdfast.app import Graph
 from holdfast.assess import CaseView, OffsetView
 from holdfast.documents import Topology
@@ -144,7 +144,7 @@ def worse(plans: Sequence[Planned], objective: str, by: str = "impact") -> list[
     found = []
     for budget, lost in _budgets(plans, by).items():
         ours, theirs = lost[objective], min(lost["of"], lost["ic"])
-        if exceeds(ours, theirs):
+        if is_larger_loss(ours, theirs):
             found.append(f"with {budget} protected the plan by {objective} loses {ours:.4g}, the better of the others {theirs:.4g}")
     return found
 
@@ -157,7 +157,7 @@ def shortfall(studied: Iterable[Studied], by: str = "impact") -> dict[str, float
         for lost in _budgets(study.plans, by).values():
             least, most = min(lost.values()), max(lost.values())
             for name, value in lost.items():
-                short[name].append((value - least) / (most - least) if exceeds(most, least) else 0.0)
+                short[name].append((value - least) / (most - least) if is_larger_loss(most, least) else 0.0)
     return {name: fmean(shares) if shares else 0.0 for name, shares in short.items()}
 
 
