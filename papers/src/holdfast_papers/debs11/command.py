@@ -21,7 +21,8 @@ from holdfast.assess import (
     show_progress,
     spread_offsets,
 )
-from holdfast.cli import json_option, spark_options, spark_session
+from holdfast.cli import spark_options, spark_session
+from holdfast_papers.results import finish, result_options
 
 if TYPE_CHECKING:
     from holdfast.app import Graph
@@ -47,7 +48,7 @@ COLUMNS = ("operator", "C paper", "C here", "D paper", "D here", "R paper", "R h
     help="Runs without a fault; the paper made 300. [default: as many as repetitions]",
 )
 @spark_options
-@json_option
+@result_options
 def debs11(
     out: Path,
     trace: Path | None,
@@ -112,10 +113,7 @@ def debs11(
         write_reports(results, choices)
     market = "a generated market" if trace is None else f"the market in {trace.name}"
     document = _written(out, app.graph(), market, time.monotonic() - began)
-    if as_json:
-        click.echo(json.dumps(document, indent=2))
-    else:
-        _say(document, out)
+    finish(document, as_json=as_json, show=lambda: _show(document, out))
 
 
 def papers_offsets(graph: "Graph", locator: "OutageLocator", lost: "Mapping[Case, int]") -> tuple[int, ...]:
@@ -215,7 +213,7 @@ def _written(out: Path, graph: "Graph", market: str, seconds: float) -> dict[str
     return document
 
 
-def _say(document: dict[str, Any], out: Path) -> None:
+def _show(document: dict[str, Any], out: Path) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import json_option
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.terminal import progress_bar, say
+from holdfast_papers.results import finish, result_options, show_findings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ HEAD = ("day", "plan", "CPU, of NR's", "lost", "waiting (s)", "recoveries", "lat
     show_default=True,
     help="Folder for records and report.",
 )
-@json_option
+@result_options
 def internet(
     profile: Path | None, day: str, applications: int, racks: int, seed: int, workers: int, out: Path, as_json: bool
 ) -> None:
@@ -93,14 +93,14 @@ def internet(
         "faults": {kind: records[day_key(kind, "NR")]["faults"] for kind in STRUCK},
     }
     _write(out, document, records)
-    if as_json:
-        print_json(document)
-    else:
-        for row in _rows(document):
-            click.echo("  ".join(f"{cell:>14}" for cell in row))
-        for finding in document["findings"]:
-            click.echo(f"{'holds' if finding['holds'] else 'FAILS':5}  {finding['name']}: {finding['ours']}")
+    finish(document, as_json=as_json, show=lambda: _show(document))
     say(f"report: {out / 'internet.html'}")
+
+
+def _show(document: Mapping[str, Any]) -> None:
+    for row in _rows(document):
+        click.echo("  ".join(f"{cell:>14}" for cell in row))
+    show_findings(document)
 
 
 def _rows(document: Mapping[str, Any]) -> list[tuple[str, ...]]:

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.terminal import progress_bar, say
+from holdfast_papers.results import finish, result_options, show_findings
 
 
 @click.command()
@@ -33,7 +33,7 @@ from holdfast.terminal import print_json, progress_bar, say
 @click.option("--settings", help="Settings to run, by commas.  [default: baseline,upstream,prediction]")
 @click.option("--epoch", "epoch_s", default=1.0, show_default=True, help="Seconds of an epoch in the real runs.")
 @click.option("--seconds", default=75.0, show_default=True, help="Length of each real run; the paper's took 150.")
-@json_option
+@result_options
 def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> None:
     """Table 2, Figures 2 and 3: accuracy and time of algorithms. Table 4, Figures 6 to 9: late PEs in real runs on Spark.
 
@@ -71,11 +71,7 @@ def isorc16(out: Path, part: str, seed: int, as_json: bool, **options: Any) -> N
     out.mkdir(parents=True, exist_ok=True)
     (out / "isorc16.json").write_text(json.dumps(_finite(document), indent=2) + "\n")
     (out / "isorc16.html").write_text(_page(document["findings"], sections))
-    if as_json:
-        print_json(_finite(document))
-    else:
-        for check in checks:
-            click.echo(f"{'holds' if check.holds else 'FAILS':5}  {check.name}: {check.ours}")
+    finish(_finite(document), as_json=as_json, show=lambda: show_findings(document))
     say(f"report: {out / 'isorc16.html'}")
 
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import FiniteRange, json_option
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.cli import FiniteRange
+from holdfast.terminal import progress_bar, say
+from holdfast_papers.results import finish, result_options, show_findings
 from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ PAPER = {
     show_default=True,
     help="Folder for records and report.",
 )
-@json_option
+@result_options
 def laar(applications: int, seed: int, seconds: float, workers: int, master: str | None, out: Path, as_json: bool) -> None:
     """Six replication variants of generated applications in three failure scenarios: Figures 9 to 12 and the findings.
 
@@ -74,15 +75,13 @@ def laar(applications: int, seed: int, seconds: float, workers: int, master: str
         with progress_bar("simulating") as progress:
             records = kept.fill(play, tasks, workers=workers, run=run, progress=progress)
     document = _written(records, out, seed=seed, seconds=seconds)
-    if as_json:
-        print_json(document)
-        return
+    finish(document, as_json=as_json, show=lambda: _show(document, out))
+
+
+def _show(document: Mapping[str, Any], out: Path) -> None:
     for row in document["means"]:
         click.echo("  ".join(f"{cell:>8}" if n else f"{cell:34}" for n, cell in enumerate(row)))
-    for finding in document["findings"]:
-        click.echo(
-            f"{'holds' if finding['holds'] else 'FAILS':5}  {finding['name']}: {finding['ours']} (paper: {finding['paper']})"
-        )
+    show_findings(document, with_paper=True)
     say(f"report: {out / 'laar.html'}")
 
 

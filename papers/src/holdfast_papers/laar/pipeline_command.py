@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from holdfast.app import example_path
-from holdfast.cli import end_in_order, json_option
+from holdfast.cli import end_in_order
 from holdfast.errors import HoldfastError
-from holdfast.terminal import print_json, say
+from holdfast.terminal import say
+from holdfast_papers.results import finish, result_options
 
 if TYPE_CHECKING:
     from holdfast_papers.finding import Finding
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--after", "after_s", default=20, show_default=True, help="Seconds of 4 tuples/s at the end.")
 @click.option("--sla", default=0.6, show_default=True, help="Internal completeness that the strategy must promise.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write the report with Figure 3 there.")
-@json_option
+@result_options
 def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path | None, as_json: bool) -> None:
     """Run two PEs of 0.1 s a tuple on two one-core nodes, twice: with all replicas always active, and following the load.
 
@@ -51,7 +52,7 @@ def laar_pipeline(low_s: int, high_s: int, after_s: int, sla: float, out: Path |
         out.mkdir(parents=True, exist_ok=True)
         (out / "laar-pipeline.html").write_text(_report(runs, found, load, sla))
     document = {"load": asdict(load), "runs": [asdict(run) for run in runs], "findings": [asdict(each) for each in found]}
-    print_json(document) if as_json else _show(runs, found, load)
+    finish(document, as_json=as_json, show=lambda: _show(runs, found, load))
     if not all(each.holds for each in found):
         raise HoldfastError("not every finding held; on a busy machine two one-core nodes do not have a core each: try again")
 

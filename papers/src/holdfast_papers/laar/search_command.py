@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
 from holdfast.planning import map_in_processes
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.terminal import progress_bar, say
 from holdfast_papers.laar.search_findings import findings
 from holdfast_papers.laar.search_plot import draw
 from holdfast_papers.laar.search_study import (
@@ -31,6 +30,7 @@ from holdfast_papers.laar.search_study import (
     run_of,
 )
 from holdfast_papers.records import Records, require_own_folder
+from holdfast_papers.results import finish, result_options, show_findings
 from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
 SAYS = {
@@ -52,7 +52,7 @@ SAYS = {
 @click.option("--workers", default=2, show_default=True, help="Processes that make runs side by side, one core each.")
 @click.option("--master", help="A Spark master to make the runs on, in place of local processes.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where to keep runs (to go on later) and figures.")
-@json_option
+@result_options
 def laar_search(
     applications: int,
     seed: int,
@@ -91,10 +91,7 @@ def laar_search(
     if out:
         document["figures"] = [str(path) for path in draw(runs, out)]
         (out / "summary.json").write_text(json.dumps(document, indent=2) + "\n")
-    if as_json:
-        print_json(document)
-    else:
-        _show(document)
+    finish(document, as_json=as_json, show=lambda: _show(document))
     if out:
         say(f"runs, summary and figures are in {out}")
 
@@ -185,8 +182,7 @@ def _show(document: dict[str, Any]) -> None:
         for rule, found in rules.items():
             echo(f"  {rule:6} {found['share']:7.1%} {found['height']:7.1f}  {SAYS[rule]}")
     echo("")
-    for finding in document["findings"]:
-        echo(f"{'holds' if finding['holds'] else 'FAILS'}  {finding['name']}: {finding['ours']} (paper: {finding['paper']})")
+    show_findings(document, with_paper=True)
 
 
 def _no_first(document: dict[str, Any], solver: str) -> str:

@@ -13,9 +13,10 @@ import click
 
 from holdfast.app import example_path
 from holdfast.assess import SECTION, build_campaign, describe_subject, parsed_trace, select_scores, show_progress
-from holdfast.cli import json_option, spark_options, spark_session
+from holdfast.cli import spark_options, spark_session
 from holdfast.errors import HoldfastError
-from holdfast.terminal import print_json, say
+from holdfast.terminal import say
+from holdfast_papers.results import finish, result_options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,7 @@ SHARES = (0.25, 0.5, 0.75)
 @click.option("--seed", default=1, show_default=True, type=click.IntRange(0), help="Seed of traces and of the sets.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("objectives"), show_default=True, help="Run again to resume.")
 @spark_options
-@json_option
+@result_options
 def objectives(
     wanted: tuple[str, ...],
     generated: int,
@@ -85,7 +86,7 @@ def objectives(
             _write(out, document, studied)  # so far: what follows takes minutes
     if not studied:
         raise HoldfastError("no application could be studied; what is said above tells why, of each")
-    print_json(document) if as_json else _tell(document, out)
+    finish(document, as_json=as_json, show=lambda: _show(document, out))
 
 
 def _document(studied: "Mapping[str, Studied]") -> dict[str, Any]:
@@ -244,7 +245,7 @@ def _write(out: Path, document: Mapping[str, Any], studied: "Mapping[str, Studie
     write_whole(out / "objectives.svg", on_its_own(foretold_picture(document)))
 
 
-def _tell(document: Mapping[str, Any], out: Path) -> None:
+def _show(document: Mapping[str, Any], out: Path) -> None:
     for name, row in {**document["agreement"]["impact"], "mean": document["mean"]["impact"]}.items():
         click.echo(f"{name:20} " + "  ".join(f"{objective} {value:+.2f}" for objective, value in row.items()))
     for name, plans in document["plans"].items():

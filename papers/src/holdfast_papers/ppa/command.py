@@ -12,9 +12,9 @@ from typing import Any
 import click
 
 from holdfast.app import example_path
-from holdfast.cli import json_option
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.terminal import progress_bar, say
 from holdfast_papers.ppa.runs_command import Step, real_runs
+from holdfast_papers.results import finish, result_options, show_findings
 
 PARTS = ("simulated", "accuracy", "runs")
 
@@ -43,7 +43,7 @@ PARTS = ("simulated", "accuracy", "runs")
     show_default=True,
     help="Folder for records and report.",
 )
-@json_option
+@result_options
 def ppa(
     part: str, seed: int, repetitions: int, events: int, quick: bool, workers: int, master: str, out: Path, as_json: bool
 ) -> None:
@@ -77,11 +77,11 @@ def ppa(
         document["findings"] += [asdict(check) for check in checks]
         sections += parts
     _write(out, document, sections)
-    if as_json:
-        print_json(document)
-        return
-    for check in document["findings"]:
-        click.echo(f"{'holds' if check['holds'] else 'FAILS'}  {check['name']}: {check['ours']} (paper: {check['paper']})")
+    finish(document, as_json=as_json, show=lambda: _show(document, out))
+
+
+def _show(document: Mapping[str, Any], out: Path) -> None:
+    show_findings(document, with_paper=True)
     say(f"report: {out / 'ppa.html'}")
 
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import click
 
-from holdfast.cli import json_option
 from holdfast.errors import HoldfastError
 from holdfast.planning import map_in_processes
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.terminal import progress_bar, say
 from holdfast_papers.finding import Finding
 from holdfast_papers.ppa.figure14 import draw, findings, measure_unit, panels, table, units
 from holdfast_papers.records import Record, Records, require_own_folder
+from holdfast_papers.results import finish, result_options, show_findings
 from holdfast_papers.spark_tasks import RunTasks, spark_runner
 
 FEW = 20  # topologies below which a mean says little
@@ -35,7 +35,7 @@ FEW = 20  # topologies below which a mean says little
 @click.option("--seed", type=int, default=14, show_default=True, help="Seed of all topologies, from 0.")
 @click.option("--workers", type=int, default=2, show_default=True, help="Processes to work in.")
 @click.option("--master", help="Spark master to work on, in place of local processes.")
-@json_option
+@result_options
 def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str | None, as_json: bool) -> None:
     """Figure 14 a to d: output fidelity by replication ratio of greedy, structure-aware and our planner.
 
@@ -58,11 +58,7 @@ def ppa_plans(out: Path, topologies: int, seed: int, workers: int, master: str |
         run: RunTasks = on_cluster or partial(map_in_processes, workers=workers)
         records = kept.fill(measure_unit, work, run=run if on_cluster or workers > 1 else None, progress=progress)
     report = _written(out, records, topologies=topologies, seed=seed)
-    if as_json:
-        print_json(report)
-    else:
-        for finding in report["findings"]:
-            click.echo(f"{'holds' if finding['holds'] else 'FAILS':5}  {finding['name']}: {finding['ours']}")
+    finish(report, as_json=as_json, show=lambda: show_findings(report))
     if topologies < FEW:
         say(f"{_tiny(topologies)}; give --topologies 100 for the study")
     say(f"tables and pictures are in {out}")

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.cli import end_in_order, json_option
+from holdfast.cli import end_in_order
 from holdfast.errors import HoldfastError
-from holdfast.terminal import print_json, progress_bar, say
+from holdfast.terminal import progress_bar, say
+from holdfast_papers.results import finish, result_options
 
 if TYPE_CHECKING:
     from holdfast_papers.system_s.recovery_study import Run
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--processes", default=10, show_default=True, help="Up to so many nodes are processes of their own.")
 @click.option("--seed", default=1, show_default=True, help="Seed of the realistic set of jobs.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Keep runs there, and go on from them.")
-@json_option
+@result_options
 def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: int, out: Path | None, as_json: bool) -> None:
     """Start jobs of light PEs, kill the orchestrator (SIGKILL), and time its recovery against starting the jobs again.
 
@@ -67,7 +68,7 @@ def system_s(runs: int, rows: str | None, beyond: bool, processes: int, seed: in
         "findings": [asdict(finding) for finding in found],
         "runs": [run.document() for run in made],
     }
-    print_json(document) if as_json else _show(document)
+    finish(document, as_json=as_json, show=lambda: _show(document))
 
 
 def _chosen(rows: str | None, known: list[str], *, beyond: list[str]) -> list[str]:
