@@ -1,11 +1,11 @@
-"""What a paper found, held against what was found here."""
+"""A statement of a paper, checked against the results of a study."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A claim by its name, what the paper has, what was found here, and whether it holds."""
+    """The statement, the paper's value, our value, and whether the statement holds here."""
 
     name: str
     paper: str

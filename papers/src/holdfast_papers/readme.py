@@ -14,7 +14,7 @@ from holdfast_papers.results import FOLDER, read_results
 
 README = FOLDER.parent / "README.md"
 BLOCK = re.compile(r"<!-- findings: (?P<names>[^>]*?) -->\n.*?<!-- end -->", re.DOTALL)
-LONGEST = 150
+LONGEST = 80
 """Characters of a value that the table shows; the result file has all of it."""
 
 
@@ -46,7 +46,7 @@ def describe(result: Mapping[str, Any]) -> str:
     verdicts = [finding["holds"] for finding in result["findings"]]
     seed = "" if result["seed"] is None else f", seed {result['seed']}"
     if result["transcribed"]:
-        origin = result["transcribed"]
+        origin = "an earlier run, transcribed"
     else:
         has = result["machine"]
         origin = f"{result['date']}, {has['cores']} cores, {has['memory_gib']:g} GiB, Python {has['python']}, Spark {has['spark']}"

@@ -1,11 +1,11 @@
-"""The command `holdfast reproduce`: one subcommand per study. Each study is loaded when it is asked for."""
+"""The command `holdfast reproduce`: one subcommand per study. A study is imported when it is called."""
 
 import click
 
-from holdfast.cli import CommandGroup
+from holdfast.cli.command_group import CommandGroup
 
 STUDIES = {
-    "all": ("holdfast_papers.all_papers:all_", "Every paper's evaluation, and one report of what held."),
+    "all": ("holdfast_papers.all_studies:all_", "Every study, and one report of all findings."),
     "debs11": ("holdfast_papers.debs11.command:debs11", "Fault injection into Bargain Discovery (DEBS'11)."),
     "internet": ("holdfast_papers.internet.command:internet", "A day of a data center under five plans, simulated."),
     "isorc16": ("holdfast_papers.isorc16.command:isorc16", "Prediction: algorithms, and late PEs in real runs (ISORC'16)."),
@@ -16,15 +16,15 @@ STUDIES = {
     ),
     "objectives": (
         "holdfast_papers.objectives.command:objectives",
-        "Which planning objective foretells what failures do to the output.",
+        "Which planning objective predicts the damage of failures.",
     ),
     "laar-pipeline": (
         "holdfast_papers.laar.pipeline_command:laar_pipeline",
-        "Activation by load against static replication, really run (LAAR, Figure 3).",
+        "Activation by load against static replication, real processes (LAAR, Figure 3).",
     ),
     "system-s": (
         "holdfast_papers.system_s.command:system_s",
-        "Recovery of a killed orchestrator against starting anew (System-S, Figure 8).",
+        "Recovery of a killed orchestrator against a new start (System-S, Figure 8).",
     ),
     "ppa": ("holdfast_papers.ppa.command:ppa", "Recovery, simulated and real, and tentative output (PPA, Figures 7 to 13)."),
     "ppa-plans": ("holdfast_papers.ppa.plans_command:ppa_plans", "Planners over random topologies (PPA, Figure 14)."),
@@ -33,7 +33,7 @@ STUDIES = {
 
 @click.command(cls=CommandGroup, locations=STUDIES)
 def reproduce() -> None:
-    """Run a paper's evaluation again and put its figures beside ours.
+    """Repeat a paper's evaluation and compare its figures with ours.
 
     \b
     Example:

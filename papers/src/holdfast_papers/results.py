@@ -94,7 +94,7 @@ def _command(context: click.Context) -> str:
             continue
         value = context.params[name]
         for single in value if isinstance(value, tuple) else (value,):
-            words.append(max(param.opts, key=len))
+            words.append(max(param.secondary_opts if single is False else param.opts, key=len))
             if not isinstance(single, bool):
                 words.append(single.name if isinstance(single, Path) else str(single))
     return shlex.join(words)

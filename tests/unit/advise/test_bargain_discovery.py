@@ -1,4 +1,4 @@
-"""What is advised for Bargain Discovery, on what was measured of it (docs/papers.md, 'Beyond the papers')."""
+"""What is advised for Bargain Discovery, from impacts measured on a generated market of 1,000,000 events (seed 1)."""
 
 from pathlib import Path
 

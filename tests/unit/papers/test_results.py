@@ -18,8 +18,9 @@ FINDING = {"name": "it holds", "paper": "1", "ours": "2", "holds": True}
 @click.option("--events", type=int, default=10)
 @click.option("--seed", type=int, default=3)
 @click.option("--out", default="somewhere")
+@click.option("--fast/--slow", default=True)
 @result_options
-def tiny(part, events, seed, out, as_json):
+def tiny(part, events, seed, out, fast, as_json):
     finish({"findings": [FINDING]}, as_json=as_json, show=lambda: click.echo("shown"))
 
 
@@ -34,7 +35,7 @@ def run(*words):
 
 
 def test_keep_writes_command_seed_size_machine_date_and_findings(folder):
-    result = run("--events", "20", "--out", "elsewhere", "--json", "--keep")
+    result = run("--events", "20", "--slow", "--out", "elsewhere", "--json", "--keep")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout) == {"findings": [FINDING]}
     kept = json.loads((folder / "tiny.json").read_text())
@@ -42,7 +43,7 @@ def test_keep_writes_command_seed_size_machine_date_and_findings(folder):
     assert len(kept.pop("date")) == 10
     assert kept == {
         "study": "tiny",
-        "command": "holdfast reproduce tiny --events 20",
+        "command": "holdfast reproduce tiny --events 20 --slow",
         "seed": 3,
         "size": {"part": "all", "events": 20},
         "transcribed": None,

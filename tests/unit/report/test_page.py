@@ -6,10 +6,10 @@ import pytest
 
 from holdfast.report.page import cards, html_page, table, verdicts
 from holdfast.report.plot import drawn, line_plot
+from holdfast_papers.all_studies_page import embedded_parts
 from holdfast_papers.finding import Finding
 from holdfast_papers.laar.pipeline_command import _report as pipeline_report
 from holdfast_papers.laar.pipeline_study import Load, Seen
-from holdfast_papers.report import embedded
 
 
 def test_a_page_asks_for_nothing_from_elsewhere():
@@ -72,7 +72,7 @@ def test_the_report_of_all_tells_the_findings_of_the_pipeline_once_and_its_pictu
     seen = Seen("static", [4, 4, 8], [4, 4, 8], [0.5, 0.5, 0.5], cpu={"n1": [(0.0, 0.0), (3.0, 2.0)]})
     found = Finding("it keeps up", "yes", "yes", True)
     (tmp_path / "pipeline.html").write_text(pipeline_report([seen], [found], Load(), 0.6))
-    (body,) = embedded(tmp_path, {})
+    (body,) = embedded_parts(tmp_path, {})
     assert "it keeps up" not in body  # told above, beside all others
     assert "Two PEs of 0.1 s a tuple" in body
     assert body.count("<div class=card>") == 2

@@ -103,7 +103,7 @@ def _report(runs: "list[Seen]", found: "list[Finding]", load: "Load", sla: float
                 ]
             ),
         ]
-    return html_page("LAAR's pipeline (Figure 3), really run", parts)
+    return html_page("LAAR's pipeline (Figure 3), real runs", parts)
 
 
 def smooth(values: list[int], over: int = 3) -> list[float]:

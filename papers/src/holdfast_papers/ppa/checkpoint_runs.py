@@ -130,13 +130,13 @@ def findings(runs: Sequence[Mapping[str, Any]]) -> list[Finding]:
 
     return [
         Finding(
-            "Figure 9, really run: checkpoints cost more the more often they are made",
+            "Figure 9, real runs: checkpoints cost more the more often they are made",
             "increases quickly with shorter intervals",
             "; ".join(f"{rate} tuples/s: {said(by)}" for rate, by in shares.items()),
             all(often > rarely for each in every for often, rarely in pairwise(each)),
         ),
         Finding(
-            "Figure 9, really run: one every second is prohibitive",
+            "Figure 9, real runs: one every second is prohibitive",
             "prohibitively expensive",
             ", ".join(f"{rate} tuples/s: {by[1]:.1%} of what processing takes" for rate, by in shares.items()),
             all(by[1] > 1 for by in shares.values()),

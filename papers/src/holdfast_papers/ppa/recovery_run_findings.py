@@ -31,32 +31,32 @@ def findings(rows: Sequence[Row]) -> list[Finding]:
 
     return [
         Finding(
-            "really run: with active replicas the output is back soonest after one task died",
+            "real runs: with active replicas the output is back soonest after one task died",
             "much lower than the passive ones",
             said("one_silence_s"),
             all(active["one_silence_s"] < row["one_silence_s"] for row in passive),
         ),
         Finding(
-            "really run: and after all died at once",
+            "real runs: and after all died at once",
             "much lower than the passive ones",
             said("all_silence_s"),
             all(active["all_silence_s"] < row["all_silence_s"] for row in passive),
         ),
         Finding(
-            "really run: recovery from checkpoints grows with their interval",
+            "real runs: recovery from checkpoints grows with their interval",
             "increases",
             f"one task: {latency_s(short, 'one'):.1f} and {latency_s(long, 'one'):.1f} s; "
             f"all: {latency_s(short):.1f} and {latency_s(long):.1f} s",
             latency_s(short) < latency_s(long),
         ),
         Finding(
-            "really run: source replay takes longer than checkpoints of 5 s",
+            "real runs: source replay takes longer than checkpoints of 5 s",
             "most",
             f"all tasks: {latency_s(replay):.1f} against {latency_s(short):.1f} s",
             latency_s(replay) > latency_s(short),
         ),
         Finding(
-            "really run: PPA-0.5 lies between PPA-1.0 and PPA-0",
+            "real runs: PPA-0.5 lies between PPA-1.0 and PPA-0",
             "in this order",
             f"{active['all_silence_s']:.1f}, {half['all_silence_s']:.1f}, {long['all_silence_s']:.1f} s until output is back",
             active["all_silence_s"] <= half["all_silence_s"] <= long["all_silence_s"],
@@ -76,19 +76,19 @@ def _varied(at: Mapping[tuple[str, int, int], Row]) -> list[Finding]:
     wide = latency_s(at[replay, RATE, WINDOW]), latency_s(at[replay, RATE, window])
     return [
         Finding(
-            "really run: rate and window hardly matter to active replicas",
+            "real runs: rate and window hardly matter to active replicas",
             "little influence",
             f"{min(waits):.1f} to {max(waits):.1f} s until output is back",
             max(waits) - min(waits) < EPOCH_S,
         ),
         Finding(
-            "really run: passive recovery grows with the rate",
+            "real runs: passive recovery grows with the rate",
             "proportionally",
             ", ".join(f"{name} {low:.1f} to {high:.1f} s" for name, (low, high) in grows.items()),
             all(low < high for low, high in grows.values()),
         ),
         Finding(
-            "really run: source replay grows with the window",
+            "real runs: source replay grows with the window",
             "higher for 30 s than for 10 s",
             f"{wide[0]:.1f} s for {WINDOW} s, {wide[1]:.1f} s for {window} s",
             wide[0] < wide[1],

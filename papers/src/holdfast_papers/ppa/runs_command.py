@@ -87,7 +87,7 @@ def _recovery_sections(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         return "-" if value is None else f"{value:.1f}"
 
     return [
-        heading("Figures 7, 8 and 10, really run"),
+        heading("Figures 7, 8 and 10, real runs"),
         paragraph(
             "Three PEs with windows in a row on two one-core nodes. Silence: the longest that the sink waited for an epoch, over "
             "an epoch's length. Latency: from noticing until the last task was where it had been; where a replica went on there is "
@@ -131,9 +131,9 @@ def _cost_sections(costs: Sequence[Mapping[str, Any]]) -> list[str]:
 
     lines = [line(rate) for rate in dict.fromkeys(cost["rate"] for cost in costs)]
     columns = ("tuples/s", "interval (s)", "checkpoints", "rows of each", "checkpoint (ms)", "epoch (ms)", "share", "load average")
-    plot = line_plot(lines, x="checkpoint interval (s)", y="time, share of processing", title="Figure 9, really run", level=None)
+    plot = line_plot(lines, x="checkpoint interval (s)", y="time, share of processing", title="Figure 9, real runs", level=None)
     return [
-        heading(f"Figure 9, really run: time of checkpoints, of that of processing, window {WINDOW} s"),
+        heading(f"Figure 9, real runs: time of checkpoints, of that of processing, window {WINDOW} s"),
         paragraph(
             "PEs that do the same to the same stream side by side on two one-core nodes, each checkpointed at another "
             "interval. Processing is reading, the Spark job and publishing; a checkpoint is writing the kept rows, with what "

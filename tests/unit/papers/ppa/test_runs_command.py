@@ -61,12 +61,12 @@ def test_runs_that_are_kept_are_told_without_running_them_again(kept):
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     holds = {finding["name"]: finding["holds"] for finding in document["findings"]}
-    assert holds["Figure 9, really run: checkpoints cost more the more often they are made"]
-    assert not holds["Figure 9, really run: one every second is prohibitive"]
+    assert holds["Figure 9, real runs: checkpoints cost more the more often they are made"]
+    assert not holds["Figure 9, real runs: one every second is prohibitive"]
     assert [(cost["rate"], cost["interval_s"]) for cost in document["checkpoint_runs"]] == [
         (rate, interval) for rate in RATES for interval in INTERVALS
     ]
     page = (kept / "ppa.html").read_text()
-    assert "Figure 9, really run: time of checkpoints" in page
+    assert "Figure 9, real runs: time of checkpoints" in page
     assert ">30,000<" in page
-    assert 'aria-label="Figure 9, really run"' in page
+    assert 'aria-label="Figure 9, real runs"' in page

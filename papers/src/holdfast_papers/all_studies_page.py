@@ -1,4 +1,4 @@
-"""The report of all evaluations as one page: each one's findings beside the paper's, and every table and picture that it made."""
+"""The report of all studies as one page: the findings of each, its tables and its pictures."""
 
 from __future__ import annotations
 
@@ -11,57 +11,57 @@ from typing import Any
 
 from holdfast.report import cards, heading, html_page, paragraph, table
 
-HELD = {True: "yes", False: "no", None: "unknown"}
+HOLDS = {True: "yes", False: "no", None: "unknown"}
 PICTURES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
-def reproduction_page(results: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str], *, note: str = "") -> str:
-    """The page of what the commands gave. Each has `command`, `seed`, `seconds`, `error`, `findings`, `folder` and `document`."""
+def all_studies_page(results: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str], *, note: str = "") -> str:
+    """Return the page. A result has `command`, `seed`, `seconds`, `error`, `findings`, `folder` and `document`."""
     parts = [paragraph(note)] if note else []
     parts += [
-        heading("What held"),
-        table(("evaluation", "findings", "hold", "seconds"), [_count(n, r) for n, r in results.items()]),
+        heading("Findings that hold"),
+        table(("study", "findings", "hold", "seconds"), [_counts(n, r) for n, r in results.items()]),
     ]
     for name, result in results.items():
-        parts += [heading(f"{name}: {titles[name]}"), paragraph(said(result), note=True)]
+        parts += [heading(f"{name}: {titles[name]}"), paragraph(origin(result), note=True)]
         if result["error"]:
             parts.append(paragraph(f"Failed: {result['error']}"))
         if result["findings"]:
-            rows = [(f["name"], f["paper"], f["ours"], HELD[f["holds"]]) for f in result["findings"]]
+            rows = [(f["name"], f["paper"], f["ours"], HOLDS[f["holds"]]) for f in result["findings"]]
             parts.append(table(("finding", "the paper", "here", "holds"), rows, words=("finding", "the paper", "here")))
         if not result["error"]:
-            parts += embedded(Path(result["folder"]), result["document"])
+            parts += embedded_parts(Path(result["folder"]), result["document"])
     return html_page("The papers' evaluations, run again", parts)
 
 
-def said(result: Mapping[str, Any]) -> str:
-    """Which run it was.
+def origin(result: Mapping[str, Any]) -> str:
+    """Describe the run that gave a result.
 
-    >>> said({"command": "holdfast reproduce laar --seed 1", "seed": 1, "seconds": 9.0})
+    >>> origin({"command": "holdfast reproduce laar --seed 1", "seed": 1, "seconds": 9.0})
     'Made by: holdfast reproduce laar --seed 1; seed 1; 9 s.'
     """
-    seed = "no seed, for nothing in it is drawn" if result["seed"] is None else f"seed {result['seed']}"
+    seed = "no seed, because nothing is random" if result["seed"] is None else f"seed {result['seed']}"
     return f"Made by: {result['command']}; {seed}; {result['seconds']:g} s."
 
 
-def _count(name: str, result: Mapping[str, Any]) -> tuple[str, ...]:
-    held = [finding["holds"] for finding in result["findings"]]
-    counts = ("failed", "-") if result["error"] else (str(len(held)), str(held.count(True))) if held else ("-", "-")
+def _counts(name: str, result: Mapping[str, Any]) -> tuple[str, ...]:
+    verdicts = [finding["holds"] for finding in result["findings"]]
+    counts = ("failed", "-") if result["error"] else (str(len(verdicts)), str(verdicts.count(True))) if verdicts else ("-", "-")
     return (name, *counts, f"{result['seconds']:g}")
 
 
-def embedded(folder: Path, document: Mapping[str, Any]) -> list[str]:
-    """Every table and picture of an evaluation: those of its own pages, else its pictures and what its document has in rows."""
+def embedded_parts(folder: Path, document: Mapping[str, Any]) -> list[str]:
+    """Return the tables and pictures of a study: its own pages or, without any, its picture files and the rows of its document."""
     bodies = [body for path in sorted(folder.glob("*.html")) if (body := _body(path.read_text()))]
     if bodies:
         return bodies
-    found = {path.stem: path for suffix in (".png", ".svg") for path in sorted(folder.glob(f"*{suffix}"))}  # svg, where it has both
-    pictures = [_picture(found[stem]) for stem in sorted(found)]
+    files = {path.stem: path for suffix in (".png", ".svg") for path in sorted(folder.glob(f"*{suffix}"))}  # svg wins
+    pictures = [_picture(files[stem]) for stem in sorted(files)]
     return [*tables(document), *([cards(pictures)] if pictures else [])]
 
 
 def _body(text: str) -> str:
-    """What a page has below its title, with headings one level lower; its findings are told already."""
+    """Return a page without its title and findings, with headings one level lower."""
     inside = text.partition("</h1>")[2].rpartition("</main>")[0]
     inside = re.sub(r"<h2>Findings</h2>.*?(?=<h2>|$)", "", inside, flags=re.DOTALL)
     return inside.replace("<h3>", "<h4>").replace("</h3>", "</h4>").replace("<h2>", "<h3>").replace("</h2>", "</h3>")
@@ -73,7 +73,7 @@ def _picture(path: Path) -> str:
 
 
 def tables(document: Mapping[str, Any]) -> list[str]:
-    """What a document has in rows, as tables; findings are told elsewhere."""
+    """Return the rows of a document as tables, without the findings."""
     parts: list[str] = []
     for name, value in document.items():
         rows = [] if name == "findings" else list(_rows(value))
@@ -84,7 +84,7 @@ def tables(document: Mapping[str, Any]) -> list[str]:
 
 
 def _rows(value: Any, where: str = "") -> Iterator[dict[str, Any]]:
-    """A list of mappings row by row; a mapping of mappings with their names in the first column."""
+    """Yield the rows of a list of mappings, or of a mapping of mappings with their names in the first column."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         yield from (dict(row) for row in value if isinstance(row, Mapping))
     elif isinstance(value, Mapping):
@@ -97,7 +97,7 @@ def _rows(value: Any, where: str = "") -> Iterator[dict[str, Any]]:
 
 
 def _cell(value: Any) -> str:
-    """A value as a table has it.
+    """Return a value as text for a table cell.
 
     >>> [_cell(value) for value in (None, True, 3, 0.123456, [1, 2])]
     ['-', 'yes', '3', '0.1235', '1, 2']

@@ -14,24 +14,24 @@ from click.testing import CliRunner
 
 from holdfast.cli.main import root
 from holdfast.report.page import heading, html_page, paragraph, table
-from holdfast_papers import all_papers
+from holdfast_papers import all_studies
 from holdfast_papers.records import Records
 from holdfast_papers.reproduce import STUDIES, reproduce
 
 
-def called(*words: object):
+def invoke(*words: object):
     return CliRunner().invoke(root, [str(word) for word in words])
 
 
 def test_findings_of_a_failed_command_are_reported(tmp_path, monkeypatch):
     told = {"findings": [{"name": "it keeps up", "paper": "yes", "ours": "no", "holds": False}]}
     answers = iter([(2, json.dumps(told)), (2, ""), (0, "no document")])
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: next(answers))
-    result = called("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: next(answers))
+    result = invoke("reproduce", "all", "--only", "laar-pipeline,laar,ppa", "--out", tmp_path)
     assert "laar-pipeline    0 of 1 findings hold" in result.stdout
     assert "laar             ended with exit code 2; call it alone to see why: holdfast reproduce laar --seed 1" in result.stdout
-    assert "ppa              its answer is no JSON document" in result.stdout
-    assert "2 of 3 commands failed: laar, ppa; the same call runs them again" in str(result.exception)
+    assert "ppa              its output is not a JSON document" in result.stdout
+    assert "2 of 3 studies failed: laar, ppa; the same call runs them again" in str(result.exception)
     assert "it keeps up" in (tmp_path / "all.html").read_text()
 
 
@@ -51,9 +51,9 @@ def test_report_has_tables_and_pictures_of_every_command(tmp_path, monkeypatch):
         rows = [{"row": "1 job", "paper_start_s": 12.5, "start_s": 0.25}]
         return 0, json.dumps({"rows": rows, "dispatch": {"orphans": 0}, "findings": [theirs]})
 
-    monkeypatch.setattr(all_papers, "called", answer)
+    monkeypatch.setattr(all_studies, "call_study", answer)
     words = ("reproduce", "all", "--only", "laar,system-s", "--out", tmp_path / "all")
-    result = called(*words)
+    result = invoke(*words)
     assert result.exit_code == 0, result.output
     text = (tmp_path / "all" / "all.html").read_text()
     for wanted in ("Figure 9", "1.89", "so said", "so found", "it heals", "in 2 s", "12.5", "orphans", "data:image/svg+xml"):
@@ -62,23 +62,23 @@ def test_report_has_tables_and_pictures_of_every_command(tmp_path, monkeypatch):
     assert "Made by: holdfast reproduce laar --seed 1; seed 1" in text
     assert "Made by: holdfast reproduce system-s --seed 1; seed 1" in text
     assert len(asked) == 2
-    called("reproduce", "all", "--only", "laar", "--out", tmp_path / "all")
+    invoke("reproduce", "all", "--only", "laar", "--out", tmp_path / "all")
     assert len(asked) == 2  # what is there is not run again
     assert "it heals" in (tmp_path / "all" / "all.html").read_text()  # nor is what an earlier call gave forgotten
     (tmp_path / "all" / "laar" / "records.jsonl").write_text("old")
-    called(*words, "--again")
+    invoke(*words, "--again")
     assert len(asked) == 4
     assert not (tmp_path / "all" / "laar" / "records.jsonl").exists()
 
 
 def test_master_and_profile_go_to_commands_that_take_them(tmp_path, monkeypatch):
     asked = {}
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (asked.update({words[0]: words[1:-3]}), (0, "{}"))[1])
     profile = tmp_path / "web.csv"
     words = ("reproduce", "all", "--master", "spark://one:7077", "--profile", profile, "--out", tmp_path)
-    assert "web.csv' does not exist" in called(*words).output  # told before hours of other commands
+    assert "web.csv' does not exist" in invoke(*words).output  # told before hours of other commands
     profile.touch()
-    called(*words)
+    invoke(*words)
     with_master = {name for name, words in asked.items() if "--master" in words}
     assert with_master == {"debs11", "laar", "laar-search", "objectives", "ppa", "ppa-plans"}
     assert asked["internet"] == ["--profile", str(profile), "--seed", "1"]
@@ -92,15 +92,15 @@ def test_every_command_runs_without_required_options():
 
 def test_longest_command_runs_last(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (asked.append(words[0]), (0, "{}"))[1])
-    called("reproduce", "all", "--out", tmp_path)
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (asked.append(words[0]), (0, "{}"))[1])
+    invoke("reproduce", "all", "--out", tmp_path)
     assert sorted(asked) == sorted(set(STUDIES) - {"all"})
     assert asked[-1] == "laar-search"
 
 
 def test_every_random_command_has_a_seed(tmp_path, monkeypatch):
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (0, "{}"))
-    called("reproduce", "all", "--out", tmp_path)
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (0, "{}"))
+    invoke("reproduce", "all", "--out", tmp_path)
     results = json.loads((tmp_path / "all.json").read_text())["commands"]
     assert {name for name, result in results.items() if result["seed"] is None} == {"laar-pipeline"}
     for name, result in results.items():
@@ -109,9 +109,9 @@ def test_every_random_command_has_a_seed(tmp_path, monkeypatch):
 
 def test_all_of_table_4_runs_unless_small(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (asked.append(words), (0, "{}"))[1])
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (asked.append(words), (0, "{}"))[1])
     for more in ((), ("--small",)):
-        called("reproduce", "all", "--only", "isorc16", "--out", tmp_path, *more)
+        invoke("reproduce", "all", "--only", "isorc16", "--out", tmp_path, *more)
     full, small = asked
     assert "--full" in full
     assert "--full" not in small
@@ -130,7 +130,7 @@ def killed_in(monkeypatch):
             return 0, "{}"
 
         asked.clear()
-        monkeypatch.setattr(all_papers, "called", answer)
+        monkeypatch.setattr(all_studies, "call_study", answer)
         return asked
 
     return set_up
@@ -139,19 +139,19 @@ def killed_in(monkeypatch):
 def test_killed_again_run_resumes_with_the_rest(tmp_path, killed_in):
     words = ("reproduce", "all", "--only", "laar,ppa", "--out", tmp_path)
     asked = killed_in(None)
-    called(*words)
+    invoke(*words)
     assert asked == ["laar", "ppa"]
     killed_in("ppa")
-    called(*words, "--again")
+    invoke(*words, "--again")
     assert asked == ["laar", "ppa"]
     assert not (tmp_path / "ppa.result.json").exists()  # its folder is empty: nothing of it is there already
     (tmp_path / "laar" / "records.jsonl").write_text("made by this --again")
     killed_in(None)
-    called(*words, "--again")
+    invoke(*words, "--again")
     assert asked == ["ppa"]
     assert (tmp_path / "laar" / "records.jsonl").exists()
     killed_in(None)
-    called(*words, "--again")  # the one before has ended well: this one begins anew
+    invoke(*words, "--again")  # the one before has ended well: this one begins anew
     assert asked == ["laar", "ppa"]
     assert not (tmp_path / "laar" / "records.jsonl").exists()
 
@@ -159,11 +159,11 @@ def test_killed_again_run_resumes_with_the_rest(tmp_path, killed_in):
 def test_killed_again_run_resumes_without_the_option(tmp_path, killed_in):
     words = ("reproduce", "all", "--only", "laar", "--out", tmp_path)
     killed_in(None)
-    called(*words)
+    invoke(*words)
     killed_in("laar")
-    called(*words, "--again")
+    invoke(*words, "--again")
     asked = killed_in(None)
-    called(*words)
+    invoke(*words)
     assert asked == ["laar"]
 
 
@@ -173,21 +173,21 @@ def test_seconds_of_a_command_add_up_over_calls(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     words = ("reproduce", "all", "--only", "laar", "--out", tmp_path)
-    monkeypatch.setattr(all_papers, "called", killed)
-    called(*words)
+    monkeypatch.setattr(all_studies, "call_study", killed)
+    invoke(*words)
     assert float((tmp_path / "laar.seconds").read_text()) >= 0
     (tmp_path / "laar.seconds").write_text("100.0\n")
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (2, ""))
-    called(*words)
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (0, "{}"))
-    called(*words)
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (2, ""))
+    invoke(*words)
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (0, "{}"))
+    invoke(*words)
     assert json.loads((tmp_path / "laar.result.json").read_text())["seconds"] >= 100
     assert not (tmp_path / "laar.seconds").exists()
 
 
 def test_suggested_call_for_a_failed_command_is_complete(tmp_path, monkeypatch):
-    monkeypatch.setattr(all_papers, "called", lambda words, **_: (2, ""))
-    result = called("reproduce", "all", "--only", "ppa-plans", "--out", tmp_path)
+    monkeypatch.setattr(all_studies, "call_study", lambda words, **_: (2, ""))
+    result = invoke("reproduce", "all", "--only", "ppa-plans", "--out", tmp_path)
     assert f"call it alone to see why: holdfast reproduce ppa-plans --seed 14 --out {tmp_path / 'ppa-plans'}" in result.stdout
 
 
@@ -240,9 +240,9 @@ def test_report_keeps_earlier_results(tmp_path):
     folder = str(tmp_path / "all" / "ppa-small")
     done = {"command": command, "seed": 1, "seconds": 2.0, "error": None, "findings": [finding], "folder": folder, "document": {}}
     (tmp_path / "all" / "ppa-small.result.json").write_text(json.dumps(done))
-    result = called("reproduce", "all", "--only", "ppa", "--small", "--out", tmp_path / "all")
+    result = invoke("reproduce", "all", "--only", "ppa", "--small", "--out", tmp_path / "all")
     assert result.exit_code == 0, result.output
     assert "1 of 1 findings hold" in result.stdout
     assert f"{command}; seed 1" in (tmp_path / "all" / "all.html").read_text()
-    other = called("reproduce", "all", "--only", "nothing", "--out", tmp_path / "all")
-    assert "--only names 'nothing', which is no command; commands are: debs11" in str(other.exception)
+    other = invoke("reproduce", "all", "--only", "nothing", "--out", tmp_path / "all")
+    assert "--only names 'nothing', which is not a study; studies are: debs11" in str(other.exception)
