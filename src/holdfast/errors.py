@@ -1,15 +1,18 @@
-"""One tree of errors. The text is written where the error is raised; it names the thing, what was wanted, what was got
-and what to do. The command line prints it and exits with 2; a user never sees a traceback for a mistake of theirs."""
+"""The errors that holdfast raises, in one tree.
+
+The text is written where the error is raised. It names the object, what was expected, what was found and what to do. The
+command line prints it and exits with code 2, so that a user's error never shows a traceback.
+"""
 
 from collections.abc import Sequence
 
 
 class HoldfastError(Exception):
-    """A mistake that the user can mend."""
+    """An error that the user can fix."""
 
 
 class CompoundError(HoldfastError):
-    """Everything found wrong with one thing, at once.
+    """Several errors of one document, application or request.
 
     >>> print(CompoundError("application 'shop'", ["no sink", "no source"]))
     application 'shop' has 2 errors:
@@ -27,27 +30,27 @@ class CompoundError(HoldfastError):
 
 
 class ApplicationError(CompoundError):
-    """The application as written cannot run."""
+    """The application has errors and cannot run."""
 
 
 class DocumentError(CompoundError):
-    """A document (descriptor, topology, plan, schedule) does not say what it must."""
+    """A document, such as a descriptor, topology, plan or schedule, is invalid."""
 
 
 class TraceError(HoldfastError):
-    """A trace is missing, corrupt, or not what the application reads."""
+    """A trace is missing or corrupt, or does not match the application's sources."""
 
 
 class LogError(HoldfastError):
-    """The epoch log cannot be read or written just now: its disk is full, or its store is away."""
+    """The epoch log cannot be read or written at present: its disk is full, or its store is unreachable."""
 
 
 class TrimmedError(HoldfastError):
-    """What was to be read has been trimmed: whoever reads is behind everyone who needs it, and goes on from a newer checkpoint."""
+    """A reader is behind all known consumers, and what it wants to read was trimmed. It must continue from a newer checkpoint."""
 
 
 class OperatorError(HoldfastError):
-    """An operator's own function failed or returned something that is no stream."""
+    """An operator's function failed or returned something that is no stream."""
 
 
 class MachineError(HoldfastError):

@@ -1,4 +1,4 @@
-"""Mappings of foreign column names: per source, which SQL expression over the file's columns gives each column of the source."""
+"""Read column mappings: for each source, the SQL expression over a file's columns that gives each column of the source."""
 
 from pathlib import Path
 
@@ -6,10 +6,10 @@ from holdfast.errors import DocumentError, HoldfastError
 
 
 def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, str]] | None:
-    """A mapping of columns per source; a file for one source may leave the source's name out."""
+    """Return the mapping of columns for each source. A file for one source may leave out the source's name."""
     if path is None:
         return None
-    from ruamel.yaml import YAML  # only where a mapping is given: every command loads this module
+    from ruamel.yaml import YAML  # imported late: every command loads this module
     from ruamel.yaml.error import YAMLError
 
     try:
@@ -17,7 +17,7 @@ def read_columns(path: Path | None, sources: list[str]) -> dict[str, dict[str, s
     except OSError as error:
         raise HoldfastError(f"mapping '{path}' cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise HoldfastError(f"mapping '{path}' cannot be read: it is no text in UTF-8") from error
+        raise HoldfastError(f"mapping '{path}' cannot be read: it is not UTF-8 text") from error
     except YAMLError as error:
         raise DocumentError(f"mapping '{path}'", [" ".join(str(error).split())]) from error
     if isinstance(data, dict) and len(sources) == 1 and not isinstance(data.get(sources[0]), dict):

@@ -1,7 +1,7 @@
-"""The application descriptor (LAAR section 3): what an application's PEs do to its sources' rates, and the contract.
+"""The application descriptor (LAAR section 3): source rates, selectivities and costs of PEs, nodes, and the contract.
 
-`holdfast profile` writes it, `holdfast plan` reads it. Rates are tuples per second, costs CPU seconds per tuple on one
-edge, capacities CPU seconds per second.
+`holdfast profile` writes it, `holdfast plan` reads it. Rates are in tuples per second, costs in CPU seconds per tuple on one
+edge, capacities in CPU seconds per second.
 """
 
 from collections import Counter
@@ -20,16 +20,16 @@ from holdfast.documents.topological_order import find_cycles, sort_topologically
 MAX_CONFIGURATIONS = 4096
 MAX_REPLICAS = 16
 PROBABILITY_TOLERANCE = 1e-6
-MONEY = (1e-60, 1e60)  # amounts above 0: products with what a billing period uses stay far from the largest number there is
+MONEY = (1e-60, 1e60)  # amounts above 0: their products with the usage of a billing period must not overflow
 
-# Bounds are only noted for the schema: the descriptor checks them itself, to report them with everything else.
+# The bounds are only for the schema. The descriptor checks them itself, to report them together with other errors.
 NonNegative = Annotated[float, Field(json_schema_extra={"minimum": 0})]
 Positive = Annotated[float, Field(json_schema_extra={"exclusiveMinimum": 0})]
 Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
 
 
 class Rate(Part):
-    """One of the rates a source can have, and the share of time it has it."""
+    """One of the rates of a source, and the share of time in which the source has it."""
 
     name: str
     rate: NonNegative
@@ -37,7 +37,7 @@ class Rate(Part):
 
 
 class DescriptorSource(Part):
-    """A source: the distribution of its rate."""
+    """A source, described by the distribution of its rate."""
 
     rates: tuple[Rate, ...]
 
@@ -50,14 +50,14 @@ class Input(Part):
 
 
 class MeasuredRate(Part):
-    """What was measured of a PE's input rate."""
+    """The measured input rate of a PE."""
 
     average: NonNegative
     peak: NonNegative
 
 
 class Pe(Part):
-    """A processing element: the operators it runs and what each of its inputs does to it."""
+    """A processing element: its operators, and the selectivity and cost of each input."""
 
     operators: tuple[str, ...] = ()
     inputs: dict[str, Input]
@@ -80,17 +80,17 @@ class DescriptorNode(Part):
 
 
 class Sla(Part):
-    """What the customer was promised."""
+    """The service-level agreement: what the customer was promised."""
 
     internal_completeness: Share = 0.7
     max_latency_s: Positive | None = None
 
 
 class Pricing(Part):
-    """Money: what a billing period brings, what a CPU second costs, what a broken SLA costs.
+    """Prices: the fare of a billing period, the cost of a CPU second, and the penalty for breaking the SLA.
 
-    `penalty` falls due in a billing period with a failure (`failure_probability`): whole when internal completeness is
-    below the SLA ("breach"), or the share of the SLA that is missing ("shortfall").
+    `penalty` is due in a billing period with a failure (`failure_probability`): in full if internal completeness is below the
+    SLA ("breach"), or in proportion to what is missing ("shortfall").
     """
 
     fare: NonNegative = 0.0
@@ -125,7 +125,7 @@ class Configuration:
 
 
 class Descriptor(Document):
-    """An application as the planners see it."""
+    """An application as LAAR's planners see it."""
 
     renamed_fields: ClassVar[Mapping[str, str]] = {"hosts": "nodes"}
 
@@ -140,7 +140,7 @@ class Descriptor(Document):
     contract: PricingContract = PricingContract()
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything wrong with the descriptor: ranges, probabilities, names, cycles, placement."""
+        """Yield the errors of ranges, probabilities, names, cycles and placement."""
         yield from self._source_errors()
         yield from self._joint_errors()
         yield from self._graph_errors()
@@ -148,7 +148,7 @@ class Descriptor(Document):
         yield from self._contract_errors()
 
     def predecessors(self, name: str) -> tuple[str, ...]:
-        """The streams that a PE or sink reads (Eq. 1), by name. A source reads none."""
+        """Return the streams that a PE or sink reads (Eq. 1), sorted by name. A source reads none."""
         if name in self.pes:
             return tuple(sorted(self.pes[name].inputs))
         if name in self.sinks:
@@ -157,12 +157,12 @@ class Descriptor(Document):
 
     @cached_property
     def topological_order(self) -> tuple[str, ...]:
-        """The PEs, each after its predecessors; ties by name."""
+        """The PEs in topological order, ties by name."""
         return sort_topologically(self._inputs())[0]
 
     @cached_property
     def input_configurations(self) -> tuple[Configuration, ...]:
-        """Every input configuration c with P_C(c): the explicit ones, else the product of independent rates."""
+        """Every input configuration c with P_C(c): the explicit ones, or the product of independent rates."""
         if self.configurations is not None:
             named = {(source, rate.name): rate.rate for source, s in self.sources.items() for rate in s.rates}
             return tuple(
@@ -201,8 +201,8 @@ class Descriptor(Document):
             for index, rate in enumerate(source.rates):
                 yield from at_least(0, (*place, index, "rate"), rate.rate)
                 yield from between(0, 1, (*place, index, "probability"), rate.probability)
-            for twice in _twice(rate.name for rate in source.rates):
-                yield FieldError(place, f"names rate '{twice}' twice; names must differ")
+            for duplicate in _duplicates(rate.name for rate in source.rates):
+                yield FieldError(place, f"names rate '{duplicate}' twice; names must differ")
             yield from _sums_to_one(place, [rate.probability for rate in source.rates])
 
     def _joint_errors(self) -> Iterator[FieldError]:
@@ -215,7 +215,7 @@ class Descriptor(Document):
                     " joint distribution in 'configurations'",
                 )
             return
-        seen: set[tuple[tuple[str, str], ...]] = set()
+        earlier: set[tuple[tuple[str, str], ...]] = set()
         for index, joint in enumerate(self.configurations):
             place = ("configurations", index)
             yield from between(0, 1, (*place, "probability"), joint.probability)
@@ -227,9 +227,9 @@ class Descriptor(Document):
                 elif rate not in (names := [r.name for r in self.sources[source].rates]):
                     yield FieldError((*place, "rates", source), f"has no rate named '{rate}'; {_known('rates', names)}")
             key = tuple(sorted(joint.rates.items()))
-            if key in seen:
+            if key in earlier:
                 yield FieldError((*place, "rates"), "stands twice; give each configuration once")
-            seen.add(key)
+            earlier.add(key)
         if not self.configurations:
             yield FieldError(("configurations",), "is empty; give at least one, or leave it out")
         else:
@@ -237,7 +237,7 @@ class Descriptor(Document):
 
     def _graph_errors(self) -> Iterator[FieldError]:
         streams = [*self.sources, *self.pes]
-        for name in _twice([*self.sources, *self.pes, *self.sinks]):
+        for name in _duplicates([*self.sources, *self.pes, *self.sinks]):
             named: dict[str, Iterable[str]] = {"source": self.sources, "PE": self.pes, "sink": self.sinks}
             kinds = [kind for kind, names in named.items() if name in names]
             yield FieldError((), f"'{name}' names a {' and a '.join(kinds)}; names must differ")
@@ -265,8 +265,8 @@ class Descriptor(Document):
         for name, sink in self.sinks.items():
             if not sink.inputs:
                 yield FieldError(("sinks", name, "inputs"), "has no input; a sink reads at least one stream")
-            for twice in _twice(sink.inputs):
-                yield FieldError(("sinks", name, "inputs"), f"names stream '{twice}' twice; give it once")
+            for duplicate in _duplicates(sink.inputs):
+                yield FieldError(("sinks", name, "inputs"), f"names stream '{duplicate}' twice; give it once")
             for index, i in enumerate(sink.inputs):
                 if i not in streams:
                     text = f"reads stream '{i}', which does not exist; {_known('streams', streams)}"
@@ -283,18 +283,18 @@ class Descriptor(Document):
             return
         for name in sorted(self.pes.keys() - self.placement.keys()):
             yield FieldError(("placement",), f"places no replica of PE '{name}'; place every PE, or leave placement out")
-        for name, placed in self.placement.items():
+        for name, nodes in self.placement.items():
             place = ("placement", name)
             if name not in self.pes:
                 yield FieldError(place, f"is no PE; {_known('PEs', self.pes)}")
-            if len(placed) != self.replicas <= MAX_REPLICAS:
-                yield unexpected(place, f"{self.replicas} nodes (one per replica)", list(placed))
-            for index, on in enumerate(placed):
-                if on not in self.nodes:
-                    yield FieldError((*place, index), f"is node '{on}', which does not exist; {_known('nodes', self.nodes)}")
-            for on in _twice(placed):
+            if len(nodes) != self.replicas <= MAX_REPLICAS:
+                yield unexpected(place, f"{self.replicas} nodes (one per replica)", list(nodes))
+            for index, node_name in enumerate(nodes):
+                if node_name not in self.nodes:
+                    yield FieldError((*place, index), f"is node '{node_name}', which does not exist; {_known('nodes', self.nodes)}")
+            for duplicate in _duplicates(nodes):
                 if len(self.nodes) >= self.replicas:
-                    yield FieldError(place, f"puts two replicas on node '{on}', which would lose both at once")
+                    yield FieldError(place, f"puts two replicas on node '{duplicate}', which would lose both at once")
 
     def _contract_errors(self) -> Iterator[FieldError]:
         sla, pricing = self.contract.sla, self.contract.pricing
@@ -310,17 +310,17 @@ class Descriptor(Document):
 def _money_errors(place: tuple[str, ...], amount: float) -> Iterator[FieldError]:
     yield from at_least(0, place, amount)
     if isfinite(amount) and amount > 0 and not MONEY[0] <= amount <= MONEY[1]:
-        text = f"wanted 0 or an amount from {MONEY[0]:g} to {MONEY[1]:g}, got {amount:g}, which is beyond what can be counted"
+        text = f"wanted 0 or an amount from {MONEY[0]:g} to {MONEY[1]:g}, got {amount:g}, which is too large or too small to compute with"
         yield FieldError(place, text)
 
 
-def _twice(names: Iterable[str]) -> list[str]:
+def _duplicates(names: Iterable[str]) -> list[str]:
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 
 def _known(kind: str, names: Iterable[str]) -> str:
-    listed = ", ".join(sorted(set(names)))
-    return f"{kind} are: {listed}" if listed else f"there are no {kind}"
+    joined = ", ".join(sorted(set(names)))
+    return f"{kind} are: {joined}" if joined else f"there are no {kind}"
 
 
 def _sums_to_one(place: tuple[str | int, ...], probabilities: list[float]) -> Iterator[FieldError]:

@@ -1,8 +1,7 @@
-"""What can go wrong, as values: the one vocabulary of faults.
+"""Stream faults as values: what goes wrong, with which target and when, but not how it is injected.
 
-A fault says what happens to whom and when, and nothing of how it is brought about: the assessor changes a stream, the runtime
-kills a process, the simulator moves a clock. A stream fault is what a failed operator's consumers see (DEBS'11, section 2);
-what it does to a tuple follows from (seed, target, seq), so the same fault does the same thing every time.
+A stream fault is what the consumers of a failed operator observe (DEBS'11, section 2). Its effect on a tuple follows from
+(seed, target, seq), so the same fault has the same effect every time.
 """
 
 import math
@@ -13,15 +12,15 @@ from typing import Any, ClassVar, Literal
 from holdfast.errors import HoldfastError
 
 Side = Literal["input", "output"]
-"""Where a stream fault strikes: on the way into its target, or on the way out of it."""
+"""Which streams a fault affects: those that its target reads, or those that it produces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamFault:
-    """Something that happens to `tuples` consecutive tuples of a target's streams, after `offset` tuples of the sources.
+    """A fault that affects `tuples` consecutive tuples of a target's streams, after `offset` tuples of the sources.
 
-    The target is an operator, a source, or a group that fails together; `offset` counts source tuples, `tuples` those of the
-    target itself.
+    The target is an operator, a source, or a group that fails together. `offset` counts source tuples, `tuples` counts tuples of
+    the target.
     """
 
     kind: ClassVar[str] = "none"
@@ -41,10 +40,10 @@ class StreamFault:
         if self.tuples < 1:
             raise HoldfastError(f"{who} lasts for at least 1 tuple, got {self.tuples}")
         if self.side not in ("input", "output"):
-            raise HoldfastError(f"{who} strikes the 'input' or the 'output' of its target, got '{self.side}'")
+            raise HoldfastError(f"{who} affects the 'input' or the 'output' of its target, got '{self.side}'")
 
     def document(self) -> dict[str, Any]:
-        """The fault as plain values, for JSON.
+        """Return the fault as plain values for JSON.
 
         >>> Loss(target=("vwap",), offset=10, tuples=5).document()
         {'kind': 'loss', 'target': ['vwap'], 'offset': 10, 'tuples': 5, 'side': 'input', 'seed': 0}
@@ -54,14 +53,14 @@ class StreamFault:
 
 @dataclass(frozen=True, kw_only=True)
 class Loss(StreamFault):
-    """Bursty tuple loss (DEBS'11, section 4): the tuples are gone. What is left of a crash, a restart, a failover."""
+    """Bursty tuple loss (DEBS'11, section 4), the effect of a crash, a restart or a failover."""
 
     kind: ClassVar[str] = "loss"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Duplication(StreamFault):
-    """A share of the tuples arrives twice, as when a free-running replica takes over."""
+    """A share of the tuples arrives twice, as when an unsynchronised replica takes over."""
 
     kind: ClassVar[str] = "duplication"
     share: float = 1.0
@@ -89,7 +88,7 @@ class Reordering(StreamFault):
 
 @dataclass(frozen=True, kw_only=True)
 class Divergence(StreamFault):
-    """A share of the tuples carries other values: every fractional number in them is off by up to `size` of itself."""
+    """A share of the tuples has other values: every float in them differs by up to `size` of itself."""
 
     kind: ClassVar[str] = "divergence"
     size: float = 0.1
@@ -104,14 +103,11 @@ class Divergence(StreamFault):
             )
 
 
-Fault = StreamFault
-"""Any fault. Crashes and stalls of processes join this union under kinds of their own."""
-
 KINDS: Mapping[str, type[StreamFault]] = {cls.kind: cls for cls in (Loss, Duplication, Reordering, Divergence)}
 
 
 def fault_of(document: Mapping[str, Any]) -> StreamFault:
-    """The fault that a document describes: the inverse of `document()`."""
+    """Return the fault that a document describes: the inverse of `document()`."""
     kind = str(document.get("kind"))
     if kind not in KINDS:
         raise HoldfastError(f"a fault is of an unknown kind '{kind}'; kinds are: {', '.join(sorted(KINDS))}")
@@ -129,4 +125,4 @@ def fault_of(document: Mapping[str, Any]) -> StreamFault:
 
 def _require_share(kind: str, share: float) -> None:
     if not 0 < share <= 1:
-        raise HoldfastError(f"a {kind} fault concerns a share of the tuples above 0 and up to 1, got {share:g}")
+        raise HoldfastError(f"a {kind} fault affects a share of the tuples above 0 and up to 1, got {share:g}")

@@ -1,4 +1,4 @@
-"""Fault schedules: what goes wrong with which process, and when. The runtime brings it about, the simulator computes with it."""
+"""Fault schedules: which fault affects which process, and when. The trial rig injects the faults; the simulator models them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ VICTIMS: dict[str, tuple[str, ...]] = {
     "cut": ("node",),
     "fill": ("disk",),
 }
-"""Whom each kind of fault can strike. A node is its controller and its PE host together."""
+"""What each kind of fault can affect. A node is its controller and its PE host together."""
 
 AS_INIT_S = 0.5
-"""After how long an orchestrator that was killed is started again where nothing else is said, as an init system would."""
+"""The default delay before a killed orchestrator restarts, as under an init system."""
 
 LASTING = ("stall", "slow", "hog", "cut", "fill")
 
@@ -32,14 +32,16 @@ LASTING = ("stall", "slow", "hog", "cut", "fill")
 class ScheduledFault(Part):
     """One fault, `at_s` seconds after the job began to run.
 
-    crash: killed at once (SIGKILL); a node is started again after `back_after_s`, if that is given, the orchestrator in any case.
-    stall: stopped and continued (SIGSTOP, SIGCONT) after `for_s`. slow: every epoch of a PE takes `by_s` longer. hog: for `for_s`
-    two processes for each core of a node take all the CPU they can get, from every node of the same machine. cut: a node's messages
-    to the orchestrator and back are lost for `for_s`. fill: the log's disk is full for `for_s`.
+    - crash: killed (SIGKILL). A node restarts after `back_after_s`, if that is given; the orchestrator always restarts.
+    - stall: stopped, and continued after `for_s` (SIGSTOP, SIGCONT).
+    - slow: every epoch of a PE takes `by_s` longer.
+    - hog: for `for_s`, two processes per core of a node use all the CPU they get, on every node of the same machine.
+    - cut: messages between a node and the orchestrator are lost for `for_s`.
+    - fill: the log's disk is full for `for_s`.
 
-    `target` names whom: a task such as vwap/0 or one replica of it, vwap/0.1; a node; a label such as rack=r1 for all nodes that
-    carry it. Several in one fault strike at once. Of a task that stalls or is slow, replicas that are idle are spared: they do
-    nothing that could take longer.
+    `target` names a task such as vwap/0, one replica of it such as vwap/0.1, a node, or a label such as rack=r1 for all nodes
+    that have it. A fault affects all its targets at once. A stalled or slow task does not affect its idle replicas, because they
+    do no work that could take longer.
     """
 
     at_s: float
@@ -52,7 +54,7 @@ class ScheduledFault(Part):
 
     @property
     def lasts_s(self) -> float | None:
-        """After how long it is undone; None: it is not."""
+        """After how many seconds the fault ends; None if it does not end."""
         lasts_s = self.for_s if self.for_s is not None else self.back_after_s
         return AS_INIT_S if lasts_s is None and self.what == "orchestrator" else lasts_s
 
@@ -63,9 +65,9 @@ class ScheduledFault(Part):
         if not self.target and self.what not in ("orchestrator", "disk"):
             yield FieldError((*place, "target"), f"is missing; a {self.kind} of a {self.what} needs the name of at least one")
         if self.kind in LASTING and self.for_s is None:
-            yield FieldError((*place, "for_s"), f"is missing; a {self.kind} lasts for so many seconds")
+            yield FieldError((*place, "for_s"), f"is missing; give the seconds that a {self.kind} lasts")
         if self.kind == "slow" and self.by_s is None:
-            yield FieldError((*place, "by_s"), "is missing; a slow PE takes so many seconds longer for each epoch")
+            yield FieldError((*place, "by_s"), "is missing; give the seconds that each epoch of a slow PE takes longer")
         for name in ("for_s", "by_s", "back_after_s"):
             value = getattr(self, name)
             if value is not None:
@@ -73,10 +75,10 @@ class ScheduledFault(Part):
 
 
 class RandomFaults(Part):
-    """So many faults drawn by the schedule's seed, between two moments. Each is of one of the `kinds` and strikes one of `what`;
-    every pair of both that there can be is as likely.
+    """A number of faults drawn with the schedule's seed, between two times.
 
-    What was killed is started again after `back_after_s`, what lasts does so `for_s`, a slow PE takes `by_s` longer for each epoch.
+    Each fault has one of the `kinds` and affects one of `what`; all possible pairs are equally likely. What was killed restarts
+    after `back_after_s`, lasting faults last `for_s`, and a slow PE takes `by_s` longer for each epoch.
     """
 
     count: int
@@ -90,7 +92,7 @@ class RandomFaults(Part):
 
     @property
     def mix(self) -> list[tuple[Kind, Victim]]:
-        """What can be drawn: each kind with each whom it can strike."""
+        """The pairs that can be drawn: each kind with each process that it can affect."""
         return [(kind, what) for kind in self.kinds for what in self.what if what in VICTIMS[kind]]
 
     def errors_at(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
@@ -100,34 +102,34 @@ class RandomFaults(Part):
         for name in ("back_after_s", "for_s", "by_s"):
             yield from at_least(0, (*place, name), getattr(self, name))
         if not self.what:
-            yield FieldError((*place, "what"), "is empty; say whom the faults may strike")
+            yield FieldError((*place, "what"), "is empty; give what the faults may affect, such as pe")
         if not self.kinds:
-            yield FieldError((*place, "kinds"), "is empty; say what may happen, such as crash")
+            yield FieldError((*place, "kinds"), "is empty; give the kinds of fault, such as crash")
         elif self.what:
             yield from self._selector_errors(place)
 
     def _selector_errors(self, place: tuple[str | int, ...]) -> Iterable[FieldError]:
-        """Kinds that can strike nobody of `what`, and whom of `what`, where it is given, none of the kinds can strike."""
-        struck = list(dict.fromkeys(what for kind in self.kinds for what in VICTIMS[kind]))
+        """Yield errors for kinds that can affect nothing in `what`, and for entries of `what` that no kind can affect."""
+        possible = list(dict.fromkeys(what for kind in self.kinds for what in VICTIMS[kind]))
         for index, what in enumerate(self.what):
-            if what not in struck and "what" in self.model_fields_set:
-                yield unexpected((*place, "what", index), f"one of {', '.join(struck)}", what)
+            if what not in possible and "what" in self.model_fields_set:
+                yield unexpected((*place, "what", index), f"one of {', '.join(possible)}", what)
         for index, kind in enumerate(self.kinds):
             if not {*VICTIMS[kind]} & {*self.what}:
                 yield FieldError(
-                    (*place, "kinds", index), f"a {kind} strikes {' or '.join(VICTIMS[kind])}, and 'what' has none of them"
+                    (*place, "kinds", index), f"a {kind} affects {' or '.join(VICTIMS[kind])}, and 'what' has none of them"
                 )
 
     def drawn(self, rng: random.Random, *, tasks: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
-        """The single faults, in no order."""
+        """Yield the single faults in no particular order."""
         for _ in range(self.count):
             kind, what = rng.choice(self.mix)
-            among = tasks if what == "pe" else () if what in ("orchestrator", "disk") else nodes
+            candidates = tasks if what == "pe" else () if what in ("orchestrator", "disk") else nodes
             yield ScheduledFault(
                 at_s=round(rng.uniform(self.from_s, self.to_s), 3),
                 kind=kind,
                 what=what,
-                target=(rng.choice(sorted(among)),) if among else (),
+                target=(rng.choice(sorted(candidates)),) if candidates else (),
                 for_s=self.for_s if kind in LASTING else None,
                 by_s=self.by_s if kind == "slow" else None,
                 back_after_s=self.back_after_s if kind == "crash" else None,
@@ -135,10 +137,10 @@ class RandomFaults(Part):
 
 
 class Stalls(Part):
-    """Stalls that come again (ISORC'16, section V): every `every_s` seconds a `share` of the PEs, or of the nodes, for `for_s`.
+    """Periodic stalls (ISORC'16, section V): every `every_s` seconds, a `share` of the PEs or nodes stalls for `for_s`.
 
-    `how`: that share of the PEs sleeps (`sleep`), or that share of the nodes has its PE host stopped by SIGSTOP, with all PEs on it
-    (`stop`), or is hogged (`hog`). Who is struck is drawn anew each time, at least one.
+    `how` is one of: the share of the PEs sleeps (`sleep`); SIGSTOP stops the PE hosts of the share of the nodes (`stop`); the
+    share of the nodes is hogged (`hog`). The targets, at least one, are drawn each time.
     """
 
     share: float
@@ -158,20 +160,20 @@ class Stalls(Part):
             yield FieldError((*place, "every_s"), f"wanted more than for_s, {self.for_s:g}: a stall ends before the next begins")
 
     def drawn(self, rng: random.Random, *, pes: Sequence[str], nodes: Sequence[str]) -> Iterable[ScheduledFault]:
-        """The single faults, one for each time."""
-        among = sorted(pes if self.how == "sleep" else nodes)
+        """Yield the single faults, one per period."""
+        candidates = sorted(pes if self.how == "sleep" else nodes)
         what: Victim = {"sleep": "pe", "stop": "host", "hog": "node"}[self.how]  # type: ignore[assignment]  # its three values
-        count = max(1, int(self.share * len(among) + 0.5))  # of five, half are three
+        count = max(1, int(self.share * len(candidates) + 0.5))  # half of five are three
         at_s = self.from_s
-        while among and at_s <= self.to_s:
-            struck = tuple(sorted(rng.sample(among, count)))
+        while candidates and at_s <= self.to_s:
+            target = tuple(sorted(rng.sample(candidates, count)))
             kind: Kind = "hog" if self.how == "hog" else "stall"
-            yield ScheduledFault(at_s=at_s, kind=kind, what=what, target=struck, for_s=self.for_s)
+            yield ScheduledFault(at_s=at_s, kind=kind, what=what, target=target, for_s=self.for_s)
             at_s += self.every_s
 
 
 class Schedule(Document):
-    """Faults in time. The same seed draws the same faults.
+    """Faults with their times. The same seed draws the same faults.
 
     >>> Schedule(seed=1, random=RandomFaults(count=1, to_s=9, what=("node",))).drawn(tasks=[], nodes=["a", "b"])[0].target
     ('a',)
@@ -191,10 +193,10 @@ class Schedule(Document):
             yield from self.stalls.errors_at(("stalls",))
 
     def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str], pes: Sequence[str] | None = None) -> list[ScheduledFault]:
-        """Every fault in order of time, the random ones drawn for these tasks and nodes; `pes` are the tasks that may stall."""
-        given: list[ScheduledFault] = list(self.faults)
+        """Return all faults in the order of time. Random faults are drawn for these tasks and nodes; `pes` are tasks that may stall."""
+        faults: list[ScheduledFault] = list(self.faults)
         if self.random is not None:
-            given += self.random.drawn(random.Random(self.seed), tasks=tasks, nodes=nodes)
+            faults += self.random.drawn(random.Random(self.seed), tasks=tasks, nodes=nodes)
         if self.stalls is not None:
-            given += self.stalls.drawn(random.Random(self.seed), pes=tasks if pes is None else pes, nodes=nodes)
-        return sorted(given, key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target))
+            faults += self.stalls.drawn(random.Random(self.seed), pes=tasks if pes is None else pes, nodes=nodes)
+        return sorted(faults, key=lambda fault: (fault.at_s, fault.kind, fault.what, fault.target))

@@ -1,4 +1,4 @@
-"""The history of a run: what was done and what was seen, one line of JSON per event, in files that survive their writer."""
+"""The history of a run: what was done and observed, one JSON event per line. The files survive the process that writes them."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from holdfast.errors import HoldfastError
 
 @dataclass(frozen=True)
 class HistoryEvent:
-    """Something that happened: when, who says so, what kind of thing, and what there is to say about it."""
+    """One event: when it happened, which writer recorded it, its kind, and its details."""
 
     at_s: float
     by: str
@@ -21,26 +21,26 @@ class HistoryEvent:
     about: dict[str, Any]
 
 
-MOST_BYTES = 2**28
-"""A writer's file that has grown to this begins anew; the one before it is kept, and what is older is forgotten."""
+MAX_BYTES = 2**28
+"""At this size a writer starts a new file. It keeps the previous file and removes the one before that."""
 
 
 class History:
-    """Appends events to one writer's file. A line is written at once, so that a killed process loses none."""
+    """Appends events to one writer's file. Each line is written at once, so that a killed process loses none."""
 
-    def __init__(self, path: Path, by: str, *, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, path: Path, by: str, *, max_bytes: int = MAX_BYTES) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._path, self._by, self._most = path, by, most_bytes
+        self._path, self._by, self._max_bytes = path, by, max_bytes
         self._lock = threading.Lock()
         self._file = path.open("a", buffering=1, encoding="utf-8")
 
     def tell(self, kind: str, about: dict[str, object], *, at_s: float | None = None) -> None:
-        """Write what has happened now, or at a moment that is told."""
-        moment = round(time.time() if at_s is None else at_s, 4)
-        line = json.dumps({"at_s": moment, "by": self._by, "kind": kind, **about}, default=str)
+        """Write an event that happened now, or at `at_s`."""
+        time_s = round(time.time() if at_s is None else at_s, 4)
+        line = json.dumps({"at_s": time_s, "by": self._by, "kind": kind, **about}, default=str)
         with self._lock:
             self._file.write(line + "\n")
-            if self._file.tell() >= self._most:
+            if self._file.tell() >= self._max_bytes:
                 self._file.close()
                 self._path.replace(self._path.with_name(f"{self._path.stem}-before.jsonl"))
                 self._file = self._path.open("a", buffering=1, encoding="utf-8")
@@ -51,7 +51,7 @@ class History:
 
 
 def read_history(*folders: Path) -> list[HistoryEvent]:
-    """All events of a run in the order of time, from every file below the folders. A last line cut short by a kill is left out."""
+    """Return all events below the folders in the order of time. A last line that a kill cut short is left out."""
     events: list[HistoryEvent] = []
     for folder in folders:
         for path in sorted(folder.rglob("history*.jsonl")):

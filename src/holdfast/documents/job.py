@@ -1,4 +1,4 @@
-"""A job as it is submitted: what to run, what is promised of it, and what to do when a part of it fails."""
+"""The job document: what to run, what the job promises, and what to do when a part of it fails."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from holdfast.documents.light_pe import NAME as NAME
 from holdfast.documents.light_pe import LightPe as LightPe
 
 MAX_PES = 10_000
-"""PEs of one job that are written out: a document of millions would keep everybody else waiting."""
+"""The most PEs that one job may define. Checking a document with millions would block the orchestrator."""
 
 
 class Predicting(Part):
     """How the output of a late PE is predicted (ISORC'16, section IV-B).
 
-    `keys` say whose row a row is: those of the operator that makes the stream, unless they are given. Numbers are predicted, but
-    for columns to `carry` from the key's last row or to leave `blank`. A prediction begins `lead_s` before the deadline; after
-    `most_epochs` in a row it is the recovery manager's turn. A key with fewer than `least_outputs` outputs is stood in for by its
-    last outcome or left out (`short`). `depth` values are cached per key and number, and trained again every `train_every` epochs.
-    `algorithms` are names of installed ones with their parameters; none: all that come with holdfast. The best is the one with the
-    largest share of values within 5 % of the truth, or with the least error (`measure`), in units of the values' own size. Numbers
-    that were found to be taken from the input are taken from there, while that is more accurate, unless `from_input` is false.
+    `keys` are the columns that identify a series; by default, those of the operator that produces the stream. Numeric columns
+    are predicted, except columns to `carry` over from the key's last row and columns to leave `blank`. A prediction begins `lead_s`
+    before the deadline. After `most_epochs` predicted epochs in a row, the recovery manager takes over. A key with fewer than
+    `least_outputs` outputs gets its last outcome or is left out (`short`). The agent caches `depth` values per key and column, and
+    trains again every `train_every` epochs. `algorithms` maps the names of installed predictors to their parameters; if it is
+    empty, all predictors of holdfast are used. The best predictor has the largest share of values within 5 % of the truth, or the
+    least error relative to the values (`measure`). If a column was found to equal a column of the input, the input's value is used
+    while that is more accurate, unless `from_input` is false.
     """
 
     keys: tuple[str, ...] | None = None
@@ -43,17 +44,16 @@ class Predicting(Part):
 
 
 class Contract(Part):
-    """What is promised of a PE: how much is replayed after a failure, and what happens until then.
+    """What a job promises for a PE: how much is replayed after a failure, and what happens until then.
 
-    `protection` is what is done about a PE that is merely late. `none`: it is waited for. `upstream`: when an epoch has been
-    overdue for `reroute_after_s`, its input is re-routed to a replica that was idle until then. `prediction`: an epoch whose
-    output is not there `deadline_s` after its last input (by the wall clock, at least an epoch's length) is predicted, as
-    `predicting` says.
+    `protection` is what happens when a PE is late. `none`: consumers wait. `upstream`: when an epoch has been overdue for
+    `reroute_after_s`, its input is re-routed to an idle replica. `prediction`: if the output of an epoch is not there `deadline_s`
+    after its last input (by the wall clock, at least an epoch's length), it is predicted according to `predicting`.
 
-    `tentative_after_s`: how long consumers wait for a dead producer before they go on without it; None: for ever. `correction`:
-    whether what was made without it is made again when it is back. A `quiet` secondary writes only when the primary has been
-    silent for `patience_s` after the secondary had the epoch ready, an `eager` one always. `retries`: how often an epoch that
-    fails is tried again before the PE fails. `catch_up_rows`: the most input rows of one catch-up job.
+    `tentative_after_s` is how long consumers wait for a dead producer before they continue without it; None means forever.
+    `correction` is whether tentative output is computed again when the producer is back. A `quiet` secondary writes only if the
+    primary has not written `patience_s` after the secondary had the epoch ready; an `eager` secondary always writes. `retries` is
+    how often a failed epoch is tried again before the PE fails. `catch_up_rows` is the most input rows of one catch-up job.
     """
 
     checkpoint_epochs: int = 10
@@ -75,8 +75,8 @@ class Contract(Part):
         if self.deadline_s is not None:
             yield from above(0, (*place, "deadline_s"), self.deadline_s)
         elif self.protection == "prediction":
-            said = "is missing; prediction needs the seconds after its last input by which an epoch's output is due"
-            yield FieldError((*place, "deadline_s"), said)
+            text = "is missing; prediction needs the seconds after its last input by which an epoch's output is due"
+            yield FieldError((*place, "deadline_s"), text)
         yield from above(0, (*place, "reroute_after_s"), self.reroute_after_s)
         yield from at_least(0, (*place, "patience_s"), self.patience_s)
         yield from at_least(0, (*place, "retries"), self.retries)
@@ -84,15 +84,17 @@ class Contract(Part):
 
 
 class Policy(Part):
-    """What is done about a failed replica of a PE.
+    """What happens when a replica of a PE fails.
 
-    `restart`: on the same node (`here`), on another where there is room and else here (`elsewhere`), only while the PE has no
-    living replica left (`missing`), or `never`. The n-th failure in a row waits `backoff_s` times 2 to the n-1, at most
-    `backoff_max_s`; after `give_up_after` of them the PE is given up, and `then` the job goes on without it (`continue`) or
-    is canceled (`cancel`). One that goes on and has an end has failed there: what needed the PE is incomplete.
+    `restart` is where it restarts: on the same node (`here`), on another node if one has room and otherwise on the same one
+    (`elsewhere`), only while the PE has no living replica (`missing`), or `never`. After the n-th failure in a row it waits
+    `backoff_s` times 2 to the n-1, at most `backoff_max_s`. After `give_up_after` failures the PE is abandoned. `then` the job
+    continues without it (`continue`) or is canceled (`cancel`). A job that continues has failed when it ends, because the output
+    that needed the PE is incomplete.
 
-    A replica that has work and gets no further for `hung_after_s`, and as long as some epochs take beside, is hung and counts as
-    failed, unless `restart` is `never`. None: it is waited for. What is shorter is for the contract's `protection`.
+    A replica that has work but makes no progress for `hung_after_s`, plus the time that some epochs take, is hung and counts as
+    failed, unless `restart` is `never`. None means that it is never considered hung. The contract's `protection` covers shorter
+    delays.
     """
 
     restart: Literal["here", "elsewhere", "missing", "never"] = "elsewhere"
@@ -111,10 +113,10 @@ class Policy(Part):
 
 
 class Feed(Part):
-    """Where the sources' rows come from: a recorded trace at a speed, or, without one, the readers that the application names.
+    """Where the rows of the sources come from: a recorded trace at a speed or, without a trace, the application's readers.
 
-    `checkpoints` is where Spark keeps how far each reader has come: a folder or URL that Spark itself can use, and all nodes see.
-    None: in the log, which must then be a folder.
+    Spark stores the progress of each reader under `checkpoints`, a folder or URL that Spark can use and all nodes can reach. None
+    means under the log, which must then be a folder.
     """
 
     trace: str | None = None
@@ -124,9 +126,9 @@ class Feed(Part):
 
 
 class Adapting(Part):
-    """How a plan follows the measured rates: at most `budget` replicas, looked at every `every_s` seconds.
+    """How a plan follows the measured rates: with at most `budget` replicas, checked every `every_s` seconds.
 
-    A replica is only started where that brings `move_worth` of the objective (`of`: output fidelity, `ic`: completeness).
+    A replica is started only if that improves the objective (`of`: output fidelity, `ic`: completeness) by `move_worth`.
     """
 
     budget: int
@@ -141,7 +143,7 @@ class Adapting(Part):
 
 
 class Need(Part):
-    """What a replica takes of its node: as many `cores`, and as much memory. 0: it is not known, and counts as any replica does."""
+    """What a replica needs of its node: cores and memory. 0 means unknown; such a replica counts like any other."""
 
     cores: float = 0.0
     memory_mib: float = 0.0
@@ -151,22 +153,22 @@ class Need(Part):
         yield from at_least(0, (*place, "memory_mib"), self.memory_mib)
 
     def __str__(self) -> str:
-        said = [f"{self.cores:g} cores"] if self.cores else []
-        return " and ".join([*said, f"{self.memory_mib:g} MiB"] if self.memory_mib else said) or "a place"
+        parts = [f"{self.cores:g} cores"] if self.cores else []
+        return " and ".join([*parts, f"{self.memory_mib:g} MiB"] if self.memory_mib else parts) or "a place"
 
 
 NO_NEED = Need()
 
 
 class Job(Document):
-    """What is submitted. Either an `application` (the path of its file) or `pes` written out.
+    """A job as it is submitted: either an `application` (the path of its file), or the `pes` themselves.
 
-    `type` names the state machine of its life, `host_kind` the kind of PE host that runs it. `streams` lets a source of the
-    application be a stream of another job: source name to `job:stream`. `share`: the PEs that make the streams which it reads of
-    other jobs, and all that feed these, are shared with those jobs, and live on until this one has ended, too. `replicas` is
-    per PE (or PE/task) the number of replicas; a `plan` or a `strategy` (paths) says it otherwise. `adapt` lets the plan follow
-    the rates while the job runs.
-    `needs` is per PE (or PE/task) what each of its replicas takes of a node. `contracts` replaces the contract for single PEs.
+    `type` names the job's state machine, `host_kind` the kind of PE host that runs it. `streams` feeds sources of the application
+    from streams of other jobs: it maps a source to `job:stream`. With `share`, the PEs that produce those streams, and all PEs
+    that feed them, are shared with the other jobs and live until this job has ended too. `replicas` is the number of replicas
+    per PE (or PE/task); otherwise a `plan` or a `strategy` (paths) decides. With `adapt`, the plan follows the rates while the
+    job runs. `needs` is what each replica of a PE (or PE/task) needs of its node. `contracts` replaces the contract for single
+    PEs.
     """
 
     job: str
@@ -189,7 +191,7 @@ class Job(Document):
     policy: Policy = Field(default_factory=Policy)
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything wrong with the job that can be seen without its application."""
+        """Yield every error of the job that can be detected without its application."""
         if not NAME.fullmatch(self.job):
             yield unexpected(("job",), A_NAME, self.job)
         if (self.application is None) == (self.pes is None):
@@ -198,17 +200,17 @@ class Job(Document):
             yield FieldError((), "has both 'plan' and 'strategy'; give the one that decides the replicas")
         if self.adapt is not None:
             if self.plan is None:
-                yield FieldError(("adapt",), "wanted a 'plan' to begin with, got none")
+                yield FieldError(("adapt",), "wanted a 'plan' to start with, got none")
             yield from self.adapt.errors_at(("adapt",))
         if self.application is not None and self.log is None:
-            yield FieldError(("log",), "is missing; give a folder or an object store's URL that all nodes of the job can see")
-        yield from self._rivals()
+            yield FieldError(("log",), "is missing; give a folder or an object store's URL that all nodes of the job can reach")
+        yield from self._switching_conflicts()
         for source, stream in self.streams.items():
             if not is_of_other(stream):
                 yield unexpected(("streams", source), "'job:stream'", stream)
         if self.share and not (self.streams or any(":" in stream for pe in (self.pes or {}).values() for stream in pe.reads)):
-            said = "is for a job that reads a stream of another one, and this reads none"
-            yield FieldError(("share",), said, (("streams",), ("pes",)))
+            text = "requires that the job reads a stream of another job, and this one reads none"
+            yield FieldError(("share",), text, (("streams",), ("pes",)))
         yield from above(0, ("feed", "speed"), self.feed.speed)
         yield from self.contract.errors_at(("contract",))
         for name, contract in self.contracts.items():
@@ -222,47 +224,45 @@ class Job(Document):
             yield from light_errors(self.pes, {"replicas": self.replicas, "contracts": self.contracts, "needs": self.needs})
             yield from self._unused()
             if self.host_kind != "light":
-                yield FieldError(
-                    ("host_kind",), f"PEs that are written out run on a PE host of kind 'light', got '{self.host_kind}'"
-                )
+                yield FieldError(("host_kind",), f"wanted 'light' for a job that defines its PEs, got '{self.host_kind}'")
 
     def _unused(self) -> Iterable[FieldError]:
-        """What only an application has a use for, in a job whose PEs are written out."""
+        """Yield an error for each field that needs an application, in a job that defines its PEs."""
         for name in ("plan", "strategy", "adapt", "streams", "log", "out"):
             if getattr(self, name):
-                yield FieldError((name,), "is for an 'application'; PEs that are written out have no use for it")
+                yield FieldError((name,), "needs an 'application'; a job that defines its PEs cannot use it")
         for name in ("trace", "columns", "checkpoints"):
             if getattr(self.feed, name) is not None:
-                yield FieldError(("feed", name), "is for an 'application'; PEs that are written out have no use for it")
+                yield FieldError(("feed", name), "needs an 'application'; a job that defines its PEs cannot use it")
 
-    def _rivals(self) -> Iterable[FieldError]:
-        """Upstream backup where something else switches replicas too: each would undo what the other does."""
+    def _switching_conflicts(self) -> Iterable[FieldError]:
+        """Yield errors for upstream backup together with another mechanism that switches replicas: each would undo the other."""
         other = "adapt" if self.adapt is not None else "strategy" if self.strategy is not None else None
         places: list[tuple[Place, Contract]] = [(("contract",), self.contract)]
-        places += [(("contracts", name), each) for name, each in self.contracts.items()]
+        places += [(("contracts", name), contract) for name, contract in self.contracts.items()]
         for place, contract in places:
             if other is not None and contract.protection == "upstream":
-                said = f"'upstream' wakes and idles replicas, and so does '{other}'; give one of them"
-                yield FieldError((*place, "protection"), said)
+                text = f"'upstream' wakes and idles replicas, and so does '{other}'; give one of them"
+                yield FieldError((*place, "protection"), text)
 
     def contract_of(self, pe: str) -> Contract:
-        """The contract of one PE."""
+        """Return the contract of one PE."""
         return self.contracts.get(pe, self.contract)
 
     def has_agent(self, task: Task) -> bool:
-        """Whether a prediction agent watches a task; one that another job's PE stands for is watched there."""
+        """Return whether a prediction agent of this job watches a task. The other job watches a shared PE."""
         return task.kind == "operators" and task.shared is None and self.contract_of(task.pe).protection == "prediction"
 
     def need_of(self, task: str) -> Need:
-        """What each replica of a task takes of its node."""
+        """Return what each replica of a task needs of its node."""
         return self.needs.get(task) or self.needs.get(task.rpartition("/")[0]) or NO_NEED
 
 
 class Reading(Part):
-    """One input of a task: which tasks of a stream it reads, and which share of their rows is its own.
+    """One input of a task: the tasks of a stream that it reads, and which of their rows.
 
-    `share` and `of`: of the rows divided by `key` into `of` parts, the part number `share`; all rows where `of` is 1.
-    `job` is set where the stream is another job's; `name` is then the source of this job that it stands for.
+    The rows are divided by `key` into `of` parts, and the task reads part number `share`; if `of` is 1, it reads all rows.
+    `job` is set if the stream belongs to another job; `name` is then the source of this job that the stream feeds.
     """
 
     stream: str
@@ -275,7 +275,7 @@ class Reading(Part):
 
 
 class Task(Part):
-    """One task of a PE (or of a source or sink): the unit that is placed, replicated, killed and recovered."""
+    """One task of a PE, source or sink: the unit of placement, replication and recovery."""
 
     pe: str
     task: int = 0
@@ -292,10 +292,10 @@ class Task(Part):
 
 
 class Layout(Document):
-    """A job taken apart: its tasks, each after those it reads, and where each of their replicas is wanted.
+    """The tasks of a job in topological order, and where their replicas should run.
 
-    `nodes` is per task name the node names that a strategy gave its replicas; empty where placement is free. `settings` is whatever
-    the job's kind of PE host needs to know, passed on unread.
+    `nodes` maps the name of a task to the nodes that a strategy chose for its replicas; it is empty if placement is free.
+    `settings` holds what the job's kind of PE host needs. The orchestrator passes it on without reading it.
     """
 
     application: str

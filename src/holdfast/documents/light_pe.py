@@ -1,4 +1,4 @@
-"""PEs that are written out in a job itself, and everything wrong with them that can be seen there."""
+"""PEs that are defined in the job document itself, and the checks of them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from holdfast.documents.document import FieldError, Part, at_least, between, joi
 from holdfast.documents.topological_order import sort_topologically
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""What a job, a node, a PE or a stream may be called: its name becomes part of paths and addresses."""
+"""A valid name of a job, node, PE or stream. Names become parts of paths and URLs."""
 OF_OTHER = re.compile(rf"{NAME.pattern}:[A-Za-z0-9_][A-Za-z0-9_.-]{{0,99}}")
 MAX_REPLICAS = 1000
-"""Replicas of one task: each has a node of its own."""
+"""The most replicas of one task. Each needs its own node."""
 A_NAME = "a name of letters, digits, '_', '.', '-' (at most 100)"
 
 
 class LightPe(Part):
-    """A PE without Spark, written out in the job itself: it beats and counts, and stands for a real one at scale.
+    """A PE without Spark, defined in the job itself, for tests at scale. It beats and counts, and processes no rows.
 
-    `reads` are streams of this job, or `job:stream` of another. `shared`, as `job:pe`, makes it the PE of another job instead.
-    `lives_s`: after how long it finishes; None: it runs until it is stopped.
+    `reads` names streams of this job, or `job:stream` of another job. `shared`, as `job:pe`, refers to a PE of another job
+    instead. The PE finishes after `lives_s`; if that is None, it runs until it is stopped.
     """
 
     reads: tuple[str, ...] = ()
@@ -43,11 +43,11 @@ class LightPe(Part):
         if self.lives_s is not None:
             yield from at_least(0, (*place, "lives_s"), self.lives_s)
         if self.shared is not None and (self != LightPe(shared=self.shared) or not is_of_other(self.shared)):
-            yield FieldError((*place, "shared"), "wanted 'job:pe' and nothing else: what it reads, makes and has is said there")
+            yield FieldError((*place, "shared"), "wanted 'job:pe' and no other field; the other job defines them")
 
 
 def is_of_other(text: str) -> bool:
-    """Whether a text names something of another job.
+    """Return whether a text names a stream or PE of another job.
 
     >>> [is_of_other(text) for text in ("market:trades", "trades", "market:", "a:b:c", "../market:trades")]
     [True, False, False, False, False]
@@ -56,13 +56,13 @@ def is_of_other(text: str) -> bool:
 
 
 def order_of(pes: Mapping[str, LightPe]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of PEs, each after those whose streams it reads, and those that a circle keeps out of it."""
+    """Return the names of PEs in topological order, and those that a cycle keeps out of it."""
     makers = {stream: name for name in sorted(pes, reverse=True) for stream in pes[name].makes}
     return sort_topologically({name: {makers[stream] for stream in pe.reads if stream in makers} for name, pe in pes.items()})
 
 
 def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]]) -> Iterator[FieldError]:
-    """Everything wrong with PEs that are written out; `named` are the fields of their job that name PEs, with the names."""
+    """Yield the errors of PEs that a job defines. `named` maps the fields of the job that name PEs to those names."""
     if not pes:
         yield FieldError(("pes",), "is empty; a job has at least one PE")
     makers: dict[str, str] = {}
@@ -71,7 +71,7 @@ def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]
         yield from pes[name].errors_at(name)
         for index, stream in enumerate(pes[name].makes):
             if stream in makers:
-                text = f"stream '{stream}' is made by both '{makers[stream]}' and '{name}'; give each its own"
+                text = f"stream '{stream}' is produced by both '{makers[stream]}' and '{name}'; give each its own"
                 yield FieldError(("pes", name, "makes", index), text)
             makers.setdefault(stream, name)
     streams = join_names(makers)
@@ -80,9 +80,9 @@ def light_errors(pes: Mapping[str, LightPe], named: Mapping[str, Collection[str]
             if ":" not in stream and stream not in makers:
                 text = f"PE '{name}' reads stream '{stream}', which does not exist; streams are: {streams}"
                 yield FieldError(("pes", name, "reads", index), text, whole)
-    _, circle = order_of(pes)
-    if circle:
-        yield FieldError(("pes",), f"the PEs {join_names(circle)} read one another's streams in a circle", whole)
+    _, cyclic = order_of(pes)
+    if cyclic:
+        yield FieldError(("pes",), f"the PEs {join_names(cyclic)} form a cycle: they read one another's streams", whole)
     own = {name for name, pe in pes.items() if pe.shared is None}
     owned = join_names(own)
     for field, names in named.items():

@@ -1,9 +1,9 @@
-"""Task topologies (PPA section II): operators of parallel tasks, and how each task's output reaches the next ones.
+"""Task topologies (PPA section II): operators of parallel tasks, and how each task's output reaches the next tasks.
 
-Of an edge between two operators only groups matter. One-to-one, split, merge and full all cut the upstream tasks into
-groups, each read whole by a group of downstream tasks; an upstream task divides its output among its readers by their
-shares. So every reader of a group sees the same mixture of the group's tasks, and all arrays here are as long as the
-tasks, never as the substreams (a full edge of 100 by 100 tasks has 10,000).
+Every partitioning (one-to-one, split, merge, full) divides the upstream tasks into groups. A group of downstream tasks reads
+each upstream group. An upstream task divides its output among its readers by their shares. So all readers of a group read
+the same mixture of the group's tasks, and the arrays here have one entry per task, not one per substream (a full edge
+between 100 and 100 tasks has 10,000 substreams).
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_TASKS = 100_000
-MAX_DEPTH = 150  # operators in a row: planners follow a tuple's way by recursion
+MAX_DEPTH = 150  # operators in a row: planners follow the path of a tuple recursively
 
-# Bounds are only noted for the schema: the topology checks them itself, to report them with everything else.
+# The bounds are only for the schema. The topology checks them itself, to report them together with other errors.
 NonNegative = Annotated[float, Field(json_schema_extra={"minimum": 0})]
 Count = Annotated[int, Field(json_schema_extra={"minimum": 1})]
 
 
 class TaskOperator(Part):
-    """An operator and its tasks. Rates are tuples per second that leave the tasks.
+    """An operator and its tasks. Rates are output rates in tuples per second.
 
-    A source gives `rate` (of all its tasks) or `rates` (of each). Any other operator may; else a task emits
-    `selectivity` times what it reads. `shares` says how much of a split or full input each task gets, and of a
-    source's rate each task makes: uniform, by Zipf's law (the n-th task weighs n ** -zipf), or as listed.
-    `correlated` marks a join: without one of its inputs the others are worth nothing (section III-A).
+    A source must give `rate` (of all its tasks together) or `rates` (of each task). Another operator may give them; otherwise a
+    task emits `selectivity` times what it reads. `shares` is the share of a split or full input that each task gets, and the
+    share of a source's rate that each task emits: uniform by default, by Zipf's law with `zipf` (the n-th task weighs
+    n ** -zipf), or as listed. `correlated` marks a join: without one input, the others are worth nothing (section III-A).
     """
 
     parallelism: Count = 1
@@ -56,20 +56,20 @@ class TaskOperator(Part):
 
 @dataclass(frozen=True, slots=True)
 class TaskStream:
-    """An edge of the topology as arrays. Both `groups_up` and `groups_down` ascend: groups are runs of tasks."""
+    """An edge of the topology as arrays. `groups_up` and `groups_down` ascend, so a group is a range of tasks."""
 
     up: int
     down: int
     partitioning: Partitioning
     groups_up: Ints
     groups_down: Ints
-    weights: Floats  # of each upstream task within its group; each group's sum to 1 (Eq. 1)
+    weights: Floats  # of each upstream task within its group; they sum to 1 per group (Eq. 1)
     rates: Floats  # of the whole input stream as each downstream task reads it
     spread: Floats  # the share of its group's output that each downstream task reads
 
 
 class Topology(Document):
-    """A task topology as the planners see it. Tasks are numbered operator by operator in topological order.
+    """A task topology as PPA's planners see it. Tasks are numbered operator by operator in topological order.
 
     >>> t = Topology(topology="t", operators={
     ...     "read": TaskOperator(parallelism=4, rate=100.0, zipf=1.0),
@@ -84,13 +84,13 @@ class Topology(Document):
     operators: dict[str, TaskOperator]
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything wrong with the topology: ranges, rates, names, cycles, partitionings that do not fit."""
+        """Yield the errors of ranges, rates, names, cycles and partitionings."""
         if not self.operators:
             yield FieldError(("operators",), "has no operator; a topology has at least one")
         for name, operator in self.operators.items():
             if "/" in name:
                 yield FieldError(
-                    ("operators", name), "wanted a name without '/', which stands between an operator and its task's number"
+                    ("operators", name), "wanted a name without '/', which separates an operator from the number of its task"
                 )
             yield from self._operator_errors(("operators", name), operator)
             for up, partitioning in operator.inputs.items():
@@ -108,12 +108,12 @@ class Topology(Document):
 
     @cached_property
     def order(self) -> tuple[str, ...]:
-        """The operators, each after its inputs; ties by name."""
+        """The operators in topological order, ties by name."""
         return self._sorted()[0]
 
     @cached_property
     def spans(self) -> tuple[slice, ...]:
-        """The numbers of each operator's tasks, by the operator's position in `order`."""
+        """The range of each operator's task numbers, in the order of `order`."""
         ends = np.cumsum([0, *(self.operators[name].parallelism for name in self.order)])
         return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
 
@@ -134,7 +134,7 @@ class Topology(Document):
 
     @cached_property
     def rank(self) -> Ints:
-        """Where each task stands among all tasks by name (operator, then index): what breaks ties."""
+        """The rank of each task by name (operator, then index). It breaks ties."""
         by_name = np.argsort(np.argsort(np.array(self.order)))
         keys = np.lexsort((np.arange(len(self.tasks)), by_name[self.operator_of]))
         ranks = np.empty(len(self.tasks), dtype=np.int64)
@@ -148,23 +148,23 @@ class Topology(Document):
 
     @cached_property
     def streams(self) -> tuple[tuple[TaskStream, ...], ...]:
-        """The input streams of each operator, by its position in `order`; ordered by the upstream operator's name."""
+        """The input streams of each operator, in the order of `order`; each sorted by the upstream operator's name."""
         return self._compiled[1]
 
     @cached_property
     def sources(self) -> tuple[int, ...]:
-        """The positions of operators without inputs."""
+        """The positions in `order` of operators without inputs."""
         return tuple(i for i, name in enumerate(self.order) if not self.operators[name].inputs)
 
     @cached_property
     def sinks(self) -> tuple[int, ...]:
-        """The positions of operators that no other reads: the output operators."""
+        """The positions in `order` of operators that no other operator reads: the output operators."""
         read = {up for operator in self.operators.values() for up in operator.inputs}
         return tuple(i for i, name in enumerate(self.order) if name not in read)
 
     @cached_property
     def readers(self) -> tuple[tuple[TaskStream, ...], ...]:
-        """The streams that leave each operator, by its position in `order`."""
+        """The output streams of each operator, in the order of `order`."""
         out: list[list[TaskStream]] = [[] for _ in self.order]
         for streams in self.streams:
             for stream in streams:
@@ -173,15 +173,15 @@ class Topology(Document):
 
     @cached_property
     def input_rates(self) -> Floats:
-        """What each task reads from all its inputs; for a source's task, what it emits."""
-        made = self.rates.copy()
+        """The rate that each task reads from all its inputs; for a task of a source, the rate that it emits."""
+        rates = self.rates.copy()
         for span, streams in zip(self.spans, self.streams, strict=True):
             if streams:
-                made[span] = np.sum([stream.rates for stream in streams], axis=0)
-        return made
+                rates[span] = np.sum([stream.rates for stream in streams], axis=0)
+        return rates
 
     def substreams(self, up: str, down: str) -> Iterator[tuple[str, str, float]]:
-        """Each substream between two neighbouring operators: upstream task, downstream task, rate."""
+        """Yield each substream between two neighbouring operators: upstream task, downstream task, rate."""
         at = self.order.index(down)
         stream = next(stream for stream in self.streams[at] if self.order[stream.up] == up)
         rates = self.rates[self.spans[stream.up]]
@@ -190,7 +190,7 @@ class Topology(Document):
                 yield f"{up}/{i}", f"{down}/{j}", float(rates[i] * stream.spread[j])
 
     def with_rates(self, rates: Mapping[str, Iterable[float]]) -> Topology:
-        """The same topology with newly measured output rates of the tasks of some operators (section V-C)."""
+        """Return the topology with newly measured output rates for the tasks of some operators (section V-C)."""
         unknown = sorted(rates.keys() - self.operators.keys())
         errors = [FieldError(("rates", name), f"is no operator; operators are: {self._names()}") for name in unknown]
         _raise(self.topology, errors)
@@ -226,15 +226,15 @@ class Topology(Document):
                 yield FieldError((*place, field), "wanted at least one share above 0")
             elif field == "shares" and all(map(isfinite, values)) and not isfinite(sum(values)):
                 yield FieldError((*place, field), "wanted shares with a finite sum; give smaller ones in the same proportion")
-        given = [field for field in ("rate", "rates", "selectivity") if getattr(operator, field) is not None]
-        if len(given) > 1:
-            yield FieldError(place, f"gives {' and '.join(given)}; give one of them")
+        rate_fields = [field for field in ("rate", "rates", "selectivity") if getattr(operator, field) is not None]
+        if len(rate_fields) > 1:
+            yield FieldError(place, f"gives {' and '.join(rate_fields)}; give one of them")
         if operator.zipf is not None and operator.shares is not None:
             yield FieldError(place, "gives zipf and shares; give one of them")
         if not operator.inputs and operator.rate is None and operator.rates is None:
             yield FieldError(place, "has no inputs, so it is a source; give its rate, or the rates of its tasks")
         if not operator.inputs and operator.correlated:
-            yield FieldError((*place, "correlated"), "is true, yet the operator has no inputs to join")
+            yield FieldError((*place, "correlated"), "is true, but the operator has no inputs to join")
 
     def _input_errors(self, name: str, up: str, partitioning: Partitioning) -> Iterator[FieldError]:
         place = ("operators", name, "inputs", up)
@@ -242,26 +242,26 @@ class Topology(Document):
             yield FieldError(place, f"reads operator '{up}', which does not exist; operators are: {self._names()}")
             return
         n1, n2 = self.operators[up].parallelism, self.operators[name].parallelism
-        wants = {
+        requirements = {
             "one-to-one": (n1 == n2, "as many tasks on both sides"),
             "split": (n2 >= 2 * n1, f"at least two tasks of '{name}' for each of '{up}'"),
             "merge": (n1 >= 2 * n2, f"at least two tasks of '{up}' for each of '{name}'"),
             "full": (True, ""),
         }
-        fits, want = wants[partitioning]
-        if not fits:
-            text = f"is {partitioning}, which wants {want}; got parallelism {n1} of '{up}' and {n2} of '{name}'"
+        is_met, requirement = requirements[partitioning]
+        if not is_met:
+            text = f"is {partitioning}, which requires {requirement}; got parallelism {n1} of '{up}' and {n2} of '{name}'"
             yield FieldError(place, text)
 
     def _inputs(self) -> dict[str, Collection[str]]:
         return {name: operator.inputs.keys() for name, operator in self.operators.items()}
 
     def _sorted(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Operators in topological order, and those that a cycle keeps out of it."""
+        """Return the operators in topological order, and those that a cycle keeps out of it."""
         return sort_topologically(self._inputs())
 
     def _depth(self) -> int:
-        """The most operators that a tuple passes."""
+        """Return the number of operators on the longest path."""
         depth: dict[str, int] = {}
         for name in self._sorted()[0]:
             depth[name] = 1 + max((depth[up] for up in self.operators[name].inputs if up in depth), default=0)
@@ -299,7 +299,7 @@ class Topology(Document):
 
 
 def is_task(task: str, parallelism: Mapping[str, int]) -> bool:
-    """Whether operators of these numbers of tasks have a task of this name, spelt as tasks are: operator, '/', number.
+    """Return whether a task of this name (operator, '/', number) exists among operators with these numbers of tasks.
 
     >>> [is_task(name, {"read": 11}) for name in ("read/0", "read/10", "read/11", "read/00", "read/+1", "read/\u0663")]
     [True, True, False, False, False, False]
@@ -311,7 +311,7 @@ def is_task(task: str, parallelism: Mapping[str, int]) -> bool:
 
 
 def _groups(partitioning: Partitioning, n1: int, n2: int) -> tuple[Ints, Ints]:
-    """The group of each upstream and of each downstream task. Groups of a split or merge differ by one task at most."""
+    """Return the group of each upstream and of each downstream task. Sizes of groups differ by at most one task."""
     if partitioning == "full":
         return np.zeros(n1, dtype=np.int64), np.zeros(n2, dtype=np.int64)
     count = min(n1, n2)
@@ -319,7 +319,7 @@ def _groups(partitioning: Partitioning, n1: int, n2: int) -> tuple[Ints, Ints]:
 
 
 def _within(values: Floats, groups: Ints) -> Floats:
-    """Each value as a share of its group's sum; equal shares in a group whose values are all zero."""
+    """Return each value as a share of its group's sum; equal shares if all values of a group are zero."""
     sums, sizes = np.bincount(groups, values)[groups], np.bincount(groups)[groups]
     return np.where(sums > 0, values / np.where(sums > 0, sums, 1.0), 1.0 / sizes)
 
@@ -331,14 +331,14 @@ def _shares(operator: TaskOperator) -> Floats:
     elif operator.zipf is not None:
         shares = np.arange(1, n + 1, dtype=float) ** -operator.zipf
     elif operator.rates is not None:
-        shares = np.array(operator.rates, dtype=float)  # a task emits in proportion to what it was given to do
+        shares = np.array(operator.rates, dtype=float)  # a task emits in proportion to its input
     else:
         shares = np.ones(n)
     return _within(shares, np.zeros(n, dtype=np.int64))
 
 
 def _task_rates(operator: TaskOperator, shares: Floats, streams: tuple[TaskStream, ...]) -> Floats:
-    """What each task emits: as given, else in proportion to what it reads."""
+    """Return the output rate of each task: as given, or in proportion to what it reads."""
     if operator.rates is not None:
         return np.array(operator.rates, dtype=float)
     if not streams:

@@ -1,4 +1,4 @@
-"""YAML 1.2 as documents are written in it: plain values with the line of every place, and back to text."""
+"""Read YAML 1.2 as plain values with the line of every place, and write plain values as YAML."""
 
 import math
 from io import StringIO
@@ -15,7 +15,7 @@ MAX_BITS = int(MAX_DIGITS / math.log10(2)) + 1
 
 
 def dump_yaml(data: object) -> str:
-    """Plain values as text."""
+    """Return plain values as YAML text."""
     yaml = YAML()
     yaml.default_flow_style = False
     yaml.width = 120
@@ -25,7 +25,7 @@ def dump_yaml(data: object) -> str:
 
 
 def load_yaml(text: str, thing: str) -> tuple[object, dict[Place, int]]:
-    """The values in a text, and the line of each place. Raises DocumentError that names `thing`."""
+    """Return the values in a text and the line of each place. Raises DocumentError, which names the text `thing`."""
     yaml = YAML(typ="safe", pure=True)
     try:
         node = yaml.compose(StringIO(text))
@@ -45,7 +45,7 @@ def load_yaml(text: str, thing: str) -> tuple[object, dict[Place, int]]:
 
 
 class _Walk:
-    """Turns composed YAML nodes into plain values, and remembers the line of every place."""
+    """Turns composed YAML nodes into plain values and records the line of every place."""
 
     def __init__(self, yaml: YAML) -> None:
         self.constructor = yaml.constructor
@@ -63,32 +63,32 @@ class _Walk:
         if isinstance(node, SequenceNode):
             return [self.value(child, (*place, index)) for index, child in enumerate(node.value)]
         try:
-            made = self.constructor.construct_object(node, deep=True)
-        except ValueError:  # such as a date that no calendar has, or more digits than Python reads
-            made = node.value
+            value = self.constructor.construct_object(node, deep=True)
+        except ValueError:  # for example an impossible date, or more digits than Python reads
+            value = node.value
             self.errors.append(f"{self._where(place)}: {_unreadable(node)}")
-        if isinstance(made, int) and made.bit_length() > MAX_BITS:
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
             self.errors.append(f"{self._where(place)}: {too_many_digits(len(node.value))}")
             return 0
-        return made
+        return value
 
     def _where(self, place: Place) -> str:
         return f"{format_place(place) or 'top'} (line {self.lines[place]})"
 
     def mapping(self, node: MappingNode, place: Place) -> dict[str, object]:
-        made: dict[str, object] = {}
+        mapping: dict[str, object] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if isinstance(key_node, MappingNode | SequenceNode):
                 self.errors.append(f"{format_place(place) or 'top'} (line {line}): wanted a plain key, got a list or mapping")
                 continue
             key = str(key_node.value)
-            if key in made:
+            if key in mapping:
                 self.errors.append(f"{format_place((*place, key))} (line {line}): key '{key}' stands twice; keep one")
                 continue
             self.lines[(*place, key)] = line
-            made[key] = self.value(value_node, (*place, key))
-        return made
+            mapping[key] = self.value(value_node, (*place, key))
+        return mapping
 
 
 def _unreadable(node: Node) -> str:

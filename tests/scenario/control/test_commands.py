@@ -57,7 +57,7 @@ def test_a_job_that_cannot_run_says_why_with_code_1_and_a_wrong_document_with_co
         f"holdfast: {document} has 6 errors:",
         '  - feed.speed (line 5): wanted a number, got "NaN"',
         "  - job (line 1): wanted a name of letters, digits, '_', '.', '-' (at most 100), got \"a b\"",
-        "  - log (line 1): is missing; give a folder or an object store's URL that all nodes of the job can see",
+        "  - log (line 1): is missing; give a folder or an object store's URL that all nodes of the job can reach",
         "  - replicas.x (line 4): wanted a number from 1 to 1000, got 0",
         "  - type (line 2): there is no type 'forever'; types are: finite, streaming",
         "  - application (line 3): '/no/such.py' is no file that the orchestrator can read",

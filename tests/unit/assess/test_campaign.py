@@ -123,7 +123,7 @@ def test_a_campaign_of_faults_on_the_way_out_survives_json():
     }
     with pytest.raises(CompoundError, match="the fault affects the output of its targets, and the case 'a' loses its input"):
         campaign(fault={"kind": "loss", "side": "output"})
-    with pytest.raises(CompoundError, match="a duplication fault concerns a share of the tuples above 0 and up to 1, got 3"):
+    with pytest.raises(CompoundError, match="a duplication fault affects a share of the tuples above 0 and up to 1, got 3"):
         campaign(fault={"kind": "duplication", "share": 3})
 
 

@@ -204,7 +204,7 @@ def test_a_fault_may_strike_on_the_way_out_and_have_figures_of_its_own(explain):
         ("loss,share=1", "a loss has no 'share'; it has no parameters"),
         ("divergence,target=2", "a divergence has no 'target'; its parameters are: size, share"),
         ("duplication,share=most", "the share of a duplication is a number, got 'most'"),
-        ("duplication,share=2", "concerns a share of the tuples above 0 and up to 1, got 2"),
+        ("duplication,share=2", "affects a share of the tuples above 0 and up to 1, got 2"),
         ("reordering,distance=0", "a reordering fault moves tuples by a whole number of places, at least 1, got 0"),
         ("reordering,distance=2.5", "a reordering fault moves tuples by a whole number of places, at least 1, got 2.5"),
         ("reordering,distance=nan", "a reordering fault moves tuples by a whole number of places, at least 1, got nan"),

@@ -83,5 +83,5 @@ def test_a_mapping_that_cannot_be_read_is_told(tmp_path):
     with pytest.raises(HoldfastError, match=r"^mapping '.*gone.yaml' cannot be read: No such file or directory$"):
         read_columns(tmp_path / "gone.yaml", ["orders"])
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(HoldfastError, match=r"cannot be read: it is no text in UTF-8$"):
+    with pytest.raises(HoldfastError, match=r"cannot be read: it is not UTF-8 text$"):
         read_columns(tmp_path / "binary.yaml", ["orders"])

@@ -106,7 +106,7 @@ def test_mistakes_are_answered_with_their_status_and_text(settings):
                 (422, "replicas.x: wanted a number from 1 to 1000, got 99999", submit(replicas={"x": 99999999999999999999})),
                 (413, "the body is too long; wanted at most 8388608 bytes", call("POST", "/v1/jobs", content=b" " * 9_000_000)),
                 (422, "there is no type 'forever'; types are: finite, streaming", submit(type="forever")),
-                (422, "PEs that are written out run on a PE host of kind 'light'", submit(host_kind="spark")),
+                (422, "host_kind: wanted 'light' for a job that defines its PEs", submit(host_kind="spark")),
                 (422, "application: '/no/such.py' is no file that the orchestrator can read", submit(**application)),
                 (422, "job has 2 errors", submit(job="a b", policy={"give_up_after": 0})),
                 (422, "parameter 'limit': wanted a whole number from 1 to 1000, got '0'", call("GET", "/v1/jobs?limit=0")),

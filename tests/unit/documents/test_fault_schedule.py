@@ -47,11 +47,11 @@ def test_fill_is_drawn_for_the_disk():
     ("random", "said"),
     [
         ({"what": ["disk"]}, 'random.what[0]: wanted one of pe, host, node, controller, orchestrator, got "disk"'),
-        ({"kinds": ["slow", "cut"], "what": ["pe"]}, "random.kinds[1]: a cut strikes node, and 'what' has none of them"),
-        ({"kinds": ["fill"]}, "random.kinds[0]: a fill strikes disk, and 'what' has none of them"),
+        ({"kinds": ["slow", "cut"], "what": ["pe"]}, "random.kinds[1]: a cut affects node, and 'what' has none of them"),
+        ({"kinds": ["fill"]}, "random.kinds[0]: a fill affects disk, and 'what' has none of them"),
         ({"kinds": ["slow"], "what": ["pe", "node"]}, 'random.what[1]: wanted one of pe, got "node"'),
-        ({"kinds": []}, "random.kinds: is empty; say what may happen, such as crash"),
-        ({"what": []}, "random.what: is empty; say whom the faults may strike"),
+        ({"kinds": []}, "random.kinds: is empty; give the kinds of fault, such as crash"),
+        ({"what": []}, "random.what: is empty; give what the faults may affect, such as pe"),
         ({"for_s": -1}, "random.for_s: wanted a number of at least 0"),
     ],
 )

@@ -4,7 +4,7 @@ from holdfast.documents.history import History, read_history
 
 
 def test_full_history_file_is_rotated_once(tmp_path):
-    history = History(tmp_path / "history-1.jsonl", "n1", most_bytes=400)
+    history = History(tmp_path / "history-1.jsonl", "n1", max_bytes=400)
     for number in range(30):
         history.tell("commit", {"epoch": number})
     history.close()

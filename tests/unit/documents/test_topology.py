@@ -78,18 +78,18 @@ operators:
 """)
     assert list(caught.value.errors) == [
         "operators.a.rate (line 4): wanted a number of at least 0, got -5.0",
-        "operators.b.inputs.a (line 5): is one-to-one, which wants as many tasks on both sides; "
+        "operators.b.inputs.a (line 5): is one-to-one, which requires as many tasks on both sides; "
         "got parallelism 4 of 'a' and 3 of 'b'",
         "operators.b.inputs.nowhere (line 5): reads operator 'nowhere', which does not exist; operators are: a, b, c, d, e, f, g",
         "operators.c.parallelism (line 6): wanted a whole number of at least 1, got 0",
         "operators.d.rates (line 7): wanted one number per task (1), got 2",
         "operators.d (line 7): gives zipf and shares; give one of them",
-        "operators.e.inputs.a (line 8): is split, which wants at least two tasks of 'e' for each of 'a'; "
+        "operators.e.inputs.a (line 8): is split, which requires at least two tasks of 'e' for each of 'a'; "
         "got parallelism 4 of 'a' and 6 of 'e'",
-        "operators.f.inputs.a (line 9): is merge, which wants at least two tasks of 'a' for each of 'f'; "
+        "operators.f.inputs.a (line 9): is merge, which requires at least two tasks of 'a' for each of 'f'; "
         "got parallelism 4 of 'a' and 3 of 'f'",
         "operators.g (line 10): gives rate and selectivity; give one of them",
-        "operators.g.correlated (line 10): is true, yet the operator has no inputs to join",
+        "operators.g.correlated (line 10): is true, but the operator has no inputs to join",
         "operators (line 3): form a cycle: c -> d -> c; a topology has none",
     ]
 

@@ -168,5 +168,5 @@ def test_adapting_needs_a_plan_to_begin_with_and_sensible_numbers():
     with pytest.raises(DocumentError) as raised:
         check_document(document, Job, thing="job")
     said = str(raised.value)
-    assert "adapt: wanted a 'plan' to begin with, got none" in said
+    assert "adapt: wanted a 'plan' to start with, got none" in said
     assert "adapt.budget" in said and "adapt.every_s" in said
