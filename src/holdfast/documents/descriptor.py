@@ -310,8 +310,8 @@ class Descriptor(Document):
 def _money_errors(place: tuple[str, ...], amount: float) -> Iterator[FieldError]:
     yield from at_least(0, place, amount)
     if isfinite(amount) and amount > 0 and not MONEY[0] <= amount <= MONEY[1]:
-        text = f"wanted 0 or an amount from {MONEY[0]:g} to {MONEY[1]:g}, got {amount:g}, which is too large or too small to compute with"
-        yield FieldError(place, text)
+        limits = f"an amount from {MONEY[0]:g} to {MONEY[1]:g}"
+        yield FieldError(place, f"wanted 0 or {limits}, got {amount:g}, which is too large or too small to compute with")
 
 
 def _duplicates(names: Iterable[str]) -> list[str]:

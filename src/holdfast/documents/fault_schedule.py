@@ -193,7 +193,7 @@ class Schedule(Document):
             yield from self.stalls.errors_at(("stalls",))
 
     def drawn(self, *, tasks: Sequence[str], nodes: Sequence[str], pes: Sequence[str] | None = None) -> list[ScheduledFault]:
-        """Return all faults in the order of time. Random faults are drawn for these tasks and nodes; `pes` are tasks that may stall."""
+        """Return all faults by time, random ones drawn for these tasks and nodes. `pes` are the tasks that may stall."""
         faults: list[ScheduledFault] = list(self.faults)
         if self.random is not None:
             faults += self.random.drawn(random.Random(self.seed), tasks=tasks, nodes=nodes)
