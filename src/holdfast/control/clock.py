@@ -1,4 +1,4 @@
-"""Time, as a plug-in: what the control plane reads instead of the system's clocks."""
+"""The clock plug-in. The control plane reads time only through it, so that a test can replace it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 
 
 class Clock:
-    """The system's clocks. `now_s` is the time of day for stories, `monotonic_s` is for measuring."""
+    """The system's clocks. `now_s` is the time of day, for histories; `monotonic_s` is for measuring durations."""
 
     def __init__(self, orchestrator: object = None) -> None:
-        del orchestrator  # every plug-in is given it; this one needs nothing of it
+        del orchestrator  # every plug-in receives it; the clock does not need it
 
     def now_s(self) -> float:
         return time.time()

@@ -1,4 +1,4 @@
-"""What happened, as a bounded and numbered list that can be waited on: for watching, for histories and for the dashboard."""
+"""The orchestrator's events: a bounded, numbered list that callers can wait on. The API, histories and the web page read it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-KEPT = 20_000
+MAX_EVENTS = 20_000
 TERM_NUMBERS = 1_000_000_000
-"""Numbers go on over orchestrators: each begins at its term times this."""
+"""Event numbers ascend over terms: those of a term start at the term times this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorEvent:
-    """One thing that happened. `kind` is one of: job, node, replica, decision, control."""
+    """One event. `kind` is one of: job, node, replica, decision, control, fault."""
 
     number: int
     at_s: float
@@ -27,26 +27,17 @@ class OrchestratorEvent:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        return {
-            "number": self.number,
-            "at_s": self.at_s,
-            "kind": self.kind,
-            "text": self.text,
-            "job": self.job,
-            "node": self.node,
-            "replica": self.replica,
-            "data": dict(self.data),
-        }
+        return {name: getattr(self, name) for name in self.__slots__} | {"data": dict(self.data)}
 
 
 class Events:
     """The newest events of an orchestrator."""
 
-    def __init__(self, now_s: Callable[[], float], *, kept: int = KEPT) -> None:
+    def __init__(self, now_s: Callable[[], float], *, most: int = MAX_EVENTS) -> None:
         self._now_s = now_s
-        self._list: deque[OrchestratorEvent] = deque(maxlen=kept)
+        self._events: deque[OrchestratorEvent] = deque(maxlen=most)
         self._number = 0
-        self._news = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
     def begin(self, term: int) -> None:
         self._number = term * TERM_NUMBERS
@@ -66,34 +57,34 @@ class Events:
         replica: str | None = None,
         data: Mapping[str, Any] | None = None,
     ) -> None:
-        """Add an event and wake those who wait for one."""
+        """Add an event and wake the callers that wait for one."""
         self._number += 1
-        self._list.append(OrchestratorEvent(self._number, self._now_s(), kind, text, job, node, replica, data or {}))
+        self._events.append(OrchestratorEvent(self._number, self._now_s(), kind, text, job, node, replica, data or {}))
         self.wake()
 
     def wake(self) -> None:
-        """Let everybody who waits look again."""
-        self._news.set()
-        self._news = asyncio.Event()
+        """Wake every caller that waits in `wait`."""
+        self._wakeup.set()
+        self._wakeup = asyncio.Event()
 
     def after(self, number: int, *, limit: int = 1000) -> list[OrchestratorEvent]:
-        """The events after a number, oldest first; at most `limit`."""
-        found: list[OrchestratorEvent] = []
-        for happened in reversed(self._list):
-            if happened.number <= number:
+        """Return the events after a number, oldest first, at most `limit`."""
+        newer: list[OrchestratorEvent] = []
+        for event in reversed(self._events):
+            if event.number <= number:
                 break
-            found.append(happened)
-        found.reverse()
-        return found[:limit]
+            newer.append(event)
+        newer.reverse()
+        return newer[:limit]
 
     async def wait(self, number: int, *, for_s: float) -> list[OrchestratorEvent]:
-        """The events after a number, as soon as there is one; none after `for_s`."""
-        found = self.after(number)
-        if found or for_s <= 0:
-            return found
+        """Return the events after a number as soon as there is one, or an empty list after `for_s`."""
+        newer = self.after(number)
+        if newer or for_s <= 0:
+            return newer
         try:
             async with asyncio.timeout(for_s):
-                await self._news.wait()
+                await self._wakeup.wait()
         except TimeoutError:
             return []
         return self.after(number)

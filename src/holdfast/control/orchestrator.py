@@ -1,7 +1,7 @@
-"""The orchestrator: owns every job, node and replica, in one event loop, and executes what the state machines command.
+"""The orchestrator: it owns every job, node and replica, and executes the commands of the state machines.
 
-Everything here runs in one thread; whoever changes state does so between two awaits. Each job's events are worked off one after
-another, different jobs' side by side.
+All of it runs in one event loop, so code between two awaits is never interrupted. The events of one job are processed one after
+another; different jobs proceed concurrently.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STATUS = "peStatusUpdate"
 
 
 class Orchestrator:
-    """The control plane's one owner of state. `run` serves until it is stopped or another orchestrator takes over."""
+    """The only owner of the control plane's state. `run` works until it is stopped or another orchestrator takes over."""
 
     time: Clock
     persistence: Persistence
@@ -71,25 +71,25 @@ class Orchestrator:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._next_job = 1
         self._event_ids = itertools.count(1)
-        self._awaited: dict[int, asyncio.Event] = {}
+        self._processed: dict[int, asyncio.Event] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self.plugins: dict[str, Any] = {}
         for name in plugin_names(settings.plugins):
-            made = plugin_class(name, settings.plugins)(self)
-            self.plugins[name] = made
-            setattr(self, name, made)
+            plugin = plugin_class(name, settings.plugins)(self)
+            self.plugins[name] = plugin
+            setattr(self, name, plugin)
             if name == "time":
                 self.events = Events(self.time.now_s)
         self.actions = self._actions()
         self.machines = self._machines()
 
     def say(self, text: str) -> None:
-        """Tell whoever runs the orchestrator. A log that cannot be written, on a full disk say, costs the line and nothing else."""
+        """Print a line for whoever runs the orchestrator. If it cannot be written, for example on a full disk, it is dropped."""
         with contextlib.suppress(OSError):
             self._say(text)
 
     def say_error(self, what: str, error: BaseException) -> None:
-        """Tell of an error that is a mistake of ours, with all there is to find it by."""
+        """Print an unexpected error with its traceback."""
         self.say(f"{what}: {''.join(traceback.format_exception(error)).rstrip()}")
 
     @property
@@ -101,13 +101,13 @@ class Orchestrator:
         return self.persistence.database.term
 
     async def begin(self) -> None:
-        """Take the next term and read what the orchestrator before left; from then on nodes may register."""
+        """Take the next term and read the stored state. After that, nodes may register."""
         await asyncio.to_thread(self.persistence.database.open)
         self.events.begin(self.term)
         self.recovery.begin()
 
     async def run(self) -> None:
-        """Finish the recovery and work until stopped. Raises Fenced when another orchestrator has taken over."""
+        """Finish the recovery, then work until stopped. Raises Fenced when another orchestrator has taken over."""
         self.spawn(self.recovery.finish())
         self.spawn(self.observers.run())
         self.spawn(self.agents.run())
@@ -122,15 +122,15 @@ class Orchestrator:
             self.persistence.database.close()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """End `run`, with an error where there is one."""
+        """End `run`, with the error if there is one."""
         if not self.ended.done():
             self.ended.set_exception(error) if error is not None else self.ended.set_result(None)
         self.recovered.set()
-        self.dispatch.renew_assignments(self.resources.nodes)  # whoever waits for something is sent away
+        self.dispatch.renew_assignments(self.resources.nodes)  # nodes that wait for an assignment get an answer
         self.events.wake()
 
     def spawn(self, work: Awaitable[Any]) -> None:
-        """Run something beside everything else; if it breaks, the orchestrator ends, because nothing else would notice."""
+        """Run a task concurrently. If it fails, the orchestrator stops, because nothing else would notice the failure."""
 
         async def watched() -> None:
             try:
@@ -145,7 +145,7 @@ class Orchestrator:
         task.add_done_callback(self._tasks.discard)
 
     async def submit(self, document: Job) -> int:
-        """Take a job that `job_errors` has nothing against: its number, once it cannot be lost any more. Raises Conflict."""
+        """Accept a job without `job_errors`; return its number once the job is durable. Raises Conflict."""
         self._check_name(document.job)
         document = with_absolute_paths(document)
         self._check_log(document.log)
@@ -154,9 +154,9 @@ class Orchestrator:
         machine = self.machines[document.type]
         now_s = self.time.now_s()
         job = JobState(number, document, machine, begin_lifecycle(machine, number, at_s=now_s), now_s)
-        self.names[document.job] = number  # before anything is awaited: no second job of that name comes between
+        self.names[document.job] = number  # before the first await, so that no second job can take the name
         try:
-            await self.persistence.submitted(job)
+            await self.persistence.write_job(job)
         except BaseException:
             self.names.pop(document.job, None)
             raise
@@ -166,7 +166,7 @@ class Orchestrator:
         return number
 
     def add_recovered_job(self, job: JobState) -> None:
-        """Take a job that an orchestrator before this one had."""
+        """Add a job of an earlier orchestrator."""
         self.jobs[job.id] = job
         self.names[job.name] = job.id
 
@@ -174,7 +174,7 @@ class Orchestrator:
         self._next_job = max(self._next_job, last + 1)
 
     def cancel(self, number: int, *, cause: str = "canceled by a user") -> Event | None:
-        """Ask for a job to be canceled, before anything else that waits to happen to it. Raises NotFound, Conflict."""
+        """Cancel a job, ahead of its other queued events. Raises NotFound, Conflict."""
         job = self.job(number)
         if job.is_stopping:
             return None
@@ -183,28 +183,27 @@ class Orchestrator:
         return self.post(job, "cancel", cause=cause, first=True)
 
     def activate(self, number: int, active: Mapping[str, tuple[int, ...]], *, cause: str = "asked for by a user") -> Event:
-        """Ask for exactly these replicas of some tasks to be active. Raises NotFound, Conflict."""
+        """Make exactly these replicas of some tasks active. Raises NotFound, Conflict."""
         job = self.job(number)
         if "activate" not in job.transitions:
             raise Conflict(f"job {number} is {job.lifecycle.state}; replicas are activated while it is dispatching or running")
         check_activation(number, active, self.replicas.of(number))
-        wanted = {task: tuple(replicas) for task, replicas in active.items()}
-        return self.post(job, "activate", data={"active": wanted}, cause=cause)
+        return self.post(job, "activate", data={"active": {task: tuple(each) for task, each in active.items()}}, cause=cause)
 
     async def wait_until_processed(self, event: Event, *, within_s: float) -> bool:
-        """Whether an event has been worked off within so long: then nothing about it can be lost any more."""
-        done = self._awaited.setdefault(event.id, asyncio.Event())
+        """Wait until an event is processed and its effects are durable. Return whether that happened in time."""
+        processed = self._processed.setdefault(event.id, asyncio.Event())
         try:
             async with asyncio.timeout(within_s):
-                await done.wait()
+                await processed.wait()
         except TimeoutError:
             return False
         finally:
-            self._awaited.pop(event.id, None)
+            self._processed.pop(event.id, None)
         return True
 
     def job(self, number: int) -> JobState:
-        """A job that has not ended. Raises NotFound."""
+        """Return a job that has not ended. Raises NotFound."""
         try:
             return self.jobs[number]
         except KeyError:
@@ -220,19 +219,19 @@ class Orchestrator:
         since: int | None = None,
         first: bool = False,
     ) -> Event:
-        """Let an event happen to a job, after those that wait already or before them."""
+        """Queue an event for a job: at the end, or, with `first`, at the front."""
         event = Event(next(self._event_ids), name, self.time.now_s(), cause, data or {}, since)
         (job.queue.appendleft if first else job.queue.append)(event)
         self._start_worker(job)
         return event
 
     def post_status(self, job: JobState) -> None:
-        """Tell a job that replicas of it have changed; what waits to be told already is told with it."""
+        """Queue a status event for a job whose replicas have changed, unless one is the last in the queue already."""
         if not job.queue or job.queue[-1].name != STATUS:
             self.post(job, STATUS)
 
     def run_in_background(self, job: JobState, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that takes long and belongs to a job's present state. If it fails, that is an `error` of the job."""
+        """Run long work that belongs to a job's present state. If it fails, the job gets an `error` event."""
 
         async def watched() -> None:
             try:
@@ -247,7 +246,7 @@ class Orchestrator:
         job.run_in_background(watched())
 
     def resume(self) -> None:
-        """Work off what has waited while recovering."""
+        """End the recovery and process the events that were queued meanwhile."""
         self.recovering = False
         self.recovered.set()
         for job in list(self.jobs.values()):
@@ -267,12 +266,12 @@ class Orchestrator:
             except Fenced as error:
                 self.stop(error)
                 return
-            if event.id in self._awaited:
-                self._awaited[event.id].set()
+            if event.id in self._processed:
+                self._processed[event.id].set()
         if job.ended:
-            for event in job.queue:  # what comes too late is over: nobody need wait for it
-                if event.id in self._awaited:
-                    self._awaited[event.id].set()
+            for event in job.queue:  # the job has ended, so nobody need wait for its later events
+                if event.id in self._processed:
+                    self._processed[event.id].set()
             self._forget(job)
 
     async def _process(self, job: JobState, event: Event) -> None:
@@ -287,15 +286,15 @@ class Orchestrator:
         await self._execute(job, moved, commands, event)
 
     async def _execute(self, job: JobState, moved: Lifecycle, commands: list[Command], event: Event) -> None:
-        """Run the commands of one event, in order; the lifecycle moves when the move is durable, before the first action."""
+        """Run the commands of one event in order. The job enters its next state once that is durable, before the first action."""
         entered = moved is job.lifecycle
-        if not entered and event.name in ("error", "cancel", "gaveUp"):  # what ends it counts, not what it went on after
-            job.reason, job.broken = event.cause, event.name != "cancel"
+        if not entered and event.name in ("error", "cancel", "gaveUp"):  # the event that ends the job gives the reason
+            job.reason, job.failed = event.cause, event.name != "cancel"
         command: Command | None = None
         try:
             for command in commands:
                 if command.name == WRITE:
-                    await self.persistence.write(job, moved)
+                    await self.persistence.write_transition(job, moved)
                 if not command.before and not entered:
                     self._enter(job, moved, event)
                     entered = True
@@ -317,7 +316,7 @@ class Orchestrator:
         self.events.emit("job", text, job=job.id, data={"state": moved.state, "event": event.name})
 
     def _post_error(self, job: JobState, what: str, error: Exception) -> None:
-        """Turn the failure of an action into an event; each in a row waits longer, in case its cure fails too."""
+        """Post an `error` event for a failed action. Each failure in a row waits longer, because handling it may fail too."""
         if not isinstance(error, HoldfastError):
             self.say_error(f"job {job.id}, {what}", error)
         job.errors += 1
@@ -328,15 +327,15 @@ class Orchestrator:
         asyncio.get_running_loop().call_later(wait_s, lambda: self.post(job, "error", cause=cause, since=since))
 
     def _forget(self, job: JobState) -> None:
-        """Let go of a job that has ended, whatever its machine's actions did about it."""
+        """Remove a job that has ended, whatever actions its machine has run."""
         self.jobs.pop(job.id, None)
         if self.names.get(job.name) == job.id:
             del self.names[job.name]
         self.placement.release(job.id)
         self.observers.forget(job.id)
-        self.dataflow.remove_ended_job(job)  # those that waited for it look for its name
+        self.dataflow.remove_ended_job(job)  # jobs that waited for it look for its name again
         if self.replicas.of(job.id):
-            self.restart_policy.ended_jobs[job.id] = job  # its PEs that others share live on
+            self.restart_policy.ended_jobs[job.id] = job  # other jobs share PEs of it
         for owner in [owner for owner in self.restart_policy.ended_jobs if not self.replicas.of(owner)]:
             del self.restart_policy.ended_jobs[owner]
             self.observers.forget(owner)
@@ -351,7 +350,7 @@ class Orchestrator:
             raise Conflict(f"job '{name}' is there already, as job {number} ({state}); cancel it or choose another name")
 
     def _check_log(self, log: str | None) -> None:
-        """One job at a time makes a log: two would fight over where its readers are."""
+        """Raise Conflict if another job writes this log: only one job at a time can write a log."""
         if log is None:
             return
         for job in (*self.jobs.values(), *self.restart_policy.ended_jobs.values()):
@@ -368,13 +367,13 @@ class Orchestrator:
             except Fenced:
                 raise
             except HoldfastError:
-                continue  # the database is away: whoever writes waits for it and says so
+                continue  # the database is unreachable: writers wait for it and report that
 
     def _actions(self) -> dict[str, ActionMethod]:
-        found: dict[str, ActionMethod] = {}
-        for made in self.plugins.values():
-            found.update(made.actions() if hasattr(made, "actions") else {})
-        return found
+        actions: dict[str, ActionMethod] = {}
+        for plugin in self.plugins.values():
+            actions.update(plugin.actions() if hasattr(plugin, "actions") else {})
+        return actions
 
     def _machines(self) -> dict[str, Machine]:
         machines = shipped_machines(self.actions)

@@ -1,4 +1,4 @@
-"""Plug-ins: the parts of an orchestrator, loaded by name. A package can replace or add one by an entry point."""
+"""The plug-ins of an orchestrator, loaded by name. A package can replace one or add one with an entry point."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ SHIPPED = {
     "api": "holdfast.control.api.routes:Api",
     "page": "holdfast.ui.plugin:Page",
 }
-"""The plug-ins that every orchestrator has, in the order in which they are made."""
+"""The plug-ins of every orchestrator, in the order in which they are created."""
 
 
 class Plugin:
-    """A part of an orchestrator. `action_names` are what machines can call it for, each as `plugin.method`."""
+    """A part of an orchestrator. `action_names` lists the actions that state machines can name, each as `plugin.method`."""
 
     action_names: ClassVar[tuple[str, ...]] = ()
 
@@ -50,45 +50,47 @@ class Plugin:
         return {name: getattr(self, name.partition(".")[2]) for name in self.action_names}
 
 
-def plugin_class(name: str, places: Mapping[str, str] | None = None) -> Callable[..., Any]:
-    """What makes the plug-in of a name: an entry point's where a package brings one, else the shipped one. Raises MachineError."""
-    brought = _brought()
-    if places and name in places:
-        place, whose = places[name], "--plugin"
-    elif name in brought:
-        package = brought[name].dist
-        place, whose = brought[name].value, f"package '{package.name}'" if package is not None else "an entry point"
+def plugin_class(name: str, overrides: Mapping[str, str] | None = None) -> Callable[..., Any]:
+    """Return the class of a plug-in: from `overrides`, else from an entry point, else the shipped one. Raises MachineError.
+
+    `overrides` maps names to locations such as `package.module:Class`.
+    """
+    installed = _entry_points()
+    if overrides and name in overrides:
+        location, origin = overrides[name], "--plugin"
+    elif name in installed:
+        package = installed[name].dist
+        location, origin = installed[name].value, f"package '{package.name}'" if package is not None else "an entry point"
     elif name in SHIPPED:
-        place, whose = SHIPPED[name], "holdfast"
+        location, origin = SHIPPED[name], "holdfast"
     else:
-        known = ", ".join(sorted({*SHIPPED, *brought}))
-        raise MachineError(f"there is no plug-in '{name}'; plug-ins are: {known}")
-    module, _, attribute = place.partition(":")
+        raise MachineError(f"there is no plug-in '{name}'; plug-ins are: {', '.join(sorted({*SHIPPED, *installed}))}")
+    module, _, attribute = location.partition(":")
     try:
-        made = getattr(import_module(module), attribute)
+        plugin = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise MachineError(
-            f"plug-in '{name}' of {whose} cannot be loaded from '{place}': {error}; mend or remove the package that brings it"
+            f"plug-in '{name}' of {origin} cannot be loaded from '{location}': {error}; fix or remove the package that provides it"
         ) from error
-    if not callable(made):
-        raise MachineError(f"plug-in '{name}' of {whose}: wanted a class at '{place}', got {type(made).__name__}")
-    return made  # type: ignore[no-any-return]  # what an entry point names has no type that could be known here
+    if not callable(plugin):
+        raise MachineError(f"plug-in '{name}' of {origin}: wanted a class at '{location}', got {type(plugin).__name__}")
+    return plugin  # type: ignore[no-any-return]  # mypy cannot know the type of an imported name
 
 
 def shipped_actions() -> set[str]:
-    """The names of all actions that the shipped plug-ins bring, without an orchestrator to run them."""
+    """Return the names of all actions of the shipped plug-ins. Needs no orchestrator."""
     names: set[str] = set()
     for name in SHIPPED:
-        made = plugin_class(name, SHIPPED)
-        if isinstance(made, type) and issubclass(made, Plugin):
-            names.update(made.action_names)
+        plugin = plugin_class(name, SHIPPED)
+        if isinstance(plugin, type) and issubclass(plugin, Plugin):
+            names.update(plugin.action_names)
     return names
 
 
-def plugin_names(places: Mapping[str, str] | None = None) -> list[str]:
-    """Every plug-in there is: the shipped ones in their order, then added ones by name."""
-    return [*SHIPPED, *sorted({*_brought(), *(places or {})} - set(SHIPPED))]
+def plugin_names(overrides: Mapping[str, str] | None = None) -> list[str]:
+    """Return the names of all plug-ins: the shipped ones in their order, then the added ones by name."""
+    return [*SHIPPED, *sorted({*_entry_points(), *(overrides or {})} - set(SHIPPED))]
 
 
-def _brought() -> dict[str, EntryPoint]:
+def _entry_points() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in installed_entry_points(GROUP)}

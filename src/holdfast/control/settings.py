@@ -1,4 +1,4 @@
-"""What an orchestrator is started with."""
+"""The settings of an orchestrator."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.control.jobs.job_paths import AllowedPaths
 
 @dataclass(frozen=True, slots=True)
 class OrchestratorSettings:
-    """What an orchestrator is started with. Times that matter to others are told to them: a node learns how often to beat."""
+    """The settings that an orchestrator starts with. A node learns from the orchestrator how often to send a beat."""
 
     work: Path
     database: str

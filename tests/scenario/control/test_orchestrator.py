@@ -150,7 +150,7 @@ def test_while_its_database_is_away_it_says_so_and_can_be_stopped(tmp_path):
         try:
             assert process.stderr is not None
             said = process.stderr.readline()
-            assert "is away: connection" in said
+            assert "is unreachable: connection" in said
             assert said.endswith("waiting for it\n")
             process.send_signal(signal.SIGINT)
             assert process.wait(30) == 130

@@ -85,7 +85,7 @@ def test_jobs_survive_the_orchestrator_on_postgresql_and_wait_while_the_server_i
         client.wait_for(first, ("running",), limit_s=60)
         assert set(cluster.starts().values()) == {1}
         server.stop()
-        with pytest.raises(Exception, match="is away"):
+        with pytest.raises(Exception, match="is unreachable"):
             client.jobs()
         server.start()
         second = client.submit(JOB.model_copy(update={"job": "b"}))
@@ -135,7 +135,7 @@ def test_orchestrators_that_first_start_at_once_on_an_empty_database_get_differe
     url = server.database("empty")
 
     def taken(_: int) -> int:
-        database = Database(url, tell=print)
+        database = Database(url, report=print)
         try:
             return database.open()
         finally:

@@ -215,7 +215,7 @@ def test_an_agent_that_cannot_protect_its_task_is_an_event_once(settings):
             node.about = {"state": "broken", "problem": "the key names column 'rock', which does not exist"}
 
         async def told():
-            return [text for text in await control.events() if "cannot stand in" in text]
+            return [text for text in await control.events() if "cannot predict" in text]
 
         async def both():
             return len(await told()) == 2
@@ -223,10 +223,10 @@ def test_an_agent_that_cannot_protect_its_task_is_an_event_once(settings):
         await control.until(both)
         for node in nodes.values():
             await node.beat()
-        said = "cannot stand in for it: the key names column 'rock', which does not exist"
+        said = "cannot predict it: the key names column 'rock', which does not exist"
         assert sorted(await told()) == [f"agent of x/0 {said}", f"agent of y/0 {said}"]
         events = (await control.call("GET", "/v1/events")).json()["events"]
-        about = [event["data"] for event in events if "cannot stand in" in event["text"]]
+        about = [event["data"] for event in events if "cannot predict" in event["text"]]
         assert {"task": "x/0", "problem": "the key names column 'rock', which does not exist"} in about
 
     scene(story, settings)

@@ -1,4 +1,4 @@
-"""The database: one writer at a time, versions, waiting while it is away, and pages that stay small."""
+"""The database: one writer at a time, versions, waiting while it is unreachable, and pages that stay small."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ from holdfast.errors import HoldfastError, MachineError
 
 
 def opened(path, told=None) -> Database:
-    database = Database(f"sqlite:///{path}", tell=(told if told is not None else []).append)
+    database = Database(f"sqlite:///{path}", report=(told if told is not None else []).append)
     database.open()
     return database
 
@@ -91,8 +91,8 @@ def test_writes_wait_while_the_database_is_away_and_say_so_once(tmp_path):
 
     asyncio.run(play())
     assert len(told) == 2
-    assert told[0].endswith("is away: cut off by fault injection; waiting for it")
-    assert told[1].endswith("is back")
+    assert told[0].endswith("is unreachable: a fault was injected; waiting for it")
+    assert told[1].endswith("answers again")
     assert len(database.read_blocking(stored_jobs.unended_jobs)) == 2
     database.close()
 
@@ -183,7 +183,7 @@ def test_a_database_of_a_newer_version_is_left_alone(tmp_path):
 )
 def test_a_database_that_cannot_be_used_is_told_in_words(url, error, words):
     with pytest.raises(error, match=words):
-        Database(url, tell=print)
+        Database(url, report=print)
 
 
 def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp_path):
@@ -205,13 +205,13 @@ def test_a_file_that_is_taken_away_is_missed_before_anything_is_lost_with_it(tmp
 
     asyncio.run(play())
     database.close()
-    assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("is back")
+    assert "its file was removed or replaced; put it back; waiting for it" in told[0] and told[1].endswith("answers again")
 
 
 def test_a_folder_that_is_not_there_is_told_and_waited_for(tmp_path):
     told = []
     path = tmp_path / "none" / "d.db"
-    database = Database(f"sqlite:///{path}", tell=told.append)
+    database = Database(f"sqlite:///{path}", report=told.append)
     opening = threading.Thread(target=database.open)
     opening.start()
     while not told:
@@ -219,7 +219,7 @@ def test_a_folder_that_is_not_there_is_told_and_waited_for(tmp_path):
     path.parent.mkdir()
     opening.join()
     database.close()
-    assert f"is away: there is no folder '{path.parent}'; waiting for it" in told[0] and database.term == 1
+    assert f"is unreachable: there is no folder '{path.parent}'; waiting for it" in told[0] and database.term == 1
 
 
 def test_looking_up_and_paging_use_indexes_however_many_jobs_have_ended(tmp_path):
@@ -277,7 +277,7 @@ def test_places_are_replaced_and_removed_by_task(tmp_path):
     [
         ("CREATE TABLE jobs (id)", "the database is not holdfast's: it has the tables jobs and no 'holdfast_schema'; give another"),
         ("CREATE TABLE songs (id)", "the database is not holdfast's: it has the tables songs"),
-        (None, "cannot be used: file is not a database; mend it, or give another --database"),
+        (None, "cannot be used: file is not a database; fix that, or give another --database"),
     ],
 )
 def test_a_file_that_is_not_holdfasts_is_told_at_once_and_left_as_it_is(tmp_path, made, words):
@@ -299,7 +299,7 @@ def test_a_file_that_is_not_holdfasts_is_told_at_once_and_left_as_it_is(tmp_path
 def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_that_comes_later(tmp_path):
     opened(tmp_path / "d.db").close()
     told = []
-    with pytest.raises(HoldfastError, match="cannot be used: attempt to write a readonly database; mend it, or give another"):
+    with pytest.raises(HoldfastError, match="cannot be used: attempt to write a readonly database; fix that, or give another"):
         opened(f"file:{tmp_path / 'd.db'}?mode=ro&uri=true", told)
     assert told == []
     database = opened(tmp_path / "d.db", told)
@@ -311,7 +311,7 @@ def test_a_database_that_cannot_be_written_is_told_at_once_but_waited_for_when_t
         writing = asyncio.create_task(database.write(submitted(1)))
         while not told:
             await asyncio.sleep(0.01)
-        assert "is away: attempt to write a readonly database; waiting for it" in told[0]
+        assert "is unreachable: attempt to write a readonly database; waiting for it" in told[0]
         with closing(database._engine.raw_connection()) as raw:
             raw.execute("PRAGMA query_only=OFF")
         await writing
@@ -325,7 +325,7 @@ def test_a_database_in_a_folder_that_cannot_be_written_is_told_at_once(tmp_path,
     may = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path and may(path, mode))  # whoever runs this may be root
     told = []
-    with pytest.raises(HoldfastError, match=rf"cannot be used: folder '{tmp_path}' cannot be written; mend that, or give another"):
+    with pytest.raises(HoldfastError, match=rf"cannot be used: folder '{tmp_path}' cannot be written; fix that, or give another"):
         opened(tmp_path / "d.db", told)
     assert told == []
 
@@ -335,7 +335,7 @@ def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
     monkeypatch.setattr("holdfast.control.storage.database.PATIENCE", {"connect_timeout": 2}, raising=False)
     told, ended = [], []
     with closing(socket.create_server(("127.0.0.1", 0))) as silent:
-        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", tell=told.append)
+        database = Database(f"postgresql://me@127.0.0.1:{silent.getsockname()[1]}/jobs", report=told.append)
 
         def waits():
             with pytest.raises(DatabaseUnreachable):
@@ -351,12 +351,12 @@ def test_a_server_that_is_reached_and_says_nothing_is_away_too(monkeypatch):
     waiting.join(20)
     assert ended
     database.close()
-    assert "is away" in told[0] and "timeout" in told[0]
+    assert "is unreachable" in told[0] and "timeout" in told[0]
 
 
 def test_a_url_may_say_itself_how_long_a_server_is_waited_for():
     pytest.importorskip("psycopg")
-    database = Database("postgresql://me@127.0.0.1:1/jobs?connect_timeout=3", tell=lambda text: None)
+    database = Database("postgresql://me@127.0.0.1:1/jobs?connect_timeout=3", report=lambda text: None)
     _, given = database._engine.dialect.create_connect_args(database.url)
     assert given["connect_timeout"] == "3"
     database.close()

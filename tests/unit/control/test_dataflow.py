@@ -29,9 +29,9 @@ def test_a_shared_pe_lives_while_any_job_uses_it(first, second):
     graph.add(1, MAKER, {})
     graph.add(2, READER, {"maker": 1})
     own = {1: {1: ["source/0"]}, 2: {2: ["sink/0"]}}
-    assert graph.left_by(first) == own[first]
+    assert graph.used_only_by(first) == own[first]
     graph.remove(first)
-    left = graph.left_by(second)
+    left = graph.used_only_by(second)
     assert "filter/0" in left[1]
     graph.remove(second)
     assert not graph.users
@@ -45,7 +45,7 @@ def test_streams_and_pes_that_are_not_there_are_all_told():
         graph.add(3, wrong, {"maker": 1})
     assert told.value.errors == (
         "task 'a/0' reads stream 'maker:many', which that job does not make; it makes: few, rows",
-        "task 'b/0' shares PE 'maker:nobody', which is not there; its PEs are: filter, source",
+        "task 'b/0' shares PE 'maker:nobody', which does not exist; its PEs are: filter, source",
     )
 
 

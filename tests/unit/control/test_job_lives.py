@@ -47,7 +47,7 @@ def test_a_finite_job_whose_pe_is_given_up_has_failed_and_one_that_is_done_has_c
             async with alive(n1):
                 bad = await control.submit("bad", type="finite", policy={"give_up_after": 1})
                 story = await control.reaches(bad, "failed")
-                assert story["reason"].startswith("every PE of it given up, last: ")
+                assert story["reason"].startswith("every PE was abandoned, last: ")
                 good = await control.submit("good", type="finite", pes={"x": {}, "y": {}})
                 await control.reaches(good, "completed")
                 await control.until(lambda: is_empty(n1))
@@ -69,7 +69,7 @@ def test_a_finite_job_goes_on_without_a_pe_that_is_given_up_and_has_failed_when_
                 assert (await control.job(number))["state"] == "running"
                 n1.report(f"{number}:z/0.0", "finished")
                 story = await control.reaches(number, "failed")
-                assert story["reason"] == "x/0 given up, last: boom; the rest has finished"
+                assert story["reason"] == "x/0 abandoned, last: boom; the rest has finished"
 
     asyncio.run(play())
 
@@ -145,7 +145,7 @@ def test_jobs_that_name_one_another_are_told_so_and_one_that_names_nobody_too(se
         async with running(settings) as control:
             lonely = await control.submit("lonely", pes={"x": {"reads": ["nobody:s"]}})
             story = await control.reaches(lonely, "failed")
-            assert story["reason"].startswith(f"job {lonely}: names job 'nobody', which is not there; jobs are: none; ")
+            assert story["reason"].startswith(f"job {lonely}: names job 'nobody', which does not exist; jobs are: none; ")
 
     asyncio.run(play())
 
@@ -258,9 +258,9 @@ def test_a_parser_that_cannot_be_started_fails_its_job_and_does_not_stall_it(set
 @pytest.mark.parametrize(
     ("script", "words"),
     [
-        ("while True: print('x' * 100_000)", "wanted a layout of at most 16777216 bytes, got more, and ended the parser"),
+        ("while True: print('x' * 100_000)", "wanted a layout of at most 16777216 bytes, got more; killed the parser"),
         ("import sys; [print('x' * 100_000, file=sys.stderr) for _ in range(100)]; sys.exit('it is broken')", "x\nit is broken$"),
-        ("import sys; sys.exit(2)", "the parser ended with 2 and said nothing"),
+        ("import sys; sys.exit(2)", "the parser ended with 2 and printed nothing"),
     ],
 )
 def test_a_parser_is_never_given_more_memory_than_a_layout_needs(monkeypatch, script, words):

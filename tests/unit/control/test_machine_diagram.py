@@ -10,9 +10,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 
 def test_the_page_of_machines_is_current():
-    assert (DOCS / "machines.md").read_text() == shipped_page(), (
-        "run: python -m holdfast.control.jobs.machine_diagram > docs/machines.md"
-    )
+    assert (DOCS / "machines.md").read_text() == shipped_page(), "run: python scripts/write_generated_docs.py"
 
 
 def test_every_transition_is_in_the_table_and_every_state_in_the_diagram():

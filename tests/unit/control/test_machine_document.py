@@ -105,7 +105,7 @@ transitions.leave = { next = "new" }
         'states.new.transitions.go.next: wanted one of the states island, new, trap, got "nowhere"',
         "states.trap.number: 1 is the number of 'new' already",
         "states.new: must be persisted (updatedb = true): a crash would lose the job otherwise",
-        "states.trap: is persisted and has no transition 'recover' for what a crash leaves in it",
+        "states.trap: is persisted and has no transition 'recover' for a crash in it",
         "states.island: is an end and has transitions: leave",
         "states.island: cannot be reached from 'new'",
         "states.trap: is a trap: no end can be reached from it",

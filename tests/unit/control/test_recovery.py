@@ -132,7 +132,7 @@ def test_an_orchestrator_that_was_replaced_ends_and_writes_nothing(settings):
                 assert answer.status_code == 503
                 assert answer.json()["error"].startswith("another orchestrator has taken over (term 2, this one has 1)")
                 assert (await new.call("GET", "/v1/jobs")).json()["jobs"] == []
-                with pytest.raises(Fenced, match="this one ends and touches nothing"):
+                with pytest.raises(Fenced, match="this one stops without changing anything"):
                     await task
 
     asyncio.run(play())
@@ -192,7 +192,7 @@ def test_a_job_that_is_stored_in_words_of_another_holdfast_fails_and_keeps_no_ot
             async with alive(n1):
                 story = await control.reaches(old, "failed")
                 assert story["reason"].startswith(
-                    f"the {column} of job {old} ('old') is stored in words that this holdfast does not take ({why}"
+                    f"the {column} of job {old} ('old') is stored in a form that this holdfast does not read ({why}"
                 )
                 assert story["reason"] in control.said
                 await control.until(lambda: without(n1, f"{old}:x/0.0"))
@@ -304,7 +304,7 @@ def test_a_job_hears_of_a_pe_that_was_given_up_though_the_orchestrator_died_befo
             n1.control = control
             async with alive(n1):
                 story = await control.reaches(number, "failed")
-                assert story["reason"] == "x/0 was given up before the orchestrator was started again"
+                assert story["reason"] == "x/0 was abandoned before the orchestrator was started again"
 
     asyncio.run(play())
 

@@ -19,7 +19,7 @@ def test_waking_time_passes_at_most_twice_as_fast_as_ticks_were_meant_to(late):
     for each in late:
         before = time.at(now_s)
         now_s += 0.25 + each
-        assert time.tick(now_s, meant_s=0.25) - before <= 0.5 + 1e-9
+        assert time.tick(now_s, planned_s=0.25) - before <= 0.5 + 1e-9
 
 
 def test_so_many_nodes_beat_at_most_a_hundred_times_a_second_together():
@@ -38,7 +38,7 @@ def test_a_node_that_listens_to_later_orchestrators_only_is_not_counted_on_and_t
             text = answer.json()["error"]
             assert text == (
                 "node 'n1' has heard from an orchestrator of term 4, and this one is of term 1: use that one; "
-                "or, if the database was made anew, give the node a new --work"
+                "or, if the database was created again, give the node a new --work"
             )
             assert (await control.call("GET", "/v1/nodes")).json()["nodes"] == []
             assert (await control.events()).count(text) == control.said.count(text) == 1
@@ -57,7 +57,7 @@ def test_a_second_controller_of_a_name_is_told_so_and_starts_nothing_until_the_f
                 answer = await second.register()
                 assert (answer.status_code, answer.json()["error"]) == (
                     409,
-                    "node 'n1' is up already, run by another controller; give this one another --name, "
+                    "node 'n1' is already up, run by another controller; give this one another --name, "
                     "or wait until that one is lost",
                 )
                 second.term = first.term

@@ -5,7 +5,7 @@ import pytest
 from holdfast.control.recovery.restart_decision import Abandon, LeaveDead, Restart, Situation, Wait, decide
 from holdfast.documents.job import Policy
 
-ALONE = Situation(failures=1, living=0, here=True, elsewhere=True)
+ALONE = Situation(failures=1, living_peers=0, here=True, elsewhere=True)
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_a_failed_replica_is_started_anew_elsewhere_and_given_up_in_the_end(sett
                 assert (await control.job(number))["state"] == "running"
                 starts = [start for start in n1.starts + n2.starts if start[0] == f"{number}:x/0.0"]
                 assert sorted(starts) == [(f"{number}:x/0.0", n) for n in (1, 2, 3)]
-                assert any("is given up: it failed 3 times in a row; last: boom" in text for text in await control.events())
+                assert any("is abandoned: it failed 3 times in a row; last: boom" in text for text in await control.events())
 
     asyncio.run(play())
 
@@ -102,7 +102,7 @@ def test_a_replica_is_given_up_only_when_that_is_written(settings):
                 await control.reaches(number, "failed")
             ((replicas, events),) = seen
             assert [replica.pe for replica in replicas] == ["x", "y"]
-            assert not any("given up" in text for text in events)
+            assert not any("abandoned" in text for text in events)
 
     asyncio.run(play())
 

@@ -26,7 +26,7 @@ def test_a_job_that_shares_a_pe_of_one_that_is_being_canceled_is_told_so(setting
             await control.reaches(one, "canceling")
             two = await control.submit("two", pes=SHARES)
             story = await control.reaches(two, "failed")
-            assert story["reason"] == "job 2: names job 'one', which is being canceled; wait until it is gone and name another"
+            assert story["reason"] == "job 2: names job 'one', which is being canceled; wait until it has ended and name another"
             async with alive(n1):
                 await control.reaches(one, "canceled")
                 assert not n1.has
@@ -71,7 +71,7 @@ def test_a_crash_leaves_no_shared_pe_behind_that_nobody_uses(settings):
             n1.control = control
             async with alive(n1):
                 story = await control.reaches(two, "failed")
-                assert "names job 'one', which is not there" in story["reason"]
+                assert "names job 'one', which does not exist" in story["reason"]
                 await control.until(lambda: _empty(n1))
                 assert await control.orchestrator.persistence.database.read(all_placements) == []
 
@@ -122,7 +122,7 @@ def test_a_job_that_shares_a_pe_which_never_had_a_place_fails_with_that_reason(s
                 return await control.reaches(two, "failed")
 
     assert asyncio.run(play())["reason"] == (
-        "shares PE 'x' of job 1, which has ended before the PE had a place; submit that one again, then this one"
+        "shares PE 'x' of job 1, which ended before the PE was placed; submit that one again, then this one"
     )
 
 
@@ -233,8 +233,8 @@ def test_a_job_that_only_reads_another_is_told_when_nothing_more_comes(settings)
                 await control.until(lambda: has(n1, 1))
                 told = (await control.call("GET", "/v1/events")).json()["events"]
                 assert [event["text"] for event in told if event["kind"] == "decision" and event["job"] == two] == [
-                    "reads s of job 'one', which is canceled: nothing more comes of it until that is submitted again with the "
-                    "same log ('share: true' keeps what makes it)"
+                    "reads s of job 'one', which is canceled: it gets no more rows until that job is submitted again with the "
+                    "same log ('share: true' would keep the PEs that make it)"
                 ]
 
     asyncio.run(play())

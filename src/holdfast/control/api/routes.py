@@ -253,7 +253,7 @@ class Api(Plugin):
         if errors := list(offer_errors(offer)):
             raise Refusal(422, f"node '{offer.name[:100]}': {'; '.join(errors)}")
         known = self.orchestrator.resources.nodes.get(offer.name)
-        if known is not None and not known.turns.take(self.orchestrator.time.monotonic_s(), rate=TURNS_S, burst=TURNS):
+        if known is not None and not known.registrations.take(self.orchestrator.time.monotonic_s(), rate=TURNS_S, burst=TURNS):
             raise Refusal(429, f"node '{offer.name}' registers too often; wait", headers={"Retry-After": "1"})
         node = self.orchestrator.resources.register(offer)
         return ApiAnswer(

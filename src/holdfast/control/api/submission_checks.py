@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from holdfast.control.jobs.job_paths import DATA, DEFINES, AllowedPaths, place_errors, with_absolute_paths
+from holdfast.control.jobs.job_paths import DATA, DEFINES, AllowedPaths, path_errors, with_absolute_paths
 from holdfast.control.nodes.replicas import PlacedReplica
 from holdfast.documents.document import MAX_ERRORS, FieldError, join_names
 from holdfast.documents.job import NAME, Feed, Job
@@ -42,7 +42,7 @@ def job_errors(data: object, *, types: Collection[str], bounds: AllowedPaths) ->
     paths_only = Job.model_construct(
         job="", feed=Feed.model_construct(**_places(feed if isinstance(feed, dict) else {})), **_places(data)
     )
-    yield from place_errors(with_absolute_paths(paths_only), bounds)
+    yield from path_errors(with_absolute_paths(paths_only), bounds)
 
 
 def _places(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The graph of streams over all jobs: who makes a stream, who reads it, and which jobs use a PE.
+"""The dataflow graph over all jobs: which PE makes a stream, which tasks read it, and which jobs use a PE.
 
-A PE is used by its own job and by every job that shares it. It lives while any of them does.
+A PE is used by its own job and by every job that shares it. It runs until all of them have ended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Unmappable(CompoundError):
-    """A job wants streams or PEs that are not there."""
+    """A job names streams or PEs that do not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class Connection:
 
 @dataclass(slots=True)
 class Graph:
-    """Jobs that are mapped. `users` is per PE, as (job, PE), the jobs that use it; `makers` is per job and stream the PE that makes
-    it; `named_by` is per job those that name it."""
+    """The mapped jobs. `users` maps each PE, as (job, PE), to the jobs that use it; `makers` maps each job and stream to the PE
+    that makes it; `named_by` maps each job to the jobs that name it."""
 
     layouts: dict[int, Layout] = field(default_factory=dict)
     makers: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -44,14 +44,14 @@ class Graph:
     named_by: dict[int, set[int]] = field(default_factory=dict)
 
     def add(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
-        """Map a job. Raises Unmappable with everything that it wants and is not there."""
+        """Map a job. Raises Unmappable with everything that it names and that does not exist."""
         errors = [*self._errors(layout, refs), *self._uncovered(layout, refs)]
         if errors:
             raise Unmappable(f"job {job}", errors)
         self.restore(job, layout, refs)
 
     def restore(self, job: int, layout: Layout, refs: Mapping[str, int]) -> None:
-        """Map a job that was mapped before, whatever has become of those it names."""
+        """Map a job that was mapped before, even if jobs that it names have ended."""
         self.remove(job)
         self.layouts[job], self.refs[job] = layout, dict(refs)
         self.makers[job] = {stream: task.pe for task in layout.tasks for stream in task.makes}
@@ -61,7 +61,7 @@ class Graph:
             self.users.setdefault(self._pe(job, task, refs), set()).add(job)
 
     def remove(self, job: int) -> None:
-        """Take a job off the graph; what it shared with others stays theirs."""
+        """Remove a job from the graph. PEs that other jobs share stay."""
         layout, refs = self.layouts.pop(job, None), self.refs.pop(job, {})
         self.makers.pop(job, None)
         for other in set(refs.values()):
@@ -74,47 +74,47 @@ class Graph:
                 del self.users[pe]
 
     def uses(self, job: int) -> Iterator[tuple[int, Task]]:
-        """The tasks that a job uses, each with the job whose they are."""
+        """Yield the tasks that a job uses, each with the number of the job that owns it."""
         layout = self.layouts.get(job)
         for task in layout.tasks if layout is not None else ():
             owner, pe = self._pe(job, task, self.refs[job])
             yield owner, task if owner == job else task.model_copy(update={"pe": pe})
 
     def with_shared(self, layout: Layout, refs: Mapping[str, int]) -> tuple[Layout, dict[str, int]]:
-        """A layout with every PE of other jobs that the streams which it reads rest on, and the jobs whose these are, by name."""
-        named, found = dict(refs), dict[tuple[int, str], Task]()
+        """Return the layout with the PEs of other jobs that its input streams depend on, and these jobs, from name to number."""
+        owners, shared = dict(refs), dict[tuple[int, str], Task]()
         ahead = [(each.job, refs[each.job], each.stream) for task in layout.tasks for each in task.reads if each.job is not None]
         while ahead:
             name, job, stream = ahead.pop()
-            if named.setdefault(name, job) != job:
-                text = f"shares PEs of two jobs '{name}', {named[name]} and {job}; cancel whatever uses the one that has ended"
+            if owners.setdefault(name, job) != job:
+                text = f"shares PEs of two jobs '{name}', {owners[name]} and {job}; cancel what uses the one that has ended"
                 raise Unmappable("a job", [text])
             for task in self.layouts[job].tasks if job in self.layouts else ():
-                if task.shared is not None:  # of a job that may have ended: it cannot be asked what feeds what
+                if task.shared is not None:  # its job may have ended, so its inputs are unknown
                     owner, pe = self._pe(job, task, self.refs[job])
-                    found.setdefault((owner, f"{pe}/{task.task}"), task.model_copy(update={"pe": task.shared}))
-                    named.setdefault(task.shared.partition(":")[0], owner)
-                elif stream in task.makes and (job, task.name) not in found:
-                    found[job, task.name] = _shared(task, name)
+                    shared.setdefault((owner, f"{pe}/{task.task}"), task.model_copy(update={"pe": task.shared}))
+                    owners.setdefault(task.shared.partition(":")[0], owner)
+                elif stream in task.makes and (job, task.name) not in shared:
+                    shared[job, task.name] = _shared(task, name)
                     ahead += [
                         (name, job, each.stream) if each.job is None else (each.job, self.refs[job][each.job], each.stream)
                         for each in task.reads
                     ]
-        return layout.model_copy(update={"tasks": (*(found[key] for key in sorted(found)), *layout.tasks)}), named
+        return layout.model_copy(update={"tasks": (*(shared[key] for key in sorted(shared)), *layout.tasks)}), owners
 
     def users_of(self, job: int, pe: str) -> set[int]:
         return self.users.get((job, pe), set())
 
-    def left_by(self, job: int) -> dict[int, list[str]]:
-        """Per job, the tasks that nobody uses any more once this job is gone."""
-        left: dict[int, list[str]] = {}
+    def used_only_by(self, job: int) -> dict[int, list[str]]:
+        """Return, per owner, the tasks that no other job than this one uses."""
+        tasks: dict[int, list[str]] = {}
         for owner, task in self.uses(job):
             if self.users_of(owner, task.pe) <= {job}:
-                left.setdefault(owner, []).append(task.name)
-        return left
+                tasks.setdefault(owner, []).append(task.name)
+        return tasks
 
     def connections(self, job: int) -> Iterator[Connection]:
-        """What a job's tasks read, across jobs."""
+        """Yield what a job's tasks read, from its own tasks and from other jobs'."""
         layout = self.layouts.get(job)
         for task in layout.tasks if layout is not None else ():
             for reading in task.reads:
@@ -131,16 +131,17 @@ class Graph:
         for task in layout.tasks:
             for reading in task.reads:
                 if reading.job is not None and self._maker(refs[reading.job], reading.stream) is None:
-                    made = self._made(refs[reading.job])
-                    yield f"task '{task.name}' reads stream '{reading.job}:{reading.stream}', which that job does not make; {made}"
+                    streams = ", ".join(sorted(self.makers.get(refs[reading.job], ()))) or "none"
+                    text = f"task '{task.name}' reads stream '{reading.job}:{reading.stream}', which that job does not make"
+                    yield f"{text}; it makes: {streams}"
             if task.shared is not None:
                 name, _, pe = task.shared.partition(":")
                 if not self.users_of(refs[name], pe):
-                    has = sorted(pe for job, pe in self.users if job == refs[name])
-                    yield f"task '{task.name}' shares PE '{task.shared}', which is not there; its PEs are: {', '.join(has)}"
+                    pes = sorted(pe for job, pe in self.users if job == refs[name])
+                    yield f"task '{task.name}' shares PE '{task.shared}', which does not exist; its PEs are: {', '.join(pes)}"
 
     def _uncovered(self, layout: Layout, refs: Mapping[str, int]) -> Iterator[str]:
-        """Streams of other jobs of which a job would read fewer tasks, or more, than there are."""
+        """Yield an error for each stream of another job of which this job would read fewer or more tasks than make it."""
         read: dict[tuple[str, str], set[int]] = {}
         for task in layout.tasks:
             for reading in task.reads:
@@ -155,10 +156,6 @@ class Graph:
                     f"give the source that stands for it a parallelism of {count}"
                 )
 
-    def _made(self, job: int) -> str:
-        made = sorted(self.makers.get(job, ()))
-        return f"it makes: {', '.join(made)}" if made else "it makes none"
-
     @staticmethod
     def _pe(job: int, task: Task, refs: Mapping[str, int]) -> tuple[int, str]:
         if task.shared is None:
@@ -168,24 +165,24 @@ class Graph:
 
 
 def _shared(task: Task, job: str) -> Task:
-    """A task of another job, as it stands in the layout of one that shares it: its PE has a name that no own one can have."""
+    """Return a task of another job as the sharing job's layout lists it. Its PE's name cannot be that of an own PE."""
     pe = f"{job}:{task.pe}"
     return task.model_copy(update={"pe": pe, "shared": pe, "reads": (), "makes": ()})
 
 
 def _unshared(layout: Layout) -> Layout:
-    """A layout without what `with_shared` has put there."""
+    """Return a layout without the tasks that `with_shared` added."""
     return layout.model_copy(update={"tasks": tuple(task for task in layout.tasks if task.shared != task.pe)})
 
 
 def named_jobs(layout: Layout) -> list[str]:
-    """The other jobs that a layout names, by name."""
+    """Return the names of the other jobs that a layout names."""
     reads = {reading.job for task in layout.tasks for reading in task.reads if reading.job is not None}
     return sorted(reads | {task.shared.partition(":")[0] for task in layout.tasks if task.shared is not None})
 
 
 class Dataflow(Plugin):
-    """The dataflow graph manager. Mapping waits for jobs that are named and not yet mapped themselves."""
+    """The dataflow graph manager. A job waits to be mapped until the jobs that it names are mapped."""
 
     action_names = (
         "dataflow.map",
@@ -199,76 +196,77 @@ class Dataflow(Plugin):
         self._waiting: dict[int, tuple[JobState, int]] = {}
 
     async def map(self, job: JobState, command: Command) -> None:
-        """Find the makers of all streams that the job reads; on to `mapped`."""
+        """Find the makers of all streams that the job reads, then post `mapped`."""
         self._waiting[job.id] = (job, job.lifecycle.version)
-        self._try(job, job.lifecycle.version)
+        self._try_to_map(job, job.lifecycle.version)
 
     async def unmap(self, job: JobState, command: Command) -> None:
         self._waiting.pop(job.id, None)
-        self._take_off(job.id)
+        self._remove(job.id)
 
     async def instantiate(self, job: JobState, command: Command) -> None:
-        """Note where the job's tasks are going to be; on to `instantiated`."""
+        """Post `instantiated`: the tasks exist once their placement is known."""
         self.orchestrator.post(job, "instantiated", since=job.lifecycle.version)
 
     def restore(self, job: JobState) -> None:
-        """Put a job that was mapped before a crash on the graph again."""
+        """Map a job again that was mapped before the orchestrator restarted."""
         assert job.layout is not None
         self.graph.restore(job.id, job.layout, job.refs)
 
     def remove_ended_job(self, job: JobState) -> None:
-        """Forget an ended job, tell those that read it, and look again at those that waited for it."""
+        """Remove an ended job, notify the jobs that read its streams, and try again to map the jobs that waited for it."""
         self._waiting.pop(job.id, None)
-        self._take_off(job.id)
-        self._tell_readers(job)
-        self._try_waiting(gone=job)
+        self._remove(job.id)
+        self._notify_readers(job)
+        self._map_waiting(ended=job)
 
-    def _take_off(self, job: int) -> None:
-        """Remove a job from the graph with the PEs that it alone used, and have those that shared others with it weighed: one may
-        be the last to use them now."""
+    def _remove(self, job: int) -> None:
+        """Remove a job and the replicas that it alone used. Jobs that shared PEs with it get a status event, because one of them
+        may now be the last user."""
         self.orchestrator.dispatch.remove_replicas(job)
         sharers = {user for owner, task in self.graph.uses(job) for user in self.graph.users_of(owner, task.pe)} - {job}
         self.graph.remove(job)
         for user in sorted(sharers & self.orchestrator.jobs.keys()):
             self.orchestrator.post_status(self.orchestrator.jobs[user])
 
-    def _tell_readers(self, gone: JobState) -> None:
-        readers = self.graph.named_by.get(gone.id, set()) & self.orchestrator.jobs.keys()
+    def _notify_readers(self, ended: JobState) -> None:
+        readers = self.graph.named_by.get(ended.id, set()) & self.orchestrator.jobs.keys()
         for reader in (self.orchestrator.jobs[number] for number in sorted(readers)):
-            names = {name for name, number in reader.refs.items() if number == gone.id}
+            names = {name for name, number in reader.refs.items() if number == ended.id}
             tasks = reader.layout.tasks if reader.layout is not None else ()
             streams = {each.stream for task in tasks for each in task.reads if each.job in names}
             if streams and not reader.document.share:
-                what = (
-                    f"reads {join_names(streams)} of job '{gone.name}', which is {gone.lifecycle.state}: nothing more comes of it"
+                text = (
+                    f"reads {join_names(streams)} of job '{ended.name}', which is {ended.lifecycle.state}: it gets no more rows "
+                    "until that job is submitted again with the same log ('share: true' would keep the PEs that make it)"
                 )
-                text = f"{what} until that is submitted again with the same log ('share: true' keeps what makes it)"
                 self.orchestrator.events.emit("decision", text, job=reader.id)
 
-    def _try_waiting(self, *, gone: JobState | None = None) -> None:
-        for waiting, moves in list(self._waiting.values()):
-            self._try(waiting, moves, gone=gone)
+    def _map_waiting(self, *, ended: JobState | None = None) -> None:
+        for waiting, version in list(self._waiting.values()):
+            self._try_to_map(waiting, version, ended=ended)
 
-    def _try(self, job: JobState, moves: int, *, gone: JobState | None = None) -> None:
-        """Map a job, or fail it, or leave it waiting. `gone` is a job that has just ended."""
+    def _try_to_map(self, job: JobState, version: int, *, ended: JobState | None = None) -> None:
+        """Map a job, fail it, or leave it waiting. `ended` is a job that has just ended."""
         assert job.layout is not None
         layout = _unshared(job.layout)
         refs: dict[str, int] = {}
         errors = []
         for name in named_jobs(layout):
             number = self.orchestrator.names.get(name)
-            live = None if number is None else self.orchestrator.jobs.get(number)
-            if number is None and gone is not None and gone.name == name:
-                errors.append(f"names job '{name}', which is {gone.lifecycle.state}: {gone.reason or 'it has ended'}")
+            other = None if number is None else self.orchestrator.jobs.get(number)
+            if number is None and ended is not None and ended.name == name:
+                errors.append(f"names job '{name}', which is {ended.lifecycle.state}: {ended.reason or 'it has ended'}")
             elif number is None or number == job.id:
-                living = join_names(set(self.orchestrator.names) - {job.name}, most=10)
-                errors.append(f"names job '{name}', which is not there; jobs are: {living}; 'holdfast jobs --all' tells of others")
-            elif live is not None and live.is_stopping:
-                errors.append(f"names job '{name}', which is being canceled; wait until it is gone and name another")
+                names = join_names(set(self.orchestrator.names) - {job.name}, most=10)
+                text = f"names job '{name}', which does not exist; jobs are: {names}"
+                errors.append(f"{text}; 'holdfast jobs --all' lists ended ones, too")
+            elif other is not None and other.is_stopping:
+                errors.append(f"names job '{name}', which is being canceled; wait until it has ended and name another")
             elif self._waits_for(number, job.id):
                 errors.append(f"names job '{name}', which names this one: neither can go first")
             elif number not in self.graph.layouts:
-                return  # it is still being parsed: this job is looked at again when that one is mapped or gone
+                return  # that job is still being parsed: this one is tried again when that one is mapped or has ended
             else:
                 refs[name] = number
         self._waiting.pop(job.id, None)
@@ -280,15 +278,15 @@ class Dataflow(Plugin):
                 job.layout_stored = False
             self.graph.add(job.id, layout, refs)
         except HoldfastError as error:
-            self.orchestrator.post(job, "error", cause=str(error), since=moves)
+            self.orchestrator.post(job, "error", cause=str(error), since=version)
             return
         job.layout, job.refs = layout, refs
-        self.orchestrator.post(job, "mapped", since=moves)
-        self._try_waiting()
+        self.orchestrator.post(job, "mapped", since=version)
+        self._map_waiting()
 
     def _waits_for(self, job: int, other: int) -> bool:
-        """Whether a job that waits to be mapped waits, over others or not, for that other one."""
-        seen, ahead = {job}, [job]
+        """Return whether a job that waits to be mapped waits, directly or indirectly, for another job."""
+        visited, ahead = {job}, [job]
         while ahead:
             waiting, _ = self._waiting.get(ahead.pop(), (None, 0))
             if waiting is None or waiting.layout is None:
@@ -297,7 +295,7 @@ class Dataflow(Plugin):
                 number = self.orchestrator.names.get(name)
                 if number == other:
                     return True
-                if number is not None and number not in seen:
-                    seen.add(number)
+                if number is not None and number not in visited:
+                    visited.add(number)
                     ahead.append(number)
         return False

@@ -1,4 +1,4 @@
-"""A job that has not ended, as the orchestrator holds it: its document, its lifecycle, and the events that wait for it."""
+"""A job in the orchestrator's memory: its document, its lifecycle, and the events that wait for it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from holdfast.documents.job import Job, Layout
 
 @dataclass(slots=True, eq=False)
 class JobState:
-    """A job that has not ended. `lifecycle` is what is durable of it; whoever reads it sees no state that a crash would take back.
+    """One job. `lifecycle` holds only what is durable: a crash takes none of it back.
 
-    `refs` are the jobs whose streams it reads or whose PEs it shares, name to number. `plan` is where its replicas shall go, until
-    that is done. `stored_entries`, `layout_stored` and `placement_stored`: what of it the database has. `read_error` is why
-    what is stored of it could not be read: then nothing is left for it but to fail.
+    `refs` are the jobs whose streams it reads or whose PEs it shares, from name to number. `placement` is where its replicas will
+    go, until they are assigned. The database has `stored_entries` entries of its history, and its layout and placement if
+    `layout_stored` and `placement_stored` are true. `failed` says that an error, not a user, ends the job. `read_error` says why
+    the stored job could not be read; such a job can only fail.
     """
 
     id: int
@@ -31,8 +32,8 @@ class JobState:
     layout: Layout | None = None
     refs: dict[str, int] = field(default_factory=dict)
     reason: str = ""
-    broken: bool = False
-    plan: list[StoredPlacement] = field(default_factory=list)
+    failed: bool = False
+    placement: list[StoredPlacement] = field(default_factory=list)
     stored_entries: int = 1
     layout_stored: bool = False
     placement_stored: bool = False
@@ -40,7 +41,7 @@ class JobState:
     errors: int = 0
     queue: deque[Event] = field(default_factory=deque)
     worker: asyncio.Task[None] | None = None
-    work: set[asyncio.Task[None]] = field(default_factory=set)
+    background: set[asyncio.Task[None]] = field(default_factory=set)
 
     @property
     def ended(self) -> bool:
@@ -52,29 +53,30 @@ class JobState:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether it is being stopped: nothing is left for it to do but to end."""
+        """Whether the job is being stopped and can only end."""
         return "stopped" in self.transitions
 
     @property
     def is_observed(self) -> bool:
-        """Whether its replicas have their places and are to go on: then it is shown to its observer, and has its agents."""
+        """Whether the job's replicas are placed and should keep running. Its observer sees only such a job, and only it has
+        agents."""
         return "activate" in self.transitions
 
     @property
     def transitions(self) -> Mapping[str, Transition]:
-        """What can happen to it now."""
+        """The transitions of the job's present state."""
         return self.machine.states[self.lifecycle.state].transitions
 
     def has_queued(self, event: str, data: Mapping[str, Any]) -> bool:
-        """Whether this is to happen to it already: who asks for it again, while it must wait, need not be heard twice."""
+        """Return whether such an event waits in the queue, so that a caller need not post it again."""
         return any(each.name == event and each.data == data for each in self.queue)
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something that takes long and belongs to the present state: leaving the state ends it."""
+        """Run long work that belongs to the present state. It is cancelled when the job leaves the state."""
         task = asyncio.create_task(work)
-        self.work.add(task)
-        task.add_done_callback(self.work.discard)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
 
     def cancel_background(self) -> None:
-        for task in self.work:
+        for task in self.background:
             task.cancel()

@@ -1,7 +1,7 @@
-"""The lifecycle of a job as a document: numbered states, their properties, and transitions with ordered actions.
+"""State machines as TOML documents: numbered states, their properties, and transitions with ordered actions.
 
-A machine is read from TOML, checked as a whole, and then a value. The engine (`lifecycle.py`) knows no state and no action by name
-except those named here as its part of the contract.
+`read_machine` checks a document as a whole and returns an immutable `Machine`. The step function (`state_machine.py`) depends on no
+state and no action by name; the orchestrator depends on the two names below.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from holdfast.documents.document import Document, FieldError, Part, check_docume
 from holdfast.errors import DocumentError
 
 PERSISTED = "updatedb"
-"""The property of a state that is written to the database when a job first enters it."""
+"""The property of a persisted state: the database is updated when a job first enters it."""
 
 RECOVER = "recover"
-"""The transition that a new orchestrator triggers in the persisted state of a job that has not ended."""
+"""The transition that a new orchestrator triggers for every job that has not ended."""
 
 
 class ActionPart(Part):
-    """An action with settings of its own, passed to it unread."""
+    """An action with settings, which are passed to it unchecked."""
 
     action: str
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
 class TransitionPart(Part):
-    """`before` runs before the transition is persisted, `do` after; each in the order given."""
+    """A transition. The actions `before` run before it is persisted, the actions `do` after; both in the order given."""
 
     next: str
     do: tuple[str | ActionPart, ...] = ()
@@ -49,7 +49,7 @@ class StatePart(Part):
 
 
 class MachineDocument(Document):
-    """A machine as it is written. `begins` names the state in which a submitted job is."""
+    """A machine as a document. `begins` names the state of a newly submitted job."""
 
     machine: str
     about: str = ""
@@ -57,19 +57,19 @@ class MachineDocument(Document):
     states: dict[str, StatePart]
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything that would make a job stall, end where nobody wants it, or be lost by a crash."""
+        """Yield everything that would make a job stall or be lost in a crash."""
         if not self.states:
             yield FieldError(("states",), "is empty; a machine has a state to begin in and an end")
             return
         yield from self._unknown_names()
-        yield from self._doubled_numbers()
-        yield from self._odd_ends()
-        reached, hangs_on = self._reached(self.begins), (("begins",), ("states",))
+        yield from self._duplicate_numbers()
+        yield from self._persistence_errors()
+        reached, depends_on = self._reached(self.begins), (("begins",), ("states",))
         for name in self.states:
             if name not in reached:
-                yield FieldError(("states", name), f"cannot be reached from '{self.begins}'", hangs_on)
+                yield FieldError(("states", name), f"cannot be reached from '{self.begins}'", depends_on)
             elif not any(self.states[other].end for other in self._reached(name)):
-                yield FieldError(("states", name), "is a trap: no end can be reached from it", hangs_on)
+                yield FieldError(("states", name), "is a trap: no end can be reached from it", depends_on)
 
     def _unknown_names(self) -> Iterator[FieldError]:
         known = ", ".join(sorted(self.states))
@@ -80,14 +80,14 @@ class MachineDocument(Document):
                 if row.next not in self.states:
                     yield unexpected(("states", name, "transitions", event, "next"), f"one of the states {known}", row.next)
 
-    def _doubled_numbers(self) -> Iterator[FieldError]:
-        seen: dict[int, str] = {}
+    def _duplicate_numbers(self) -> Iterator[FieldError]:
+        owners: dict[int, str] = {}
         for name, state in self.states.items():
-            if state.number in seen:
-                yield FieldError(("states", name, "number"), f"{state.number} is the number of '{seen[state.number]}' already")
-            seen.setdefault(state.number, name)
+            if state.number in owners:
+                yield FieldError(("states", name, "number"), f"{state.number} is the number of '{owners[state.number]}' already")
+            owners.setdefault(state.number, name)
 
-    def _odd_ends(self) -> Iterator[FieldError]:
+    def _persistence_errors(self) -> Iterator[FieldError]:
         for name, state in self.states.items():
             persisted = state.properties.get(PERSISTED, False)
             if not isinstance(persisted, bool):
@@ -97,7 +97,7 @@ class MachineDocument(Document):
             if (state.end or name == self.begins) and persisted is not True:
                 yield FieldError(("states", name), f"must be persisted ({PERSISTED} = true): a crash would lose the job otherwise")
             if persisted is True and not state.end and RECOVER not in state.transitions:
-                yield FieldError(("states", name), f"is persisted and has no transition '{RECOVER}' for what a crash leaves in it")
+                yield FieldError(("states", name), f"is persisted and has no transition '{RECOVER}' for a crash in it")
 
     def _reached(self, start: str) -> set[str]:
         reached, ahead = set(), [start]
@@ -112,7 +112,7 @@ class MachineDocument(Document):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What a transition does: a method of a plug-in, as `plugin.method`, and its settings."""
+    """An action of a transition: a method of a plug-in, as `plugin.method`, and its settings."""
 
     name: str
     settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
@@ -141,7 +141,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A checked machine. States stand in the order of their numbers."""
+    """A checked machine. Its states are in the order of their numbers."""
 
     name: str
     about: str
@@ -149,7 +149,7 @@ class Machine:
     states: Mapping[str, State]
 
     def transitions(self) -> Iterator[tuple[State, Transition]]:
-        """Every transition with the state it leaves, in order of number and name."""
+        """Yield every transition with its state, in the order of the states' numbers and the transitions' names."""
         for state in self.states.values():
             for name in sorted(state.transitions):
                 yield state, state.transitions[name]
@@ -159,7 +159,7 @@ class Machine:
 
 
 def read_machine(path: str | Path, *, actions: Collection[str]) -> Machine:
-    """The machine written in a file; DocumentError tells everything wrong with it."""
+    """Return the machine in a file. Raises DocumentError with all errors of the file."""
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -171,7 +171,7 @@ def read_machine(path: str | Path, *, actions: Collection[str]) -> Machine:
 
 
 def parse_machine(text: str, *, actions: Collection[str], thing: str = "machine") -> Machine:
-    """The machine written in text. `actions` are the names of all actions there are."""
+    """Return the machine in a text. `actions` are the names of all existing actions. Raises DocumentError."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -180,14 +180,14 @@ def parse_machine(text: str, *, actions: Collection[str], thing: str = "machine"
 
 
 def shipped_machines(actions: Collection[str]) -> dict[str, Machine]:
-    """The machines that come with holdfast, by name."""
+    """Return the machines that ship with holdfast, by name."""
     folder = files("holdfast.control.jobs") / "machines"
-    found = [
+    machines = [
         parse_machine(entry.read_text(encoding="utf-8"), actions=actions, thing=f"machine '{entry.name}'")
         for entry in sorted(folder.iterdir(), key=lambda each: each.name)
         if entry.name.endswith(".toml")
     ]
-    return {machine.name: machine for machine in found}
+    return {machine.name: machine for machine in machines}
 
 
 def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[FieldError]:
@@ -196,11 +196,11 @@ def _unknown_actions(data: Any, actions: Collection[str]) -> Iterator[FieldError
         rows = state.get("transitions") if isinstance(state, dict) else None
         for event, row in rows.items() if isinstance(rows, dict) else ():
             for part in ("before", "do"):
-                named = row.get(part, ()) if isinstance(row, dict) else ()
-                for action in named if isinstance(named, list) else ():
-                    wants = action.get("action") if isinstance(action, dict) else action
-                    if isinstance(wants, str) and wants not in actions:
-                        text = f"there is no action '{wants}'; actions are: {', '.join(sorted(actions))}"
+                listed = row.get(part, ()) if isinstance(row, dict) else ()
+                for action in listed if isinstance(listed, list) else ():
+                    name_of = action.get("action") if isinstance(action, dict) else action
+                    if isinstance(name_of, str) and name_of not in actions:
+                        text = f"there is no action '{name_of}'; actions are: {', '.join(sorted(actions))}"
                         yield FieldError(("states", name, "transitions", event, part), text)
 
 

@@ -1,4 +1,4 @@
-"""Taking a job apart into tasks: light jobs here, all others in a process of their own that may import the application."""
+"""Parse a job into tasks. Light jobs are parsed here, applications in a process of their own that imports them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 PARSE_S = 180.0
 AT_ONCE = 2
 MAX_LAYOUT_BYTES = 16 * 1024 * 1024
-MAX_SAID_BYTES = 4000
+MAX_MESSAGE_BYTES = 4000
 READ_BYTES = 64 * 1024
 PARSER = (sys.executable, "-m", "holdfast.job_layout")
-"""The process that is given a job as JSON and answers with its layout: exit code 0, or 2 and what is wrong with the job.
-Its argument says in how many seconds."""
+"""The parser process. It reads a job as JSON and prints its layout (exit code 0) or the errors of the job (exit code 2).
+Its argument is its time limit in seconds."""
 
 
 def light_layout(job: Job) -> Layout:
-    """The layout of a job whose PEs are written out in it. Raises DocumentError: one that was kept may have been taken unseeing."""
+    """Return the layout of a job that lists its PEs. Raises DocumentError, because a stored job may have bypassed validation."""
     if errors := list(map(str, job.errors())):
         raise DocumentError(f"job '{job.job}'", errors)
     pes = job.pes or {}
@@ -45,36 +45,36 @@ def light_layout(job: Job) -> Layout:
 def _light_task(name: str, pe: LightPe, *, replicas: int) -> Task:
     readings = []
     for stream in pe.reads:
-        job, _, of = stream.rpartition(":")
-        readings.append(Reading(stream=of, job=job or None))
+        job, _, own_name = stream.rpartition(":")
+        readings.append(Reading(stream=own_name, job=job or None))
     return Task(pe=name, kind="light", reads=tuple(readings), makes=pe.makes, replicas=replicas, shared=pe.shared)
 
 
 class Parser(Plugin):
-    """Parses jobs, at most a few applications at a time."""
+    """Parses jobs, at most two applications at a time."""
 
     action_names = ("parser.parse",)
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def parse(self, job: JobState, command: Command) -> None:
-        """Find the job's layout; on to `parsed`."""
+        """Compute the job's layout, then post `parsed`."""
         if job.document.pes is not None:
             job.layout = light_layout(job.document)
             self.orchestrator.post(job, "parsed", since=job.lifecycle.version)
             return
         self.orchestrator.run_in_background(job, command.name, self._parse_application(job, job.lifecycle.version))
 
-    async def _parse_application(self, job: JobState, moves: int) -> None:
-        async with self._turn:
+    async def _parse_application(self, job: JobState, version: int) -> None:
+        async with self._slots:
             job.layout = await run_parser(job.document)
-        self.orchestrator.post(job, "parsed", since=moves)
+        self.orchestrator.post(job, "parsed", since=version)
 
 
 async def run_parser(job: Job, *, limit_s: float = PARSE_S) -> Layout:
-    """The layout of a job's application, found by the parser's process. Raises HoldfastError with what that says."""
+    """Return the layout of a job's application, computed by the parser process. Raises HoldfastError with the process's message."""
     process = await asyncio.create_subprocess_exec(
         *PARSER,
         str(math.ceil(limit_s)),
@@ -86,32 +86,32 @@ async def run_parser(job: Job, *, limit_s: float = PARSE_S) -> Layout:
     try:
         async with asyncio.timeout(limit_s):
             _, out, err = await asyncio.gather(
-                _give(job.model_dump_json().encode(), process.stdin), _first(process), _last(process.stderr)
+                _send(job.model_dump_json().encode(), process.stdin), _read_answer(process), _read_end(process.stderr)
             )
             await process.wait()
     except TimeoutError:
-        raise HoldfastError(f"job '{job.job}': its application was not understood within {limit_s:g} s") from None
+        raise HoldfastError(f"job '{job.job}': its application was not parsed within {limit_s:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if len(out) > MAX_LAYOUT_BYTES:
-        raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got more, and ended the parser")
-    said = err.decode(errors="replace").strip()
+        raise HoldfastError(f"job '{job.job}': wanted a layout of at most {MAX_LAYOUT_BYTES} bytes, got more; killed the parser")
+    message = err.decode(errors="replace").strip()
     if process.returncode != 0:
-        raise HoldfastError(said or f"job '{job.job}': the parser ended with {process.returncode} and said nothing")
+        raise HoldfastError(message or f"job '{job.job}': the parser ended with {process.returncode} and printed nothing")
     return parse_document(out.decode(errors="replace"), Layout, thing=f"layout of job '{job.job}'", json_text=True)
 
 
-async def _give(content: bytes, stream: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it has ended already: what it said tells why
+async def _send(content: bytes, stream: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # the process has ended; its message says why
         stream.write(content)
         await stream.drain()
     stream.close()
 
 
-async def _first(process: asyncio.subprocess.Process) -> bytes:
-    """What a process answers; of one that answers more than a layout can have, a byte too many, and it is killed."""
+async def _read_answer(process: asyncio.subprocess.Process) -> bytes:
+    """Return what a process prints. If that is longer than a layout may be, kill the process and return one byte too many."""
     assert process.stdout is not None
     answer = bytearray()
     while part := await process.stdout.read(READ_BYTES):
@@ -121,9 +121,9 @@ async def _first(process: asyncio.subprocess.Process) -> bytes:
     return bytes(answer)
 
 
-async def _last(stream: asyncio.StreamReader) -> bytes:
-    """The end of what comes: where there is much of it, that is where the reason stands."""
-    said = b""
+async def _read_end(stream: asyncio.StreamReader) -> bytes:
+    """Return the end of a stream, where the reason of a failure is."""
+    end = b""
     while part := await stream.read(READ_BYTES):
-        said = (said + part)[-MAX_SAID_BYTES:]
-    return said
+        end = (end + part)[-MAX_MESSAGE_BYTES:]
+    return end

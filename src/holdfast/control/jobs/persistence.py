@@ -1,4 +1,7 @@
-"""Selective persistence: a job's state is written when it first enters one that matters, before anything is done about it."""
+"""Selective persistence: a transition is written to the database when the job first enters a persisted state.
+
+The write happens before any action of the transition runs. `step` in `state_machine.py` decides which transitions are written.
+"""
 
 from __future__ import annotations
 
@@ -13,17 +16,16 @@ from holdfast.control.storage.stored_jobs import StoredJob
 
 
 class Persistence(Plugin):
-    """Writes jobs to the database."""
+    """Writes jobs and their transitions to the database."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
         settings = orchestrator.settings
-        self.database = Database(settings.database, tell=self._tell, owner=settings.name)
+        self.database = Database(settings.database, report=lambda text: orchestrator.say(text), owner=settings.name)
 
-    async def submitted(self, job: JobState) -> None:
-        """Write a new job; once this returns it is not lost."""
-        move = job.lifecycle.history[0]
-        kept = StoredJob(
+    async def write_job(self, job: JobState) -> None:
+        """Write a new job. When this returns, the job is durable."""
+        stored = StoredJob(
             job.id,
             job.name,
             job.document.type,
@@ -37,33 +39,33 @@ class Persistence(Plugin):
             submitted_s=job.submitted_s,
             changed_s=job.submitted_s,
         )
-        await self.database.write(stored_jobs.insert_job(kept, move))
+        await self.database.write(stored_jobs.insert_job(stored, job.lifecycle.history[0]))
 
-    async def write(self, job: JobState, moved: Lifecycle) -> None:
-        """Write the state that a job is about to enter, with its history so far and, where that is new, its layout and places."""
-        state = job.machine.states[moved.state]
+    async def write_transition(self, job: JobState, entered: Lifecycle) -> None:
+        """Write the state that a job is about to enter, its history so far, and its layout and placement if these are new.
+
+        A transition to an end state also deletes the placements that no other job uses.
+        """
+        state = job.machine.states[entered.state]
         layout = job.layout.model_dump_json(exclude_none=True) if job.layout is not None and not job.layout_stored else None
         changes: list[Change] = [
             stored_jobs.update_job(
                 job.id,
-                state=moved.state,
+                state=entered.state,
                 ended=state.end,
                 reason=job.reason,
-                at_s=moved.history[-1].at_s,
+                at_s=entered.history[-1].at_s,
                 layout=layout,
                 refs=job.refs,
             ),
-            *stored_jobs.insert_history(job.id, moved.history[job.stored_entries :], first=job.stored_entries),
+            *stored_jobs.insert_history(job.id, entered.history[job.stored_entries :], first=job.stored_entries),
         ]
         if state.end:
-            for owner, tasks in self.orchestrator.dataflow.graph.left_by(job.id).items():
+            for owner, tasks in self.orchestrator.dataflow.graph.used_only_by(job.id).items():
                 changes.extend(stored_jobs.delete_placements(owner, tasks))
         elif not job.placement_stored:
-            changes.extend(stored_jobs.insert_placements(job.plan))
+            changes.extend(stored_jobs.insert_placements(job.placement))
         await self.database.write(changes)
-        job.placement_stored = job.placement_stored or bool(job.plan)
-        job.stored_entries = len(moved.history)
+        job.placement_stored = job.placement_stored or bool(job.placement)
+        job.stored_entries = len(entered.history)
         job.layout_stored = job.layout_stored or layout is not None
-
-    def _tell(self, text: str) -> None:
-        self.orchestrator.say(text)

@@ -1,4 +1,7 @@
-"""The engine of state machines: one event in, the moved lifecycle and the commands to execute out. Reads no clock, does no I/O."""
+"""The step function of state machines: from a lifecycle and an event to the next lifecycle and the commands to execute.
+
+It is pure: it reads no clock and does no I/O.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +13,16 @@ from typing import Any
 from holdfast.control.jobs.machine_document import Action, Machine
 from holdfast.errors import HoldfastError
 
-WRITE = "persistence.write"
-"""The command that makes a transition durable. It stands after what comes before persisting and before every other action."""
+WRITE = "persistence.write_transition"
+"""The command that makes a transition durable. It comes after the actions `before` and before all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a job. `cause` tells a person why; `id` is carried by everything that follows from it.
+    """An event of a job. `cause` tells a person why it happened; `id` identifies it.
 
-    `since` is the number of moves that the lifecycle had made when the work that raised the event began: if the lifecycle has moved
-    on, the event speaks of a state that is over.
+    `since` is the version of the lifecycle when the work that raised the event began. If the version has changed, the event is
+    stale.
     """
 
     id: int
@@ -32,7 +35,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """One line of a job's history."""
+    """One entry of a job's history: the state that it entered, when, and by which event."""
 
     state: str
     at_s: float
@@ -42,7 +45,7 @@ class StateChange:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """An action to execute for a job, in answer to the event `event`; `before`: before the transition is persisted."""
+    """An action to execute for a job because of an event. `before`: before the transition is persisted."""
 
     name: str
     job: int
@@ -53,7 +56,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """Where a job is in its machine. `written` are the persisted states it has been in; `moves` counts changes of state."""
+    """Where a job is in its state machine.
+
+    `written` holds the persisted states that it has been in, `version` counts its changes of state.
+    """
 
     job: int
     state: str
@@ -63,31 +69,31 @@ class Lifecycle:
 
 
 class IllegalTransition(HoldfastError):
-    """An event that the job's state has no transition for."""
+    """The job's state has no transition for an event."""
 
-    def __init__(self, lifecycle: Lifecycle, event: str, *, known: list[str]) -> None:
+    def __init__(self, lifecycle: Lifecycle, event: str, *, possible: list[str]) -> None:
         self.lifecycle, self.event = lifecycle, event
-        told = " -> ".join(move.state for move in lifecycle.history[-6:]) or lifecycle.state
-        can = f"it takes: {', '.join(known)}" if known else "it has ended"
-        super().__init__(f"job {lifecycle.job} is {lifecycle.state} and takes no '{event}'; {can} (its history: {told})")
+        states = " -> ".join(change.state for change in lifecycle.history[-6:]) or lifecycle.state
+        advice = f"it takes: {', '.join(possible)}" if possible else "it has ended"
+        super().__init__(f"job {lifecycle.job} is {lifecycle.state} and takes no '{event}'; {advice} (its history: {states})")
 
 
 def begin_lifecycle(machine: Machine, job: int, *, at_s: float, cause: str = "") -> Lifecycle:
-    """A lifecycle that has just begun, its first state to be written by whoever submits the job."""
-    move = StateChange(machine.begins, at_s, "submit", cause)
-    return Lifecycle(job, machine.begins, frozenset({machine.begins}), 0, (move,))
+    """Return the lifecycle of a new job. The caller writes its first state."""
+    first = StateChange(machine.begins, at_s, "submit", cause)
+    return Lifecycle(job, machine.begins, frozenset({machine.begins}), 0, (first,))
 
 
 def step(machine: Machine, lifecycle: Lifecycle, event: Event) -> tuple[Lifecycle, list[Command]]:
-    """Advance one lifecycle by one event. Raises IllegalTransition.
+    """Advance a lifecycle by one event. Raises IllegalTransition.
 
-    The commands stand in the order of execution: those before persisting; the write, where the next state is persisted and
-    this lifecycle enters it for the first time; the actions.
+    The commands are in the order of execution: first the actions `before`; then the write, if the next state is persisted and the
+    job enters it for the first time; then the actions `do`.
     """
     state = machine.states[lifecycle.state]
     row = state.transitions.get(event.name)
     if row is None:
-        raise IllegalTransition(lifecycle, event.name, known=sorted(state.transitions))
+        raise IllegalTransition(lifecycle, event.name, possible=sorted(state.transitions))
     entered = machine.states[row.next]
     write = entered.persisted and row.next not in lifecycle.written
     commands = [_command(action, lifecycle.job, event, before=True) for action in row.before]
@@ -96,18 +102,18 @@ def step(machine: Machine, lifecycle: Lifecycle, event: Event) -> tuple[Lifecycl
     commands.extend(_command(action, lifecycle.job, event) for action in row.do)
     if row.next == lifecycle.state:
         return lifecycle, commands
-    moved = replace(
+    advanced = replace(
         lifecycle,
         state=row.next,
         written=lifecycle.written | {row.next} if write else lifecycle.written,
         version=lifecycle.version + 1,
         history=(*lifecycle.history, StateChange(row.next, event.at_s, event.name, event.cause)),
     )
-    return moved, commands
+    return advanced, commands
 
 
 def is_stale(lifecycle: Lifecycle, event: Event) -> bool:
-    """Whether the event comes from work of a state that the lifecycle has left."""
+    """Return whether the event comes from work of a state that the job has left."""
     return event.since is not None and event.since != lifecycle.version
 
 

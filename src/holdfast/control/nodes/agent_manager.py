@@ -1,5 +1,5 @@
-"""The agent manager (ISORC'16, section IV-C): places a prediction agent for every protected task, hears how each is doing, and
-passes on what a user changes. Losing it loses nothing: agents watch and predict without it."""
+"""The agent manager (ISORC'16, section IV-C): it places a prediction agent for every protected task, collects their status and
+passes on changes by a user. Agents also watch and predict while there is no orchestrator."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from holdfast.documents.job import Task
 
 
-AGENT_ERRORS = {"problem": "cannot stand in for it", "refused": "has not carried out a change"}
-"""What an agent says of itself when something is wrong, and how it is told."""
+AGENT_ERRORS = {"problem": "cannot predict it", "refused": "has not carried out a change"}
+"""The error fields of an agent's status, and the text for each."""
 
 
 class AgentOrders(Part):
-    """What to change of an agent, by name: `algorithms` (installed ones, with their parameters) and parameters of the contract."""
+    """A change of an agent: `algorithms` (installed ones, with their parameters) and parameters of the contract, by name."""
 
     orders: dict[str, Any] = Field(min_length=1, max_length=100)
 
 
 @dataclass(slots=True, eq=False)
 class Agent:
-    """One agent: its place, what was ordered of it, and what its node said of it last, at `heard_s`.
+    """One agent: its node, its orders, and the status that its node last reported, at `heard_s`.
 
-    `ordering` is held while an order is checked: the next one is checked together with it.
+    `ordering` is held while an order is checked, so that orders are checked one after another.
     """
 
     job: int
@@ -56,13 +56,13 @@ class Agent:
 
     @property
     def about(self) -> Mapping[str, Any]:
-        """What the agent says of itself; nothing before it has spoken."""
+        """What the agent reports about itself; empty before its first report."""
         return self.status.status.about if self.status is not None and self.status.status is not None else {}
 
 
 class AgentManager(Plugin):
-    """The agents there should be. Where they are follows from where replicas are, and what was ordered of them their nodes keep: so
-    nothing of it is in the database."""
+    """The agents that should run. None of it is stored: the placement of agents follows from that of replicas, and the nodes keep
+    the orders."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
@@ -70,14 +70,14 @@ class AgentManager(Plugin):
         self._unclaimed: dict[str, tuple[str, AgentStatus]] = {}
 
     async def run(self) -> None:
-        """Place agents, for ever."""
+        """Place agents periodically, until cancelled."""
         while True:
             await self.orchestrator.time.sleep(EVERY_S)
             if not self.orchestrator.recovering:
                 self.place()
 
     def calls(self) -> list[Call]:
-        """What users can ask of the agent manager."""
+        """Return the API calls of the agent manager."""
         return [
             Call("GET", "/v1/jobs/{id}/agents", "The prediction agents of a job", self._list_agents, statuses=(404,), tag="agents"),
             Call(
@@ -106,41 +106,41 @@ class AgentManager(Plugin):
     def _job(self, asked: ApiRequest) -> int:
         text = asked.path["id"]
         if not (text.isdecimal() and text.isascii() and len(text) <= 15 and int(text) in self.orchestrator.jobs):
-            raise Refusal(404, f"job '{text[:60]}' is not there or has ended; 'holdfast jobs' lists them")
+            raise Refusal(404, f"job '{text[:60]}' does not exist or has ended; 'holdfast jobs' lists them")
         return int(text)
 
     def place(self) -> None:
-        """Give every protected task an agent, on another node than its primary where there is one; take back what is not needed."""
-        wanted = {f"{job.id}:{task.name}": (job, task) for job in self.orchestrator.jobs.values() for task in _protected(job)}
-        changed = {self._agents.pop(key).node for key in list(self._agents) if key not in wanted}
-        for key, (job, task) in sorted(wanted.items()):
+        """Give every protected task an agent, if possible on another node than its primary. Remove agents that are not needed."""
+        protected = {f"{job.id}:{task.name}": (job, task) for job in self.orchestrator.jobs.values() for task in _protected(job)}
+        changed = {self._agents.pop(key).node for key in list(self._agents) if key not in protected}
+        for key, (job, task) in sorted(protected.items()):
             changed |= self._place(key, job, task)
         self._unclaimed.clear()
         self.orchestrator.dispatch.renew_assignments(changed)
 
     def at(self, node: str) -> tuple[AssignedAgent, ...]:
-        """The agents whose place is on a node."""
-        here = sorted((agent for agent in self._agents.values() if agent.node == node), key=lambda agent: agent.key)
-        return tuple(AssignedAgent(job=a.job, task=a.task, revision=a.revision, orders=a.orders) for a in here)
+        """Return the agents that should run on a node."""
+        agents = sorted((agent for agent in self._agents.values() if agent.node == node), key=lambda agent: agent.key)
+        return tuple(AssignedAgent(job=a.job, task=a.task, revision=a.revision, orders=a.orders) for a in agents)
 
     def take_statuses(self, node: str, statuses: Iterable[AgentStatus]) -> None:
-        """Take what a node says of its agents. One that an orchestrator before this one placed stays where and as it is."""
+        """Take the statuses that a node reports. An agent that an earlier orchestrator placed keeps its node and its orders."""
         for status in statuses:
             agent = self._agents.get(status.key)
             if agent is None:
-                self._unclaimed[status.key] = node, status  # an orchestrator before this one placed it there
+                self._unclaimed[status.key] = node, status  # an earlier orchestrator placed it there
             if agent is None or agent.node != node:
                 continue
-            before = agent.about
+            previous = agent.about
             agent.status, agent.heard_s = status, self.orchestrator.time.now_s()
-            self._report_errors(agent, before)
+            self._report_errors(agent, previous)
 
     def of(self, job: int) -> list[Agent]:
-        """The agents of a job, by task."""
+        """Return the agents of a job, in the order of their tasks."""
         return sorted((agent for agent in self._agents.values() if agent.job == job), key=lambda agent: agent.task)
 
     async def order(self, job: int, task: str, orders: Mapping[str, Any]) -> Agent:
-        """Change an agent while it runs; what is not named stays as it was, and null takes an order back.
+        """Change a running agent. What is not named stays as it is; null withdraws an order.
 
         Raises NotFound, and HoldfastError for a bad order.
         """
@@ -156,49 +156,48 @@ class AgentManager(Plugin):
         return agent
 
     def _agent_of(self, job: int, task: str) -> Agent:
-        """The agent of a task. Raises NotFound."""
+        """Return the agent of a task. Raises NotFound."""
         agent = self._agents.get(f"{job}:{task}")
         if agent is None:
-            have = ", ".join(each.task for each in self.of(job)) or "none"
-            raise NotFound(f"job {job} has no prediction agent for task '{task}'; its agents watch: {have}")
+            tasks = ", ".join(each.task for each in self.of(job)) or "none"
+            raise NotFound(f"job {job} has no prediction agent for task '{task}'; its agents watch: {tasks}")
         return agent
 
-    def _report_errors(self, agent: Agent, before: Mapping[str, Any]) -> None:
-        """Tell, once, of what keeps an agent from protecting its task."""
-        for what, text in AGENT_ERRORS.items():
-            said = agent.about.get(what)
-            if said and said != before.get(what):
-                told = f"agent of {agent.task} {text}: {said}"
-                about = {"task": agent.task, what: said}
-                self.orchestrator.events.emit("control", told, job=agent.job, node=agent.node, data=about)
+    def _report_errors(self, agent: Agent, previous: Mapping[str, Any]) -> None:
+        """Emit each new error that keeps an agent from protecting its task."""
+        for name, text in AGENT_ERRORS.items():
+            error = agent.about.get(name)
+            if error and error != previous.get(name):
+                message, data = f"agent of {agent.task} {text}: {error}", {"task": agent.task, name: error}
+                self.orchestrator.events.emit("control", message, job=agent.job, node=agent.node, data=data)
 
     def _place(self, key: str, job: JobState, task: Task) -> set[str]:
-        """See to one agent's place; the nodes that this concerns."""
+        """Place one agent or leave it where it is; return the nodes whose assignment changes."""
         agent = self._agents.get(key)
         nodes = self.orchestrator.resources.nodes
-        rooms = {name for name, node in nodes.items() if node.takes_replicas and node.offer.host_kind == job.document.host_kind}
+        usable = {name for name, node in nodes.items() if node.takes_replicas and node.offer.host_kind == job.document.host_kind}
         living = [r for r in self.orchestrator.replicas.of(job.id, [task.name]) if r.state in LIVING and r.active]
         primary = min(living, key=lambda replica: (replica.state != "running", replica.rank), default=None)
-        apart = rooms - ({primary.node} if primary is not None else set())
-        if agent is not None and (agent.node in apart or (agent.node in rooms and not apart)):
+        apart = usable - ({primary.node} if primary is not None else set())
+        if agent is not None and (agent.node in apart or (agent.node in usable and not apart)):
             return set()
-        held = Counter(each.node for each in self._agents.values())
-        there, found = self._unclaimed.pop(key, ("", None))
-        node = min(apart or rooms, key=lambda name: (name != there, held[name], name), default=None)
+        counts = Counter(each.node for each in self._agents.values())
+        runs_on, status = self._unclaimed.pop(key, ("", None))
+        node = min(apart or usable, key=lambda name: (name != runs_on, counts[name], name), default=None)
         if node is None:
             return {self._agents.pop(key).node} if agent is not None else set()
-        was = {agent.node} if agent is not None else set()
+        previous = {agent.node} if agent is not None else set()
         if agent is None:
-            orders = (found.revision, dict(found.orders)) if found is not None else (0, {})
+            orders = (status.revision, dict(status.orders)) if status is not None else (0, {})
             self._agents[key] = Agent(job.id, task.name, node, *orders)
         else:
             agent.node, agent.status = node, None
         self.orchestrator.events.emit("decision", f"agent of {task.name} watches from {node}", job=job.id, node=node)
-        return {*was, node}
+        return {*previous, node}
 
 
 def agent_line(agent: Agent) -> dict[str, Any]:
-    """An agent as users see it."""
+    """Return an agent as the API shows it."""
     status = agent.status
     host = status.status if status is not None else None
     return {
@@ -218,7 +217,7 @@ def agent_line(agent: Agent) -> dict[str, Any]:
 
 
 def _protected(job: JobState) -> list[Task]:
-    """The tasks of a job that want an agent."""
+    """Return the tasks of a job that need an agent."""
     if job.layout is None or not job.is_observed:
         return []
     return [task for task in job.layout.tasks if job.document.has_agent(task)]

@@ -1,4 +1,4 @@
-"""What each node should have: replicas get their place, lose it, move, wake and idle, and nodes are told the sum of it."""
+"""The assignments of nodes: which replicas each node should run. Replicas are added, moved, activated, idled and removed here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class Dispatch(Plugin):
-    """Keeps the nodes' assignments. A change of a replica's place is written before any node hears of it."""
+    """Computes the nodes' assignments. A change of a replica's placement is written to the database before any node learns of
+    it."""
 
     action_names = (
         "dispatch.assign",
@@ -36,20 +37,18 @@ class Dispatch(Plugin):
         self._settings: dict[int, dict[str, Any]] = {}
 
     async def assign(self, job: JobState, command: Command) -> None:
-        """Give the job's replicas the places that were written for them."""
-        added = self.add_replicas(job.plan)
-        job.plan = []
+        """Add the job's replicas to the nodes of its stored placement."""
+        added = self.add_replicas(job.placement)
+        job.placement = []
         self.orchestrator.placement.release(job.id)
-        self._publish_placements(
-            {replica.node for replica in added}
-        )  # none after a recovery: a node's first assignment has had them all
-        self.orchestrator.post_status(job)  # PEs that it shares may run already
+        self._publish_placements({replica.node for replica in added})  # none after a recovery: the first assignment had them all
+        self.orchestrator.post_status(job)  # shared PEs may run already
 
-    def add_replicas(self, plan: Iterable[StoredPlacement]) -> list[PlacedReplica]:
-        """Add replicas where they are placed, and return them; those that are there already stay as they are."""
+    def add_replicas(self, placement: Iterable[StoredPlacement]) -> list[PlacedReplica]:
+        """Add the replicas of a placement, except those that exist already; return the added ones."""
         replicas = self.orchestrator.replicas
         added = []
-        for placed in plan:
+        for placed in placement:
             pe, _, task = placed.task.rpartition("/")
             owner = self.orchestrator.restart_policy.find_job(placed.job)
             replica = PlacedReplica(
@@ -72,22 +71,21 @@ class Dispatch(Plugin):
         return added
 
     async def restart(self, job: JobState, command: Command) -> None:
-        """Start a failed replica anew, where its policy wants it, unless it has come back by itself."""
+        """Start the next incarnation of a failed replica where its policy wants it, unless it has recovered by itself."""
         replica = self._dead_replica(command)
         if replica is None:
             return
-        here = self.orchestrator.resources.nodes.get(replica.node)
-        up = here is not None and here.takes_replicas
         document = self.orchestrator.restart_policy.document_of(replica)
-        node = replica.node if up else None
+        own_node = self.orchestrator.resources.nodes.get(replica.node)
+        node = replica.node if own_node is not None and own_node.takes_replicas else None
         if document.policy.restart != "here":
             node = self.orchestrator.placement.find_other_node(replica, host_kind=document.host_kind) or node
         if node is None:
-            return  # no room now: it is weighed again when there is some
-        await self._place_next_incarnation(replica, node, why=f"restarted after failure {replica.failures}")
+            return  # no room now: the restart policy decides again when there is some
+        await self._place_next_incarnation(replica, node, cause=f"restarted after failure {replica.failures}")
 
     async def move(self, job: JobState, command: Command) -> None:
-        """Take a replica off a node that is being drained, or where it does not get on."""
+        """Move a replica off its node, because the node is drained or an observer asks for it."""
         replica = self.orchestrator.replicas.get(command.event.data["key"])
         if replica is None or not replica.wanted or replica.node != command.event.data["node"] or replica.state == "finished":
             return
@@ -100,15 +98,15 @@ class Dispatch(Plugin):
             )
             self.orchestrator.restart_policy.report_once(job, replica, text)
             return
-        await self._place_next_incarnation(replica, node, why=command.event.cause or "its node is drained")
+        await self._place_next_incarnation(replica, node, cause=command.event.cause or "its node is drained")
 
     async def activate(self, job: JobState, command: Command) -> None:
-        """Wake and idle replicas: per task, those that should be active."""
-        wanted = command.event.data["active"]
+        """Activate and idle replicas, so that exactly those in the event are active."""
+        active = command.event.data["active"]
         changed = [
             replica
-            for replica in self.orchestrator.replicas.of(job.id, wanted)
-            if replica.active != (replica.replica in wanted[replica.task_name])
+            for replica in self.orchestrator.replicas.of(job.id, active)
+            if replica.active != (replica.replica in active[replica.task_name])
         ]
         if not changed:
             return
@@ -122,13 +120,13 @@ class Dispatch(Plugin):
             self.orchestrator.events.emit("replica", text, job=job.id, node=replica.node, replica=replica.key)
 
     async def stop(self, job: JobState, command: Command) -> None:
-        """Stop every replica that only this job uses; on to `stopped` when their nodes have said so."""
+        """Stop every replica that only this job uses. The restart policy posts `stopped` when the nodes have stopped them."""
         self.mark_stopping(job)
         self.renew_assignments({replica.node for replica in self._replicas_only_used_by(job.id)})
         self.orchestrator.post_status(job)
 
     def mark_stopping(self, job: JobState) -> None:
-        """From the next assignments on, no node has what only this job uses."""
+        """Mark the replicas that only this job uses as stopping: the next assignments leave them out."""
         for replica in self._replicas_only_used_by(job.id):
             node = self.orchestrator.resources.nodes.get(replica.node)
             if replica.state in ("abandoned", "failed", "finished", "lost"):
@@ -137,57 +135,57 @@ class Dispatch(Plugin):
                 replica.stopping = 1 if node is None else node.generation + 1
 
     async def release(self, job: JobState, command: Command) -> None:
-        """Give the places of a job that has ended free."""
+        """Remove the replicas of a job that has ended."""
         self.remove_replicas(job.id)
 
     def remove_replicas(self, job: int) -> None:
         """Remove every replica that only this job uses."""
-        gone = self._replicas_only_used_by(job)
-        for replica in gone:
+        removed = self._replicas_only_used_by(job)
+        for replica in removed:
             self.orchestrator.replicas.remove(replica)
             self.orchestrator.restart_policy.forget(replica)
-        self.renew_assignments({replica.node for replica in gone})
+        self.renew_assignments({replica.node for replica in removed})
         self.forget(job)
-        if gone:
+        if removed:
             self.orchestrator.resources.capacity_freed()
 
     def forget(self, job: int) -> None:
-        """Nothing of a job is to be told to nodes any more."""
+        """Forget the settings of a job, so that they are computed again."""
         self._settings.pop(job, None)
 
     def renew_ended_job(self, job: int) -> None:
-        """Let nodes know what is left of a job that has ended."""
+        """Renew the assignments with replicas of an ended job that other jobs share."""
         self.forget(job)
         self.renew_assignments({replica.node for replica in self.orchestrator.replicas.of(job)})
 
     def renew_assignments(self, nodes: Iterable[str]) -> None:
-        """The assignments of these nodes have changed."""
+        """Give these nodes a new generation of their assignments."""
         for name in nodes:
             node = self.orchestrator.resources.nodes.get(name)
             if node is not None:
                 node.renew_assignment()
 
     def assignment(self, node: Node) -> Assignment:
-        """Everything that should be on a node."""
-        wanted = [replica for replica in self.orchestrator.replicas.at(node.name) if replica.wanted]
+        """Return the assignment of a node."""
+        replicas = [replica for replica in self.orchestrator.replicas.at(node.name) if replica.wanted]
         agents = self.orchestrator.agents.at(node.name)
         return Assignment(
             term=self.orchestrator.term,
             generation=node.generation,
-            replicas=tuple(replica.assigned() for replica in sorted(wanted, key=lambda replica: replica.key)),
+            replicas=tuple(replica.assigned() for replica in sorted(replicas, key=lambda replica: replica.key)),
             agents=agents,
-            jobs={job: self.settings_of(job) for job in sorted({r.job for r in wanted} | {a.job for a in agents})},
+            jobs={job: self.settings_of(job) for job in sorted({r.job for r in replicas} | {a.job for a in agents})},
         )
 
     def settings_of(self, job: int) -> dict[str, Any]:
-        """What the PE hosts need to know of a job: its layout's settings, and where the logs of the jobs it names are. Of one that
-        has ended, and whose PEs others share, also which tasks are left."""
+        """Return what PE hosts need to know about a job: its layout's settings, the logs of the jobs that it names, and, if it has
+        ended and other jobs share PEs of it, which tasks still run."""
         if job not in self._settings:
-            live = self.orchestrator.restart_policy.find_job(job)
-            settings = dict(live.layout.settings) if live is not None and live.layout is not None else {}
-            if live is not None and live.refs:
-                settings["logs"] = {name: self._log_of(number) for name, number in live.refs.items()}
-            if live is not None and job in self.orchestrator.restart_policy.ended_jobs:
+            state = self.orchestrator.restart_policy.find_job(job)
+            settings = dict(state.layout.settings) if state is not None and state.layout is not None else {}
+            if state is not None and state.refs:
+                settings["logs"] = {name: self._log_of(number) for name, number in state.refs.items()}
+            if state is not None and job in self.orchestrator.restart_policy.ended_jobs:
                 settings["left"] = sorted({replica.task_name for replica in self.orchestrator.replicas.of(job)})
             self._settings[job] = settings
         return self._settings[job]
@@ -196,10 +194,12 @@ class Dispatch(Plugin):
         layout = self.orchestrator.dataflow.graph.layouts.get(job)
         return layout.settings.get("job", {}).get("log") if layout is not None else None
 
-    async def _place_next_incarnation(self, replica: PlacedReplica, node: str, *, why: str) -> None:
-        """Write the replica's next incarnation on a node, then let the nodes know. One that came back or finished while that was
-        written stays what it is, and that is written again."""
-        was, incarnation, dead = replica.node, replica.incarnation + 1, replica.state in DEAD
+    async def _place_next_incarnation(self, replica: PlacedReplica, node: str, *, cause: str) -> None:
+        """Write the replica's next incarnation on a node, then renew the assignments.
+
+        A replica that recovered or finished during the write keeps its incarnation, which is then written again.
+        """
+        previous, incarnation, dead = replica.node, replica.incarnation + 1, replica.state in DEAD
         placed = StoredPlacement(
             replica.job, replica.task_name, replica.replica, node, incarnation, replica.active, replica.failures
         )
@@ -213,36 +213,36 @@ class Dispatch(Plugin):
         self.orchestrator.replicas.move(replica, node)
         replica.incarnation, replica.state, replica.since_s = incarnation, "placed", self.orchestrator.time.now_s()
         replica.error = replica.status = replica.due_s = None
-        moved = f"moved from {was} to {node}" if node != was else f"started again on {node}"
+        text = f"moved from {previous} to {node}" if node != previous else f"started again on {node}"
         self.orchestrator.events.emit(
-            "replica", f"{moved}: {why}", job=replica.job, node=node, replica=replica.key, data={"incarnation": incarnation}
+            "replica", f"{text}: {cause}", job=replica.job, node=node, replica=replica.key, data={"incarnation": incarnation}
         )
-        self.renew_assignments([was])
+        self.renew_assignments([previous])
         self._publish_placements([node])
 
     def _publish_placements(self, nodes: Collection[str]) -> None:
-        """Let nodes know of new places. While these were written a node may have been lost, or drained: they came too late to be
-        lost with the others, or moved."""
+        """Renew assignments after new placements. A node that was lost or drained during the write gets the same treatment again,
+        for these replicas."""
         self.renew_assignments(nodes)
         for name in nodes:
             node = self.orchestrator.resources.nodes.get(name)
             if node is None or node.state == "lost":
-                self.orchestrator.resources.mark_replicas_lost(name, "it was already when this got its place there")
+                self.orchestrator.resources.mark_replicas_lost(name, "it was lost before the replica was placed there")
             elif node.draining:
                 self.orchestrator.restart_policy.move_replicas_off(name)
 
     def _dead_replica(self, command: Command) -> PlacedReplica | None:
-        """The replica that a restart speaks of, if it is still the dead one."""
+        """Return the replica to restart, if it is still dead and of the same incarnation."""
         replica = self.orchestrator.replicas.get(command.event.data["key"])
         same = replica is not None and replica.incarnation == command.event.data["incarnation"]
         return replica if same and replica is not None and replica.state in DEAD and replica.stopping is None else None
 
     def _replicas_only_used_by(self, job: int) -> list[PlacedReplica]:
-        graph = self.orchestrator.dataflow.graph
-        return [replica for owner, tasks in graph.left_by(job).items() for replica in self.orchestrator.replicas.of(owner, tasks)]
+        owners = self.orchestrator.dataflow.graph.used_only_by(job).items()
+        return [replica for owner, tasks in owners for replica in self.orchestrator.replicas.of(owner, tasks)]
 
 
-def living_beside(replica: PlacedReplica, peers: Iterable[PlacedReplica]) -> int:
-    """How many other replicas of the same task live, are about to be started, or have finished: then nothing of it is missing."""
+def living_peers(replica: PlacedReplica, peers: Iterable[PlacedReplica]) -> int:
+    """Return how many other replicas of the same task live, will be restarted, or have finished."""
     others = (peer for peer in peers if peer is not replica)
     return sum(peer.state in LIVING or peer.state == "finished" or peer.due_s is not None for peer in others)

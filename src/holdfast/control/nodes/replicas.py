@@ -1,4 +1,4 @@
-"""The replicas there should be, where, and how each is doing as far as its node has said."""
+"""All replicas: where each should run, and the state that its node last reported."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from holdfast.documents.job import NO_NEED, Need
 from holdfast.protocol.messages import AssignedReplica, ReplicaStatus
 
 ReplicaState = Literal["placed", "starting", "running", "idle", "finished", "failed", "lost", "stopped", "abandoned"]
-"""What a replica does, as the orchestrator sees it. `placed`: assigned, and its node has not said more. `lost`: its node is silent.
-`abandoned`: it failed and will not be started again."""
+"""The state of a replica as the orchestrator sees it. `placed`: assigned, and not yet reported. `lost`: its node is silent.
+`abandoned`: it failed and will not be restarted."""
 
 STARTED = frozenset({"running", "idle", "finished"})
 LIVING = frozenset({"placed", "starting", "running", "idle"})
 DEAD = frozenset({"failed", "lost"})
 OVER = frozenset({"finished", "failed", "stopped", "abandoned"})
-"""States that an incarnation does not leave: whatever is said of it later is old."""
+"""States that an incarnation never leaves: any later report about it is outdated."""
 
 
 @dataclass(slots=True, eq=False)
 class PlacedReplica:
-    """One replica. `since_s` is when the present state began; `failures` counts those in a row; `due_s` is when it will be started
-    again, where that is decided; `stopping` is the generation of its node's assignment that no longer has it; `need` is what it
+    """One replica. `since_s` is when its present state began, `failures` counts failures in a row, `due_s` is when it will be
+    restarted (if that is decided), `stopping` is the first generation of its node's assignment without it, and `need` is what it
     takes of its node."""
 
     job: int
@@ -54,12 +54,12 @@ class PlacedReplica:
 
     @property
     def wanted(self) -> bool:
-        """Whether its node should have it."""
+        """Whether its node should run it."""
         return self.stopping is None and self.state not in ("stopped", "abandoned")
 
     @property
     def holds_room(self) -> bool:
-        """Whether it takes room on its node, or will again: a failed one may be started there anew."""
+        """Whether it takes room on its node. A failed replica does, because it may be restarted there."""
         return self.state not in ("finished", "stopped", "abandoned")
 
     def assigned(self) -> AssignedReplica:
@@ -74,7 +74,7 @@ class PlacedReplica:
         )
 
     def placed(self) -> StoredPlacement:
-        """It, as the database keeps it."""
+        """Return the replica as the database stores it."""
         return StoredPlacement(
             self.job,
             self.task_name,
@@ -88,77 +88,77 @@ class PlacedReplica:
         )
 
     def observe(self, state: str, *, incarnation: int, error: str | None, at_s: float) -> bool:
-        """Take what its node says of it; whether that is news.
+        """Take a state that its node reports; return whether the state changed.
 
-        Word of another incarnation is old, and so is any word of an incarnation that is over: reports may come twice, and
-        beats may overtake one another.
+        Reports may arrive twice and beats out of order, so a report about another incarnation, or about one that is over, is
+        ignored.
         """
         if incarnation != self.incarnation or self.state in OVER or self.state == state:
             return False
         if state in ("stopped", "lost") and self.stopping is None:
             state, error = "failed", error or "its node stopped it"
         elif self.stopping is not None and state in ("failed", "finished", "lost"):
-            state = "stopped"  # it was to end, and it has
+            state = "stopped"  # it should end, and it has
         self.state, self.since_s, self.error = state, at_s, error  # type: ignore[assignment]  # the protocol's states, but for 'lost'
         return True
 
 
 class Replicas:
-    """All replicas, found by key, by job, by task and by node."""
+    """All replicas, indexed by key, by job and task, and by node."""
 
     def __init__(self) -> None:
-        self._all: dict[str, PlacedReplica] = {}
-        self._of: dict[int, dict[str, list[PlacedReplica]]] = {}
-        self._at: dict[str, dict[str, PlacedReplica]] = {}
+        self._by_key: dict[str, PlacedReplica] = {}
+        self._by_job: dict[int, dict[str, list[PlacedReplica]]] = {}
+        self._by_node: dict[str, dict[str, PlacedReplica]] = {}
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._by_key)
 
     def __iter__(self) -> Iterator[PlacedReplica]:
-        return iter(self._all.values())
+        return iter(self._by_key.values())
 
     def get(self, key: str) -> PlacedReplica | None:
-        return self._all.get(key)
+        return self._by_key.get(key)
 
     def add(self, replica: PlacedReplica) -> None:
-        self._all[replica.key] = replica
-        self._of.setdefault(replica.job, {}).setdefault(replica.task_name, []).append(replica)
-        self._at.setdefault(replica.node, {})[replica.key] = replica
+        self._by_key[replica.key] = replica
+        self._by_job.setdefault(replica.job, {}).setdefault(replica.task_name, []).append(replica)
+        self._by_node.setdefault(replica.node, {})[replica.key] = replica
 
     def remove(self, replica: PlacedReplica) -> None:
-        del self._all[replica.key]
-        tasks = self._of[replica.job]
+        del self._by_key[replica.key]
+        tasks = self._by_job[replica.job]
         tasks[replica.task_name].remove(replica)
         if not tasks[replica.task_name]:
             del tasks[replica.task_name]
         if not tasks:
-            del self._of[replica.job]
+            del self._by_job[replica.job]
         self._leave(replica)
 
     def move(self, replica: PlacedReplica, node: str) -> None:
         self._leave(replica)
         replica.node = node
-        self._at.setdefault(node, {})[replica.key] = replica
+        self._by_node.setdefault(node, {})[replica.key] = replica
 
     def of(self, job: int, tasks: Iterable[str] | None = None) -> list[PlacedReplica]:
-        """The replicas of a job, or of some of its tasks."""
-        by_task = self._of.get(job, {})
+        """Return the replicas of a job, or of some of its tasks."""
+        by_task = self._by_job.get(job, {})
         return [replica for name in (by_task if tasks is None else tasks) for replica in by_task.get(name, ())]
 
     def at(self, node: str) -> list[PlacedReplica]:
-        """The replicas whose place is on a node."""
-        return list(self._at.get(node, {}).values())
+        """Return the replicas that are placed on a node."""
+        return list(self._by_node.get(node, {}).values())
 
     def needs_at(self, node: str) -> list[Need]:
-        """What the replicas that hold room on a node need, each."""
-        return [replica.need for replica in self._at.get(node, {}).values() if replica.holds_room]
+        """Return the needs of the replicas that take room on a node."""
+        return [replica.need for replica in self._by_node.get(node, {}).values() if replica.holds_room]
 
     def nodes(self) -> list[str]:
-        return sorted(self._at)
+        return sorted(self._by_node)
 
     def demote(self, replica: PlacedReplica) -> list[PlacedReplica]:
-        """Put a failed replica last among those of its task; those whose rank changed by that."""
-        peers = self._of[replica.job][replica.task_name]
+        """Give a failed replica the last rank of its task; return the other replicas whose rank changed."""
+        peers = self._by_job[replica.job][replica.task_name]
         if len(peers) == 1 or replica.rank == len(peers) - 1:
             return []
         changed = [peer for peer in peers if peer.rank > replica.rank]
@@ -168,7 +168,7 @@ class Replicas:
         return changed
 
     def _leave(self, replica: PlacedReplica) -> None:
-        here = self._at[replica.node]
-        here.pop(replica.key, None)
-        if not here:
-            del self._at[replica.node]
+        on_node = self._by_node[replica.node]
+        on_node.pop(replica.key, None)
+        if not on_node:
+            del self._by_node[replica.node]

@@ -1,7 +1,7 @@
-"""The resource manager: nodes register, beat and are missed.
+"""The resource manager: nodes register, send beats, and are lost when their beats stop.
 
-A node is lost when several of its beats are missing, judged by a clock that stands still while the orchestrator itself was asleep:
-a busy machine must not look like a dead one, and our own sleep must not look like everybody's death.
+Silence is measured by a clock that stands still while the orchestrator itself does not run: a pause of the orchestrator must not
+make all nodes look dead.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from holdfast.protocol.messages import MAX_REASON, SLOTS, Assignment, Beat, Beat
 TICK_S = 0.25
 MAX_NODES = 10_000
 FORGOTTEN_S = 600.0
-"""A node that has been lost for so long, and has no replica, is shown no more."""
+"""After this time, a lost node without replicas is no longer listed."""
 TURNS_S, TURNS = 5.0, 20.0
-"""How often a node may register again, per second and at once: each time everybody who waits for room looks again."""
+"""How often a node may register again: per second, and in a burst. Each registration makes all jobs that wait for room look
+again."""
 
 GATHER_S = 0.02
-"""An assignment that has changed waits so long for further changes: many jobs at once touch every node many times."""
+"""How long a changed assignment waits for further changes, because many jobs at once change every node many times."""
 
 
 class UnknownNode(HoldfastError):
-    """A node that is not registered with this orchestrator, or was lost: it must register again."""
+    """The node is not registered with this orchestrator, or was lost. It must register again."""
 
     http_status = 409
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A node as the orchestrator sees it. `last_beat_s` is its last beat, by the orchestrator's waking time; `every_s` is how
-    often it was told to give one."""
+    """A node as the orchestrator sees it. `last_beat_s` is the time of its last beat by the orchestrator's waking time; `every_s`
+    is the beat interval that it last received; `registrations` limits how often it registers."""
 
     offer: Registration
     last_beat_s: float
@@ -54,7 +55,7 @@ class Node:
     host: HostStatus | None = None
     stalled_s: float = 0.0
     every_s: float = 0.0
-    turns: Bucket = field(default_factory=lambda: Bucket(TURNS, 0.0))
+    registrations: Bucket = field(default_factory=lambda: Bucket(TURNS, 0.0))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -70,7 +71,7 @@ class Node:
         return self.state == "up" and not self.draining
 
     def renew_assignment(self) -> None:
-        """Its assignment has changed: wake whoever waits for that."""
+        """Start a new generation of the assignment and wake the calls that wait for one."""
         self.generation += 1
         self.changed.set()
         self.changed = asyncio.Event()
@@ -78,20 +79,20 @@ class Node:
 
 @dataclass(slots=True)
 class WakingTime:
-    """Time since the start, less the time that this process slept longer than it meant to."""
+    """Time since the start, without the time that this process slept longer than it intended to."""
 
     last_s: float
     slept_s: float = 0.0
 
-    def tick(self, now_s: float, *, meant_s: float) -> float:
-        """The waking time at `now_s`, when the tick before meant to sleep for `meant_s`.
+    def tick(self, now_s: float, *, planned_s: float) -> float:
+        """Return the waking time at `now_s`, when the previous tick intended to sleep for `planned_s`.
 
         >>> time = WakingTime(last_s=10.0)
-        >>> time.tick(10.25, meant_s=0.25), time.tick(40.0, meant_s=0.25), time.at(40.5)
+        >>> time.tick(10.25, planned_s=0.25), time.tick(40.0, planned_s=0.25), time.at(40.5)
         (10.25, 10.5, 11.0)
         """
-        late_s = now_s - self.last_s - meant_s
-        if late_s > meant_s:
+        late_s = now_s - self.last_s - planned_s
+        if late_s > planned_s:
             self.slept_s += late_s
         self.last_s = now_s
         return self.at(now_s)
@@ -101,7 +102,7 @@ class WakingTime:
 
 
 def beat_every_s(nodes: int, *, least_s: float) -> float:
-    """How often each of so many nodes should beat, so that together they beat at most a hundred times a second.
+    """Return how often each node should send a beat, so that all together send at most a hundred a second.
 
     >>> beat_every_s(10, least_s=0.5), beat_every_s(1000, least_s=0.5)
     (0.5, 10.0)
@@ -110,7 +111,7 @@ def beat_every_s(nodes: int, *, least_s: float) -> float:
 
 
 class ResourceManager(Plugin):
-    """The nodes there are."""
+    """The registered nodes."""
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
@@ -121,29 +122,29 @@ class ResourceManager(Plugin):
         self._news = asyncio.Event()
         self._capacity_freed = False
         self._ahead: set[str] = set()
-        self._forgotten = 0  # the highest generation of nodes that were forgotten: one that returns still has its last assignment
+        self._forgotten = 0  # the highest generation of forgotten nodes: one that returns still has its last assignment
 
     @property
     def every_s(self) -> float:
         return beat_every_s(self._up, least_s=self.orchestrator.settings.beat_s)
 
     def register(self, offer: Registration) -> Node:
-        """Take a node, or take it back, and hold what it has against what it should have.
+        """Register a node, and reconcile the replicas that it has with those that it should have.
 
-        Raises Conflict while another controller is up under that name: both would start everything that the node should have. And
-        for one that has heard from a later orchestrator: it would start nothing.
+        Raises Conflict while another controller runs under that name, because both would run the same replicas; and for a node that
+        has heard from a later orchestrator, because it would obey only that one.
         """
         if offer.heard > self.orchestrator.term:
-            raise Conflict(self._passed_over(offer))
-        known = self.nodes.get(offer.name)
-        if known is not None and known.state == "up" and known.offer.controller != offer.controller:
+            raise Conflict(self._refuse_later_term(offer))
+        previous = self.nodes.get(offer.name)
+        if previous is not None and previous.state == "up" and previous.offer.controller != offer.controller:
             raise Conflict(
-                f"node '{offer.name}' is up already, run by another controller; give this one another --name, "
+                f"node '{offer.name}' is already up, run by another controller; give this one another --name, "
                 "or wait until that one is lost"
             )
-        if known is None and len(self.nodes) >= MAX_NODES:
-            raise HoldfastError(f"there are {MAX_NODES} nodes already, which is all that one orchestrator takes")
-        back = known is not None and known.state == "lost"
+        if previous is None and len(self.nodes) >= MAX_NODES:
+            raise HoldfastError(f"there are {MAX_NODES} nodes already, the most that one orchestrator accepts")
+        back = previous is not None and previous.state == "lost"
         node = Node(
             offer,
             last_beat_s=self._now_s(),
@@ -151,13 +152,13 @@ class ResourceManager(Plugin):
             slots=self._slots(offer),
             draining=offer.name in self.draining,
             host=offer.process,
-            generation=(self._forgotten if known is None else known.generation) + 1,
+            generation=(self._forgotten if previous is None else previous.generation) + 1,
         )
-        if known is not None:
-            node.turns = known.turns
-            known.changed.set()
+        if previous is not None:
+            node.registrations = previous.registrations
+            previous.changed.set()
         self.nodes[offer.name] = node
-        if known is None or back:
+        if previous is None or back:
             self._up += 1
             self.orchestrator.events.emit("node", f"node {offer.name} is {'back' if back else 'up'}", node=offer.name)
         node.every_s = self.every_s
@@ -166,11 +167,11 @@ class ResourceManager(Plugin):
         self._notify_changed()
         return node
 
-    def _passed_over(self, offer: Registration) -> str:
-        """Why a node is not taken that listens to later orchestrators only; whoever looks for it in the list is told once."""
+    def _refuse_later_term(self, offer: Registration) -> str:
+        """Return why a node that obeys a later orchestrator is refused. Report it once per node."""
         text = (
             f"node '{offer.name}' has heard from an orchestrator of term {offer.heard}, and this one is of term "
-            f"{self.orchestrator.term}: use that one; or, if the database was made anew, give the node a new --work"
+            f"{self.orchestrator.term}: use that one; or, if the database was created again, give the node a new --work"
         )
         if offer.name not in self._ahead and len(self._ahead) < MAX_NODES:
             self._ahead.add(offer.name)
@@ -179,8 +180,8 @@ class ResourceManager(Plugin):
         return text
 
     def registered_node(self, name: str, term: int, controller: str) -> Node:
-        """A node that is registered and not lost. Raises UnknownNode, also for one that means another orchestrator, or is run by
-        another controller than the one that registered."""
+        """Return a node that is registered and not lost. Raises UnknownNode, also if the caller has another term or another
+        controller than the one that registered."""
         node = self.nodes.get(name)
         if node is None or node.state == "lost" or term != self.orchestrator.term or node.offer.controller != controller:
             raise UnknownNode(
@@ -195,7 +196,7 @@ class ResourceManager(Plugin):
         return node
 
     def take_beat(self, node: Node, beat: Beat) -> BeatAnswer:
-        """Take the reports of a node that was heard, and how what it has is doing."""
+        """Take the reports and statuses in a node's beat."""
         for report in sorted(beat.reports, key=lambda report: report.number):
             if report.number > node.acknowledged:
                 self._observe(node, report.key, report.state, report.incarnation, report.error)
@@ -212,25 +213,25 @@ class ResourceManager(Plugin):
         )
 
     async def assignment(self, name: str, *, controller: str, term: int, generation: int, wait_s: float) -> Assignment | None:
-        """What should run on a node, as soon as that is newer than (term, generation); None after `wait_s`. Raises UnknownNode."""
+        """Return a node's assignment as soon as it is newer than (term, generation), or None after `wait_s`. Raises UnknownNode."""
         ends_s = self.orchestrator.time.monotonic_s() + wait_s
         while True:
             node = self.registered_node(name, self.orchestrator.term, controller)
             ready = not self.orchestrator.recovering
             if ready and (term, generation) < (self.orchestrator.term, node.generation):
                 return self.orchestrator.dispatch.assignment(node)
-            left_s = ends_s - self.orchestrator.time.monotonic_s()
-            if left_s <= 0 or self.orchestrator.stopping:
+            remaining_s = ends_s - self.orchestrator.time.monotonic_s()
+            if remaining_s <= 0 or self.orchestrator.stopping:
                 return None
             try:
-                async with asyncio.timeout(left_s):
+                async with asyncio.timeout(remaining_s):
                     await (node.changed.wait() if ready else self.orchestrator.recovered.wait())
                     await asyncio.sleep(GATHER_S)
             except TimeoutError:
                 return None
 
     async def wait_for_change(self, *, for_s: float) -> None:
-        """Wait until nodes came or room was made, at most so long."""
+        """Wait until a node registers or capacity is freed, at most `for_s`."""
         try:
             async with asyncio.timeout(for_s):
                 await self._news.wait()
@@ -238,7 +239,7 @@ class ResourceManager(Plugin):
             return
 
     def capacity_freed(self) -> None:
-        """Have everybody who waits for room look again, once for all that is made within a moment."""
+        """Make all jobs that wait for room look again, once for everything that is freed within a moment."""
         if not self._capacity_freed:
             self._capacity_freed = True
             asyncio.get_running_loop().call_later(GATHER_S, self._notify_capacity)
@@ -249,7 +250,7 @@ class ResourceManager(Plugin):
             self._notify_changed()
 
     async def drain(self, node: Node, draining: bool) -> None:
-        """Take every replica off a node and give it no new ones; or give it some again."""
+        """Drain a node: move its replicas away and give it no new ones. Or use it again."""
         await self.orchestrator.persistence.database.write(set_draining(node.name, draining))
         (self.draining.add if draining else self.draining.discard)(node.name)
         node.draining = draining
@@ -257,17 +258,17 @@ class ResourceManager(Plugin):
         self._notify_changed()
 
     def list_absent_drained_nodes(self) -> None:
-        """Have nodes listed, as lost, that are drained and have not come back to this orchestrator: they can be used again."""
+        """List drained nodes that have not registered with this orchestrator as lost, so that a user can undrain them."""
         now_s = self.orchestrator.time.now_s()
         for name in self.draining - set(self.nodes):
             offer = Registration(name=name, cores=0.0, memory_bytes=0, host_kind="")
             self.nodes[name] = Node(offer, last_beat_s=self._now_s(), since_s=now_s, slots=0, state="lost", draining=True)
 
     async def watch(self) -> None:
-        """Miss nodes, for ever."""
+        """Mark nodes as lost when their beats stop. Runs until cancelled."""
         while True:
             await self.orchestrator.time.sleep(TICK_S)
-            now_s = self._waking.tick(self.orchestrator.time.monotonic_s(), meant_s=TICK_S)
+            now_s = self._waking.tick(self.orchestrator.time.monotonic_s(), planned_s=TICK_S)
             for node in list(self.nodes.values()):
                 if node.state == "up" and now_s - node.last_beat_s > self._lost_after_s(node):
                     self.mark_lost(node, f"no beat for {now_s - node.last_beat_s:.1f} s")
@@ -276,44 +277,46 @@ class ResourceManager(Plugin):
                     self._forgotten = max(self._forgotten, node.generation)
 
     def _lost_after_s(self, node: Node) -> float:
-        """How long a node may be silent. Until it hears otherwise it beats as it was told, though fewer nodes are left since."""
+        """Return how long a node may be silent. It beats at the interval that it last received, which may be longer than
+        today's."""
         return max(self.orchestrator.settings.lost_after_s, 4 * self.every_s, 4 * node.every_s)
 
-    def mark_lost(self, node: Node, why: str) -> None:
-        """Count a node as lost, and every replica on it as failed."""
+    def mark_lost(self, node: Node, cause: str) -> None:
+        """Mark a node and every replica on it as lost."""
         node.state = "lost"
         self._up -= 1
         node.since_s = self.orchestrator.time.now_s()
-        self.orchestrator.events.emit("node", f"node {node.name} is lost: {why}", node=node.name)
-        self.mark_replicas_lost(node.name, why)
+        self.orchestrator.events.emit("node", f"node {node.name} is lost: {cause}", node=node.name)
+        self.mark_replicas_lost(node.name, cause)
 
-    def mark_replicas_lost(self, name: str, why: str) -> None:
+    def mark_replicas_lost(self, name: str, cause: str) -> None:
         now_s = self.orchestrator.time.now_s()
         for replica in self.orchestrator.replicas.at(name):
             if replica.state not in LIVING:
                 continue
             replica.state = "stopped" if replica.stopping is not None else "lost"
-            replica.since_s, replica.error = now_s, f"node {name} is lost: {why}"
+            replica.since_s, replica.error = now_s, f"node {name} is lost: {cause}"
             self.orchestrator.restart_policy.replica_changed(replica)
 
-    def fail_replica(self, key: str, incarnation: int, why: str) -> None:
-        """Count a replica as failed that its node believes to run; what the node says of this incarnation later is old."""
+    def fail_replica(self, key: str, incarnation: int, cause: str) -> None:
+        """Mark a replica as failed that its node reports as running. Later reports about this incarnation are ignored."""
         replica = self.orchestrator.replicas.get(key)
         if replica is not None and replica.observe(
-            "failed", incarnation=incarnation, error=why[:MAX_REASON], at_s=self.orchestrator.time.now_s()
+            "failed", incarnation=incarnation, error=cause[:MAX_REASON], at_s=self.orchestrator.time.now_s()
         ):
             self.orchestrator.restart_policy.replica_changed(replica)
 
     def _reconcile(self, node: Node, replicas: tuple[ReplicaStatus, ...]) -> None:
-        """Take a registration's list: what is not in it has not been started there, or is not there any more."""
-        said = {status.key: status for status in replicas}
+        """Compare a registration's replicas with those placed on the node. A replica that the node does not have becomes
+        `placed`."""
+        statuses = {status.key: status for status in replicas}
         for replica in self.orchestrator.replicas.at(node.name):
-            status = said.get(replica.key)
+            status = statuses.get(replica.key)
             if status is not None and status.incarnation == replica.incarnation:
                 replica.status = status
                 self._observe(node, replica.key, status.state, status.incarnation, status.error)
             elif replica.stopping is not None:
-                continue  # the node has yet to say that it carried out the assignment without it
+                continue  # the node has yet to confirm the assignment without it
             elif replica.state not in ("finished", "failed", "abandoned", "stopped", "placed"):
                 replica.state, replica.since_s = "placed", self.orchestrator.time.now_s()
                 self.orchestrator.restart_policy.replica_changed(replica)
@@ -332,7 +335,7 @@ class ResourceManager(Plugin):
             self._take_stopped(node, host.generation, has=has)
 
     def _take_stopped(self, node: Node, generation: int, *, has: Collection[str]) -> None:
-        """What a node no longer has, now that it has carried out an assignment of this generation, was stopped."""
+        """Mark replicas as stopped that a node no longer has, now that it has carried out an assignment of this generation."""
         for replica in self.orchestrator.replicas.at(node.name):
             if replica.stopping is not None and replica.stopping <= generation and replica.key not in has:
                 self._observe(node, replica.key, "stopped", replica.incarnation, None)
@@ -344,12 +347,12 @@ class ResourceManager(Plugin):
             self.orchestrator.restart_policy.replica_changed(replica)
 
     def _replica_on(self, node: Node, key: str) -> PlacedReplica | None:
-        """The replica of that key, where its place is that node: no node speaks for another's replicas."""
+        """Return the replica of that key if it is placed on the node: a node cannot report about another node's replicas."""
         replica = self.orchestrator.replicas.get(key)
         return replica if replica is not None and replica.node == node.name else None
 
     def _is_needed(self, node: Node) -> bool:
-        """Whether something is still to be said of a lost node: replicas have their place there, or it is to stay empty."""
+        """Return whether a lost node must stay listed, because replicas are placed there or it is drained."""
         return node.draining or bool(self.orchestrator.replicas.at(node.name))
 
     def _slots(self, offer: Registration) -> int:

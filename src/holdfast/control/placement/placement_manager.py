@@ -1,4 +1,4 @@
-"""Placement as a plug-in: a job that finds no room waits a while for nodes, and says what is missing."""
+"""The placement plug-in: it finds nodes for replicas. A job without room waits for nodes, then fails with what is missing."""
 
 from __future__ import annotations
 
@@ -20,58 +20,60 @@ if TYPE_CHECKING:
 
 
 class PlacementManager(Plugin):
-    """Finds nodes for replicas. What was promised to a job, or to a replica that moves, is held until the replicas are there."""
+    """Finds nodes for replicas. Room for a job, or for a replica that moves, is reserved until the replicas are assigned."""
 
     action_names = ("placement.place",)
 
     def __init__(self, orchestrator: Any) -> None:
         super().__init__(orchestrator)
-        self._promised: dict[int, list[tuple[str, Need]]] = {}
+        self._reserved_for: dict[int, list[tuple[str, Need]]] = {}
         self._reserved: defaultdict[str, list[Need]] = defaultdict(list)
         self._capacities: dict[str, CapacityIndex] = {}
 
     async def place(self, job: JobState, command: Command) -> None:
-        """Find a node for every replica of the job; on to `optim`."""
+        """Find a node for every replica of the job, then post `optim`."""
         try:
             self._place(job)
-        except NoCapacity as lacking:
-            self.orchestrator.run_in_background(job, command.name, self._wait_for_room(job, job.lifecycle.version, str(lacking)))
+        except NoCapacity as error:
+            self.orchestrator.run_in_background(job, command.name, self._wait_for_room(job, job.lifecycle.version, str(error)))
             return
         self.orchestrator.post(job, "optim", since=job.lifecycle.version)
 
-    async def _wait_for_room(self, job: JobState, moves: int, lacking: str) -> None:
+    async def _wait_for_room(self, job: JobState, version: int, missing: str) -> None:
         clock = self.orchestrator.time
         ends_s = clock.monotonic_s() + self.orchestrator.settings.capacity_wait_s
-        self.orchestrator.events.emit("decision", f"waits for room: {lacking}", job=job.id)
-        while (left_s := ends_s - clock.monotonic_s()) > 0:
-            await self.orchestrator.resources.wait_for_change(for_s=min(left_s, 1.0))
+        self.orchestrator.events.emit("decision", f"waits for room: {missing}", job=job.id)
+        while (remaining_s := ends_s - clock.monotonic_s()) > 0:
+            await self.orchestrator.resources.wait_for_change(for_s=min(remaining_s, 1.0))
             try:
                 self._place(job)
-            except NoCapacity as still:
-                lacking = str(still)
+            except NoCapacity as error:
+                missing = str(error)
                 continue
-            self.orchestrator.post(job, "optim", since=moves)
+            self.orchestrator.post(job, "optim", since=version)
             return
-        self.orchestrator.post(job, "error", cause=lacking, since=moves)
+        self.orchestrator.post(job, "error", cause=missing, since=version)
 
     def _place(self, job: JobState) -> None:
         assert job.layout is not None
         self.release(job.id)
-        found = place(job.layout, self.capacities(), host_kind=job.document.host_kind, need_of=job.document.need_of)
-        job.plan = [StoredPlacement(job.id, task, replica, node) for task, on in found.items() for replica, node in enumerate(on)]
-        self._promised[job.id] = [(placed.node, job.document.need_of(placed.task)) for placed in job.plan]
-        for node, need in self._promised[job.id]:
+        nodes = place(job.layout, self.capacities(), host_kind=job.document.host_kind, need_of=job.document.need_of)
+        job.placement = [
+            StoredPlacement(job.id, task, replica, node) for task, on in nodes.items() for replica, node in enumerate(on)
+        ]
+        self._reserved_for[job.id] = [(placed.node, job.document.need_of(placed.task)) for placed in job.placement]
+        for node, need in self._reserved_for[job.id]:
             self._reserved[node].append(need)
 
     def release(self, job: int) -> None:
-        """A job's replicas have their places now, or need none any more."""
-        for node, need in self._promised.pop(job, ()):
+        """Release a job's reservation: its replicas are assigned, or it has ended."""
+        for node, need in self._reserved_for.pop(job, ()):
             self._reserved[node].remove(need)
 
     @contextmanager
     def reserve(self, node: str, replica: PlacedReplica) -> Iterator[None]:
-        """Hold what a replica needs on the node that it is about to move to: others that look meanwhile find it taken."""
-        needs = [replica.need] if node != replica.node else []  # where it is already it holds its room
+        """Reserve what a replica needs on the node that it is about to move to."""
+        needs = [replica.need] if node != replica.node else []  # on its own node it holds its room already
         self._reserved[node].extend(needs)
         try:
             yield
@@ -80,12 +82,15 @@ class PlacementManager(Plugin):
                 self._reserved[node].remove(need)
 
     def find_other_node(self, replica: PlacedReplica, *, host_kind: str) -> str | None:
-        """A node for a replica that cannot stay where it is."""
+        """Return another node for a replica that cannot stay on its node, or None."""
         return self._find_node(replica, CapacityIndex.of(self.capacities(), host_kind=host_kind))
 
     def has_other_node(self, replica: PlacedReplica, *, host_kind: str) -> bool:
-        """Whether there was such a node at the beginning of this turn of the loop: when a thousand nodes are lost at once, or come
-        back, each of their replicas asks."""
+        """Return whether a replica could move to another node.
+
+        The capacities are computed once per turn of the event loop, because a thousand nodes may be lost at once and every replica
+        asks.
+        """
         if not self._capacities:
             asyncio.get_running_loop().call_soon(self._capacities.clear)
         if host_kind not in self._capacities:
@@ -93,15 +98,15 @@ class PlacementManager(Plugin):
         return self._find_node(replica, self._capacities[host_kind]) is not None
 
     def forget_capacities(self) -> None:
-        """Nodes have come, or room was made: what was seen in this turn is not how it is."""
+        """Compute the capacities again: a node has registered, or capacity was freed."""
         self._capacities.clear()
 
     def _find_node(self, replica: PlacedReplica, capacities: CapacityIndex) -> str | None:
-        beside = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
-        return place_replica(capacities, replica.need, not_on=beside | {replica.node}, peers_on=beside)
+        peers_on = {peer.node for peer in self.orchestrator.replicas.of(replica.job, [replica.task_name]) if peer is not replica}
+        return place_replica(capacities, replica.need, not_on=peers_on | {replica.node}, peers_on=peers_on)
 
     def capacities(self) -> list[NodeCapacity]:
-        """The nodes that can take replicas, with what they hold and have been promised."""
+        """Return the nodes that accept replicas, with what they hold and what is reserved on them."""
         return [
             NodeCapacity(
                 node.name,

@@ -1,4 +1,4 @@
-"""What is done about a failed replica. Pure: a situation in, a decision out."""
+"""Decide whether a failed replica restarts, waits, stays dead or is abandoned. Pure: from a situation to a decision."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Literal, TypeAlias
 from holdfast.documents.job import Policy
 
 STEADY_S = 30.0
-"""A replica that ran for so long has recovered from the failure before: the next one is the first in a row again."""
+"""After running for this long, a replica counts as recovered: its next failure is the first in a row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """How things stand with a failed replica: its failures in a row with this one, how many others of its task live, are about
-    to or have finished, whether its own node can take it again, and whether another one has room for it."""
+    """The situation of a failed replica: its failures in a row including this one, how many peers live, will be restarted or have
+    finished, whether its own node accepts it again (`here`), and whether another node has room for it (`elsewhere`)."""
 
     failures: int
-    living: int
+    living_peers: int
     here: bool
     elsewhere: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Start it again after so many seconds."""
+    """Restart it after `after_s` seconds."""
 
     after_s: float
     where: Literal["here", "elsewhere"]
@@ -32,47 +32,47 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """It should be started again, and no node can take it now."""
+    """It should restart, but no node has room for it now."""
 
-    why: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class LeaveDead:
-    """It stays dead as long as others of its task live."""
+    """It stays dead while another replica of its task lives."""
 
-    why: str
+    cause: str
 
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """It is not started again; `cancel`: and the job ends."""
+    """It is never restarted. `cancel`: the job ends, too."""
 
     cancel: bool
-    why: str
+    cause: str
 
 
 Decision: TypeAlias = Restart | Wait | LeaveDead | Abandon
 
 
 def decide(policy: Policy, at: Situation) -> Decision:
-    """What a policy says in a situation.
+    """Return what a policy decides in a situation.
 
-    >>> decide(Policy(restart="elsewhere", backoff_s=0.5), Situation(failures=3, living=0, here=True, elsewhere=True))
+    >>> decide(Policy(restart="elsewhere", backoff_s=0.5), Situation(failures=3, living_peers=0, here=True, elsewhere=True))
     Restart(after_s=2.0, where='elsewhere')
-    >>> decide(Policy(restart="missing"), Situation(failures=1, living=1, here=True, elsewhere=True))
-    LeaveDead(why='another replica of it lives')
-    >>> decide(Policy(give_up_after=2, then="cancel"), Situation(failures=2, living=0, here=True, elsewhere=True))
-    Abandon(cancel=True, why='it failed 2 times in a row')
+    >>> decide(Policy(restart="missing"), Situation(failures=1, living_peers=1, here=True, elsewhere=True))
+    LeaveDead(cause='another replica of it lives')
+    >>> decide(Policy(give_up_after=2, then="cancel"), Situation(failures=2, living_peers=0, here=True, elsewhere=True))
+    Abandon(cancel=True, cause='it failed 2 times in a row')
     """
     if policy.restart == "never":
-        if at.living:
+        if at.living_peers:
             return LeaveDead("its policy never restarts it, and another replica of it lives")
         return Abandon(policy.then == "cancel", "its policy never restarts it")
     if at.failures >= policy.give_up_after:
         times = "once" if at.failures == 1 else f"{at.failures} times in a row"
-        return Abandon(policy.then == "cancel" and not at.living, f"it failed {times}")
-    if policy.restart == "missing" and at.living:
+        return Abandon(policy.then == "cancel" and not at.living_peers, f"it failed {times}")
+    if policy.restart == "missing" and at.living_peers:
         return LeaveDead("another replica of it lives")
     wait_s = backoff_s(policy, at.failures)
     if policy.restart in ("elsewhere", "missing") and at.elsewhere:
@@ -83,7 +83,7 @@ def decide(policy: Policy, at: Situation) -> Decision:
 
 
 def leaves_dead(policy: Policy) -> bool:
-    """Whether a policy leaves a failed replica dead while others of its task live.
+    """Return whether a policy leaves a failed replica dead while another replica of its task lives.
 
     >>> [leaves_dead(Policy(restart=restart)) for restart in ("here", "elsewhere", "missing", "never")]
     [False, False, True, True]
@@ -92,7 +92,7 @@ def leaves_dead(policy: Policy) -> bool:
 
 
 def backoff_s(policy: Policy, failures: int) -> float:
-    """How long the n-th failure in a row waits.
+    """Return the delay before a restart after the n-th failure in a row.
 
     >>> [backoff_s(Policy(backoff_s=1, backoff_max_s=5), n) for n in (1, 2, 3, 4, 99)]
     [1.0, 2.0, 4.0, 5.0, 5.0]

@@ -1,7 +1,7 @@
-"""The database's tables, and how a database of an earlier version becomes one of today's.
+"""The tables of the database, and the migration from earlier versions.
 
-Every version is a list of statements that SQLite and PostgreSQL both take; a new database gets all of them in order. A statement
-that was released is never changed: what comes later is a new version.
+Each version is a list of statements that SQLite and PostgreSQL both accept. A new database gets all of them in order. A released
+statement is never changed; a later change is a new version.
 """
 
 from __future__ import annotations
@@ -93,43 +93,43 @@ replicas have finished. Version 5 renames the history table and the host kind.""
 
 
 class NewerDatabase(HoldfastError):
-    """The database was written by a later holdfast."""
+    """A later version of holdfast wrote the database."""
 
 
 class ForeignDatabase(HoldfastError):
-    """The database is another program's."""
+    """The database belongs to another program."""
 
 
 def migrate(connection: Connection) -> int:
-    """Bring the database to today's version, in the caller's transaction; the version it had.
+    """Migrate the database to the newest version, in the caller's transaction; return the version that it had.
 
-    Raises NewerDatabase, and ForeignDatabase for one that another program has made.
+    Raises NewerDatabase and ForeignDatabase.
     """
-    if connection.dialect.name == "postgresql":  # of two that start on an empty database one goes first; SQLite sees to it itself
+    if connection.dialect.name == "postgresql":  # two may start on an empty database; SQLite locks by itself
         connection.execute(text("SELECT pg_advisory_xact_lock(hashtext('holdfast_schema'))"))
     if not inspect(connection).has_table("holdfast_schema"):
         _check_is_empty(connection)
         connection.execute(text("CREATE TABLE holdfast_schema (version INTEGER NOT NULL)"))
         connection.execute(text("INSERT INTO holdfast_schema (version) VALUES (0)"))
-    had = int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
-    if had > len(VERSIONS):
+    version = int(connection.execute(text("SELECT version FROM holdfast_schema")).scalar_one())
+    if version > len(VERSIONS):
         raise NewerDatabase(
-            f"the database has version {had} and this holdfast knows versions up to {len(VERSIONS)}; "
+            f"the database has version {version} and this holdfast knows versions up to {len(VERSIONS)}; "
             "start the newer holdfast that wrote it, or give another --database"
         )
-    for statements in VERSIONS[had:]:
+    for statements in VERSIONS[version:]:
         for statement in statements:
             connection.execute(text(statement))
     connection.execute(text("UPDATE holdfast_schema SET version = :version"), {"version": len(VERSIONS)})
-    return had
+    return version
 
 
 def _check_is_empty(connection: Connection) -> None:
-    """Raise ForeignDatabase for a file with tables of others, or a server's database with tables that are named as ours."""
-    there = set(inspect(connection).get_table_names())
-    others = there if connection.dialect.name == "sqlite" else there & set(metadata.tables)
-    if others:
+    """Raise ForeignDatabase for a file with any tables, or a server's database with tables of our names."""
+    tables = set(inspect(connection).get_table_names())
+    foreign = tables if connection.dialect.name == "sqlite" else tables & set(metadata.tables)
+    if foreign:
         raise ForeignDatabase(
-            f"the database is not holdfast's: it has the tables {', '.join(sorted(others)[:5])} and no 'holdfast_schema'; "
+            f"the database is not holdfast's: it has the tables {', '.join(sorted(foreign)[:5])} and no 'holdfast_schema'; "
             "give another --database"
         )
