@@ -15,7 +15,7 @@ from holdfast.planning.laar import (
     BASELINES,
     SOLVERS,
     Account,
-    Best,
+    BestOfTwo,
     FailureModel,
     InfeasibleError,
     Instance,
@@ -165,7 +165,7 @@ def _bargain(descriptor: Descriptor, *, ic: float | None, seconds: float) -> tup
     )
     strategy = Strategy.of(instance, deal.active, solver="contract", outcome=outcome.value)
     strategy = strategy.explained(instance, account=deal.account)
-    return strategy, [head, *_warned(strategy), *strategy.words()]
+    return strategy, [head, *_warned(strategy), *strategy.explanation_lines()]
 
 
 def _strategy(
@@ -190,7 +190,7 @@ def _strategy(
         f"billing period (baseline {name.upper()}, which does not go by the SLA)"
     )
     broken = [f"breaks: {text}" for text in strategy.breaks] or ["breaks nothing: nodes carry it, and the SLA is met"]
-    return strategy, [head, *broken, *_warned(strategy), *strategy.words()]
+    return strategy, [head, *broken, *_warned(strategy), *strategy.explanation_lines()]
 
 
 def _warned(strategy: Strategy) -> list[str]:
@@ -202,7 +202,7 @@ def _cheapest(descriptor: Descriptor, *, seconds: float) -> list[tuple[float, fl
     instance = Instance.of(descriptor)
     points = []
     for tenth in range(1, 11):
-        solution = Best().solve(instance.at(tenth / 10), seconds=seconds / 10)
+        solution = BestOfTwo().solve(instance.at(tenth / 10), seconds=seconds / 10)
         if solution.cost is None or solution.ic is None:
             break
         points.append((solution.cost, solution.ic))

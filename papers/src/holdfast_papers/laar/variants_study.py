@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.documents import Descriptor, Schedule, ScheduledFault
 from holdfast.planning.laar import (
     Active,
-    Best,
+    BestOfTwo,
     Instance,
     Outcome,
     Ranges,
@@ -99,7 +99,7 @@ def pessimistic(deployment: Deployment, instance: Instance) -> Schedule:
 
 def _strategies(instance: Instance, seconds: float) -> tuple[dict[str, Active] | None, list[str]]:
     """The variants' strategies, None where one of LAAR's is missing; and which of LAAR's are proved to be the cheapest."""
-    solver, found, proved = Best(workers=1), dict[str, Active](), list[str]()
+    solver, found, proved = BestOfTwo(workers=1), dict[str, Active](), list[str]()
     solution = None
     for name, sla in reversed(LAAR.items()):  # the strictest first: most applications fall out there
         solution = solver.solve(instance.at(sla), seconds=seconds)

@@ -1,12 +1,32 @@
-"""LAAR: which replicas to keep active at which input rates, so that an SLA on internal completeness holds at least cost."""
+"""LAAR (EDBT 2014): choose which replicas are active at which input rates, to meet an SLA on internal completeness at least cost.
+
+Read `planner.py` first: `plan_strategy` leads from a descriptor to a strategy. Where the paper's parts are:
+
+| part of the paper | module |
+|---|---|
+| replica activation strategy s, Eq. 4; lookup by rates, section 4.6 | `strategy.py` |
+| placement of replicas, Eq. 3 | `placement.py` |
+| expected rates and work, section 4.2 | `rates.py`; as arrays: `instance.py` |
+| internal completeness (BIC, FIC, IC), Eq. 5 to 8 | `completeness.py` |
+| cost, Eq. 13; node load, Eq. 11; feasibility, Eq. 10 to 12 | `completeness.py` |
+| pessimistic failure model, Eq. 14; other failure models | `failure_models.py` |
+| FT-Search, section 4.5 | `ftsearch.py` (threads), `ftsearch_tree.py` (search tree) |
+| FT-Search's prunings CPU, COMPL, COST and DOM, Figures 5 and 6 | `ftsearch_kernel.py` (`step`) |
+| search outcomes BST, SOL, NUL and TMO, Figure 4 | `solver.py` |
+| NR, SR and GRD baselines, section 5.2 | `baselines.py` |
+| generated applications, sections 4.5 and 5.2 | `generator.py` |
+
+Beyond the paper: `milp.py` (exact solver, with `linear_programme.py`, `milp_search.py` and `packing.py`), `dual_bounds.py` (tighter
+bounds for FT-Search), `best_of_two.py`, `failure_model_solver.py`, `exhaustive.py`, `pricing.py`, `explanation.py`.
+"""
 
 from holdfast.planning.laar.baselines import BASELINES, baseline, greedy, non_replicated, static_replication
-from holdfast.planning.laar.best_of_two import Best
-from holdfast.planning.laar.chosen_failure import UnderFailure
+from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import best_case, cost, failure_case, internal_completeness, node_load, violations
 from holdfast.planning.laar.examples import figure_1
 from holdfast.planning.laar.exhaustive import Exhaustive
-from holdfast.planning.laar.explanation import infeasible, next_steps, reasons
+from holdfast.planning.laar.explanation import infeasible_error, next_steps, reasons
+from holdfast.planning.laar.failure_model_solver import FailureModelSolver
 from holdfast.planning.laar.failure_models import FailureModel, Independent, NodeCrash, Pessimistic, failure_model
 from holdfast.planning.laar.ftsearch import FTSearch
 from holdfast.planning.laar.ftsearch_kernel import PRUNINGS
@@ -28,11 +48,12 @@ __all__ = [
     "Account",
     "Activation",
     "Active",
-    "Best",
+    "BestOfTwo",
     "Deal",
     "Exhaustive",
     "FTSearch",
     "FailureModel",
+    "FailureModelSolver",
     "Independent",
     "InfeasibleError",
     "Instance",
@@ -47,7 +68,6 @@ __all__ = [
     "Solution",
     "Solver",
     "Strategy",
-    "UnderFailure",
     "account",
     "baseline",
     "best_case",
@@ -60,7 +80,7 @@ __all__ = [
     "figure_1",
     "generate",
     "greedy",
-    "infeasible",
+    "infeasible_error",
     "internal_completeness",
     "most_complete",
     "negotiate",

@@ -1,9 +1,9 @@
-"""What LAAR is compared with (section 5.2): no replication, static replication, and a greedy rule."""
+"""The baselines that LAAR is compared with (section 5.2): no replication, static replication, and a greedy rule."""
 
 import numpy as np
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.best_of_two import Best
+from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import node_load
 from holdfast.planning.laar.infeasibility import overload_error
 from holdfast.planning.laar.instance import Active, Instance
@@ -11,7 +11,7 @@ from holdfast.planning.laar.solver import Outcome, Solver
 
 
 def static_replication(instance: Instance) -> Active:
-    """SR: every replica active in every configuration, overloaded or not.
+    """Return SR: every replica is active in every configuration, even if nodes are overloaded.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> bool(static_replication(Instance.of(figure_1())).all())
@@ -21,20 +21,20 @@ def static_replication(instance: Instance) -> Active:
 
 
 def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds: float = 60.0) -> Active:
-    """NR: one replica of each PE, the same in all configurations.
+    """Return NR: one replica of each PE, the same in all configurations.
 
-    Taken from the strategy for IC 0.5 in the most resource-hungry configuration: of a PE that is full there, the
-    replica on the emptier node stays. Where no strategy reaches 0.5, from the cheapest one without any SLA.
+    NR takes the replicas from the strategy for IC 0.5, in the configuration with the most work. For a PE with all replicas active
+    there, it keeps the one on the emptier node. If no strategy reaches 0.5, it starts from the cheapest strategy without an SLA.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> non_replicated(Instance.of(figure_1())).sum(axis=2).tolist()
     [[1, 1], [1, 1]]
     """
-    planner = solver or Best()
+    planner = solver or BestOfTwo()
     for sla in (0.5, 0.0):
         solution = planner.solve(instance.at(sla), seconds=seconds / 2)
-        found = solution.active
-        if found is not None:
+        strategy = solution.active
+        if strategy is not None:
             break
     else:
         if solution.outcome is Outcome.NUL:
@@ -44,24 +44,24 @@ def non_replicated(instance: Instance, *, solver: Solver | None = None, seconds:
             "there is none; give more seconds"
         )
     hungriest = int(np.argmax(instance.work.sum(axis=1)))
-    kept = found[hungriest].copy()
-    load = node_load(instance, found)[hungriest]
-    for i in np.flatnonzero(kept.sum(axis=1) > 1):
-        replicas = np.flatnonzero(kept[i])
+    single = strategy[hungriest].copy()
+    load = node_load(instance, strategy)[hungriest]
+    for i in np.flatnonzero(single.sum(axis=1) > 1):
+        replicas = np.flatnonzero(single[i])
         stays = min(replicas, key=lambda j: (load[instance.node_of[i, j]] / instance.capacity[instance.node_of[i, j]], j))
         for j in replicas:
             if j != stays:
                 load[instance.node_of[i, j]] -= instance.work[hungriest, i]
-        kept[i] = False
-        kept[i, stays] = True
-    return np.repeat(kept[None], instance.shape[0], axis=0)
+        single[i] = False
+        single[i, stays] = True
+    return np.repeat(single[None], instance.shape[0], axis=0)
 
 
 def greedy(instance: Instance) -> Active:
-    """GRD: from static replication, deactivate redundant replicas until no node is overloaded.
+    """Return GRD: static replication without redundant replicas, removed until no node is overloaded.
 
-    The most overloaded node gives up the redundant replica that uses most CPU, the upstream one of equals. A node whose
-    replicas are all the last of their PE stays overloaded.
+    Each step deactivates a redundant replica on the most overloaded node: the one that uses most CPU, and among equals the most
+    upstream one. A node whose replicas are all the last of their PE stays overloaded.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> greedy(Instance.of(figure_1())).sum(axis=2).tolist()
@@ -86,7 +86,7 @@ BASELINES = ("NR", "SR", "GRD")
 
 
 def baseline(name: str, instance: Instance, *, seconds: float = 60.0) -> Active:
-    """The strategy of a baseline by its name in the paper. Only NR solves anything, and so may take `seconds`."""
+    """Return the strategy of a baseline by its name in the paper. Only NR runs a solver, for at most `seconds`."""
     if name == "NR":
         return non_replicated(instance, seconds=seconds)
     if name == "SR":

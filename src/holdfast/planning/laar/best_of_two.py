@@ -1,4 +1,4 @@
-"""The better of the two solvers: FT-Search decides small instances at once, the MILP the rest."""
+"""A solver that combines both: FT-Search solves small instances at once, the MILP solves the rest."""
 
 import time
 from dataclasses import dataclass, field, replace
@@ -10,10 +10,10 @@ from holdfast.planning.laar.solver import Outcome, Solution
 
 
 @dataclass(frozen=True, slots=True)
-class Best:
-    """Gives FT-Search a small share of the time and, if that does not decide, the MILP what is left.
+class BestOfTwo:
+    """Runs FT-Search for a small share of the time and, if it proves nothing, the MILP for the rest.
 
-    Of two undecided answers it keeps the cheaper strategy, with the stronger of the two proven bounds.
+    If neither has a proof, it returns the cheaper strategy with the stronger of the two proven bounds.
     """
 
     workers: int = 2
@@ -22,16 +22,16 @@ class Best:
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
         started = time.perf_counter()
-        searched = FTSearch(workers=self.workers).solve(instance, seconds=self.share * seconds)
-        if searched.outcome.decided:
-            return searched
-        proved = Milp(workers=min(2, self.workers)).solve(instance, seconds=max(0.0, seconds - (time.perf_counter() - started)))
-        elapsed = searched.seconds + proved.seconds
-        if proved.outcome.decided:
-            return replace(proved, seconds=elapsed, first=searched.first, last=searched.last)
-        bound = max(searched.bound, proved.bound)
-        known = [solution for solution in (proved, searched) if solution.outcome is Outcome.SOL]
-        chosen = min(known, key=lambda solution: solution.cost or 0.0, default=proved)
-        if chosen.cost is not None:
-            bound = min(bound, chosen.cost)
-        return replace(chosen, seconds=elapsed, bound=bound, first=searched.first, last=searched.last)
+        by_search = FTSearch(workers=self.workers).solve(instance, seconds=self.share * seconds)
+        if by_search.outcome.decided:
+            return by_search
+        by_milp = Milp(workers=min(2, self.workers)).solve(instance, seconds=max(0.0, seconds - (time.perf_counter() - started)))
+        elapsed = by_search.seconds + by_milp.seconds
+        if by_milp.outcome.decided:
+            return replace(by_milp, seconds=elapsed, first=by_search.first, last=by_search.last)
+        bound = max(by_search.bound, by_milp.bound)
+        solutions = [solution for solution in (by_milp, by_search) if solution.outcome is Outcome.SOL]
+        cheapest = min(solutions, key=lambda solution: solution.cost or 0.0, default=by_milp)
+        if cheapest.cost is not None:
+            bound = min(bound, cheapest.cost)
+        return replace(cheapest, seconds=elapsed, bound=bound, first=by_search.first, last=by_search.last)

@@ -1,6 +1,6 @@
 """Internal completeness, cost and node load of a strategy: LAAR Eq. 5 to 8 and 11 to 13.
 
-A strategy is a Boolean array `active[configuration, PE, replica]` over an instance's own order.
+A strategy is a Boolean array `active[configuration, PE, replica]` in the instance's order.
 """
 
 from collections.abc import Iterator
@@ -12,22 +12,22 @@ from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instan
 
 
 def best_case(instance: Instance) -> float:
-    """BIC: tuples that all PEs process in a billing period when nothing fails (Eq. 5)."""
+    """Return BIC: the tuples that all PEs process in a billing period without failures (Eq. 5)."""
     return float(instance.billing_period_s * (instance.probability @ instance.rate_in).sum())
 
 
 def failure_case(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> float:
-    """FIC: tuples that all PEs are expected to process in a billing period under the failure model (Eq. 6)."""
+    """Return FIC: the tuples that all PEs are expected to process in a billing period under the failure model (Eq. 6)."""
     model = failure or Pessimistic()
     processed = sum(share * processed_rates(instance, phi) for share, phi in model.scenarios(instance, active))
     return float(instance.billing_period_s * (instance.probability @ processed).sum())
 
 
 def internal_completeness(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> float:
-    """IC = FIC / BIC (Eq. 8), pessimistic unless another failure model is given. An application without tuples loses none.
+    """Return IC = FIC / BIC (Eq. 8), under the pessimistic model by default. It is 1 for an application without tuples.
 
-    The pipeline of the paper's Figure 1, with both replicas of both PEs active at Low and one each at High, keeps what
-    arrives at Low: 0.8 * 4 of the 0.8 * 4 + 0.2 * 8 tuples a second.
+    In the pipeline of the paper's Figure 1, with both replicas of both PEs active at Low and one each at High, the tuples that
+    arrive at Low survive: 0.8 * 4 of the 0.8 * 4 + 0.2 * 8 tuples per second.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> instance = Instance.of(figure_1())
@@ -41,13 +41,13 @@ def internal_completeness(instance: Instance, active: Active, *, failure: Failur
     return failure_case(instance, active, failure=failure) / best if best > 0 else 1.0
 
 
-def goal(instance: Instance) -> float:
-    """The least share of BIC that a strategy must keep for the SLA: none where no tuple is ever expected, as IC is 1 there."""
+def required_completeness(instance: Instance) -> float:
+    """Return the share of BIC that the SLA requires; 0 if no tuple is ever expected, because IC is 1 then."""
     return instance.sla if best_case(instance) > 0 else 0.0
 
 
 def processed_rates(instance: Instance, phi: Floats) -> Floats:
-    """Tuples per second each PE processes, by configuration, when it is up with probability φ (inner terms of Eq. 6, 7)."""
+    """Return the tuples per second that each PE processes if it is up with probability φ (inner terms of Eq. 6 and 7)."""
     processed, out = np.zeros_like(phi), np.zeros_like(phi)
     for i in range(len(instance.pes)):
         edges = slice(instance.first_edge[i], instance.first_edge[i + 1])
@@ -58,13 +58,13 @@ def processed_rates(instance: Instance, phi: Floats) -> Floats:
 
 
 def cost(instance: Instance, active: Active) -> float:
-    """CPU seconds that all active replicas use in a billing period (Eq. 13)."""
+    """Return the CPU seconds that all active replicas use in a billing period (Eq. 13)."""
     used = (instance.work * active.sum(axis=2)).sum(axis=1)
     return float(instance.billing_period_s * (instance.probability @ used))
 
 
 def node_load(instance: Instance, active: Active) -> Floats:
-    """CPU seconds per second asked of each node, [configuration, node] (left side of Eq. 11)."""
+    """Return the load of each node in CPU seconds per second, [configuration, node] (left side of Eq. 11)."""
     load = np.zeros((len(instance.configurations), len(instance.nodes)))
     for node in range(len(instance.nodes)):
         load[:, node] = (active * (instance.node_of == node) * instance.work[:, :, None]).sum(axis=(1, 2))
@@ -72,7 +72,7 @@ def node_load(instance: Instance, active: Active) -> Floats:
 
 
 def violations(instance: Instance, active: Active, *, sla: bool = True, failure: FailureModel | None = None) -> Iterator[str]:
-    """Which of Eq. 10, 11 and 12 the strategy breaks, in words; nothing if it may be deployed."""
+    """Yield a sentence for each violation of Eq. 10, 11 and 12. A strategy without violations may be deployed."""
     for c, h in np.argwhere(node_load(instance, active) > instance.limit):
         load = node_load(instance, active)[c, h]
         yield (
@@ -84,13 +84,13 @@ def violations(instance: Instance, active: Active, *, sla: bool = True, failure:
     if sla:
         reached = internal_completeness(instance, active, failure=failure)
         if reached < instance.sla - IC_TOLERANCE:
-            yield f"internal completeness is {short_of(reached, instance.sla)}, the SLA wants {instance.sla:.10g}"
+            yield f"internal completeness is {format_ic_below(reached, instance.sla)}, the SLA wants {instance.sla:.10g}"
 
 
-def short_of(reached: float, sla: float) -> str:
-    """An IC below the SLA in as many digits as show that it is, four at least.
+def format_ic_below(reached: float, sla: float) -> str:
+    """Format an IC that is below the SLA with at least four digits, and enough to show that it is below.
 
-    >>> short_of(2 / 3, 0.9), short_of(0.99996, 0.99999)
+    >>> format_ic_below(2 / 3, 0.9), format_ic_below(0.99996, 0.99999)
     ('0.6667', '0.99996')
     """
     digits = next((d for d in range(4, 12) if round(reached, d) < sla), 4)

@@ -1,8 +1,9 @@
-"""Bounds from linear duality: what any completion of a partial strategy must cost, or can reach, in one addition a step.
+"""Bounds from linear duality, for FT-Search: the least cost and the highest IC of any completion of a partial strategy.
 
-The dual values of the root relaxation price every constraint once. With them the Lagrangian splits into one term per
-(configuration, PE), so the bound at a node is the root's plus a penalty for each decision that was not the cheapest one. The
-bound is computed from the duals themselves, not from the solver's optimum: rounding makes it weaker, never wrong.
+The dual values of the root relaxation give each constraint a price. With these prices the Lagrangian is a sum of one term per
+(configuration, PE). So the bound at a tree node is the root's bound plus a penalty for each decision that is not the cheapest,
+which costs one addition per step. The bound is computed from the dual values, not from the solver's optimum; rounding makes it
+weaker but never wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, vstack
 
-from holdfast.planning.laar.completeness import goal
+from holdfast.planning.laar.completeness import required_completeness
 from holdfast.planning.laar.instance import IC_TOLERANCE, Floats, Instance
 from holdfast.planning.laar.linear_programme import Programme
 
@@ -22,9 +23,9 @@ _OPTIMAL, _INFEASIBLE = 0, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Penalties:
-    """A lower bound on an objective: `root` plus `full[c, i]` or `alone[c, i, h]` for every decision made.
+    """A lower bound on an objective: `root` plus `full[c, i]` or `alone[c, i, node]` for every decision.
 
-    An infinite root says that even the relaxation has no solution. `relaxed_full` is its solution.
+    If `root` is infinite, even the relaxation is infeasible. `relaxed_full` is the relaxation's solution for `full`.
     """
 
     root: float
@@ -34,12 +35,12 @@ class Penalties:
 
 
 def cost_penalties(instance: Instance, programme: Programme) -> Penalties | None:
-    """Bounds the extra cost over no replication (in shares of it) of strategies that meet the SLA."""
-    return _penalties(programme, programme.price, sla=goal(instance) - IC_TOLERANCE)
+    """Bound the extra cost of strategies that meet the SLA, as a share of the cost without replication."""
+    return _penalties(programme, programme.price, sla=required_completeness(instance) - IC_TOLERANCE)
 
 
 def loss_penalties(programme: Programme) -> Penalties | None:
-    """Bounds -IC of strategies that nodes allow."""
+    """Bound -IC of the strategies that overload no node."""
     return _penalties(programme, -programme.completeness, sla=None)
 
 
@@ -65,7 +66,7 @@ def _penalties(programme: Programme, objective: Floats, *, sla: float | None) ->
         nothing = np.zeros(programme.full.shape)
         return Penalties(np.inf, full=nothing, alone=np.zeros(programme.alone.shape), relaxed_full=nothing)
     if result.status != _OPTIMAL:
-        return None  # a bound is a help, not a need
+        return None  # the search also works without a bound
     prices = np.minimum(result.ineqlin.marginals, 0.0)
     reduced = objective - matrix.T @ prices
     constant = float(prices @ high)
@@ -78,12 +79,12 @@ def _penalties(programme: Programme, objective: Floats, *, sla: float | None) ->
 
 
 def _split(programme: Programme, reduced: Floats, constant: float, x: Floats) -> Penalties:
-    """Give each (configuration, PE) its own term: exactly one of its columns is 1, or z is free where nodes do not matter."""
+    """Split the Lagrangian by (configuration, PE): exactly one of its columns is 1, or z is free if nodes set no limit."""
     full = reduced[programme.full]
     placed = programme.alone >= 0
     alone = np.where(placed, reduced[programme.alone], np.inf)
     free = ~placed.any(axis=2)
-    alone[free] = 0.0  # no column: not being full costs nothing in the Lagrangian
+    alone[free] = 0.0  # there is no column, so not being full costs nothing in the Lagrangian
     least = np.minimum(full, alone.min(axis=2))
     return Penalties(
         root=constant + float(least.sum()),

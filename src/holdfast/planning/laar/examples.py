@@ -14,7 +14,7 @@ from holdfast.documents.descriptor import (
 
 
 def figure_1(*, sla: float = 0.6) -> Descriptor:
-    """The pipeline of LAAR's Figures 1 and 2: two PEs of 0.1 s a tuple on two nodes, 4 tuples/s mostly, else 8."""
+    """Return the pipeline of LAAR's Figures 1 and 2: two PEs of 0.1 s per tuple on two nodes; 4 tuples/s at Low, 8 at High."""
     return Descriptor(
         application="figure-1",
         sources={

@@ -1,4 +1,4 @@
-"""The reference solver: looks at every strategy. For instances small enough, and to hold the other solvers to."""
+"""The reference solver, which tries every strategy. It is for small instances and for tests of the other solvers."""
 
 import time
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from holdfast.planning.laar.solver import Outcome, Solution, solved
 
 @dataclass(frozen=True, slots=True)
 class Exhaustive:
-    """Tries every non-empty set of active replicas of every PE in every configuration. Takes any failure model.
+    """Tries every non-empty set of active replicas of every PE in every configuration, under any failure model.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> solution = Exhaustive().solve(Instance.of(figure_1(sla=0.6)))
@@ -31,11 +31,11 @@ class Exhaustive:
         started = time.perf_counter()
         strategies = self.strategies(instance)
         parts = self._parts(instance)
-        prices, kept = np.zeros(1), np.zeros(1)
-        for part in parts:  # every combination of what each configuration may do, the last varying fastest
+        prices, ic = np.zeros(1), np.zeros(1)
+        for part in parts:  # all combinations over configurations, the last varying fastest
             prices = np.add.outer(prices, part.price).ravel()
-            kept = np.add.outer(kept, part.kept).ravel()
-        prices[kept < instance.sla - IC_TOLERANCE] = np.inf
+            ic = np.add.outer(ic, part.ic).ravel()
+        prices[ic < instance.sla - IC_TOLERANCE] = np.inf
         elapsed = time.perf_counter() - started
         if not np.isfinite(prices).any():
             return Solution(self.name, Outcome.NUL, elapsed, bound=float("inf"), tree_nodes=int(strategies))
@@ -44,15 +44,15 @@ class Exhaustive:
         if isinstance(self.failure, Pessimistic):
             return solved(self.name, instance, active, optimal=True, seconds=elapsed, tree_nodes=int(strategies))
         total = cost(instance, active)
-        ic = internal_completeness(instance, active, failure=self.failure)
-        return Solution(self.name, Outcome.BST, elapsed, active, total, ic, bound=total, tree_nodes=int(strategies))
+        reached = internal_completeness(instance, active, failure=self.failure)
+        return Solution(self.name, Outcome.BST, elapsed, active, total, reached, bound=total, tree_nodes=int(strategies))
 
     def most_complete(self, instance: Instance) -> Active | None:
-        """The strategy of the highest IC that nodes allow, the cheapest of equals; None where they carry none."""
+        """Return the feasible strategy of the highest IC, the cheapest among equals, or None if there is none."""
         parts = self._parts(instance)
         if not all(len(part.price) for part in parts):
             return None
-        return np.stack([part.active[np.lexsort((part.price, -part.kept))[0]] for part in parts])
+        return np.stack([part.active[np.lexsort((part.price, -part.ic))[0]] for part in parts])
 
     def _parts(self, instance: Instance) -> list["_Part"]:
         strategies = self.strategies(instance)
@@ -64,18 +64,18 @@ class Exhaustive:
         return [_Part.of(instance, c, self.failure) for c in range(instance.shape[0])]
 
     def strategies(self, instance: Instance) -> float:
-        """How many strategies there are."""
+        """Return the number of strategies."""
         configurations, pes, replicas = instance.shape
         return float(2**replicas - 1) ** (configurations * pes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """All that one configuration may do without overloading a node: its share of the cost and of IC."""
+    """All feasible choices of active replicas in one configuration, with their shares of the cost and of IC."""
 
     active: Active
     price: Floats
-    kept: Floats
+    ic: Floats
 
     @classmethod
     def of(cls, instance: Instance, c: int, failure: FailureModel) -> "_Part":
@@ -88,5 +88,5 @@ class _Part:
         scenarios = [share * processed_rates(many, phi) for share, phi in failure.scenarios(many, active)]
         processed = np.sum(scenarios, axis=0).sum(axis=1) * instance.probability[c]
         price = (many.work * active.sum(axis=2)).sum(axis=1) * instance.probability[c]
-        kept = processed / best if best > 0 else np.full(len(active), 1.0 / len(instance.probability))
-        return cls(active[fits], price[fits], kept[fits])
+        ic = processed / best if best > 0 else np.full(len(active), 1.0 / len(instance.probability))
+        return cls(active[fits], price[fits], ic[fits])

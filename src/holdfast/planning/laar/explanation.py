@@ -1,4 +1,4 @@
-"""Plans in words: why each replica is active, what more IC would cost, and why an SLA cannot be met."""
+"""Explanations of strategies: why each replica is active, what more IC would cost, and why an SLA cannot be met."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar.baselines import greedy
-from holdfast.planning.laar.completeness import internal_completeness, node_load, processed_rates, short_of, violations
+from holdfast.planning.laar.completeness import format_ic_below, internal_completeness, node_load, processed_rates, violations
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
 from holdfast.planning.laar.infeasibility import InfeasibleError, overload_error
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance
@@ -16,7 +16,7 @@ from holdfast.planning.laar.milp import most_complete
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One PE made full in one configuration: the IC it would bring and the CPU seconds per billing period it would cost."""
+    """Making one PE full in one configuration: the IC it would add and the CPU seconds per billing period it would cost."""
 
     pe: str
     configuration: str
@@ -27,28 +27,28 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReason:
-    """Why a PE has the replicas that it has in one configuration, in words."""
+    """A sentence that says why a PE has its active replicas in one configuration."""
 
     pe: str
     configuration: str
     why: str
 
 
-def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
-    """The error that says the best IC that can be met, and what blocks more: as well as `seconds` let it be known."""
-    best, proven = closest(instance, seconds=seconds)
+def infeasible_error(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
+    """Return the error that names the best possible IC and what prevents more, as far as `seconds` suffice to find out."""
+    best, proven = most_complete_or_greedy(instance, seconds=seconds)
     if best is None and proven > 0:
         return InfeasibleError(
-            f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}; which is the best "
-            f"that can be met was not found out in the {seconds:.3g} s left; give more seconds to know, or lower the SLA"
+            f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}; the best possible "
+            f"value was not determined in the {seconds:.3g} s left; give more seconds, or lower the SLA"
         )
     if best is None:
         return overload_error(instance)
     reached = internal_completeness(instance, best)
-    known = f"the best that can be met is {short_of(reached, instance.sla)}"
+    known = f"the best that can be met is {format_ic_below(reached, instance.sla)}"
     if proven > reached + 1e-4:
-        at_most = f", and none exceeds {proven:.4f}" if proven < 1 else ", which may not be the best there is"
-        known = f"the best found in the time there was reaches {short_of(reached, instance.sla)}{at_most}"
+        at_most = f", and none exceeds {proven:.4f}" if proven < 1 else ", which may not be the best possible"
+        known = f"the best found in time reaches {format_ic_below(reached, instance.sla)}{at_most}"
     blocks = "; ".join(_blocks(instance, best)) or "nothing that nodes could change"
     return InfeasibleError(
         f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g}: {known}; "
@@ -56,30 +56,32 @@ def infeasible(instance: Instance, *, seconds: float = 20.0) -> InfeasibleError:
     )
 
 
-def infeasible_under(instance: Instance, best: Active | None, *, proven: bool, failure: FailureModel) -> InfeasibleError:
-    """The error that says the best IC under a failure model, `proven` to be the best or not, and what blocks more."""
+def infeasible_error_under(instance: Instance, best: Active | None, *, proven: bool, failure: FailureModel) -> InfeasibleError:
+    """Return the error that names the best IC under a failure model, whether that is proven, and what prevents more."""
     if best is None and proven:
         return overload_error(instance)
     head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g} under failure model"
     if best is None:
-        return InfeasibleError(f"{head} {failure.name}, as far as was found out in time; give more seconds, or lower the SLA")
+        return InfeasibleError(
+            f"{head} {failure.name}, as far as the search could determine in time; give more seconds, or lower the SLA"
+        )
     reached = internal_completeness(instance, best, failure=failure)
     most = internal_completeness(instance, np.ones_like(best), failure=failure)
-    known = f"the best that can be met is {short_of(reached, instance.sla)}"
+    known = f"the best that can be met is {format_ic_below(reached, instance.sla)}"
     if not proven:
-        known = f"the best found reaches {short_of(reached, instance.sla)}, and none exceeds {most:.4f}"
+        known = f"the best found reaches {format_ic_below(reached, instance.sla)}, and none exceeds {most:.4f}"
     if most < instance.sla - IC_TOLERANCE:
-        blocks = f"even all replicas on nodes of any size would reach {short_of(most, instance.sla)} only"
+        blocks = f"even all replicas on nodes of any size would reach {format_ic_below(most, instance.sla)} only"
         return InfeasibleError(
             f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or give more replicas or more nodes to "
             "spread them on"
         )
-    blocks = "; ".join(_blocks(instance, best)) or "no node by itself: replicas that would bring more do not fit together"
+    blocks = "; ".join(_blocks(instance, best)) or "no node by itself: replicas that would add more do not fit together"
     return InfeasibleError(f"{head} {failure.name}: {known}; what blocks more: {blocks}; lower the SLA, or add nodes or cores")
 
 
-def undecided(instance: Instance, best: Active | None, *, proven: float, solver: str, seconds: float) -> HoldfastError:
-    """The error of a search that found no strategy in its time and no proof that there is none: says the best IC known."""
+def undecided_error(instance: Instance, best: Active | None, *, proven: float, solver: str, seconds: float) -> HoldfastError:
+    """Return the error of a search that ended with neither a strategy nor a proof that none exists."""
     known = "not even one without an SLA"
     if best is not None:
         known = f"the highest internal completeness of those found is {internal_completeness(instance, best):.4f}"
@@ -91,22 +93,21 @@ def undecided(instance: Instance, best: Active | None, *, proven: float, solver:
     )
 
 
-def closest(instance: Instance, *, seconds: float) -> tuple[Active | None, float]:
-    """As `most_complete`, with the greedy baseline where that is better or nothing else was found in time."""
+def most_complete_or_greedy(instance: Instance, *, seconds: float) -> tuple[Active | None, float]:
+    """Return `most_complete`, or the greedy baseline if it is better or if nothing else was found in time."""
     best, proven = most_complete(instance, seconds=seconds)
     if best is None and proven <= 0:
         return None, 0.0
-    simple = greedy(instance)
-    if any(violations(instance, simple, sla=False)):
+    by_greedy = greedy(instance)
+    if any(violations(instance, by_greedy, sla=False)):
         return best, proven
-    if best is None or internal_completeness(instance, simple) > internal_completeness(instance, best):
-        return simple, proven
+    if best is None or internal_completeness(instance, by_greedy) > internal_completeness(instance, best):
+        return by_greedy, proven
     return best, proven
 
 
 def reasons(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> Iterator[ReplicaReason]:
-    """Why each PE has the replicas it has, configuration by configuration."""
-
+    """Yield the reason for the active replicas of each PE in each configuration."""
     now = internal_completeness(instance, active, failure=failure)
     for c, configuration in enumerate(instance.configurations):
         toggled = _Toggled.of(instance, active, c, failure=failure)
@@ -117,24 +118,24 @@ def reasons(instance: Instance, active: Active, *, failure: FailureModel | None 
                 if instance.shape[2] == 1:
                     why = "its only replica is active"
                 elif without < instance.sla - IC_TOLERANCE:
-                    fall = f"IC would fall from {now:.4f} to {short_of(without, instance.sla)}"
+                    fall = f"IC would fall from {now:.4f} to {format_ic_below(without, instance.sla)}"
                     why = f"all replicas active; with one, {fall}, below the SLA of {instance.sla:.10g}"
                 else:
                     why = f"all replicas active; one alone would save {-price:.4g} CPU s for {-gain:.4f} IC"
             else:
-                there = _listed(instance, active, c, i)
-                why = f"{there}; all would bring {gain:.4f} IC for {price:.4g} CPU s{_unless(instance, toggled.load[i])}"
+                replicas = _listed(instance, active, c, i)
+                why = f"{replicas}; all would add {gain:.4f} IC for {price:.4g} CPU s{_unless(instance, toggled.load[i])}"
                 if gain <= 0:
-                    why = f"{there}; more would bring nothing{_since(instance, c, i, failure)}"
+                    why = f"{replicas}; more would add nothing{_since(instance, c, i, failure)}"
             yield ReplicaReason(pe, configuration.name, why)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Toggled:
-    """What each PE would change in one configuration, were it full where it is not, or its first replica alone where it is.
+    """The effect of toggling each PE in one configuration: full if it is not, or only its first replica if it is full.
 
-    `gain` is the IC and `price` the CPU seconds per billing period that this would add, `load` what nodes would then carry:
-    by PE, all known without a look at the other configurations.
+    `gain` is the added IC, `price` the added CPU seconds per billing period, and `load` the resulting load of the nodes, each
+    by PE. They do not depend on the other configurations.
     """
 
     gain: Floats
@@ -144,7 +145,7 @@ class _Toggled:
     @classmethod
     def of(cls, instance: Instance, active: Active, c: int, *, failure: FailureModel | None) -> "_Toggled":
         pes = len(instance.pes)
-        changed = np.repeat(active[c : c + 1], pes + 1, axis=0)  # the last stays as it is
+        changed = np.repeat(active[c : c + 1], pes + 1, axis=0)  # the last row is unchanged
         for i in range(pes):
             changed[i, i, 1:] = ~active[c, i].all()
             changed[i, i, 0] = True
@@ -158,26 +159,26 @@ class _Toggled:
 
 
 def _unless(instance: Instance, load: Floats) -> str:
-    """What stands against a load: the nodes that cannot carry it."""
+    """Return the clause that names the nodes that a load would exceed, or an empty text."""
     over = [repr(instance.nodes[h]) for h in np.flatnonzero(load > instance.limit)]
     return f", but node{'s' if len(over) > 1 else ''} {', '.join(over)} cannot carry that" if over else ""
 
 
 def _since(instance: Instance, c: int, i: int, failure: FailureModel | None) -> str:
-    """Why more replicas of a PE bring nothing, where that is known."""
+    """Return the clause that says why more replicas of a PE add nothing, or an empty text if that is unknown."""
     if not instance.rate_in[c, i] > 0:
         return ", since nothing arrives"
-    return ", since its inputs are not whole" if isinstance(failure or Pessimistic(), Pessimistic) else ""
+    return ", since its inputs are not full" if isinstance(failure or Pessimistic(), Pessimistic) else ""
 
 
 def _listed(instance: Instance, active: Active, c: int, i: int) -> str:
-    """The active replicas of a PE that is not full, with their nodes."""
+    """Return the active replicas of a PE that is not full, with their nodes, as text."""
     on = [f"replica {j} on '{instance.nodes[instance.node_of[i, j]]}'" for j in np.flatnonzero(active[c, i])]
     return f"{on[0]} alone" if len(on) == 1 else ", ".join(on)
 
 
 def next_steps(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> list[Step]:
-    """What the next unit of budget would buy: single PEs that could become full, most IC per CPU second first."""
+    """Return the PEs that could become full, by IC per CPU second, highest first: what the next unit of budget would buy."""
     steps = []
     for c, configuration in enumerate(instance.configurations):
         toggled = _Toggled.of(instance, active, c, failure=failure)
@@ -189,23 +190,23 @@ def next_steps(instance: Instance, active: Active, *, failure: FailureModel | No
     return sorted(useful, key=lambda s: (not s.fits, -s.ic / s.cost if s.cost > 0 else -np.inf, s.pe, s.configuration))
 
 
-def next_in_words(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> tuple[Step | None, str]:
-    """What the next unit of budget would buy, in words, and the step that this is; None where there is none that nodes carry."""
+def next_step_text(instance: Instance, active: Active, *, failure: FailureModel | None = None) -> tuple[Step | None, str]:
+    """Return the step that the next unit of budget would buy, or None if nodes can carry none, and a sentence about it."""
     steps = next_steps(instance, active, failure=failure)
-    if steps and steps[0].fits:  # those that fit stand first
+    if steps and steps[0].fits:  # steps that fit come first
         step = steps[0]
-        return step, f"all replicas of {step.pe} in '{step.configuration}' would bring {step.ic:.4f} IC for {step.cost:.4g} CPU s"
+        return step, f"all replicas of {step.pe} in '{step.configuration}' would add {step.ic:.4f} IC for {step.cost:.4g} CPU s"
     if steps:
-        return None, "no PE could become full without moving others; more IC needs another SLA or more nodes"
+        return None, "no PE fits with all its replicas unless others move; more IC needs another SLA or more nodes"
     if internal_completeness(instance, active, failure=failure) >= 1 - IC_TOLERANCE:
         return None, "nothing more to buy: IC is 1"
     if active.all():
         return None, "every replica is active; more IC needs more replicas, or more nodes to spread them on"
-    return None, "nothing more to buy: no PE would bring more IC by becoming full"
+    return None, "nothing more to buy: no PE would add IC by becoming full"
 
 
 def _blocks(instance: Instance, best: Active) -> Iterator[str]:
-    """For each configuration in which PEs stay alone, the nodes that are too small to make them all full."""
+    """Yield, for each configuration in which some PEs are not full, the nodes that are too small for all replicas."""
     whole = node_load(instance, np.ones_like(best))
     load = node_load(instance, best)
     for c, configuration in enumerate(instance.configurations):

@@ -1,7 +1,7 @@
-"""Failure models φ: with what probability a PE still has an active replica that lives (LAAR section 4.3).
+"""Failure models φ: the probability that a PE has a live active replica (LAAR section 4.3).
 
-A model is a list of scenarios. Within a scenario PEs fail independently of each other, so that Eq. 7 holds as it stands; what
-fails together (the PEs of a crashed node) is a scenario of its own, and completeness is the mean over scenarios.
+A model is a list of scenarios. Within a scenario PEs fail independently, so that Eq. 7 holds. PEs that fail together, such as
+those of a crashed node, form a scenario of their own. Completeness is the mean over scenarios.
 """
 
 from collections.abc import Iterator
@@ -15,21 +15,21 @@ from holdfast.planning.laar.instance import Active, Floats, Instance
 
 
 class FailureModel(Protocol):
-    """What can fail. `scenarios` yields (probability, φ[configuration, PE]); the probabilities sum to one.
+    """A failure model. `scenarios` yields (probability, φ[configuration, PE]); the probabilities sum to 1.
 
-    φ must not fall when a replica is activated: internal completeness is then monotone in the strategy.
+    φ must not decrease when a replica is activated, so that internal completeness is monotone in the strategy.
     """
 
     @property
     def name(self) -> str:
-        """How documents and the command line call the model; `failure_model` reads it."""
+        """The model's name in documents and on the command line; `failure_model` parses it."""
 
     def scenarios(self, instance: Instance, active: Active) -> Iterator[tuple[float, Floats]]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Pessimistic:
-    """All replicas but one fail, and the one that lives is an idle one if there is any (Eq. 14): φ is 1 if all are active."""
+    """All replicas but one fail, and an idle one survives if there is any (Eq. 14): φ is 1 only if all replicas are active."""
 
     @property
     def name(self) -> str:
@@ -41,7 +41,7 @@ class Pessimistic:
 
 @dataclass(frozen=True, slots=True)
 class Independent:
-    """Every replica is down with probability p, whatever the others do: φ = 1 - p ** (active replicas)."""
+    """Every replica is down with probability p, independently of the others: φ = 1 - p ** (active replicas)."""
 
     p: float
 
@@ -60,7 +60,7 @@ class Independent:
 
 @dataclass(frozen=True, slots=True)
 class NodeCrash:
-    """One node is down, with all its replicas: the one named, else any with the same probability."""
+    """One node is down with all its replicas (the paper's host crash): the named node, or each with equal probability."""
 
     node: str | None = None
 
@@ -78,17 +78,17 @@ class NodeCrash:
 
 
 def failure_model(text: str) -> FailureModel:
-    """The failure model of a name: pessimistic, independent:P, node-crash or node-crash:NODE.
+    """Return the failure model of a name: pessimistic, independent:P, node-crash or node-crash:NODE.
 
     >>> failure_model("independent:0.05")
     Independent(p=0.05)
     >>> failure_model("node-crash:node1").name
     'node-crash:node1'
     """
-    kind, given, rest = text.partition(":")
-    if kind == "pessimistic" and not given:
+    kind, colon, rest = text.partition(":")
+    if kind == "pessimistic" and not colon:
         return Pessimistic()
-    if kind == "node-crash" and bool(given) == bool(rest):
+    if kind == "node-crash" and bool(colon) == bool(rest):
         return NodeCrash(rest or None)
     if kind == "independent" and rest:
         try:

@@ -1,4 +1,7 @@
-"""FT-Search (LAAR section 4.5): depth-first search for the cheapest strategy, with four prunings, on several threads."""
+"""FT-Search (LAAR section 4.5): a depth-first search for the cheapest strategy, with four prunings, on several threads.
+
+The prunings (CPU, COMPL, COST, DOM) are in `ftsearch_kernel.step`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from holdfast.planning.laar.completeness import violations
 from holdfast.planning.laar.dual_bounds import cost_penalties, loss_penalties
 from holdfast.planning.laar.examples import figure_1
 from holdfast.planning.laar.ftsearch_kernel import DONE, FOUND, PRUNINGS, split, step
-from holdfast.planning.laar.ftsearch_tree import Trail, Tree, activation, build_tree, root_cursor
+from holdfast.planning.laar.ftsearch_tree import Cursor, Tree, build_tree, root_cursor, strategy_of
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.linear_programme import Programme
 from holdfast.planning.laar.solver import FoundStrategy, Outcome, Pruning, Solution, base_cost, solved
@@ -27,11 +30,11 @@ _FIRST_SLICE_NODES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class FTSearch:
-    """Searches the tree of strategies; complete when it ends in time.
+    """Searches the tree of strategies. The result is optimal if the search ends in time.
 
-    `bounds` is "paper" for the four prunings as the paper has them, or "dual" to sharpen CPU, COMPL and COST with the
-    dual values of the linear relaxation and to try first what the relaxation suggests. Each worker is a thread that
-    hands half of what it has left to an idle one.
+    With `bounds="paper"` the four prunings are those of the paper. With "dual", the dual values of the linear relaxation
+    tighten CPU, COMPL and COST, and the search first tries what the relaxation suggests. Each worker is a thread that hands
+    part of its subtree to an idle worker.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> solution = FTSearch(workers=1).solve(Instance.of(figure_1(sla=0.6)))
@@ -56,20 +59,20 @@ class FTSearch:
             programme = Programme.of(instance)
             price, loss = cost_penalties(instance, programme), loss_penalties(programme)
         tree = build_tree(instance, price=price, loss=loss, sharpen=sharpen)
-        hunt = _Hunt(instance, tree, started=started, deadline=started + seconds)
-        hunt.run(self.workers)
-        return hunt.solution(self.name, floor=max(0.0, price.root) if price is not None else 0.0)
+        parallel = ParallelSearch(instance, tree, started=started, deadline=started + seconds)
+        parallel.run(self.workers)
+        return parallel.solution(self.name, floor=max(0.0, price.root) if price is not None else 0.0)
 
 
 @cache
 def _load() -> None:
-    """Load the compiled search, once in a process: that is no part of any search's time."""
+    """Load the compiled search once per process, so that no search's time includes it."""
     tree = build_tree(Instance.of(figure_1()), price=None, loss=None, sharpen=False)
     step(tree, root_cursor(tree), np.array([np.inf]), 1)
 
 
-class _Hunt:
-    """One search: the trails that wait, the best strategy so far, and who is idle."""
+class ParallelSearch:
+    """A search on several threads: the cursors that wait for a worker, the best strategy so far, and the number of idle workers."""
 
     def __init__(self, instance: Instance, tree: Tree, *, started: float, deadline: float) -> None:
         self.instance, self.tree = instance, tree
@@ -78,8 +81,8 @@ class _Hunt:
         self.active: Active | None = None
         self.first: FoundStrategy | None = None
         self.last: FoundStrategy | None = None
-        self.waiting: deque[Trail] = deque([root_cursor(tree)])
-        self.finished: list[Trail] = []
+        self.waiting: deque[Cursor] = deque([root_cursor(tree)])
+        self.finished: list[Cursor] = []
         self.changed = threading.Condition()
         self.idle = 0
         self.late = False
@@ -92,7 +95,7 @@ class _Hunt:
         try:
             for thread in threads:
                 thread.join()
-        except BaseException:  # an interrupt reaches this thread alone: the workers stop at their next slice
+        except BaseException:  # an interrupt reaches only this thread; the workers stop after their current slice
             self.late = True
             raise
         if self.failures:
@@ -100,12 +103,12 @@ class _Hunt:
 
     def solution(self, name: str, *, floor: float) -> Solution:
         elapsed = time.perf_counter() - self.started
-        pruned = np.sum([trail.pruned for trail in self.finished], axis=0)
-        heights = np.sum([trail.heights for trail in self.finished], axis=0)
+        pruned = np.sum([cursor.pruned for cursor in self.finished], axis=0)
+        heights = np.sum([cursor.heights for cursor in self.finished], axis=0)
         prunings = {
             rule: Pruning(int(pruned[r]), float(heights[r] / pruned[r]) if pruned[r] else 0.0) for r, rule in enumerate(PRUNINGS)
         }
-        tree_nodes = int(sum(trail.cursor[2] for trail in self.finished))
+        tree_nodes = int(sum(cursor.position[2] for cursor in self.finished))
         bound = base_cost(self.instance) * (1 + floor)
         if self.active is None:
             outcome = Outcome.TMO if self.late else Outcome.NUL
@@ -126,18 +129,18 @@ class _Hunt:
 
     def _work(self, workers: int) -> None:
         try:
-            while (trail := self._take(workers)) is not None:
-                self._search(trail)
+            while (cursor := self._take(workers)) is not None:
+                self._search(cursor)
                 with self.changed:
-                    self.finished.append(trail)
-        except BaseException as failure:  # handed to the caller's thread, which raises it
+                    self.finished.append(cursor)
+        except BaseException as failure:  # the caller's thread raises it
             with self.changed:
                 self.failures.append(failure)
                 self.late = True
                 self.changed.notify_all()
 
-    def _take(self, workers: int) -> Trail | None:
-        """The next trail; waits while another worker may still hand one over."""
+    def _take(self, workers: int) -> Cursor | None:
+        """Return the next cursor, or None at the end. Waits while another worker may still hand one over."""
         with self.changed:
             self.idle += 1
             while not self.waiting and self.idle < workers and not self.late:
@@ -150,14 +153,14 @@ class _Hunt:
             self.idle -= 1
             return self.waiting.popleft()
 
-    def _search(self, trail: Trail) -> None:
+    def _search(self, cursor: Cursor) -> None:
         budget = _FIRST_SLICE_NODES
         while True:
-            status = step(self.tree, trail, self.best, budget)
+            status = step(self.tree, cursor, self.best, budget)
             if status == DONE:
                 return
             if status == FOUND:
-                self._keep(trail)
+                self._record(cursor)
                 continue
             budget = _SLICE_NODES
             with self.changed:
@@ -165,18 +168,18 @@ class _Hunt:
                     self.late = True
                     self.changed.notify_all()
                     return
-                if self.idle > len(self.waiting) and (taken := split(self.tree, trail)) is not None:
-                    self.waiting.append(taken)
+                if self.idle > len(self.waiting) and (other := split(self.tree, cursor)) is not None:
+                    self.waiting.append(other)
                     self.changed.notify()
 
-    def _keep(self, trail: Trail) -> None:
-        price = float(trail.spent[-1])
-        active = activation(self.instance, self.tree, trail)
+    def _record(self, cursor: Cursor) -> None:
+        price = float(cursor.spent[-1])
+        active = strategy_of(self.instance, self.tree, cursor)
         with self.changed:
             if price >= self.best[0] or any(violations(self.instance, active)):
                 return
             self.best[0] = price
             self.active = active
-            found = FoundStrategy(base_cost(self.instance) * (1 + price), time.perf_counter() - self.started)
-            self.first = self.first or found
-            self.last = found
+            latest = FoundStrategy(base_cost(self.instance) * (1 + price), time.perf_counter() - self.started)
+            self.first = self.first or latest
+            self.last = latest

@@ -1,8 +1,8 @@
-"""The search tree of FT-Search, and where a search in it stands.
+"""The search tree of FT-Search (`Tree`) and the position of a search in it (`Cursor`).
 
-A level of the tree is one (configuration, PE): configurations by the work they make, most first, and in each the PEs in
-topological order (LAAR section 4.5). A value is *full* (all replicas active) or a slot: alone on one of the PE's nodes. Rates
-are kept as shares of BIC, costs as shares of the cost without replication.
+A level of the tree is one (configuration, PE): configurations in order of decreasing work, and within each the PEs in
+topological order (LAAR section 4.5). A level's value is 0 (*full*: all replicas active) or a slot: one replica alone on one of
+the PE's nodes. Rates are shares of BIC, and costs are shares of the cost without replication.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holdfast.planning.laar.completeness import goal
+from holdfast.planning.laar.completeness import required_completeness
 from holdfast.planning.laar.dual_bounds import Penalties
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
 from holdfast.planning.laar.linear_programme import fits_whole
 
 
 class Tree(NamedTuple):
-    """What does not change during a search. Arrays are indexed by level, unless said otherwise."""
+    """The constants of a search. Arrays are indexed by level, unless noted otherwise."""
 
     configuration: Ints
     pe: Ints
@@ -28,9 +28,9 @@ class Tree(NamedTuple):
     selectivity: Floats  # by edge
     external_in: Floats
     external_out: Floats
-    worth: Floats  # what one tuple put out here brings downstream, as long as all is full there
+    worth: Floats  # tuples processed downstream per tuple emitted here, if all PEs there are full
     work: Floats
-    rest: Floats  # work of one replica each of the later PEs of the same configuration; minus infinity: unchecked
+    rest: Floats  # work of one replica of each later PE of the configuration; minus infinity: not checked
     full_work: Floats  # work of all replicas together
     price: Floats
     slots: Ints
@@ -41,34 +41,34 @@ class Tree(NamedTuple):
     price_penalty: Floats  # [level, 0 if full else 1]
     ceiling_penalty: Floats  # [level, 0 if full else 1]
     limit: Floats  # by node
-    root: Floats  # bound on the price, bound on IC, goal for IC, sum of limits
-    skip_slots: bool  # whether slots are passed over that only nodes' loads could tell apart
+    root: Floats  # bound on the price, bound on IC, required IC, sum of limits
+    skip_slots: bool  # whether to skip slots that differ only in the nodes' loads
 
 
-class Trail(NamedTuple):
-    """Where a search stands: arrays by level, the loads of all nodes, and counters."""
+class Cursor(NamedTuple):
+    """The position of a search: arrays by level, the loads of all nodes, and counters."""
 
     next: Ints
     chosen: Ints
     order: Ints  # [level, slot]: slots, emptiest node first
     arrived: Floats  # share of BIC that reaches this PE
-    emitted: Floats  # what it would put out if full
-    out: Floats  # what it puts out as decided
+    emitted: Floats  # what the PE emits if it is full
+    out: Floats  # what the PE emits by its decision
     ceiling: Floats  # [level]: the highest IC that the decisions above still allow
     spent: Floats
     price_bound: Floats
     ceiling_bound: Floats
     total: Floats  # load of all nodes in this level's configuration
-    blocked: Ints  # [level, 0 full, 1 slots]: whether a node's load cut anything below
+    blocked: Ints  # [level, 0 full, 1 slots]: whether a node's load pruned anything below
     load: Floats  # [configuration in search order, node]
-    saved: Floats  # [level, slot]: loads to go back to
+    saved: Floats  # [level, slot]: loads to restore
     pruned: Ints
     heights: Ints
-    cursor: Ints  # depth, base, nodes, whether the root was entered
+    position: Ints  # depth, base level, tree nodes visited, whether the root was entered
 
 
 def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties | None, sharpen: bool) -> Tree:
-    """The tree of an instance. With `sharpen`, dual penalties and the total capacity tighten the paper's own bounds."""
+    """Build the tree of an instance. With `sharpen`, dual penalties and the total capacity tighten the paper's bounds."""
     configurations, pes, replicas = instance.shape
     ranked = _ranked(instance)
     order = np.repeat(ranked, pes)
@@ -116,7 +116,7 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
             [
                 price.root if price is not None else -np.inf,
                 -loss.root if loss is not None else np.inf,
-                goal(instance) - IC_TOLERANCE,
+                required_completeness(instance) - IC_TOLERANCE,
                 instance.limit.sum(),
             ]
         ),
@@ -124,10 +124,10 @@ def build_tree(instance: Instance, *, price: Penalties | None, loss: Penalties |
     )
 
 
-def root_cursor(tree: Tree) -> Trail:
-    """A search at the root, which the walk has yet to enter."""
+def root_cursor(tree: Tree) -> Cursor:
+    """Return a cursor at the root of the tree, which `step` has not entered yet."""
     levels, replicas = tree.slot_node.shape
-    return Trail(
+    return Cursor(
         next=np.zeros(levels, dtype=np.int64),
         chosen=np.zeros(levels, dtype=np.int64),
         order=np.zeros((levels, replicas), dtype=np.int64),
@@ -144,15 +144,15 @@ def root_cursor(tree: Tree) -> Trail:
         saved=np.zeros((levels, replicas)),
         pruned=np.zeros(4, dtype=np.int64),
         heights=np.zeros(4, dtype=np.int64),
-        cursor=np.zeros(4, dtype=np.int64),
+        position=np.zeros(4, dtype=np.int64),
     )
 
 
-def activation(instance: Instance, tree: Tree, trail: Trail) -> Active:
-    """The strategy that a trail's choices stand for."""
+def strategy_of(instance: Instance, tree: Tree, cursor: Cursor) -> Active:
+    """Return the strategy that a cursor's decisions describe."""
     active = np.zeros(instance.shape, dtype=np.bool_)
     ranked = _ranked(instance)
-    for v, value in enumerate(trail.chosen):
+    for v, value in enumerate(cursor.chosen):
         c, i = ranked[tree.configuration[v]], tree.pe[v]
         if value == 0:
             active[c, i] = True
@@ -162,13 +162,13 @@ def activation(instance: Instance, tree: Tree, trail: Trail) -> Active:
 
 
 def _ranked(instance: Instance) -> list[int]:
-    """Configurations by the work they make, most first."""
-    asked = instance.work.sum(axis=1)
-    return sorted(range(len(asked)), key=lambda c: (-asked[c], c))
+    """Return the configurations in order of decreasing work."""
+    work = instance.work.sum(axis=1)
+    return sorted(range(len(work)), key=lambda c: (-work[c], c))
 
 
 def _worth(instance: Instance) -> Floats:
-    """Tuples processed downstream per tuple put out, by PE, when all is full there."""
+    """Return, for each PE, the tuples processed downstream per emitted tuple if all PEs there are full."""
     worth = np.zeros(len(instance.pes))
     for i in range(len(instance.pes) - 1, -1, -1):
         for e in range(instance.first_edge[i], instance.first_edge[i + 1]):

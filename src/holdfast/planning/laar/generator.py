@@ -1,4 +1,4 @@
-"""Random applications as in LAAR sections 4.5 and 5.2: one source with a Low and a High rate, of which High overloads."""
+"""Random applications as in LAAR sections 4.5 and 5.2: one source with a Low and a High rate, where High overloads the nodes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,16 +23,16 @@ from holdfast.planning.laar.instance import Instance
 from holdfast.planning.laar.placement import place
 from holdfast.planning.laar.rates import expected_work
 
-# What rates and work are drawn from: others make applications whose rates and costs cannot be counted.
+# Bounds of all ranges: beyond them, rates and costs of an application could overflow.
 LEAST, MOST = 1e-9, 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What applications are drawn from; each range is inclusive.
+    """The ranges that applications are drawn from. Both ends are inclusive.
 
-    `overload` is the load of the fullest node at High with every replica active. Below 1 High would not overload; at
-    `replicas` or more a deployment without replication could not fit either, and section 5.2 takes one for granted.
+    `overload` is the load of the fullest node at High with every replica active. Below 1, High would not overload. From `replicas`
+    on, a deployment without replication would not fit either, and section 5.2 assumes that it does.
     """
 
     nodes: tuple[int, int] = (1, 12)
@@ -73,7 +73,7 @@ class Ranges:
 
 
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Descriptor:
-    """One random application, placed, whose Low configuration fits with all replicas active and whose High does not."""
+    """Return a random application with a placement. With all replicas active its Low configuration fits and High does not."""
     ranges = ranges or Ranges()
     nodes = int(rng.integers(*ranges.nodes, endpoint=True))
     pes = nodes * int(rng.integers(*ranges.pes_per_node, endpoint=True))
@@ -81,7 +81,7 @@ def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: st
     inputs = _graph(rng, pes, out_degree=rng.uniform(*ranges.out_degree))
     names = ["source", *(f"pe{i:03d}" for i in range(1, pes + 1))]
     read = {tail for tails in inputs.values() for tail in tails}
-    drafted = Descriptor(
+    descriptor = Descriptor(
         application=name,
         sources={
             "source": DescriptorSource(
@@ -106,17 +106,17 @@ def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: st
         replicas=ranges.replicas,
         contract=PricingContract(sla=Sla(), billing_period_s=300.0),
     )
-    return _loaded(drafted, overload)
+    return _place_and_scale(descriptor, overload)
 
 
 def corpus(seed: int, count: int = 600, *, ranges: Ranges | None = None) -> Iterator[Descriptor]:
-    """`count` applications; the n-th depends on the seed and n alone, so that a part of a corpus is easy to redo."""
+    """Yield `count` applications. The n-th depends only on the seed and n, so that part of a corpus can be repeated."""
     for n in range(count):
         yield generate(np.random.default_rng([seed, n]), ranges=ranges, name=f"app{n:04d}")
 
 
 def _rates(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float, float]:
-    """Low and High rate and High's overload, such that Low fits: overload * low / high < 1."""
+    """Draw the Low and High rates and the overload at High such that Low fits: overload * low / high < 1."""
     while True:
         low, high = sorted(rng.uniform(*ranges.source_rate, size=2))
         most = min(ranges.overload[1], high / low * 0.999)
@@ -125,7 +125,7 @@ def _rates(rng: np.random.Generator, ranges: Ranges) -> tuple[float, float, floa
 
 
 def _graph(rng: np.random.Generator, pes: int, *, out_degree: float) -> dict[int, set[int]]:
-    """The inputs of each PE 1..pes among lower numbers (0 is the source): one each, then more up to the mean degree."""
+    """Draw the inputs of PEs 1..pes from lower numbers (0 is the source): one each, then more up to the mean out-degree."""
     inputs = {i: {int(rng.integers(0, i))} for i in range(1, pes + 1)}
     possible = pes * (pes + 1) // 2
     edges = min(possible, round(out_degree * (pes + 1)))
@@ -139,8 +139,8 @@ def _graph(rng: np.random.Generator, pes: int, *, out_degree: float) -> dict[int
     return inputs
 
 
-def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
-    """The descriptor placed, its costs scaled so that the fullest node has that load at High with all replicas active."""
+def _place_and_scale(descriptor: Descriptor, overload: float) -> Descriptor:
+    """Place the descriptor's PEs, and scale costs so that the fullest node has the given load at High with all replicas active."""
     placement = place(descriptor)
     high = descriptor.input_configurations[-1]
     work = expected_work(descriptor, high)
@@ -152,7 +152,7 @@ def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
     if not 0 < fullest < inf:
         raise _uncountable(descriptor)
     scale = overload / fullest
-    made = descriptor.model_copy(
+    scaled = descriptor.model_copy(
         update={
             "placement": placement,
             "pes": {
@@ -166,10 +166,10 @@ def _loaded(descriptor: Descriptor, overload: float) -> Descriptor:
         }
     )
     try:
-        Instance.of(made)
+        Instance.of(scaled)
     except HoldfastError:
         raise _uncountable(descriptor) from None
-    return made
+    return scaled
 
 
 def _uncountable(descriptor: Descriptor) -> CompoundError:

@@ -1,4 +1,4 @@
-"""Why nodes are too small for an application even without replication, in words."""
+"""The error for an application that does not fit its nodes even without replication."""
 
 from collections.abc import Iterator
 
@@ -13,27 +13,27 @@ class InfeasibleError(HoldfastError):
 
 
 def overload_error(instance: Instance) -> InfeasibleError:
-    """The error that says where one replica of each PE is already too much."""
+    """Return the error that names where one replica of each PE exceeds the nodes' capacity."""
     return InfeasibleError(
-        f"no strategy for '{instance.application}' fits its nodes, whatever the SLA: {'; '.join(_does_not_fit(instance))}; "
+        f"no strategy for '{instance.application}' fits its nodes with any SLA: {'; '.join(_does_not_fit(instance))}; "
         "add nodes or cores, or place replicas elsewhere"
     )
 
 
 def _does_not_fit(instance: Instance) -> Iterator[str]:
-    """Why one replica of each PE is already too much."""
-    found = False
+    """Yield the reasons why one replica of each PE does not fit."""
+    explained = False
     for c, configuration in enumerate(instance.configurations):
         where = f"in configuration '{configuration.name}'"
         for i, pe in enumerate(instance.pes):
             if (instance.work[c, i] > instance.limit[instance.node_of[i]]).all():
-                found = True
+                explained = True
                 yield f"{where} one replica of '{pe}' needs {instance.work[c, i]:.3g} cores, more than any of its nodes has"
-        needed, there = instance.work[c].sum(), instance.capacity.sum()
+        needed, capacity = instance.work[c].sum(), instance.capacity.sum()
         if needed > instance.limit.sum():
-            found = True
-            yield f"{where} one replica of each PE needs {needed:.3g} cores, all nodes together have {there:.3g}"
-    if not found:
+            explained = True
+            yield f"{where} one replica of each PE needs {needed:.3g} cores, all nodes together have {capacity:.3g}"
+    if not explained:
         hungriest = int(np.argmax(instance.work.sum(axis=1)))
         yield (
             f"in configuration '{instance.configurations[hungriest].name}' one replica of each PE needs "

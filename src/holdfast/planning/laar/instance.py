@@ -1,4 +1,4 @@
-"""A planning problem as arrays: the descriptor with its rates worked out, replicas placed and the SLA fixed."""
+"""A planning problem as arrays: the descriptor with expected rates, the placement of replicas, and the SLA."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Active = NDArray[np.bool_]
 
-# Eq. 11 asks for a load strictly below K; one part in 10^9 keeps that and forgives the last digits of a sum.
+# Eq. 11 requires a load strictly below K; one part in 10^9 ensures that and tolerates rounding errors of a sum.
 HEADROOM = 1e-9
 IC_TOLERANCE = 1e-9
-# No sum over a billing period, nor its price, may come near the largest number there is.
+# Sums over a billing period and their prices must stay far below the largest float.
 COUNTABLE = 1e200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """One application to plan for. PEs stand in topological order; arrays are indexed [configuration, PE].
+    """One application to plan for. PEs are in topological order; arrays are indexed [configuration, PE].
 
-    `external_in` and `external_out` are what sources alone bring: tuples processed, and tuples put out. PE-to-PE edges
-    are in rows: those of PE i are `tail[first_edge[i]:first_edge[i + 1]]`, with their selectivities beside them.
+    `external_in` and `external_out` are the tuples per second that a PE processes and emits because of sources alone. `rate_in`,
+    `rate_out` and `work` include all inputs. The edges from other PEs into PE i are `tail[first_edge[i]:first_edge[i + 1]]`;
+    `selectivity` has the same order. `node_of[PE, replica]` is a node's number.
     """
 
     application: str
     pes: tuple[str, ...]
-    operators: tuple[tuple[str, ...], ...]  # that each PE runs
+    operators: tuple[tuple[str, ...], ...]  # of each PE
     configurations: tuple[Configuration, ...]
     nodes: tuple[str, ...]
     probability: Floats
@@ -59,7 +60,7 @@ class Instance:
         sla: float | None = None,
         placement: Mapping[str, Sequence[str]] | None = None,
     ) -> Instance:
-        """The descriptor's problem. SLA and placement are the descriptor's unless given; a placement may be computed."""
+        """Return the descriptor's problem. SLA and placement default to the descriptor's, or to a computed placement."""
         pes, configurations = descriptor.topological_order, descriptor.input_configurations
         nodes = tuple(descriptor.nodes)
         if not nodes:
@@ -77,7 +78,7 @@ class Instance:
         index = {pe: i for i, pe in enumerate(pes)}
         first_edge, tail, selectivity = [0], list[int](), list[float]()
         rates = [expected_rates(descriptor, configuration) for configuration in configurations]
-        with np.errstate(over="ignore", invalid="ignore"):  # told below
+        with np.errstate(over="ignore", invalid="ignore"):  # the check below raises an error
             for i, pe in enumerate(pes):
                 for name in descriptor.predecessors(pe):
                     edge = descriptor.pes[pe].inputs[name]
@@ -123,11 +124,11 @@ class Instance:
         )
 
     def at(self, sla: float) -> Instance:
-        """The same problem under another SLA."""
+        """Return the same problem with another SLA."""
         return replace(self, sla=sla)
 
     def repeated(self, c: int, times: int) -> Instance:
-        """Configuration c in place of all, as often as there are things to try in it, each with the probability that it has."""
+        """Return the problem with `times` copies of configuration c in place of all, to evaluate that many choices at once."""
 
         def again(rows: Floats) -> Floats:
             return np.repeat(rows[c : c + 1], times, axis=0)
@@ -150,5 +151,5 @@ class Instance:
 
     @property
     def limit(self) -> Floats:
-        """The largest load that each node may have, by Eq. 11."""
+        """The largest load that each node may have (Eq. 11)."""
         return self.capacity * (1 - HEADROOM)

@@ -1,11 +1,11 @@
 """LAAR's problem under the pessimistic model as a mixed-integer linear programme.
 
-With φ either 0 or 1, a PE is *full* in a configuration (all replicas active) or *alone* on one node: a second replica that
-does not make it full costs and brings nothing. Per configuration and PE there is a binary z (full), a binary y for each node
-that could carry it alone, and z + Σ y = 1 is Eq. 12. Completeness flows along edges: with rates as shares of
-their failure-free value, g ≤ o(tail) and g ≤ z(head) for an edge, o = Σ share * g for a PE, all in [0, 1]. For binary z
-the largest g is exactly Eq. 7, and the constraint on IC wants g large; so the product of Eq. 7 needs no product.
-One g per edge, rather than one bound per PE, makes the relaxation tight.
+φ is 0 or 1, so a PE is *full* in a configuration (all replicas active) or *alone* on one node; more replicas that do not make
+it full cost CPU time and add nothing. Each configuration and PE has a binary z (full) and a binary y for each node that could
+carry it alone. z + Σ y = 1 is Eq. 12. Completeness flows along edges: with rates as shares of their failure-free value, an edge
+has g ≤ o(tail) and g ≤ z(head), and a PE has o = Σ share * g, all in [0, 1]. For binary z the largest g is Eq. 7. The
+constraint on IC pushes g up, so Eq. 7 needs no product. One g per edge, rather than one bound per PE, makes the relaxation
+tight.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from holdfast.planning.laar.instance import Active, Floats, Instance, Ints
 class Programme:
     """Minimise `price @ x` (or maximise `completeness @ x`) over 0 <= x <= 1 with low <= matrix @ x <= high.
 
-    Prices are shares of the cost without replication, so the cost of a strategy is `base * (1 + price @ x)`.
-    `full[c, i]` is the column of z; `alone[c, i, h]` that of y for node h, or -1 where PE i has no replica on h or where
-    configuration c fits with all replicas active and nodes do not matter. `node_rows` are the rows of Eq. 11.
+    Prices are shares of the cost without replication, so the cost of a strategy is `base * (1 + price @ x)`. `full[c, i]` is
+    the column of z. `alone[c, i, node]` is the column of y for a node; it is -1 if PE i has no replica there, or if
+    configuration c fits with all replicas active, so that nodes set no limit. `node_rows` are the rows of Eq. 11.
     """
 
     price: Floats
@@ -39,14 +39,14 @@ class Programme:
 
     @classmethod
     def of(cls, instance: Instance) -> Programme:
-        """The programme of an instance, without the constraint on IC (`completeness @ x >= sla`)."""
+        """Build the programme of an instance, without the constraint on IC (`completeness @ x >= sla`)."""
         builder = _Builder(instance)
         for c in range(len(instance.configurations)):
             builder.add_configuration(c)
         return builder.programme()
 
     def with_shortfall(self, weight: float) -> Programme:
-        """The programme with one more column, that stands in for missing completeness at a price."""
+        """Return the programme with one more column, which supplies missing completeness at a price."""
         rows = self.matrix.shape[0]
         return replace(
             self,
@@ -57,7 +57,7 @@ class Programme:
         )
 
     def activation(self, instance: Instance, x: Floats) -> Active:
-        """The strategy that a solution x stands for."""
+        """Return the strategy that a solution x describes."""
         active = np.zeros(instance.shape, dtype=np.bool_)
         for c in range(active.shape[0]):
             for i in range(active.shape[1]):
@@ -71,14 +71,14 @@ class Programme:
 
 
 def fits_whole(instance: Instance, c: int) -> bool:
-    """Whether configuration c fits with all replicas active, so that its nodes set no limit."""
+    """Return whether configuration c fits with all replicas active, so that nodes set no limit."""
     load = np.zeros(len(instance.nodes))
     np.add.at(load, instance.node_of.ravel(), np.repeat(instance.work[c], instance.node_of.shape[1]))
     return bool((load <= instance.limit).all())
 
 
 class _Builder:
-    """Collects columns and rows."""
+    """Collects the columns and rows of a programme."""
 
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
@@ -124,10 +124,10 @@ class _Builder:
             self.full[c, i] = z
             out.append(self._flow(c, i, z, out))
         if not fits_whole(instance, c):
-            self._nodes(c)
+            self._add_nodes(c)
 
     def _flow(self, c: int, i: int, z: int, out: list[int]) -> int:
-        """Add the edges into PE i and its output; returns the output's column."""
+        """Add the edges into PE i and its output. Returns the output's column."""
         instance, p = self.instance, float(self.instance.probability[c])
         produced = float(instance.rate_out[c, i]) or 1.0
         o = self.column()
@@ -142,11 +142,12 @@ class _Builder:
             balance.append((g, -instance.selectivity[e] * rate / produced))
         self.row(balance, -np.inf, 0.0)
         if instance.external_in[c, i] == 0:
-            # Being full behind PEs of which none is brings nothing (the paper's DOM rule).
+            # A PE gains nothing by being full if none of its inputs is full (the paper's DOM rule).
             self.row([(z, 1.0), *((int(self.full[c, instance.tail[e]]), -1.0) for e in edges)], -np.inf, 0.0)
         return o
 
-    def _nodes(self, c: int) -> None:
+    def _add_nodes(self, c: int) -> None:
+        """Add Eq. 11 and 12 for a configuration."""
         instance = self.instance
         load: list[list[tuple[int, float]]] = [[] for _ in instance.nodes]
         for i in range(len(instance.pes)):

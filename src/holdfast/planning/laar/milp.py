@@ -1,6 +1,6 @@
-"""The exact solver: LAAR's problem as a mixed-integer linear programme, solved by HiGHS. Any k, any configurations.
+"""The exact solver: LAAR's problem as a mixed-integer linear programme, solved by HiGHS, for any k and any configurations.
 
-Two searches run side by side, each in a process of its own (`search.py` says how they differ): the first proof wins.
+Two searches run in parallel, each in its own process, and the first proof wins. `milp_search.py` describes how they differ.
 """
 
 import time
@@ -12,15 +12,15 @@ from holdfast.planning.laar.milp_search import INFEASIBLE, OPTIMAL, SearchAnswer
 from holdfast.planning.laar.solver import Outcome, Solution, base_cost, solved
 from holdfast.planning.solver_processes import Call, race, ready
 
-# Most instances are refined within this time, and then the second process has nothing to do.
+# Most refined searches end within this time, and then the second process is not needed.
 HEAD_START_S = 1.0
-# How long after its time limit a search may take to hand over what it has: this share of the limit, and so long at most.
+# How long after its time limit a search may take to return its result: this share of the limit, up to a maximum.
 GRACE, MOST_GRACE_S = 0.2, 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class Milp:
-    """Solves to proven optimality, or until time runs out with a proven gap. `workers` is 1 or 2 processes.
+    """Solves to proven optimality, or returns a proven gap when time runs out. `workers` is 1 or 2 processes.
 
     >>> from holdfast.planning.laar.examples import figure_1
     >>> solution = Milp().solve(Instance.of(figure_1(sla=0.6)))
@@ -37,7 +37,7 @@ class Milp:
             raise HoldfastError(f"the exact solver runs in 1 or 2 processes, got {self.workers}")
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
-        ready(search)  # starting a process is no part of the search
+        ready(search)  # the search's time does not include the start of a process
         started = time.perf_counter()
         answer = _answer(SearchQuestion(instance, "cost", self.gap), seconds=seconds, workers=self.workers)
         elapsed = time.perf_counter() - started
@@ -53,29 +53,29 @@ class Milp:
 
 
 def most_complete(instance: Instance, *, seconds: float = 60.0) -> tuple[Active | None, float]:
-    """A strategy of the highest IC that nodes allow, and a proven upper bound on IC.
+    """Return a feasible strategy of the highest IC, and a proven upper bound on IC.
 
-    (None, 0.0) where Eq. 11 and 12 clash; None with another bound where time ran out before any strategy was found.
+    Returns (None, 0.0) if no strategy meets Eq. 11 and 12, and None with another bound if time ran out before any was found.
     """
     answer = _answer(SearchQuestion(instance, "completeness", 1e-6), seconds=seconds)
     return (None, 0.0) if answer.status == INFEASIBLE else (answer.active, min(1.0, -answer.bound))
 
 
 def cheapest_with_shortfall(instance: Instance, *, weight: float, seconds: float = 60.0) -> tuple[Active | None, bool]:
-    """The strategy that minimises cost / base cost + weight * max(0, sla - IC), and whether it is proven to do so."""
+    """Return the strategy that minimises cost / base cost + weight * max(0, sla - IC), and whether that is proven."""
     answer = _answer(SearchQuestion(instance, "shortfall", 1e-7, weight), seconds=seconds)
     return answer.active, answer.status == OPTIMAL
 
 
 def _answer(question: SearchQuestion, *, seconds: float, workers: int = 2) -> SearchAnswer:
-    """The first decided answer, else the best strategy and the best bound of all."""
+    """Return the first decided answer, or else the best strategy with the best bound of all searches."""
     ready(search)
     deadline = time.monotonic() + seconds
     grace_s = min(MOST_GRACE_S, 0.2 + GRACE * seconds)
     ways: list[tuple[Way, float]] = [("both", 0.0)] if workers == 1 else [("refined", 0.0), ("whole", HEAD_START_S)]
     calls = [Call(search, (question, way, deadline), after_s=after_s) for way, after_s in ways]
-    found = [answer for answer in race(calls, settles=lambda a: a.decided, until=deadline + grace_s) if answer is not None]
-    if not found:
+    answers = [answer for answer in race(calls, settles=lambda a: a.decided, until=deadline + grace_s) if answer is not None]
+    if not answers:
         return SearchAnswer(1, None, float("inf"), float("-inf"), 0)
-    best = min(found, key=lambda answer: (not answer.decided, answer.value))
-    return best if best.decided else replace(best, bound=max(answer.bound for answer in found))
+    best = min(answers, key=lambda answer: (not answer.decided, answer.value))
+    return best if best.decided else replace(best, bound=max(answer.bound for answer in answers))

@@ -1,10 +1,10 @@
-"""One search of the exact solver: LAAR's programme minimised by HiGHS, in one of two ways.
+"""One search of the exact solver: HiGHS minimises LAAR's programme, in one of two ways.
 
-What makes the programme hard is on which nodes PEs run alone. Searched *whole*, nodes are binary from the start. *Refined*,
-they are continuous at first; the PEs that the programme makes full are then packed exactly, one configuration at a time.
-If that works, the strategy is optimal. If not, minimal sets of PEs that cannot all be full are forbidden, the heaviest PEs'
-nodes become binary, and the programme is solved again: its bound holds all along. Each way is the faster one for many
-applications, and neither for all.
+The hard part of the programme is to choose the nodes of lone replicas (the variables y). The *whole* search makes y binary from
+the start. The *refined* search makes y continuous at first, and then packs the PEs that are not full exactly, one configuration
+at a time. If the packing succeeds, the strategy is optimal. If not, the search forbids minimal sets of PEs that cannot all be
+full, makes y of the heaviest PEs binary, and solves the programme again. Its bound stays valid throughout. Each way is faster
+for many applications.
 """
 
 import time
@@ -18,7 +18,7 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csr_array, vstack
 
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.completeness import goal, internal_completeness, node_load
+from holdfast.planning.laar.completeness import internal_completeness, node_load, required_completeness
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Floats, Instance, Ints
 from holdfast.planning.laar.linear_programme import Programme
 from holdfast.planning.laar.packing import PackingUnknownError, cores, pack
@@ -26,20 +26,20 @@ from holdfast.planning.laar.packing import PackingUnknownError, cores, pack
 Way = Literal["refined", "whole", "both"]
 Goal = Literal["cost", "completeness", "shortfall"]
 
-# HiGHS calls a gap of 1e-6 closed in absolute terms; in thousandths that is 1e-9 of the cost without replication.
+# HiGHS treats an absolute gap of 1e-6 as closed; with this scale that is 1e-9 of the cost without replication.
 _SCALE = 1000.0
 OPTIMAL, LIMIT, INFEASIBLE = 0, 1, 2
-# PEs of more than this share of a node get binary nodes after the first failure; half of it after each two more.
+# After the first failed packing, PEs that need more than this share of a node get binary y; the share halves after each two more.
 _HEAVY = 0.25
 _PATIENCE = 2
-# What is kept of the time when refining, to find any good strategy; or, where one process does both, to search whole.
+# The share of the time that a refined search reserves to find any good strategy or, in one process, for the whole search.
 _RESERVE = {"refined": 0.1, "both": 0.65, "whole": 1.0}
 _ROOM = (0.97, 0.93, 0.85)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchQuestion:
-    """What to minimise: extra cost, minus completeness, or extra cost plus `weight` times the shortfall from the SLA."""
+    """What to minimise: extra cost, negative completeness, or extra cost plus `weight` times the shortfall from the SLA."""
 
     instance: Instance
     goal: Goal
@@ -49,7 +49,7 @@ class SearchQuestion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SearchAnswer:
-    """How a search ended: its best strategy, the value it has, and a proven bound on any strategy's."""
+    """The result of a search: its best strategy, that strategy's value, and a proven bound on the value of all strategies."""
 
     status: int
     active: Active | None
@@ -63,21 +63,21 @@ class SearchAnswer:
 
 
 def search(question: SearchQuestion, way: Way, deadline: float) -> SearchAnswer:
-    """Search until a proof, or until `deadline` on `time.monotonic`."""
+    """Search until there is a proof, or until `deadline` on `time.monotonic`."""
     instance = question.instance
     programme = Programme.of(instance)
     if question.goal == "shortfall":
         programme = programme.with_shortfall(question.weight)
     objective = -programme.completeness if question.goal == "completeness" else programme.price
-    sought = _Search(instance, programme, objective, sla=question.goal == "cost", gap=question.gap, deadline=deadline)
+    task = _Minimisation(instance, programme, objective, sla=question.goal == "cost", gap=question.gap, deadline=deadline)
     if question.goal != "completeness":
-        sought.rows.add(programme.completeness, low=goal(instance) - (IC_TOLERANCE if sought.sla else 0.0))
-    sought.run(way)
-    return SearchAnswer(sought.status, sought.active, sought.value / _SCALE, sought.bound, sought.tree_nodes)
+        task.rows.add(programme.completeness, low=required_completeness(instance) - (IC_TOLERANCE if task.sla else 0.0))
+    task.run(way)
+    return SearchAnswer(task.status, task.active, task.value / _SCALE, task.bound, task.tree_nodes)
 
 
 class _Rows:
-    """Constraints beside the programme's own."""
+    """Constraints in addition to the programme's own."""
 
     def __init__(self) -> None:
         self.rows: list[Floats] = []
@@ -89,7 +89,7 @@ class _Rows:
         self.low.append(low)
         self.high.append(high)
 
-    def joined(self, programme: Programme, high: Floats | None) -> LinearConstraint:
+    def constraint(self, programme: Programme, high: Floats | None) -> LinearConstraint:
         matrix, low = programme.matrix, programme.low
         high = programme.high if high is None else high
         if self.rows:
@@ -98,8 +98,8 @@ class _Rows:
         return LinearConstraint(matrix, low, high)
 
 
-class _Search:
-    """One minimisation: what it knows, round after round."""
+class _Minimisation:
+    """One minimisation: its constraints, its bound and the best strategy so far."""
 
     def __init__(
         self, instance: Instance, programme: Programme, objective: Floats, *, sla: bool, gap: float, deadline: float
@@ -107,7 +107,7 @@ class _Search:
         self.instance, self.programme, self.objective = instance, programme, objective
         self.sla, self.gap, self.deadline = sla, gap, deadline
         self.rows = _Rows()
-        self.rng = np.random.default_rng(0)  # only the order in which PEs are dropped: same instance, same search
+        self.rng = np.random.default_rng(0)  # a fixed seed: the same instance gives the same search
         self.status = LIMIT
         self.bound = -np.inf
         self.tree_nodes = 0
@@ -115,58 +115,58 @@ class _Search:
         self.value = np.inf
 
     def run(self, way: Way) -> None:
-        """Look for a proof; then, in the time kept back, for the best strategy that can be found."""
-        left = max(0.0, self.deadline - time.monotonic())
+        """Search for a proof; then, in the reserved time, for the best strategy."""
+        remaining = max(0.0, self.deadline - time.monotonic())
         if way != "whole":
             try:
-                self._refine(self.deadline - _RESERVE[way] * left)
+                self._refine(self.deadline - _RESERVE[way] * remaining)
             except PackingUnknownError:
                 self.status = LIMIT
             if self.status == LIMIT and self.active is None:
-                until = self.deadline if way == "refined" else self.deadline - 0.8 * _RESERVE[way] * left
-                self._improvise(until)
+                until = self.deadline if way == "refined" else self.deadline - 0.8 * _RESERVE[way] * remaining
+                self._search_smaller_nodes(until)
         if way != "refined" and self.status == LIMIT:
             self._solve_whole()
 
     def _refine(self, until: float) -> None:
-        """Solve with continuous nodes, pack, forbid, again."""
+        """Solve with continuous y, pack, forbid what does not fit, and repeat."""
         heavy = np.inf
         for attempt in count():
             result = self._solve(self._integrality(heavy), until - time.monotonic())
             if result.x is None:
                 self.status = int(result.status)
                 return
-            active = self._packed(result.x[self.programme.full] > 0.5)
-            broken = [] if active is None else list(self._sla_cuts(active))
-            packs = active is not None and not broken
+            active = self._pack_all(result.x[self.programme.full] > 0.5)
+            cuts = [] if active is None else list(self._sla_cuts(active))
+            packs = active is not None and not cuts
             if active is not None and packs:
                 self._keep(active, result)
             if (packs and result.status == OPTIMAL) or self._proven():
                 self.status = OPTIMAL
                 return
-            for row, low in broken:
+            for row, low in cuts:
                 self.rows.add(row, low=low)
             heavy = _HEAVY * 0.5 ** (attempt // _PATIENCE)
             if time.monotonic() >= until:
                 return
 
     def _proven(self) -> bool:
-        """Whether nothing can be better than what was found."""
+        """Return whether no strategy can be better than the best one so far."""
         return self.active is not None and self.value / _SCALE - self.bound <= self.gap * abs(self.value / _SCALE) + 1e-9
 
-    def _improvise(self, until: float) -> None:
-        """Find strategies by pretending that nodes are a little smaller: what the relaxation then makes full often packs."""
+    def _search_smaller_nodes(self, until: float) -> None:
+        """Find strategies by assuming slightly smaller nodes: the PEs that the relaxation then makes full can often be packed."""
         for room in _ROOM:
-            left = until - time.monotonic()
-            if left <= 0:
+            remaining = until - time.monotonic()
+            if remaining <= 0:
                 return
             high = self.programme.high.copy()
             high[self.programme.node_rows] *= room
-            result = self._solve(self._integrality(_HEAVY), left / 2, gap=1e-3, high=high)
+            result = self._solve(self._integrality(_HEAVY), remaining / 2, gap=1e-3, high=high)
             if result.x is None:
                 continue
             try:
-                active = self._packed(result.x[self.programme.full] > 0.5)
+                active = self._pack_all(result.x[self.programme.full] > 0.5)
             except PackingUnknownError:
                 continue
             if active is not None and not list(self._sla_cuts(active)):
@@ -176,8 +176,8 @@ class _Search:
         if result.fun < self.value:
             self.active, self.value = active, float(result.fun)
 
-    def _packed(self, full: Active) -> Active | None:
-        """The strategy with these PEs full, or None and a new constraint against each configuration that cannot be."""
+    def _pack_all(self, full: Active) -> Active | None:
+        """Return the strategy with these PEs full, or add a constraint for each configuration that does not fit and return None."""
         parts = []
         for c in range(self.instance.shape[0]):
             part = pack(self.instance, c, full[c])
@@ -191,9 +191,9 @@ class _Search:
         return np.stack(parts) if len(parts) == self.instance.shape[0] else None
 
     def _solve_whole(self) -> None:
-        """Solve with binary nodes, and again with a cut while rounding lets through what breaks a constraint."""
-        while (left := self.deadline - time.monotonic()) > 0:
-            result = self._solve(self.programme.integral, left)
+        """Solve with binary y, and again with a cut while a rounded solution violates a constraint."""
+        while (remaining := self.deadline - time.monotonic()) > 0:
+            result = self._solve(self.programme.integral, remaining)
             if result.x is None:
                 self.status = int(result.status)
                 return
@@ -207,12 +207,12 @@ class _Search:
                 self.rows.add(row, low=low, high=high)
 
     def _solve(self, integrality: Ints, seconds: float, *, gap: float | None = None, high: Floats | None = None) -> OptimizeResult:
-        """Run HiGHS. With other right sides than the programme's own, what it proves is not kept."""
+        """Run HiGHS. With other right-hand sides (`high`) than the programme's own, its bound is not kept."""
         result = milp(
             self.objective * _SCALE,
             integrality=integrality,
             bounds=Bounds(0, 1),
-            constraints=self.rows.joined(self.programme, high),
+            constraints=self.rows.constraint(self.programme, high),
             options={"time_limit": max(0.01, seconds), "mip_rel_gap": gap or self.gap},
         )
         if result.status not in (OPTIMAL, LIMIT, INFEASIBLE):
@@ -224,7 +224,7 @@ class _Search:
         return result
 
     def _integrality(self, heavy: float) -> Ints:
-        """Binary z for all, binary y for PEs that need more than that share of one of their nodes."""
+        """Return binary z for all PEs, and binary y for PEs that need more than this share of one of their nodes."""
         instance, alone = self.instance, self.programme.alone
         integral = self.programme.integral.copy()
         share = instance.work[:, :, None] / instance.capacity[None, None, :]
@@ -232,7 +232,7 @@ class _Search:
         return integral
 
     def _node_cuts(self, active: Active) -> Iterator[tuple[Floats, float, float]]:
-        """Covers: these replicas do not all fit on the node."""
+        """Yield cover cuts: the replicas on an overloaded node do not all fit there."""
         for c, h in np.argwhere(node_load(self.instance, active) > self.instance.limit):
             row = np.zeros(len(self.objective))
             on_node = np.flatnonzero((active[c] & (self.instance.node_of == h)).any(axis=1))
@@ -241,7 +241,7 @@ class _Search:
             yield row, -np.inf, float(len(on_node) - 1)
 
     def _sla_cuts(self, active: Active) -> Iterator[tuple[Floats, float]]:
-        """Where rounding let a strategy through that misses the SLA: some PE that is not full must become so."""
+        """Yield a cut if a rounded strategy misses the SLA: at least one more PE must be full."""
         if self.sla and internal_completeness(self.instance, active) < self.instance.sla - IC_TOLERANCE:
             row = np.zeros(len(self.objective))
             row[self.programme.full[~active.all(axis=2)]] = 1

@@ -1,7 +1,7 @@
-"""Which replica of each PE runs alone: a packing of PEs on nodes, given the PEs that are full.
+"""Packing: choose the node of each lone replica, given the PEs that are full, in one configuration.
 
-This is the part of LAAR's problem in which cost does not appear: one configuration, some PEs full, all others to be put on one
-of their nodes each so that no node is overloaded (Eq. 11 and 12).
+Each PE that is not full gets one replica on one of its nodes, and no node may be overloaded (Eq. 11 and 12). The choice does
+not affect the cost.
 """
 
 from collections.abc import Iterator
@@ -18,11 +18,11 @@ _FEASIBLE, _INFEASIBLE = 0, 2
 
 
 class PackingUnknownError(Exception):
-    """Neither a packing nor a proof that there is none was found in time. Never leaves the planner."""
+    """Neither a packing nor a proof that there is none was found in time. The exact solver catches it."""
 
 
 def pack(instance: Instance, c: int, full: Full, *, seconds: float = 5.0) -> Active | None:
-    """active[PE, replica] in configuration c with just those PEs full and the others alone; None if nodes cannot carry it."""
+    """Return active[PE, replica] of configuration c with these PEs full and the others alone, or None if that does not fit."""
     active = np.zeros(instance.shape[1:], dtype=np.bool_)
     active[full] = True
     room = instance.limit - _load(instance, c, active)
@@ -41,22 +41,22 @@ def pack(instance: Instance, c: int, full: Full, *, seconds: float = 5.0) -> Act
 
 
 def cores(instance: Instance, c: int, full: Full, *, rng: np.random.Generator, count: int = 4) -> Iterator[Full]:
-    """Up to `count` minimal sets of PEs that cannot all be full in configuration c, within a set that cannot.
+    """Yield up to `count` minimal subsets of `full` that cannot all be full in configuration c.
 
-    Each comes from dropping PEs, for as long as no packing exists, in another order: light ones first, heavy ones first,
-    then at random.
+    Each results from removing PEs while no packing exists, in a different order: light ones first, heavy ones first, then random.
     """
     by_work = sorted((int(i) for i in np.flatnonzero(full)), key=lambda i: (instance.work[c, i], i))
     seen: set[bytes] = set()
     for n in range(count):
         order = (by_work, by_work[::-1])[n] if n < 2 else [int(i) for i in rng.permutation(by_work)]
-        core = _shrunk(instance, c, full, order)
+        core = _shrink(instance, c, full, order)
         if core.tobytes() not in seen:
             seen.add(core.tobytes())
             yield core
 
 
-def _shrunk(instance: Instance, c: int, full: Full, order: list[int]) -> Full:
+def _shrink(instance: Instance, c: int, full: Full, order: list[int]) -> Full:
+    """Remove PEs from `full` in this order while it stays unpackable."""
     core = full.copy()
     step, at = max(1, len(order) // 4), 0
     while at < len(order):
@@ -87,7 +87,7 @@ def _load(instance: Instance, c: int, active: Active) -> Floats:
 
 
 def _put_emptiest_first(instance: Instance, c: int, lone: NDArray[np.intp], room: Floats) -> NDArray[np.intp] | None:
-    """Heaviest first, each where most room is left."""
+    """Assign each PE to its node with most room, heaviest PE first. Returns None if that overloads a node."""
     room = room.copy()
     chosen = np.zeros(len(lone), dtype=np.intp)
     for n in sorted(range(len(lone)), key=lambda n: (-instance.work[c, lone[n]], n)):
@@ -100,6 +100,7 @@ def _put_emptiest_first(instance: Instance, c: int, lone: NDArray[np.intp], room
 
 
 def _put_exactly(instance: Instance, c: int, lone: NDArray[np.intp], room: Floats, *, seconds: float) -> NDArray[np.intp] | None:
+    """Assign PEs to nodes by a feasibility programme. Returns None if there is no packing."""
     count, replicas, nodes = len(lone), instance.shape[2], len(instance.nodes)
     columns = np.arange(count * replicas)
     on = instance.node_of[lone].ravel()
@@ -131,7 +132,7 @@ def _put_exactly(instance: Instance, c: int, lone: NDArray[np.intp], room: Float
         over = np.flatnonzero(loaded > room)
         if not len(over):
             return chosen
-        # Rounding let it through: these PEs do not all fit on that node, to the last digit.
+        # The solver tolerates rounding errors, but these PEs do not all fit on that node: forbid the combination.
         cuts = np.zeros((len(over), len(columns)))
         for row, node in zip(cuts, over, strict=True):
             together = np.flatnonzero(instance.node_of[lone, chosen] == node)

@@ -1,4 +1,4 @@
-"""Placement ϑ of k replicas of every PE on nodes (LAAR Eq. 3): apart from each other, and balanced by load."""
+"""The placement ϑ of k replicas of every PE on nodes (LAAR Eq. 3): on different nodes and racks, balanced by load."""
 
 from collections import Counter
 
@@ -8,11 +8,11 @@ from holdfast.planning.laar.rates import expected_work
 
 
 def place(descriptor: Descriptor) -> dict[str, tuple[str, ...]]:
-    """A node for each replica of each PE.
+    """Return a node for each replica of each PE.
 
-    Heaviest PE first, each replica on the node that is least loaded for its cores. Replicas of one PE share a node only
-    when there are fewer nodes than replicas, and a rack only when there are fewer racks. Load is that of the
-    configuration that asks for most. Ties go to the node with fewer replicas, then by name.
+    PEs are placement heaviest first, each replica on the node with the least load per core. Replicas of one PE share a node
+    only if there are fewer nodes than replicas, and a rack only if there are fewer racks. The load is that of the configuration
+    with the most work. Ties go to the node with fewer replicas, then by name.
     """
     if not descriptor.nodes:
         raise HoldfastError(f"descriptor of '{descriptor.application}' names no nodes; add at least one under 'nodes'")
@@ -20,7 +20,7 @@ def place(descriptor: Descriptor) -> dict[str, tuple[str, ...]]:
     peak = max(works, key=lambda work: sum(work.values()))
     load = dict.fromkeys(descriptor.nodes, 0.0)
     count = Counter(dict.fromkeys(descriptor.nodes, 0))
-    placed: dict[str, tuple[str, ...]] = {}
+    placement: dict[str, tuple[str, ...]] = {}
     for pe in sorted(descriptor.pes, key=lambda name: (-peak[name], name)):
         chosen: list[str] = []
         for _ in range(descriptor.replicas):
@@ -32,14 +32,14 @@ def place(descriptor: Descriptor) -> dict[str, tuple[str, ...]]:
             def fill(node: str, pe: str = pe) -> float:
                 return (load[node] + peak[pe]) / descriptor.nodes[node].cores
 
-            best = min(descriptor.nodes, key=lambda h: (*crowding(h), fill(h), count[h], h))
+            best = min(descriptor.nodes, key=lambda node: (*crowding(node), fill(node), count[node], node))
             chosen.append(best)
             load[best] += peak[pe]
             count[best] += 1
-        placed[pe] = tuple(chosen)
-    return {pe: placed[pe] for pe in descriptor.topological_order}
+        placement[pe] = tuple(chosen)
+    return {pe: placement[pe] for pe in descriptor.topological_order}
 
 
 def _rack(descriptor: Descriptor, node: str) -> str:
-    """The node's rack; a node without one is its own."""
+    """Return the node's rack. A node without one counts as its own rack."""
     return descriptor.nodes[node].rack or f"node {node}"

@@ -1,4 +1,4 @@
-"""From a descriptor to a strategy: the one call behind `holdfast plan` for LAAR."""
+"""`plan_strategy`: from a descriptor to a strategy. `holdfast plan` calls it for descriptors."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,32 +6,32 @@ from time import perf_counter
 
 from holdfast.documents.descriptor import Descriptor
 from holdfast.errors import HoldfastError
-from holdfast.planning.laar.best_of_two import Best
-from holdfast.planning.laar.chosen_failure import UnderFailure
+from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import cost, internal_completeness
 from holdfast.planning.laar.exhaustive import Exhaustive
-from holdfast.planning.laar.explanation import closest, infeasible, infeasible_under, undecided
+from holdfast.planning.laar.explanation import infeasible_error, infeasible_error_under, most_complete_or_greedy, undecided_error
+from holdfast.planning.laar.failure_model_solver import FailureModelSolver
 from holdfast.planning.laar.failure_models import FailureModel, Pessimistic
 from holdfast.planning.laar.ftsearch import FTSearch
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.planning.laar.milp import Milp
 from holdfast.planning.laar.pricing import Account
 from holdfast.planning.laar.solver import Outcome, Solution, Solver, solved
-from holdfast.planning.laar.strategy import SearchStory, Strategy
+from holdfast.planning.laar.strategy import SearchSummary, Strategy
 
 SOLVERS: Mapping[str, Callable[[], Solver]] = {
-    "best": Best,
+    "best": BestOfTwo,
     "ft-search": FTSearch,
     "milp": Milp,
     "exhaustive": Exhaustive,
 }
-# Of the time limit, what is kept back to explain a search that found nothing.
-_KEPT, _MOST_KEPT_S = 0.15, 10.0
+# The share of the time limit that is reserved to explain a search that finds nothing, and its maximum.
+_RESERVE, _MOST_RESERVE_S = 0.15, 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlannedStrategy:
-    """A strategy, the problem it solves and how the solver came to it."""
+    """A strategy, the problem that it solves, and the solver's solution."""
 
     instance: Instance
     solution: Solution
@@ -40,11 +40,11 @@ class PlannedStrategy:
     failure: FailureModel
 
     def explained(self, account: Account | None = None) -> Strategy:
-        """The strategy with its words, and with its account where one is given."""
+        """Return the strategy with its explanations, and with its account if given."""
         return self.strategy.explained(self.instance, failure=self.failure, account=account)
 
     def why(self, explained: Strategy | None = None) -> list[str]:
-        """The plan in words: what it promises and costs, each replica's reason, and what more would buy."""
+        """Return the explanation line by line: IC and cost, the reason for each replica, and what more budget would buy."""
         solution, strategy = self.solution, explained or self.explained()
         proof = "optimal" if solution.outcome is Outcome.BST else f"within {solution.gap:.2%} of the optimum"
         under = "" if isinstance(self.failure, Pessimistic) else f" under failure model {strategy.failure}"
@@ -52,11 +52,11 @@ class PlannedStrategy:
             f"IC {strategy.internal_completeness:.4f}{under} for an SLA of {strategy.sla:.10g}, at {strategy.cost:.6g} CPU s per "
             f"billing period ({proof}, by {solution.solver} in {solution.seconds:.1f} s)"
         )
-        return [head, *(f"warning: {text}" for text in strategy.warnings), *_search_lines(solution), *strategy.words()]
+        return [head, *(f"warning: {text}" for text in strategy.warnings), *_search_lines(solution), *strategy.explanation_lines()]
 
 
 def _search_lines(solution: Solution) -> list[str]:
-    """How FT-Search went, where it was FT-Search: its nodes, its first solution, what each rule cut and how high up."""
+    """Return lines about FT-Search, if it was used: tree nodes, prunings by rule with their mean height, and its first solution."""
     lines = []
     if solution.prunings:
         cuts = ", ".join(f"{rule} {cut.count} (mean height {cut.height:.1f})" for rule, cut in solution.prunings.items())
@@ -67,7 +67,7 @@ def _search_lines(solution: Solution) -> list[str]:
 
 
 def solver_named(name: str) -> Solver:
-    """A solver by its name."""
+    """Return a solver by its name."""
     if name not in SOLVERS:
         raise HoldfastError(f"there is no solver '{name}'; solvers are: {', '.join(SOLVERS)}")
     return SOLVERS[name]()
@@ -95,16 +95,16 @@ def plan_strategy(
     planner = solver_named(solver) if isinstance(solver, str) else solver
     model = failure or Pessimistic()
     if not isinstance(model, Pessimistic):
-        planner = UnderFailure(model, planner)
+        planner = FailureModelSolver(model, planner)
     started = perf_counter()
-    kept = min(_MOST_KEPT_S, _KEPT * seconds)
-    solution = planner.solve(instance, seconds=seconds - kept)
+    reserve_s = min(_MOST_RESERVE_S, _RESERVE * seconds)
+    solution = planner.solve(instance, seconds=seconds - reserve_s)
     if solution.active is None:
-        left = max(kept, seconds - (perf_counter() - started))
-        if isinstance(planner, UnderFailure):
-            solution = _rescued_under(instance, solution, planner, left=left)
+        remaining_s = max(reserve_s, seconds - (perf_counter() - started))
+        if isinstance(planner, FailureModelSolver):
+            solution = _fall_back_under(instance, solution, planner, remaining_s=remaining_s)
         else:
-            solution = _rescued(instance, solution, solver=planner.name, seconds=seconds, left=left)
+            solution = _fall_back(instance, solution, solver=planner.name, seconds=seconds, remaining_s=remaining_s)
     assert solution.active is not None
     strategy = Strategy.of(
         instance,
@@ -113,29 +113,29 @@ def plan_strategy(
         outcome=solution.outcome.value,
         bound=solution.bound,
         failure=model,
-        search=SearchStory.of(solution),
+        search=SearchSummary.of(solution),
     )
     return PlannedStrategy(instance, solution, strategy, solution.active, model)
 
 
-def _rescued(instance: Instance, solution: Solution, *, solver: str, seconds: float, left: float) -> Solution:
-    """What is left to do for a search without a strategy: take the most complete one if it will do, else say why not."""
+def _fall_back(instance: Instance, solution: Solution, *, solver: str, seconds: float, remaining_s: float) -> Solution:
+    """Return the most complete strategy if it meets the SLA, for a search that found none. Otherwise raise the explanation."""
     if solution.outcome is Outcome.NUL:
-        raise infeasible(instance, seconds=left)
+        raise infeasible_error(instance, seconds=remaining_s)
     started = perf_counter()
-    best, proven = closest(instance, seconds=left)
+    best, proven = most_complete_or_greedy(instance, seconds=remaining_s)
     if best is not None and internal_completeness(instance, best) >= instance.sla - IC_TOLERANCE:
         took = solution.seconds + perf_counter() - started
         return solved(solver, instance, best, optimal=False, seconds=took, bound=solution.bound)
-    raise undecided(instance, best, proven=proven, solver=solver, seconds=seconds)
+    raise undecided_error(instance, best, proven=proven, solver=solver, seconds=seconds)
 
 
-def _rescued_under(instance: Instance, solution: Solution, planner: UnderFailure, *, left: float) -> Solution:
-    """As `_rescued`, under another failure model than the pessimistic one."""
+def _fall_back_under(instance: Instance, solution: Solution, planner: FailureModelSolver, *, remaining_s: float) -> Solution:
+    """Do the same as `_fall_back` under a failure model other than the pessimistic one."""
     started = perf_counter()
-    best, proven = planner.most_complete(instance, seconds=left)
+    best, proven = planner.most_complete(instance, seconds=remaining_s)
     reached = 0.0 if best is None else internal_completeness(instance, best, failure=planner.failure)
     if best is None or reached < instance.sla - IC_TOLERANCE:
-        raise infeasible_under(instance, best, proven=proven, failure=planner.failure)
+        raise infeasible_error_under(instance, best, proven=proven, failure=planner.failure)
     spent, took = cost(instance, best), solution.seconds + perf_counter() - started
     return Solution(planner.name, Outcome.SOL, took, best, spent, reached, bound=min(spent, solution.bound))

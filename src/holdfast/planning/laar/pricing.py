@@ -1,22 +1,22 @@
-"""Contracts in money: what a billing period brings and costs, and whether meeting the SLA is worth it.
+"""Pricing: what a billing period earns and costs, and whether it pays to meet the SLA.
 
-The paper treats the SLA as a constraint and leaves a penalty for breaking it to future work. Here the penalty is part of
-what is minimised: CPU time at its price, plus the penalty times the probability that a failure occurs in the period. A
-penalty falls due whole when the SLA is broken, or in proportion to what is missing from it.
+The paper treats the SLA as a constraint and leaves a penalty for missing it to future work. Here the penalty is part of the
+objective: the price of CPU time, plus the penalty times the probability of a failure in the period. The penalty is due in full
+when the SLA is missed, or in proportion to the shortfall.
 """
 
 import time
 from dataclasses import dataclass
 
 from holdfast.documents.descriptor import Pricing
-from holdfast.planning.laar.best_of_two import Best
+from holdfast.planning.laar.best_of_two import BestOfTwo
 from holdfast.planning.laar.completeness import cost, internal_completeness
-from holdfast.planning.laar.explanation import infeasible, undecided
+from holdfast.planning.laar.explanation import infeasible_error, undecided_error
 from holdfast.planning.laar.instance import IC_TOLERANCE, Active, Instance
 from holdfast.planning.laar.milp import cheapest_with_shortfall
 from holdfast.planning.laar.solver import Outcome, Solver, base_cost
 
-_FREE = 1e6  # the weight of IC against CPU time that costs nothing
+_FREE = 1e6  # the weight of IC if CPU time is free
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Account:
 
     @property
     def spending(self) -> float:
-        """What is minimised: running cost plus expected penalty."""
+        """The objective: running cost plus expected penalty."""
         return self.running + self.penalty
 
     @property
@@ -39,7 +39,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Deal:
-    """The strategy that costs least in money, and its account. `optimal` if no other costs less."""
+    """The strategy with the least spending, and its account. `optimal` if that is proven."""
 
     active: Active
     ic: float
@@ -49,7 +49,7 @@ class Deal:
 
 
 def account(instance: Instance, active: Active, pricing: Pricing) -> Account:
-    """What a billing period under a strategy brings and costs.
+    """Return what a billing period earns and costs under a strategy.
 
     The pipeline of Figure 1 for thirty days at 0.01 a CPU second, with both replicas at Low and one at High.
 
@@ -71,25 +71,25 @@ def account(instance: Instance, active: Active, pricing: Pricing) -> Account:
 
 
 def negotiate(instance: Instance, pricing: Pricing, *, solver: Solver | None = None, seconds: float = 60.0) -> Deal:
-    """The strategy that minimises running cost plus expected penalty.
+    """Return the strategy that minimises running cost plus expected penalty.
 
-    A penalty that falls due whole leaves two candidates: the cheapest strategy that meets the SLA and the cheapest at
-    all. A penalty in proportion to the shortfall is one mixed-integer programme. Raises if nodes are too small even for
-    one replica of each PE.
+    If the penalty is due in full, there are two candidates: the cheapest strategy that meets the SLA and the cheapest of all.
+    If it is proportional to the shortfall, one mixed-integer programme finds the strategy. Raises InfeasibleError if nodes are
+    too small even for one replica of each PE.
     """
     if pricing.penalty_basis == "shortfall" and pricing.penalty > 0 and instance.sla > 0:
         return _shortfall(instance, pricing, seconds=seconds)
-    planner = solver or Best()
+    planner = solver or BestOfTwo()
     started = time.perf_counter()
     meeting = planner.solve(instance, seconds=seconds / 2)
-    left = max(0.1, seconds - (time.perf_counter() - started))
-    breaking = planner.solve(instance.at(0.0), seconds=left)
+    remaining_s = max(0.1, seconds - (time.perf_counter() - started))
+    breaking = planner.solve(instance.at(0.0), seconds=remaining_s)
     decided = meeting.outcome.decided and breaking.outcome.decided
     if meeting.active is None and breaking.active is None:
-        left = max(0.1, seconds - (time.perf_counter() - started))
+        remaining_s = max(0.1, seconds - (time.perf_counter() - started))
         if breaking.outcome is Outcome.NUL:
-            raise infeasible(instance.at(0.0), seconds=left)
-        raise undecided(instance.at(0.0), None, proven=1.0, solver=planner.name, seconds=seconds)
+            raise infeasible_error(instance.at(0.0), seconds=remaining_s)
+        raise undecided_error(instance.at(0.0), None, proven=1.0, solver=planner.name, seconds=seconds)
     deals = [
         _deal(instance, solution.active, pricing, optimal=decided)
         for solution in (meeting, breaking)
@@ -102,15 +102,15 @@ def _shortfall(instance: Instance, pricing: Pricing, *, seconds: float) -> Deal:
     started = time.perf_counter()
     active, optimal = cheapest_with_shortfall(instance, weight=_weight(instance, pricing), seconds=seconds)
     if active is None:
-        raise infeasible(instance.at(0.0), seconds=max(0.1, seconds - (time.perf_counter() - started)))
+        raise infeasible_error(instance.at(0.0), seconds=max(0.1, seconds - (time.perf_counter() - started)))
     return _deal(instance, active, pricing, optimal=optimal)
 
 
 def _weight(instance: Instance, pricing: Pricing) -> float:
-    """What missing all of IC costs, in units of the cost without replication.
+    """Return the penalty for losing all IC, in units of the cost without replication.
 
-    CPU time given away free would leave it undecided how much of it to use, so it is counted at next to nothing. A weight at
-    which less IC than counts would outweigh all replicas is as good as any greater one.
+    Free CPU time would make all strategies equally good, so it gets a tiny price. The weight is limited to the value at which an IC
+    within the tolerance outweighs all replicas.
     """
     expected = pricing.failure_probability * pricing.penalty / instance.sla
     unit = pricing.cpu_second * base_cost(instance)

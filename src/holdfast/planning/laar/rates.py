@@ -1,10 +1,10 @@
-"""Expected rates of every stream in one input configuration, and the work they make, with no failure."""
+"""Expected rates and work of every stream and PE in one configuration, without failures."""
 
 from holdfast.documents.descriptor import Configuration, Descriptor
 
 
 def expected_rates(descriptor: Descriptor, configuration: Configuration) -> dict[str, float]:
-    """Δ(x, c): the output rate of every source and PE, in tuples per second (LAAR section 4.2)."""
+    """Return Δ(x, c), the output rate of every source and PE in tuples per second (LAAR section 4.2)."""
     rates = dict(configuration.rates)
     for pe in descriptor.topological_order:
         inputs = descriptor.pes[pe].inputs
@@ -13,7 +13,7 @@ def expected_rates(descriptor: Descriptor, configuration: Configuration) -> dict
 
 
 def expected_work(descriptor: Descriptor, configuration: Configuration) -> dict[str, float]:
-    """The CPU seconds per second that one active replica of each PE uses: the inner sum of LAAR Eq. 11."""
+    """Return the CPU seconds per second that one active replica of each PE uses (the inner sum of LAAR Eq. 11)."""
     rates = expected_rates(descriptor, configuration)
     return {
         pe: sum(descriptor.pes[pe].inputs[name].cost * rates[name] for name in descriptor.predecessors(pe))

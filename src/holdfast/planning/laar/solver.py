@@ -1,4 +1,4 @@
-"""What every solver of LAAR's problem (Eq. 9 to 12, pessimistic failures) takes and gives back."""
+"""The interface of all solvers of LAAR's problem (Eq. 9 to 12, pessimistic failures)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ import numpy as np
 from holdfast.planning.laar.completeness import cost, internal_completeness, node_load
 from holdfast.planning.laar.instance import Active, Instance
 
-# How close to the optimum a cost must be to count as it, relative to the cost of the strategy without replication.
+# A cost counts as optimal if it is this close to the optimum, relative to the cost without replication.
 COST_TOLERANCE = 1e-7
 
 
@@ -24,13 +24,13 @@ class Outcome(StrEnum):
 
     @property
     def decided(self) -> bool:
-        """Whether nothing is left to search for."""
+        """Whether the outcome is proven, so that a further search is useless."""
         return self in (Outcome.BST, Outcome.NUL)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundStrategy:
-    """A solution on the way: its cost, and when it was found."""
+    """An intermediate solution: its cost, and when it was found."""
 
     cost: float
     seconds: float
@@ -38,7 +38,7 @@ class FoundStrategy:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """How often a rule cut the search, and the mean height of what it cut off."""
+    """How often a rule pruned the search, and the mean height of the pruned subtrees."""
 
     count: int
     height: float
@@ -46,7 +46,7 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """What a solver found out about one instance. Costs are CPU seconds per billing period.
+    """The result of a solver for one instance. Costs are in CPU seconds per billing period.
 
     `bound` is a proven lower bound on the cost of every feasible strategy (infinite when none exists).
     """
@@ -72,8 +72,10 @@ class Solution:
 
 
 class Solver(Protocol):
-    """Finds the cheapest feasible strategy. Stops after about `seconds` with the best it has; never returns one that
-    breaks Eq. 10, 11 or 12."""
+    """Finds the cheapest feasible strategy.
+
+    A solver stops after about `seconds` and returns its best strategy. It never returns one that violates Eq. 10, 11 or 12.
+    """
 
     @property
     def name(self) -> str: ...
@@ -82,7 +84,7 @@ class Solver(Protocol):
 
 
 def base_cost(instance: Instance) -> float:
-    """The cost of one active replica of each PE: what Eq. 12 asks for at least."""
+    """Return the cost of one active replica of each PE, the least that Eq. 12 allows."""
     return float(instance.billing_period_s * (instance.probability @ instance.work).sum())
 
 
@@ -99,7 +101,7 @@ def solved(
     tree_nodes: int = 0,
     prunings: Mapping[str, Pruning] | None = None,
 ) -> Solution:
-    """A Solution for a feasible strategy, with its single replicas spread evenly."""
+    """Return the Solution of a feasible strategy, with its lone replicas spread evenly."""
     active = spread(instance, active)
     total = cost(instance, active)
     return Solution(
@@ -118,12 +120,12 @@ def solved(
 
 
 def spread(instance: Instance, active: Active) -> Active:
-    """The same strategy with the lone replicas of each configuration on the nodes with most room.
+    """Return the strategy with the lone replicas of each configuration on the nodes with most room, heaviest PE first.
 
-    Cost and completeness do not depend on which replica of a PE runs alone, so neither do they change. Heaviest PE
-    first; where that does not fit, the configuration stays as it was. This also makes equal plans of equal searches.
+    Cost and completeness do not depend on which replica of a PE runs alone, so they do not change. If that does not fit, the
+    configuration stays as it was. This also makes the result independent of the order of the search.
     """
-    made = active.copy()
+    result = active.copy()
     full: Active = np.asarray(active.all(axis=2))
     for c in range(active.shape[0]):
         load = np.zeros(len(instance.nodes))
@@ -134,9 +136,9 @@ def spread(instance: Instance, active: Active) -> Active:
             nodes = instance.node_of[i]
             fill = (load[nodes] + instance.work[c, i]) / instance.capacity[nodes]
             chosen = int(np.argmin(fill))
-            made[c, i] = False
-            made[c, i, chosen] = True
+            result[c, i] = False
+            result[c, i, chosen] = True
             load[nodes[chosen]] += instance.work[c, i]
-    crowded = (node_load(instance, made) > instance.limit).any(axis=1)
-    made[crowded] = active[crowded]
-    return made
+    crowded = (node_load(instance, result) > instance.limit).any(axis=1)
+    result[crowded] = active[crowded]
+    return result

@@ -1,4 +1,4 @@
-"""The strategy document: which replicas are active in which input configuration, and how a controller looks that up."""
+"""The strategy document: which replicas are active in which configuration, and the lookup by measured rates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.documents.document import Document, FieldError, Part, above, at_le
 from holdfast.errors import HoldfastError
 from holdfast.planning.document_kinds import STRATEGY, read_kind
 from holdfast.planning.laar.completeness import cost, internal_completeness, violations
-from holdfast.planning.laar.explanation import next_in_words, reasons
+from holdfast.planning.laar.explanation import next_step_text, reasons
 from holdfast.planning.laar.failure_models import FailureModel
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.pricing import Account
@@ -28,7 +28,7 @@ BREAKS = "breaks"  # the outcome of a strategy that may not be deployed
 
 
 class Activation(Part):
-    """One input configuration and the replicas (numbered from 0) of each PE that are active in it, and why."""
+    """One configuration, the active replicas of each PE in it (numbered from 0), and the reasons."""
 
     name: str
     rates: dict[str, float]
@@ -38,9 +38,9 @@ class Activation(Part):
 
 
 class NextStep(Part):
-    """What the next unit of budget would buy, in words; and the PE that would become full where nodes carry that.
+    """What the next unit of budget would buy: a sentence, and the PE that would become full if nodes can carry it.
 
-    `internal_completeness` is what it would add, `cost` its CPU seconds per billing period.
+    `internal_completeness` is what that would add, and `cost` its CPU seconds per billing period.
     """
 
     why: str
@@ -51,7 +51,7 @@ class NextStep(Part):
 
 
 class Money(Part):
-    """A billing period under the contract's prices: running cost and expected penalty are taken from the fare."""
+    """A billing period at the contract's prices: profit is the fare minus running cost and expected penalty."""
 
     running_cost: float
     expected_penalty: float
@@ -60,14 +60,14 @@ class Money(Part):
 
 
 class Cut(Part):
-    """How often a rule of FT-Search cut its tree, and the mean height of what it cut off."""
+    """How often a rule of FT-Search pruned the tree, and the mean height of the pruned subtrees."""
 
     count: int
     height: float
 
 
-class SearchStory(Part):
-    """How the solver came to the strategy: what Figures 4 to 6 of the paper are made of."""
+class SearchSummary(Part):
+    """Statistics of the search, as in Figures 4 to 6 of the paper."""
 
     seconds: float
     nodes: int
@@ -76,7 +76,7 @@ class SearchStory(Part):
     prunings: dict[str, Cut] = Field(default_factory=dict)
 
     @classmethod
-    def of(cls, solution: Solution) -> SearchStory:
+    def of(cls, solution: Solution) -> SearchSummary:
         first = solution.first
         return cls(
             seconds=solution.seconds,
@@ -89,9 +89,9 @@ class SearchStory(Part):
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The activation to use for measured rates. `exceeded` names the sources that no configuration foresaw, and by how much.
+    """The activation to use for measured rates. `exceeded` maps sources to the rate by which they exceed the configuration.
 
-    As long as it is empty the load is not underestimated (LAAR section 4.6).
+    If it is empty, the load is not underestimated (LAAR section 4.6).
     """
 
     activation: Activation
@@ -99,19 +99,19 @@ class Match:
 
     @property
     def dominates(self) -> bool:
-        """Whether every rate of the configuration is at least the measured one."""
+        """Whether every rate of the configuration is at least the measured rate."""
         return not self.exceeded
 
 
 class Strategy(Document):
-    """A replica activation strategy s (LAAR Eq. 4) with what it promises.
+    """A replica activation strategy s (LAAR Eq. 4) with its properties.
 
-    `cost` is CPU seconds per billing period, `bound` what any strategy must cost at least. `placement` gives the node of
-    each replica of each PE, `operators` what the PE runs, so that who applies the strategy can tell one that was made
-    for something else. Internal completeness is that under the failure model `failure`; `breaks` says in words which of
-    Eq. 10 to 12 the strategy breaks, as a baseline may, and `warnings` what its internal completeness does not show.
-    `outcome` is that of the search (LAAR Figure 4); a strategy that nobody searched for is a solution, or it breaks something.
-    Words (`why` of each configuration, `next`) and `money` are there once it is `explained`.
+    `cost` is in CPU seconds per billing period, and `bound` is a lower bound on the cost of any strategy. `placement` is the
+    node of each replica of each PE. `operators` lists what each PE runs, so that a strategy for another application is
+    detected. `internal_completeness` holds under the failure model `failure`. `breaks` has a sentence for each of Eq. 10 to 12
+    that the strategy violates, as a baseline may. `warnings` names risks that internal completeness does not account for.
+    `outcome` is that of the search (LAAR Figure 4); without a search it is SOL or "breaks". `explained` fills in `why` of each
+    configuration, `next` and `money`.
     """
 
     application: str
@@ -125,7 +125,7 @@ class Strategy(Document):
     failure: str = "pessimistic"
     breaks: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    search: SearchStory | None = None
+    search: SearchSummary | None = None
     replicas: Annotated[int, Field(json_schema_extra={"minimum": 1})]
     placement: dict[str, tuple[str, ...]]
     operators: dict[str, tuple[str, ...]] = Field(default_factory=dict)
@@ -143,9 +143,9 @@ class Strategy(Document):
         outcome: str | None = None,
         bound: float = 0.0,
         failure: FailureModel | None = None,
-        search: SearchStory | None = None,
+        search: SearchSummary | None = None,
     ) -> Strategy:
-        """The document of a strategy held in an array."""
+        """Return the document of a strategy array."""
         breaks = tuple(violations(instance, active, failure=failure))
         return cls(
             application=instance.application,
@@ -175,12 +175,12 @@ class Strategy(Document):
         )
 
     def explained(self, instance: Instance, *, failure: FailureModel | None = None, account: Account | None = None) -> Strategy:
-        """The strategy with why each replica is active, what the next unit of budget would buy and, given an account, the money."""
+        """Return the strategy with the reason for each replica, the next step and, given an account, the money."""
         active = self.array(instance)
         why: dict[str, dict[str, str]] = {activation.name: {} for activation in self.configurations}
         for reason in reasons(instance, active, failure=failure):
             why[reason.configuration][reason.pe] = reason.why
-        step, text = next_in_words(instance, active, failure=failure)
+        step, text = next_step_text(instance, active, failure=failure)
         following = NextStep(why=text)
         if step is not None:
             following = NextStep(
@@ -189,16 +189,16 @@ class Strategy(Document):
         money = None
         if account is not None:
             money = Money(running_cost=account.running, expected_penalty=account.penalty, fare=account.fare, profit=account.profit)
-        told = tuple(activation.model_copy(update={"why": why[activation.name]}) for activation in self.configurations)
-        return self.model_copy(update={"configurations": told, "next": following, "money": money})
+        activations = tuple(activation.model_copy(update={"why": why[activation.name]}) for activation in self.configurations)
+        return self.model_copy(update={"configurations": activations, "next": following, "money": money})
 
-    def words(self) -> list[str]:
-        """Why each replica is active and what comes next, a line each; none unless it was explained."""
+    def explanation_lines(self) -> list[str]:
+        """Return the reasons and the next step, one line each; no lines unless the strategy was explained."""
         lines = [f"{pe} in '{one.name}': {why}" for one in self.configurations for pe, why in one.why.items()]
         return [*lines, f"next: {self.next.why}"] if self.next is not None else lines
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything that would mislead a controller."""
+        """Yield every error that would mislead an activation controller."""
         if not self.configurations:
             yield FieldError(("configurations",), "is empty; a strategy has at least one configuration")
             return
@@ -226,8 +226,8 @@ class Strategy(Document):
             for pe in sorted(self.placement.keys() ^ activation.active.keys()):
                 yield FieldError((*place, "active"), f"and placement differ in PE '{pe}'; both must name every PE")
             for pe, replicas in activation.active.items():
-                wrong = [j for j in replicas if not 0 <= j < self.replicas] if self.replicas >= 1 else []
-                if wrong or len(set(replicas)) < len(replicas):
+                unknown = [j for j in replicas if not 0 <= j < self.replicas] if self.replicas >= 1 else []
+                if unknown or len(set(replicas)) < len(replicas):
                     text = f"wanted different replicas from 0 to {self.replicas - 1}, got {list(replicas)}"
                     yield FieldError((*place, "active", pe), text)
                 if not replicas:
@@ -239,35 +239,35 @@ class Strategy(Document):
                 yield FieldError(("placement", pe), f"wanted {self.replicas} nodes (one per replica), got {list(nodes)}")
 
     def lookup(self, rates: Mapping[str, float]) -> Match:
-        """The configuration nearest to the measured rates among those that dominate them (LAAR section 4.6).
+        """Return the nearest configuration among those that dominate the measured rates (LAAR section 4.6).
 
-        Where none dominates, the one that falls short by least, told by the match's `exceeded`: the controller must go
-        on with something, and must know that its nodes may be overloaded. Ties by name.
+        If none dominates, return the one that falls short least; `exceeded` then tells the controller that nodes may be overloaded.
+        Ties are broken by name.
         """
-        known = self.configurations[0].rates.keys()
-        if rates.keys() != known:
+        sources = self.configurations[0].rates.keys()
+        if rates.keys() != sources:
             raise HoldfastError(
-                f"strategy of '{self.application}' is looked up by the rates of {', '.join(sorted(known))}; "
+                f"strategy of '{self.application}' is looked up by the rates of {', '.join(sorted(sources))}; "
                 f"got rates of {', '.join(sorted(rates)) or 'nothing'}"
             )
 
-        odd = sorted(source for source, rate in rates.items() if not isfinite(rate))
-        if odd:
-            raise HoldfastError(f"a strategy is looked up by finite rates; got {rates[odd[0]]} for source '{odd[0]}'")
-        # Fractions, since squares of rates far above all configurations would be too large, or all the same when rounded.
+        infinite = sorted(source for source, rate in rates.items() if not isfinite(rate))
+        if infinite:
+            raise HoldfastError(f"a strategy is looked up by finite rates; got {rates[infinite[0]]} for source '{infinite[0]}'")
+        # Fractions, because squares of very high rates would overflow or become equal by rounding.
         measured = {source: Fraction(rate) for source, rate in rates.items()}
 
-        def away(activation: Activation) -> tuple[Fraction, Fraction, str]:
-            apart = [measured[s] - Fraction(activation.rates[s]) for s in known]
-            short = sum((more**2 for more in apart if more > 0), Fraction(0))
-            return short, sum((more**2 for more in apart), Fraction(0)), activation.name
+        def distance(activation: Activation) -> tuple[Fraction, Fraction, str]:
+            excess = [measured[s] - Fraction(activation.rates[s]) for s in sources]
+            short = sum((rate**2 for rate in excess if rate > 0), Fraction(0))
+            return short, sum((rate**2 for rate in excess), Fraction(0)), activation.name
 
-        nearest = min(self.configurations, key=away)
-        exceeded = {s: rates[s] - nearest.rates[s] for s in sorted(known) if rates[s] > nearest.rates[s]}
+        nearest = min(self.configurations, key=distance)
+        exceeded = {s: rates[s] - nearest.rates[s] for s in sorted(sources) if rates[s] > nearest.rates[s]}
         return Match(nearest, exceeded)
 
     def array(self, instance: Instance) -> Active:
-        """The strategy as an array over the instance's own order."""
+        """Return the strategy as an array in the instance's order."""
         by_name = {activation.name: activation for activation in self.configurations}
         active = np.zeros(instance.shape, dtype=np.bool_)
         for c, configuration in enumerate(instance.configurations):
@@ -279,5 +279,5 @@ class Strategy(Document):
 
 
 def read_strategy(path: str | Path) -> Strategy:
-    """The strategy at path; DocumentError with every error if it is not one."""
+    """Read the strategy at path. Raises DocumentError with every error if it is not one."""
     return read_kind(path, Strategy, wanted=[STRATEGY])

@@ -142,8 +142,8 @@ def test_more_replicas_than_can_be_planned_are_refused_at_once(tmp_path, replica
 def test_replicas_that_share_a_node_are_warned_of_in_words_and_in_json(tmp_path):
     one = changed(tmp_path, nodes=nodes(1, 8), placement=None)
     text = (
-        "all 2 replicas of pe1, pe2 are on node 'node1' and would be lost together, which the internal completeness told here"
-        " does not count: 1 node cannot hold 2 replicas apart; add nodes, or lower 'replicas'"
+        "all 2 replicas of pe1, pe2 are on node 'node1' and would be lost together, which the internal completeness does"
+        " not account for: 1 node cannot hold 2 replicas apart; add nodes, or lower 'replicas'"
     )
     for planner in ("best", "sr"):
         assert f"warning: {text}" in run(one, "--ic", 1, "--planner", planner).stdout.splitlines()
@@ -175,7 +175,7 @@ def test_where_every_replica_is_active_and_tuples_are_lost_more_replicas_are_ask
 def test_what_nodes_cannot_carry_is_not_offered_without_saying_so(descriptor):
     lines = run(descriptor, "--ic", 0.6).stdout.splitlines()
     (alone,) = [line for line in lines if line.startswith("pe1 in 'high'")]
-    assert alone.endswith("all would bring 0.1667 IC for 4.147e+05 CPU s, but node 'node2' cannot carry that")
+    assert alone.endswith("all would add 0.1667 IC for 4.147e+05 CPU s, but node 'node2' cannot carry that")
 
 
 def test_three_replicas_are_not_called_second_ones(tmp_path):
@@ -192,7 +192,7 @@ def test_an_sla_out_of_reach_under_a_failure_model_says_the_best_and_what_blocks
     assert "the best that can be met is 0.0000; what blocks more: even all replicas on nodes of any size would reach 0.0" in text
     assert "give more replicas or more nodes to spread them on" in text
     small = changed(tmp_path, nodes=nodes(1, 1), placement=None)
-    assert "fits its nodes, whatever the SLA: in configuration 'high' one" in str(fails(small, "--failure", "node-crash"))
+    assert "fits its nodes with any SLA: in configuration 'high' one" in str(fails(small, "--failure", "node-crash"))
 
 
 def test_a_failure_model_is_outlasted_by_some_of_many_replicas(tmp_path):

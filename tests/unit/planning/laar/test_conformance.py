@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from holdfast.documents.descriptor import Descriptor, DescriptorNode, DescriptorSource, Pricing, PricingContract, Rate
 from holdfast.planning.laar import (
-    Best,
+    BestOfTwo,
     Exhaustive,
     FTSearch,
     Independent,
@@ -40,7 +40,7 @@ SOLVERS = [
     pytest.param(FTSearch(workers=3), id="ft-search, three workers"),
     pytest.param(FTSearch(workers=1, bounds="paper"), id="ft-search as in the paper"),
     pytest.param(Milp(), id="milp"),
-    pytest.param(Best(workers=1), id="best"),
+    pytest.param(BestOfTwo(workers=1), id="best"),
 ]
 
 

@@ -11,6 +11,7 @@ from holdfast.documents.descriptor import DescriptorNode, Input, Pe, Pricing
 from holdfast.errors import HoldfastError
 from holdfast.planning.laar import (
     Exhaustive,
+    FailureModelSolver,
     FTSearch,
     Independent,
     InfeasibleError,
@@ -21,13 +22,12 @@ from holdfast.planning.laar import (
     Pessimistic,
     Ranges,
     Solution,
-    UnderFailure,
     account,
     baseline,
     cost,
     generate,
     greedy,
-    infeasible,
+    infeasible_error,
     negotiate,
     next_steps,
     node_load,
@@ -105,7 +105,7 @@ def test_explaining_why_there_is_no_strategy_is_part_of_the_time_limit(monkeypat
 
     def recorded(instance, *, seconds):
         granted.append(seconds)
-        return infeasible(instance, seconds=seconds)
+        return infeasible_error(instance, seconds=seconds)
 
     monkeypatch.setattr("holdfast.planning.laar.planner.infeasible", recorded)
     with pytest.raises(InfeasibleError):
@@ -148,12 +148,12 @@ def test_a_rescued_strategy_has_no_replica_that_brings_nothing(monkeypatch):
 
 def test_nodes_that_were_not_looked_at_in_time_are_not_said_to_be_too_small(monkeypatch):
     monkeypatch.setattr("holdfast.planning.laar.explanation.most_complete", lambda instance, *, seconds: (None, 1.0))
-    said = str(infeasible(Instance.of(figure_1(sla=0.9)), seconds=0.1))
-    assert "the best found in the time there was reaches 0.6667, which may not be the best there is; what blocks" in said
+    said = str(infeasible_error(Instance.of(figure_1(sla=0.9)), seconds=0.1))
+    assert "the best found in time reaches 0.6667, which may not be the best possible; what blocks" in said
     crowded = figure_1(sla=0.9).model_copy(
         update={"nodes": {"node1": DescriptorNode(cores=0.5), "node2": DescriptorNode(cores=0.5)}}
     )
-    assert "was not found out in the 0.1 s left" in str(infeasible(Instance.of(crowded), seconds=0.1))
+    assert "was not determined in the 0.1 s left" in str(infeasible_error(Instance.of(crowded), seconds=0.1))
 
 
 def test_an_application_without_tuples_is_complete_whatever_is_promised():
@@ -162,7 +162,7 @@ def test_an_application_without_tuples_is_complete_whatever_is_promised():
     silent = silent.model_copy(update={"sources": {"source": silent.sources["source"].model_copy(update={"rates": rates})}})
     planned = plan_strategy(silent)
     assert (planned.strategy.sla, planned.strategy.internal_completeness, planned.strategy.cost) == (0.9, 1.0, 0.0)
-    assert "more would bring nothing, since nothing arrives" in planned.why()[-2]
+    assert "more would add nothing, since nothing arrives" in planned.why()[-2]
 
 
 def test_rates_that_grow_beyond_counting_are_told():
@@ -189,7 +189,7 @@ def brute_force(instance, model):
 def test_strategies_under_any_failure_model_cost_least_where_all_can_be_looked_at(model, sla):
     instance = Instance.of(figure_1(sla=sla))
     least = brute_force(instance, model)
-    solution = UnderFailure(model).solve(instance)
+    solution = FailureModelSolver(model).solve(instance)
     assert solution.outcome is (Outcome.NUL if least is None else Outcome.BST)
     assert solution.cost == (None if least is None else pytest.approx(least))
 
@@ -197,7 +197,7 @@ def test_strategies_under_any_failure_model_cost_least_where_all_can_be_looked_a
 @pytest.mark.parametrize("model", [Independent(0.05), NodeCrash()])
 def test_strategies_of_larger_applications_keep_the_sla_under_the_chosen_model(model):
     instance = small(3).at(0.7)
-    solution = UnderFailure(model, most=0).solve(instance, seconds=20.0)
+    solution = FailureModelSolver(model, most=0).solve(instance, seconds=20.0)
     assert solution.active is not None and solution.outcome is Outcome.SOL
     assert not list(violations(instance, solution.active, failure=model))
     assert solution.bound <= solution.cost
@@ -208,7 +208,7 @@ def test_nodes_too_small_for_one_replica_each_are_told():
     with pytest.raises(InfeasibleError) as caught:
         plan_strategy(tiny)
     said = str(caught.value)
-    assert "fits its nodes, whatever the SLA" in said
+    assert "fits its nodes with any SLA" in said
     assert "in configuration 'high' one replica of 'pe1' needs 0.8 cores, more than any of its nodes has" in said
     assert "in configuration 'high' one replica of each PE needs 1.6 cores, all nodes together have 1" in said
 
@@ -223,15 +223,15 @@ def test_nodes_that_cannot_be_packed_are_told():
         "pe3": descriptor.pes["pe2"].model_copy(update={"inputs": {"pe1": pe}}),
     }
     crowded = descriptor.model_copy(update={"pes": pes, "placement": dict.fromkeys(pes, ("node1", "node2"))})
-    assert "no choice of replicas keeps every single node below its capacity" in str(infeasible(Instance.of(crowded)))
+    assert "no choice of replicas keeps every single node below its capacity" in str(infeasible_error(Instance.of(crowded)))
 
 
 def test_a_plan_says_why_each_replica_is_there_and_what_comes_next():
     lines = plan_strategy(figure_1(), sla=0.6, solver="milp").why()
     assert lines[0].startswith("IC 0.6667 for an SLA of 0.6, at 4.1472e+06 CPU s per billing period (optimal, by milp")
     assert "pe1 in 'low': all replicas active; with one, IC would fall from 0.6667 to 0.0000, below the SLA of 0.6" in lines
-    assert any(line.startswith("pe1 in 'high': replica") and "alone; all would bring 0.1667 IC" in line for line in lines)
-    assert any("pe2 in 'high'" in line and "more would bring nothing, since its inputs are not whole" in line for line in lines)
+    assert any(line.startswith("pe1 in 'high': replica") and "alone; all would add 0.1667 IC" in line for line in lines)
+    assert any("pe2 in 'high'" in line and "more would add nothing, since its inputs are not full" in line for line in lines)
     assert lines[-1].startswith("next: no PE could become full")
 
 
