@@ -3,7 +3,7 @@
 from holdfast.advise.advice import Advice
 from holdfast.advise.reasons import counted
 from holdfast.documents.topology import Topology
-from holdfast.planning.ppa.plan_document import ADVISE, Left, NextUnit, PlanDocument, PlannedReplica
+from holdfast.planning.ppa.plan_document import ADVISE, NextUnit, PlanDocument, PlannedReplica, UnreplicatedTask
 
 
 def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
@@ -17,7 +17,7 @@ def plan_document(advice: Advice, topology: Topology) -> PlanDocument:
         for task in _tasks(advice, name)
     ]
     left = [
-        Left(task=task, why=advice.why(name))
+        UnreplicatedTask(task=task, why=advice.why(name))
         for name in advice.ranking
         if name not in advice.chosen.candidate.protected
         for task in _tasks(advice, name)

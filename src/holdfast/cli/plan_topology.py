@@ -74,10 +74,10 @@ def plan_topology(
 
 
 def _page(best: PlanDocument, measure: Measure, documents: list[PlanDocument]) -> str:
-    from holdfast.planning.ppa.budget_curve import worth_of_budgets
+    from holdfast.planning.ppa.budget_curve import budget_curve
     from holdfast.report.plan import plan_page
 
-    return plan_page(best, measure, worth=worth_of_budgets(measure, planned=best.budget), others=documents)
+    return plan_page(best, measure, worth=budget_curve(measure, planned=best.budget), others=documents)
 
 
 def _planners(name: str) -> list[Planner]:

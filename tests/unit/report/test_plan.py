@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.documents.topology import TaskOperator, Topology
 from holdfast.planning.ppa import PLANNERS, output_fidelity
-from holdfast.planning.ppa.budget_curve import worth_of_budgets
+from holdfast.planning.ppa.budget_curve import budget_curve
 from holdfast.planning.ppa.explanation import next_unit, reasons
 from holdfast.planning.ppa.plan_document import Changes, plan_document
 from holdfast.report.plan import plan_page
@@ -28,7 +28,7 @@ def planned(name="frontier", budget=4):
 
 
 def page_of(plan, **more):
-    return plan_page(plan, MEASURE, worth=worth_of_budgets(MEASURE, planned=plan.budget), **more)
+    return plan_page(plan, MEASURE, worth=budget_curve(MEASURE, planned=plan.budget), **more)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_replicas_stand_in_the_order_of_choice_with_their_reasons(text):
 
 
 def test_where_the_order_of_choice_is_unknown_the_costliest_loss_comes_first():
-    worth = worth_of_budgets(MEASURE, planned=0)
+    worth = budget_curve(MEASURE, planned=0)
     text = plan_page(planned(), MEASURE, worth=worth)
     assert "The costliest losses first." in text and "from budget" not in text
     assert [row[0] for row in rows(text) if len(row) == 3 and row[2].startswith("without")] == ["a$/0", "b/0", "a$/1", "b/1"]
@@ -106,4 +106,4 @@ def test_operators_that_are_left_out_are_said_to_be():
     topology = Topology(topology="chain", operators=chain)
     measure = output_fidelity(topology)
     document = plan_document(PLANNERS["greedy"].plan(measure, 2), topology)
-    assert "And 10 more, in the topology." in plan_page(document, measure, worth=worth_of_budgets(measure, planned=2))
+    assert "And 10 more, in the topology." in plan_page(document, measure, worth=budget_curve(measure, planned=2))

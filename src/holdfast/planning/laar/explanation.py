@@ -62,9 +62,7 @@ def infeasible_error_under(instance: Instance, best: Active | None, *, proven: b
         return overload_error(instance)
     head = f"no strategy for '{instance.application}' meets an internal completeness of {instance.sla:.10g} under failure model"
     if best is None:
-        return InfeasibleError(
-            f"{head} {failure.name}, as far as the search could determine in time; give more seconds, or lower the SLA"
-        )
+        return InfeasibleError(f"{head} {failure.name}, as far as the search found in time; give more seconds, or lower the SLA")
     reached = internal_completeness(instance, best, failure=failure)
     most = internal_completeness(instance, np.ones_like(best), failure=failure)
     known = f"the best that can be met is {format_ic_below(reached, instance.sla)}"

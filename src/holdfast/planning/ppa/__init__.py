@@ -1,4 +1,25 @@
-"""Partially active replication plans (PPA): which tasks of a topology are worth a replica."""
+"""PPA (ICDE 2016): choose which tasks of a topology get an active replica, within a budget.
+
+Read `planner.py` first: the interface of planners and the plan that they return. Where the paper's parts are:
+
+| part of the paper | module |
+|---|---|
+| information loss and output fidelity (OF), Eq. 1 to 4 | `fidelity.py` |
+| minimal complete trees (MC-trees), Definition 1, Figure 1 | `mc_trees.py` |
+| Algorithm 1, dynamic programming | `dynamic.py` |
+| Algorithm 2, greedy | `greedy.py` |
+| units, segments and sub-topologies, section IV-C, Figures 3 and 4 | `decomposition.py` |
+| Algorithm 3, structured topologies | `structured.py`, with `tree_completion.py` |
+| Algorithm 4, full topologies | `full.py` |
+| Algorithm 5, structure-aware | `structure_aware.py` |
+| plan adaptation, section V-C | `adaptation.py` |
+| internal completeness as a measure, section VI-B, Figure 12 | `completeness.py` |
+| generated topologies, section VI-C | `generator.py` |
+
+Beyond the paper: `frontier.py`, a planner with a bound (with `formula.py`, `knapsack.py`, `shared_terms.py` and
+`relaxation.py`), `budget_curve.py`, `criticality.py` and `explanation.py`. `plan_document.py` is the plan as a document, and
+`registry.py` finds planners by name.
+"""
 
 from holdfast.planning.ppa.completeness import internal_completeness
 from holdfast.planning.ppa.criticality import measured_criticality

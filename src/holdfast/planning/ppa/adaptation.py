@@ -1,4 +1,4 @@
-"""Plans that follow the rates (PPA section V-C): a new plan for new rates, with as few moves as are worth it."""
+"""Adaptation of a plan to new rates (PPA section V-C), with as few moves as are worth it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,26 @@ import numpy as np
 
 from holdfast.errors import DocumentError
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.formula import Formula, build
+from holdfast.planning.ppa.formula import Formula, build_formula
 from holdfast.planning.ppa.frontier import REFILL
 from holdfast.planning.ppa.knapsack import Knapsack
-from holdfast.planning.ppa.planner import SAME, Plan, Planner, by_name, made, numbers_of, pruned
+from holdfast.planning.ppa.planner import (
+    QUALITY_TOLERANCE,
+    Plan,
+    Planner,
+    build_plan,
+    sorted_by_name,
+    task_numbers,
+    without_useless,
+)
 
-EVERY = 16  # numbers of starts that are all tried
-MOVE_WORTH = 0.005  # quality that starting one replica must bring: it costs a checkpoint's transfer and a catch-up
+EVERY = 16  # every number of starts up to this one is tried
+MOVE_WORTH = 0.005  # the quality that one more replica must add: its start costs a checkpoint transfer and a catch-up
 
 
 @dataclass(frozen=True, slots=True)
 class Adaptation:
-    """The plan to move to, and how. `kept_quality` is what the current plan is worth under the new rates."""
+    """The new plan, and the replicas to stop and start. `kept_quality` is the quality of the current plan under the new rates."""
 
     plan: Plan
     stop: tuple[str, ...]
@@ -31,23 +39,23 @@ class Adaptation:
 
 
 def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Planner, move_worth: float = MOVE_WORTH) -> Adaptation:
-    """The plan that is worth most once every replica to be started is charged `move_worth`.
+    """Return the plan of the highest quality minus `move_worth` for every replica to start.
 
-    Candidates: the current plan with so many replicas started for its greatest gain and its least useful ones stopped to make
-    room, and the plan made from scratch. Every small number of starts is tried; of larger ones every doubling, and then those
-    between the best and its neighbours, halving what lies between. With a worth of 0 the best plan wins; with a worth of 1
-    nothing is started. Stopping costs nothing, yet of plans worth the same the one with fewest moves is taken.
+    The candidates are the plan made from scratch, and the current plan with n replicas started for the greatest gain and the
+    least useful ones stopped to make room. Every small n is tried; larger ones are doubled, and then the intervals next to the
+    best one are halved. With a worth of 0 the best plan wins; with a worth of 1 nothing is started. Stopping costs nothing, but
+    among equal plans the one with the fewest moves is chosen.
     """
     topology = measure.topology
-    held = tuple(current)
-    unknown = sorted(set(held) - topology.number.keys())
+    current_tasks = tuple(current)
+    unknown = sorted(set(current_tasks) - topology.number.keys())
     if unknown:
         known = f"topology '{topology.topology}' has no such task; its operators are: {', '.join(sorted(topology.operators))}"
         raise DocumentError("current plan", [f"{task}: {known}" for task in unknown])
-    now = {topology.number[task] for task in held}
+    now = {topology.number[task] for task in current_tasks}
     best = planner.plan(measure, budget)
-    target = set(numbers_of(measure, best))
-    formula = build(measure)
+    target = set(task_numbers(measure, best))
+    formula = build_formula(measure)
 
     def merit(plan: set[int]) -> tuple[float, int]:
         return _net(measure, plan, now, move_worth), -len(plan ^ now)
@@ -55,13 +63,13 @@ def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Pla
     tried: dict[int, set[int]] = {}
     steps = _steps(len(target - now))
     while steps:
-        tried |= {starts: _moved(measure, formula, now, starts=starts, budget=budget) for starts in steps}
+        tried |= {starts: _move(measure, formula, now, starts=starts, budget=budget) for starts in steps}
         steps = _between(sorted(tried), max(tried, key=lambda starts: merit(tried[starts])))
     chosen = max([*tried.values(), target], key=merit)
     return Adaptation(
-        plan=made(planner, measure, budget, chosen=chosen, bound=best.bound),
-        stop=tuple(topology.tasks[i] for i in by_name(measure, now - chosen)),
-        start=tuple(topology.tasks[i] for i in by_name(measure, chosen - now)),
+        plan=build_plan(planner, measure, budget, chosen=chosen, bound=best.bound),
+        stop=tuple(topology.tasks[i] for i in sorted_by_name(measure, now - chosen)),
+        start=tuple(topology.tasks[i] for i in sorted_by_name(measure, chosen - now)),
         kept_quality=measure.of(now),
         best_quality=best.quality,
         move_worth=move_worth,
@@ -69,7 +77,7 @@ def adapt(measure: Measure, current: Iterable[str], *, budget: int, planner: Pla
 
 
 def _steps(most: int) -> list[int]:
-    """Every number up to `EVERY`, then each twice the one before, to `most`.
+    """Return every number up to `EVERY`, then doublings up to `most`.
 
     >>> _steps(3), _steps(70)[-4:]
     ([0, 1, 2, 3], [16, 32, 64, 70])
@@ -81,7 +89,7 @@ def _steps(most: int) -> list[int]:
 
 
 def _between(tried: list[int], best: int) -> list[int]:
-    """The numbers half-way from the best one to its neighbours among those tried; none where nothing lies between.
+    """Return the numbers halfway between the best one and its neighbours among those tried, without those tried already.
 
     >>> _between([0, 1, 16, 32], 16), _between([8, 9, 10], 9)
     ([8, 24], [])
@@ -95,21 +103,21 @@ def _net(measure: Measure, plan: set[int], now: set[int], move_worth: float) -> 
     return round(measure.of(plan) - move_worth * len(plan - now), 12)
 
 
-def _moved(measure: Measure, formula: Formula, now: set[int], *, starts: int, budget: int) -> set[int]:
-    """The current plan after so many starts, and as many stops as the budget then asks for: the least useful first."""
+def _move(measure: Measure, formula: Formula, now: set[int], *, starts: int, budget: int) -> set[int]:
+    """Return the current plan after this many starts and the stops that the budget requires, the least useful first."""
     alive = np.zeros(len(measure.weights))
     alive[sorted(now)] = 1.0
     more = Knapsack(formula, starts, free=alive, evaluations=REFILL).tasks(starts) if starts else set()
     plan = now | more
     while len(plan) > budget:
-        useful = pruned(measure, plan)
-        idle = by_name(measure, plan - useful)
+        useful = without_useless(measure, plan)
+        idle = sorted_by_name(measure, plan - useful)
         if idle:
             plan = plan - set(idle[: len(plan) - budget])
             continue
-        tasks = np.array(by_name(measure, plan), dtype=np.int64)
+        tasks = np.array(sorted_by_name(measure, plan), dtype=np.int64)
         alive = np.zeros(len(measure.weights))
         alive[tasks] = 1.0
-        left = measure.without_each(alive, tasks)
-        plan = plan - {int(tasks[np.flatnonzero(left >= left.max() - SAME)[-1]])}
+        quality = measure.without_each(alive, tasks)
+        plan = plan - {int(tasks[np.flatnonzero(quality >= quality.max() - QUALITY_TOLERANCE)[-1]])}
     return plan

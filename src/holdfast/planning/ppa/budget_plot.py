@@ -1,4 +1,4 @@
-"""Quality against budget for several planners, in one picture."""
+"""A plot of quality against budget for several planners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FORMATS = (".svg", ".png", ".pdf")
 
 
 def budgets(tasks: int, *, most: int = MOST_BUDGETS) -> list[int]:
-    """Budgets from 0 to all tasks, evenly spaced, at most so many.
+    """Return at most `most` evenly spaced budgets from 0 to all tasks.
 
     >>> budgets(6, most=4)
     [0, 2, 4, 6]
@@ -30,20 +30,20 @@ def budgets(tasks: int, *, most: int = MOST_BUDGETS) -> list[int]:
 
 
 def curves(measure: Measure, planners: Sequence[Planner]) -> dict[str, list[Plan]]:
-    """The plans of each planner over the budgets. A planner that refuses a budget has no plan for it."""
-    found: dict[str, list[Plan]] = {}
+    """Return the plans of each planner over the budgets. A planner's line ends at the first budget that it refuses."""
+    lines: dict[str, list[Plan]] = {}
     for planner in planners:
-        plans = found.setdefault(planner.name, [])
+        plans = lines.setdefault(planner.name, [])
         for budget in budgets(len(measure.weights)):
             try:
                 plans.append(planner.plan(measure, budget))
-            except HoldfastError:  # too large for this planner: its line ends here
+            except HoldfastError:  # too large for this planner
                 break
-    return found
+    return lines
 
 
 def draw(path: Path, measure: Measure, plans: Mapping[str, Sequence[Plan]]) -> None:
-    """Draw quality against budget, a line per planner; what cannot be exceeded is shaded."""
+    """Draw quality against budget, one line per planner, and shade what no plan can reach."""
     check_path(path)
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def draw(path: Path, measure: Measure, plans: Mapping[str, Sequence[Plan]]) -> N
     axes = figure.add_subplot()
     for n, ((name, line), marker) in enumerate(zip(plans.items(), "osv^Dx*+" * len(plans), strict=False)):
         if line:
-            width = max(1.0, 4.0 - n)  # equal lines lie on one another: the later, the thinner
+            width = max(1.0, 4.0 - n)  # equal lines overlap, so later ones are thinner
             axes.plot(
                 [p.budget for p in line],
                 [p.quality for p in line],
@@ -70,7 +70,7 @@ def draw(path: Path, measure: Measure, plans: Mapping[str, Sequence[Plan]]) -> N
         )
     axes.set_xlabel("replicas")
     axes.set_ylabel(OBJECTIVES[measure.name])
-    axes.set_title(measure.topology.topology, parse_math=False)  # a $ in a name is a $
+    axes.set_title(measure.topology.topology, parse_math=False)  # a $ in a name is not maths
     axes.set_ylim(0, 1.02)
     axes.grid(alpha=0.3)
     axes.legend()
@@ -78,7 +78,7 @@ def draw(path: Path, measure: Measure, plans: Mapping[str, Sequence[Plan]]) -> N
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write the picture. A sign that the font lacks becomes a box, and nothing is said of it."""
+    """Write the picture. Characters that the font lacks become boxes, without a warning."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -86,6 +86,6 @@ def save(figure: Figure, path: Path) -> None:
 
 
 def check_path(path: Path) -> None:
-    """Raise HoldfastError unless pictures can be written in the format that the path's suffix names."""
+    """Raise HoldfastError unless the path's suffix names a supported picture format."""
     if path.suffix not in FORMATS:
         raise HoldfastError(f"picture '{path}' wants a suffix of {', '.join(FORMATS)}; got '{path.suffix}'")

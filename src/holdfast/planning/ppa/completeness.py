@@ -1,4 +1,4 @@
-"""Internal completeness of a topology as a planner's measure (PPA section VI-B, Figure 12; LAAR Eq. 5 to 8)."""
+"""Internal completeness as a planner's measure (PPA section VI-B, Figure 12; LAAR Eq. 5 to 8)."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from holdfast.planning.ppa.fidelity import Measure, check_rates, normalised
 
 
 def internal_completeness(topology: Topology) -> Measure:
-    """IC: the share of the tuples that all tasks together would have processed and still do.
+    """Return the IC measure: the share of all tasks' tuples that are still processed.
 
-    A task weighs by what it reads (a source's task by what it emits), and inputs are never correlated: that is the
-    difference to output fidelity that Figure 12 is about.
+    A task is weighted by its input rate (a source's task by its output rate), and inputs count as independent. Figure 12
+    compares this with output fidelity.
 
     >>> from holdfast.documents.topology import TaskOperator
     >>> chain = Topology(topology="chain", operators={

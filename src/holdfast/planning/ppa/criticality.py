@@ -1,4 +1,4 @@
-"""Measured criticality as a planner's measure: operators weigh by what an assessment found their loss to cost."""
+"""Measured criticality as a planner's measure: operators are weighted by the measured cost of their loss."""
 
 from collections.abc import Mapping
 
@@ -10,10 +10,10 @@ from holdfast.planning.ppa.fidelity import Measure, check_rates
 
 
 def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thing: str = "criticality") -> Measure:
-    """The mean fidelity of the operators, each weighed by its measured quality impact in place of its rate.
+    """Return the mean fidelity of the operators, weighted by their measured quality impact instead of their rates.
 
-    Within an operator tasks still weigh by rate, and joins multiply as in output fidelity. `impact` names every
-    operator; 0 says that losing it does no harm of its own. `thing` is what errors call it.
+    Within an operator, tasks are weighted by rate, and joins multiply as in output fidelity. `impact` names every operator; 0 means
+    that its loss does no harm by itself. Errors call the document `thing`.
 
     >>> from holdfast.documents.topology import TaskOperator
     >>> pair = Topology(topology="pair", operators={
@@ -41,7 +41,7 @@ def measured_criticality(topology: Topology, impact: Mapping[str, float], *, thi
     for name, span in zip(topology.order, topology.spans, strict=True):
         rates = topology.rates[span]
         shares = rates / rates.sum() if rates.sum() > 0 else np.full(len(rates), 1.0 / len(rates))
-        weights[span] = impact[name] / most * shares  # only ratios matter, and the sum of the largest has no number
+        weights[span] = impact[name] / most * shares  # only ratios matter; scaling by the largest avoids overflow of the sum
     weights /= weights.sum()
     weights.flags.writeable = False
     return Measure("criticality", topology, weights)

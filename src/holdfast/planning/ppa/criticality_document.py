@@ -1,4 +1,4 @@
-"""What the loss of each operator costs, read from the report of an assessment or from a document of its own."""
+"""The impact of losing each operator, read from the report of an assessment or from a criticality document."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from holdfast.planning.document_kinds import CRITICALITY, REPORT, kind_of, plain
 
 
 class CriticalityDocument(Document):
-    """What the loss of each operator costs, in output quality: any measure, of which only ratios matter."""
+    """The impact of losing each operator on output quality, in any unit: only ratios matter."""
 
     impact: dict[str, float]
 
     def errors(self) -> Iterable[FieldError]:
-        """Negative or infinite impacts."""
+        """Yield an error for each negative or infinite impact."""
         for name, value in self.impact.items():
             yield from at_least(0, ("impact", name), value)
 
 
-class _Some(BaseModel):
-    """A part of a report, of which some fields are read."""
+class _ReportPart(BaseModel):
+    """A part of a report; unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class _Campaign(_Some):
+class _Campaign(_ReportPart):
     cases: tuple[tuple[tuple[str, ...], float | None], ...]
 
 
-class _Choice(_Some):
+class _Choice(_ReportPart):
     name: str
     like: str | None = None
 
 
-class _Case(_Some):
+class _Case(_ReportPart):
     case: str
     impact: float | None = None
 
 
-class _Score(_Some):
+class _Score(_ReportPart):
     score: str
     cases: tuple[_Case, ...]
 
 
-class _Report(_Some):
-    """As much of the `report.json` of `holdfast assess` as planning needs."""
+class _Report(_ReportPart):
+    """The fields of `report.json` of `holdfast assess` that planning needs."""
 
     campaign: _Campaign
     choices: tuple[_Choice, ...] = ()
@@ -58,29 +58,29 @@ class _Report(_Some):
 
 
 def read_impact(path: str | Path, *, topology: Topology | None = None) -> dict[str, float]:
-    """The quality impact of each operator; with a topology, of every operator of that one and no other.
+    """Read the quality impact of each operator. With a topology, check that exactly its operators are named.
 
-    Of an assessment's report, under its first score: the impact of the cases in which operators fail without a replica.
-    An operator that was not tried because its loss is that of another one has the other's impact.
+    In the report of an assessment, it is the impact under the first score of the cases in which operators fail without a
+    replica. An operator that was not tried because its loss equals that of another one gets the other's impact.
     """
     if kind_of(path) is REPORT:
-        found, places, errors = _of_report(read_kind(path, _Report, wanted=[REPORT]))
-        told: list[str] = []
+        impacts, places, errors = _of_report(read_kind(path, _Report, wanted=[REPORT]))
+        messages: list[str] = []
     else:
-        found, told = _of_document(path)
-        places, errors = {name: ("impact", name) for name in found}, []
-    if topology is not None and (found or not told):
+        impacts, messages = _of_document(path)
+        places, errors = {name: ("impact", name) for name in impacts}, []
+    if topology is not None and (impacts or not messages):
         errors += _topology_errors(topology, places)
     if errors:
         lines = read_plain(path)[1]()
-        told += [with_line(error, lines) for error in errors]
-    if told:
-        raise DocumentError(str(path), told)
-    return found
+        messages += [with_line(error, lines) for error in errors]
+    if messages:
+        raise DocumentError(str(path), messages)
+    return impacts
 
 
 def _of_document(path: str | Path) -> tuple[dict[str, float], list[str]]:
-    """The impacts as far as they can be read, and everything wrong with them."""
+    """Return the impacts as far as they are readable, and all errors."""
     try:
         return dict(read_kind(path, CriticalityDocument, wanted=[CRITICALITY, REPORT]).impact), []
     except DocumentError as error:
@@ -89,11 +89,11 @@ def _of_document(path: str | Path) -> tuple[dict[str, float], list[str]]:
 
 
 def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], list[FieldError]]:
-    """The impacts, where the report speaks of each operator, and what was not measured."""
-    found: dict[str, float] = {}
+    """Return the impacts, the place of each operator in the report, and errors for what was not measured."""
+    impacts: dict[str, float] = {}
     places: dict[str, Place] = {}
     if not report.scores:
-        return found, places, [FieldError(("scores",), "is empty; an assessment has at least one")]
+        return impacts, places, [FieldError(("scores",), "is empty; an assessment has at least one")]
     errors = []
     measured = {case.case: case.impact for case in report.scores[0].cases}
     for index, (operators, failover_s) in enumerate(report.campaign.cases):
@@ -107,17 +107,17 @@ def _of_report(report: _Report) -> tuple[dict[str, float], dict[str, Place], lis
             errors.append(FieldError(("scores", 0, "cases"), f"no impact was measured for case '{case}'"))
             continue
         for operator in operators:
-            found[operator] = max(impact, found.get(operator, 0.0))
+            impacts[operator] = max(impact, impacts.get(operator, 0.0))
     for index, choice in enumerate(report.choices):
         if choice.like in places:
             places.setdefault(choice.name, ("choices", index))
-        if choice.like in found:
-            found.setdefault(choice.name, found[choice.like])
-    return found, places, errors
+        if choice.like in impacts:
+            impacts.setdefault(choice.name, impacts[choice.like])
+    return impacts, places, errors
 
 
 def _topology_errors(topology: Topology, places: Mapping[str, Place]) -> Iterable[FieldError]:
-    """Operators of the topology without an impact, and impacts of what is no operator of it."""
+    """Yield errors for operators of the topology without an impact, and for impacts of other operators."""
     known = f"operators are: {', '.join(sorted(topology.operators))}"
     for name in sorted(topology.operators.keys() - places.keys()):
         yield FieldError((), f"gives no quality impact of operator '{name}' of topology '{topology.topology}'")

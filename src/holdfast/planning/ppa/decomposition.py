@@ -1,9 +1,8 @@
-"""A topology cut into sub-topologies, units and segments (PPA section IV-C): what the structure-aware planner expands.
+"""The decomposition of a topology into sub-topologies, units and segments (PPA section IV-C), for the structure-aware planner.
 
-Sub-topologies are either full (every edge is full) or structured (no edge is), and only full edges lead from one to
-another, so that what is chosen in one goes with anything chosen in the next. A structured one is cut further into
-units: before an operator that merges and then splits, and before a join of a merged stream. A segment is an MC-tree
-within a unit.
+A sub-topology is full (all its edges are full) or structured (none is). Only full edges connect sub-topologies, so any choice
+in one combines with any choice in the next. A structured sub-topology is divided further into units: before an operator that
+merges and then splits, and before a join of a merged stream. A segment is an MC-tree within a unit.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ Segment = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class SubTopology:
-    """Operators (positions in the topology's order) that are planned by one algorithm."""
+    """Operators (positions in the topology's order) that one algorithm plans."""
 
     operators: tuple[int, ...]
     full: bool
 
 
 def decompose(topology: Topology) -> list[SubTopology]:
-    """As few sub-topologies as there can be with nothing but full edges between them.
+    """Divide a topology into as few sub-topologies as possible, with only full edges between them.
 
-    An operator with an edge that is not full belongs to the structured sub-topology that this edge is in.
+    An operator with an edge that is not full belongs to the structured sub-topology of that edge.
 
     >>> from holdfast.documents.topology import TaskOperator
     >>> t = Topology(topology="figure 4", operators={
@@ -44,25 +43,25 @@ def decompose(topology: Topology) -> list[SubTopology]:
     structured = {end for edge in edges if edge.partitioning != "full" for end in (edge.up, edge.down)}
     whole = [e for e in edges if e.partitioning == "full" and not {e.up, e.down} & structured]
     rest = set(range(len(topology.order))) - structured
-    found = [
+    result = [
         SubTopology(part, full=False)
         for part in _parts(structured, (e for e in edges if e not in whole and e.partitioning != "full"))
     ]
-    found += [SubTopology(part, full=True) for part in _parts(rest, whole)]
-    return sorted(found, key=lambda sub: sub.operators)
+    result += [SubTopology(part, full=True) for part in _parts(rest, whole)]
+    return sorted(result, key=lambda sub: sub.operators)
 
 
 def segments(measure: Measure, operators: Iterable[int]) -> list[Segment]:
-    """The segments of every unit among these operators, each as ascending task numbers.
+    """Return the segments of every unit among these operators, each as ascending task numbers.
 
-    A unit whose segments would be many more than its tasks is cut at all its merges too.
+    A unit with many more segments than tasks is also divided at all its merges.
     """
     topology, inside = measure.topology, set(operators)
     edges = [e for e in _edges(topology) if {e.up, e.down} <= inside and e.partitioning != "full"]
-    kept = [edge for edge in edges if not _is_boundary(measure, edge)]
-    found: dict[Segment, None] = {}
-    for unit in _parts(inside, kept):
-        within = [edge for edge in kept if edge.down in unit]
+    inner_edges = [edge for edge in edges if not _is_boundary(measure, edge)]
+    result: dict[Segment, None] = {}
+    for unit in _parts(inside, inner_edges):
+        within = [edge for edge in inner_edges if edge.down in unit]
         tasks = sum(topology.operators[topology.order[at]].parallelism for at in unit)
         most = 4 * tasks + 16
         listed = list(islice(_unit_segments(measure, unit, within), most + 1))
@@ -70,8 +69,8 @@ def segments(measure: Measure, operators: Iterable[int]) -> list[Segment]:
             unmerged = [edge for edge in within if edge.partitioning != "merge"]
             parts = _parts(set(unit), unmerged)
             listed = [s for part in parts for s in islice(_unit_segments(measure, part, unmerged), most)]
-        found.update(dict.fromkeys(listed))
-    return list(found)
+        result.update(dict.fromkeys(listed))
+    return list(result)
 
 
 def _edges(topology: Topology) -> list[TaskStream]:
@@ -79,7 +78,7 @@ def _edges(topology: Topology) -> list[TaskStream]:
 
 
 def _is_boundary(measure: Measure, edge: TaskStream) -> bool:
-    """Whether a unit ends before this edge: it merges, and its reader then splits or joins (Figure 3)."""
+    """Return whether a unit ends before this edge: the edge merges, and its reader then splits or joins (Figure 3)."""
     if edge.partitioning != "merge":
         return False
     splits = any(out.partitioning == "split" for out in measure.topology.readers[edge.down])
@@ -88,7 +87,7 @@ def _is_boundary(measure: Measure, edge: TaskStream) -> bool:
 
 
 def _parts(operators: set[int], edges: Iterable[TaskStream]) -> list[tuple[int, ...]]:
-    """The connected parts of these operators."""
+    """Return the connected components of these operators."""
     part = {at: at for at in operators}
 
     def root(at: int) -> int:
@@ -107,7 +106,7 @@ def _parts(operators: set[int], edges: Iterable[TaskStream]) -> list[tuple[int, 
 
 
 def _unit_segments(measure: Measure, unit: tuple[int, ...], within: list[TaskStream]) -> Iterator[Segment]:
-    """MC-trees of a unit: they end where the unit's output leaves it, or where the measure gives weight."""
+    """Yield the MC-trees of a unit. They end where output leaves the unit, or at a task with weight."""
     topology = measure.topology
     inner = {edge.up for edge in within}
     for at in unit:
@@ -130,7 +129,7 @@ def _trees(measure: Measure, task: int, within: list[TaskStream]) -> Iterator[fr
     groups = [topology.spans[edge.up].start + np.flatnonzero(edge.groups_up == edge.groups_down[local]) for edge in inputs]
     if not measure.edges[at][0].joined:
         if len(inputs) < len(topology.streams[at]):
-            yield own  # any one input does, and one comes from another unit
+            yield own  # any one input is enough, and one comes from another unit
         for group in groups:
             for one in group:
                 yield from (own | tree for tree in _trees(measure, int(one), within))

@@ -1,4 +1,4 @@
-"""The dynamic programme (PPA Algorithm 1): every union of MC-trees that fits, grown one replica of budget at a time."""
+"""PPA Algorithm 1, dynamic programming: builds every union of MC-trees within the budget, one replica at a time."""
 
 from dataclasses import dataclass, field
 
@@ -7,16 +7,16 @@ import numpy as np
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa.fidelity import Measure
 from holdfast.planning.ppa.mc_trees import count_ways, ways
-from holdfast.planning.ppa.planner import SAME, Plan, by_name, check_budget, made
+from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget, sorted_by_name
 
 Set = frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Dynamic:
-    """The best plan, proven, with as few replicas as that quality needs (Theorem 1). Exponential in the MC-trees.
+    """Finds the best plan, with the fewest replicas of that quality (Theorem 1). Exponential in the number of MC-trees.
 
-    Raises HoldfastError once more than `most_trees` trees or `most_plans` candidate plans would be held.
+    Raises HoldfastError for more than `most_trees` trees or `most_plans` candidate plans.
 
     >>> from holdfast.documents.topology import TaskOperator, Topology
     >>> from holdfast.planning.ppa.fidelity import output_fidelity
@@ -34,26 +34,26 @@ class Dynamic:
 
     def plan(self, measure: Measure, budget: int) -> Plan:
         check_budget(measure, budget)
-        count = count_ways(measure)  # where a fork meets again a plan may need a way that is no minimal tree
+        count = count_ways(measure)  # where a fork rejoins, a plan may need a choice that is no minimal tree
         if count > self.most_trees:
             raise self._too_large(measure, f"{count} MC-trees, more than {self.most_trees}")
-        units = sorted(set(ways(measure)), key=lambda tree: (len(tree), by_name(measure, tree)))
+        units = sorted(set(ways(measure)), key=lambda tree: (len(tree), sorted_by_name(measure, tree)))
         candidates = self._unions(measure, [tree for tree in units if len(tree) <= budget], budget)
         best = _best(measure, candidates)
-        return made(self, measure, budget, chosen=best, bound=measure.of(best))
+        return build_plan(self, measure, budget, chosen=best, bound=measure.of(best))
 
     def _unions(self, measure: Measure, units: list[Set], budget: int) -> list[Set]:
-        """Every union of trees with at most `budget` tasks, by size: a plan of n tasks grows from smaller ones."""
+        """Return every union of trees with at most `budget` tasks. A union of n tasks grows from smaller ones."""
         by_size: list[set[Set]] = [{frozenset()}, *(set() for _ in range(budget))]
-        held = 1
+        count_plans = 1
         for usage in range(budget + 1):
             for candidate in by_size[usage]:
                 for tree in units:
                     union = candidate | tree
                     if usage < len(union) <= budget and union not in by_size[len(union)]:
                         by_size[len(union)].add(union)
-                        held += 1
-                if held > self.most_plans:
+                        count_plans += 1
+                if count_plans > self.most_plans:
                     raise self._too_large(measure, f"more than {self.most_plans} candidate plans")
         return [plan for plans in by_size for plan in plans]
 
@@ -65,7 +65,7 @@ class Dynamic:
 
 
 def _best(measure: Measure, candidates: list[Set]) -> Set:
-    """The candidate of highest quality, then fewest tasks, then first by name."""
+    """Return the candidate of the highest quality, then with the fewest tasks, then first by name."""
     values = np.zeros(len(candidates))
     step = 4096
     for at in range(0, len(candidates), step):
@@ -74,5 +74,5 @@ def _best(measure: Measure, candidates: list[Set]) -> Set:
         for column, tasks in enumerate(part):
             alive[list(tasks), column] = 1.0
         values[at : at + step] = measure.values(alive)
-    top = [candidates[i] for i in np.flatnonzero(values >= values.max() - SAME)]
-    return min(top, key=lambda plan: (len(plan), [int(measure.topology.rank[i]) for i in by_name(measure, plan)]))
+    top = [candidates[i] for i in np.flatnonzero(values >= values.max() - QUALITY_TOLERANCE)]
+    return min(top, key=lambda plan: (len(plan), [int(measure.topology.rank[i]) for i in sorted_by_name(measure, plan)]))

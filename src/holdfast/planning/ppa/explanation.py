@@ -1,4 +1,4 @@
-"""A plan in words: why each replica is there, and what the next unit of budget would buy."""
+"""Explanations of plans: why each task is replicated, and what the next unit of budget would buy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.formula import Formula, build
+from holdfast.planning.ppa.formula import Formula, build_formula
 from holdfast.planning.ppa.frontier import REFILL
 from holdfast.planning.ppa.knapsack import Knapsack
-from holdfast.planning.ppa.planner import SAME, Plan, Planner, by_name, numbers_of, pruned
+from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, Planner, sorted_by_name, task_numbers, without_useless
 from holdfast.planning.ppa.tree_completion import Links
 
 OBJECTIVES = {"of": "output fidelity", "ic": "internal completeness", "criticality": "measured quality"}
@@ -18,7 +18,7 @@ OBJECTIVES = {"of": "output fidelity", "ic": "internal completeness", "criticali
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why one task is replicated: what the plan would be worth without it, and in words."""
+    """Why one task is replicated: the plan's quality without it, and a sentence."""
 
     task: str
     quality_without: float
@@ -27,7 +27,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """The least addition to the budget that buys anything, and what it buys."""
+    """The smallest addition to the budget that adds quality, and what it buys."""
 
     replicas: int
     quality: float
@@ -37,47 +37,46 @@ class Next:
 
 
 def reasons(measure: Measure, plan: Plan) -> list[Reason]:
-    """For each replica of the plan, in the order of names, why it is there."""
-    numbers = np.array(numbers_of(measure, plan), dtype=np.int64)
+    """Return the reason for each replica of the plan, ordered by name."""
+    numbers = np.array(task_numbers(measure, plan), dtype=np.int64)
     alive = np.zeros(len(measure.weights))
     alive[numbers] = 1.0
-    left = measure.without_each(alive, numbers)
+    qualities = measure.without_each(alive, numbers)
     links, objective = Links(measure), OBJECTIVES[plan.objective]
-    made = []
-    for number, without in zip(numbers, left, strict=True):
+    result = []
+    for number, without in zip(numbers, qualities, strict=True):
         task = measure.topology.tasks[number]
         ways = _ways(measure, links, int(number), alive)
-        if plan.quality - without <= SAME:
+        if plan.quality - without <= QUALITY_TOLERANCE:
             why = f"{task} adds nothing to {objective}: no complete tree of replicas runs through it{ways}"
         else:
             why = f"without {task} {objective} would fall from {plan.quality:.3f} to {without:.3f}{ways}"
-        made.append(Reason(task, float(without), why))
-    return made
+        result.append(Reason(task, float(without), why))
+    return result
 
 
 def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> Next | None:
-    """What more budget would buy: one replica more if that helps, else as few as do.
+    """Return the smallest addition to the budget that adds quality, or None if nothing is left to buy.
 
-    Either replicas beside those of the plan, or the planner's own plan of the larger budget where that is worth more.
-    Without a planner the plan stays as it is: what is bought is then due to the budget alone. None where nothing is left
-    to buy.
+    It is either additional replicas or, if that has a higher quality, the planner's plan for the larger budget. Without a
+    planner the current replicas stay.
     """
     objective = OBJECTIVES[plan.objective]
-    now = set(numbers_of(measure, plan))
-    if plan.quality >= 1 - SAME:
+    now = set(task_numbers(measure, plan))
+    if plan.quality >= 1 - QUALITY_TOLERANCE:
         return None
-    formula = build(measure)
+    formula = build_formula(measure)
     for more in range(1, len(measure.weights) - plan.budget + 1):
-        then = now | _added(measure, formula, now, count=plan.budget + more - len(now))
+        then = now | _additional_tasks(measure, formula, now, count=plan.budget + more - len(now))
         quality = measure.of(then)
         if planner is not None:
             larger = planner.plan(measure, plan.budget + more)
-            if larger.quality > quality + SAME:
-                then, quality = set(numbers_of(measure, larger)), larger.quality
-        if quality <= plan.quality + SAME:
+            if larger.quality > quality + QUALITY_TOLERANCE:
+                then, quality = set(task_numbers(measure, larger)), larger.quality
+        if quality <= plan.quality + QUALITY_TOLERANCE:
             continue
-        start = tuple(measure.topology.tasks[i] for i in by_name(measure, then - now))
-        stop = tuple(measure.topology.tasks[i] for i in by_name(measure, now - then))
+        start = tuple(measure.topology.tasks[i] for i in sorted_by_name(measure, then - now))
+        stop = tuple(measure.topology.tasks[i] for i in sorted_by_name(measure, now - then))
         gain = f"{objective} +{quality - plan.quality:.3f} (to {quality:.3f})"
         how = f"replicate {_listed(start)}" + (f" in place of {_listed(stop)}" if stop else "")
         return Next(more, quality, start, stop, f"{_units(plan, more)} {gain}: {how}")
@@ -85,25 +84,25 @@ def next_unit(measure: Measure, plan: Plan, planner: Planner | None) -> Next | N
 
 
 def _units(plan: Plan, more: int) -> str:
-    """How much more is needed, in replicas; or in budget, where the plan leaves some of its budget unused."""
+    """Return the needed addition as text: in replicas, or as a budget if the plan does not use its whole budget."""
     if len(plan.tasks) < plan.budget:
         return f"a budget of {plan.budget + more} in place of {plan.budget} buys"
     return "one more replica buys" if more == 1 else f"one more replica buys nothing by itself; {more} more buy"
 
 
-def _added(measure: Measure, formula: Formula, now: set[int], *, count: int) -> set[int]:
-    """So many tasks beside those there, for the greatest gain that is found: the greatest there is where it is one task."""
+def _additional_tasks(measure: Measure, formula: Formula, now: set[int], *, count: int) -> set[int]:
+    """Return `count` additional tasks with a large gain. For a single task the gain is the greatest possible."""
     alive = np.zeros(len(measure.weights))
     alive[sorted(now)] = 1.0
     if count > 1:
-        return pruned(measure, now | Knapsack(formula, count, free=alive, evaluations=REFILL).tasks(count)) - now
-    others = np.array([task for task in by_name(measure, range(len(alive))) if task not in now], dtype=np.int64)
-    worth = measure.extended(alive, list(others[:, None]))
-    return {int(others[int(np.argmax(np.round(worth, 12)))])}
+        return without_useless(measure, now | Knapsack(formula, count, free=alive, evaluations=REFILL).tasks(count)) - now
+    others = np.array([task for task in sorted_by_name(measure, range(len(alive))) if task not in now], dtype=np.int64)
+    values = measure.extended(alive, list(others[:, None]))
+    return {int(others[int(np.argmax(np.round(values, 12)))])}
 
 
 def _ways(measure: Measure, links: Links, task: int, alive: np.ndarray) -> str:
-    """Which replicated tasks it reads and feeds."""
+    """Return a clause with the replicated tasks that this task reads and feeds."""
     reads = [t for a, b in links.inputs[task] for t in range(a, b) if alive[t]]
     feeds = [t for (a, b), _ in links.outputs[task] for t in range(a, b) if alive[t]]
     parts = []

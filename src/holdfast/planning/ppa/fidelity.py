@@ -1,9 +1,10 @@
-"""Information loss and output fidelity (PPA section III-A, Eq. 1 to 4), for any set of failed tasks.
+"""Information loss (IL) and output fidelity (PPA section III-A, Eq. 1 to 4), for any set of failed tasks.
 
-The fidelity of a task is 1 - IL of its output. It is 0 where the task has failed, 1 where a source's task lives, and
-else the mean (independent inputs, Eq. 3) or product (correlated inputs, Eq. 2) of its input streams' fidelities, each
-the mean over the group of tasks that the stream comes from (Eq. 1). A `Measure` is a weighted mean of task fidelities:
-output fidelity weighs the output operators' tasks by rate (Eq. 4); completeness.py and criticality.py weigh otherwise.
+The fidelity of a task is 1 - IL of its output. It is 0 for a failed task and 1 for a live task of a source. Otherwise it is the
+mean (independent inputs, Eq. 3) or the product (correlated inputs, Eq. 2) of the fidelities of its input streams. The fidelity
+of an input stream is the mean over the group of tasks that feed it (Eq. 1). A `Measure` is a weighted mean of task fidelities.
+Output fidelity weights the tasks of output operators by their rates (Eq. 4); `completeness.py` and `criticality.py` use other
+weights.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from numpy.typing import NDArray
 from holdfast.documents.topology import Floats, Ints, TaskStream, Topology
 from holdfast.errors import HoldfastError
 
-CHUNK = 2_000_000  # numbers held at once when many failure sets are evaluated
+CHUNK = 2_000_000  # how many numbers to hold in memory while many failure sets are evaluated
 
 
 @dataclass(frozen=True, eq=False)
 class Measure:
-    """What a plan is worth: the weighted mean of task fidelities when all tasks outside the plan have failed.
+    """The quality of a plan: the weighted mean of task fidelities when all tasks outside the plan have failed.
 
-    `joins` says whether correlated inputs multiply (Eq. 2) or are averaged like any others. Weights sum to 1, so that
-    the value is 1 when nothing has failed, and it never falls when a task is added to the plan.
+    With `joins`, correlated inputs multiply (Eq. 2); otherwise they are averaged like independent ones. The weights sum to 1,
+    so the value is 1 without failures. It never decreases when a task is added to the plan.
     """
 
     name: str
@@ -40,13 +41,13 @@ class Measure:
             raise HoldfastError(f"measure '{self.name}' wants one weight per task, with sum 1; got sum {total:g}")
 
     def of(self, alive: Iterable[int]) -> float:
-        """The value when exactly these tasks live."""
+        """Return the value if exactly these tasks are alive."""
         mask = np.zeros(len(self.weights))
         mask[list(alive)] = 1.0
         return float(self.values(mask[:, None])[0])
 
     def values(self, alive: NDArray[np.generic]) -> Floats:
-        """The value of each column of a matrix with one row per task: 1 where it lives, 0 where it has failed."""
+        """Return the value of each column of a matrix with one row per task: 1 if it is alive, 0 if it has failed."""
         step = max(1, CHUNK // max(1, len(alive)))
         parts = [
             self.weights @ self.fidelities(np.asarray(alive[:, at : at + step], dtype=float))
@@ -55,11 +56,11 @@ class Measure:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def extended(self, alive: Floats, additions: Sequence[Ints]) -> Floats:
-        """The value of the set `alive` (0 or 1 per task) with each of the given groups of tasks added, one at a time."""
+        """Return the value of the set `alive` (0 or 1 per task) with each of the given groups of tasks added separately."""
         return self._changed(alive, additions, to=1.0)
 
     def without_each(self, alive: Floats, tasks: Ints) -> Floats:
-        """The value of the set `alive` after the failure of each of the given tasks, one at a time."""
+        """Return the value of the set `alive` after the failure of each of the given tasks separately."""
         return self._changed(alive, tasks[:, None], to=0.0)
 
     def _changed(self, alive: Floats, changes: Sequence[Ints] | Ints, *, to: float) -> Floats:
@@ -74,7 +75,7 @@ class Measure:
         return np.concatenate(parts)
 
     def fidelities(self, alive: Floats) -> Floats:
-        """1 - IL of every task's output, for each column of `alive`."""
+        """Return 1 - IL of every task's output, for each column of `alive`."""
         out = alive.copy()
         for edges in self.edges:
             if edges:
@@ -82,41 +83,41 @@ class Measure:
         return out
 
     def slopes(self, alive: Floats) -> tuple[Floats, Floats]:
-        """For one set of living tasks: what each task's inputs are worth, and what more fidelity of it would add.
+        """Return, for one set of live tasks, the fidelity of each task's input and the derivative of the value by its fidelity.
 
-        The second is the derivative of the value by the task's fidelity. Both by one pass each way.
+        One forward and one backward pass compute both.
         """
-        out, seen = alive[:, None].copy(), np.ones(len(alive))
+        out, input_fidelity = alive[:, None].copy(), np.ones(len(alive))
         for edges in self.edges:
             if edges:
-                seen[edges[0].down] = _inputs(edges, out, joins=edges[0].joined)[:, 0]
-                out[edges[0].down, 0] *= seen[edges[0].down]
-        worth = self.weights.copy()
+                input_fidelity[edges[0].down] = _inputs(edges, out, joins=edges[0].joined)[:, 0]
+                out[edges[0].down, 0] *= input_fidelity[edges[0].down]
+        derivative = self.weights.copy()
         for edges in reversed(self.edges):
             if not edges:
                 continue
-            passed = worth[edges[0].down] * alive[edges[0].down]
+            passed = derivative[edges[0].down] * alive[edges[0].down]
             arriving = [edge.mean(out)[:, 0] for edge in edges]
             for at, edge in enumerate(edges):
                 if edge.joined:
                     others = np.prod([a for i, a in enumerate(arriving) if i != at], axis=0)
-                    edge.send_back(passed * others, worth)
+                    edge.propagate_back(passed * others, derivative)
                 else:
-                    edge.send_back(passed * edge.mix, worth)
-        return seen, worth
+                    edge.propagate_back(passed * edge.mix, derivative)
+        return input_fidelity, derivative
 
     @cached_property
     def edges(self) -> tuple[tuple[TaskEdge, ...], ...]:
-        """The input streams of each operator, ready to be evaluated."""
+        """The input streams of each operator, prepared for evaluation."""
         return tuple(
             tuple(_edges(self.topology, streams, joins=self.joins)) if streams else () for streams in self.topology.streams
         )
 
 
 def output_fidelity(topology: Topology) -> Measure:
-    """OF (Eq. 4): the output operators' tasks weigh by their rate.
+    """Return output fidelity (Eq. 4): the tasks of output operators are weighted by their rates.
 
-    Figure 2's example, where the second of two streams loses 2 of 5:
+    In the example of Figure 2 the second of two streams loses 2 of 5:
 
     >>> from holdfast.documents.topology import TaskOperator
     >>> def figure2(correlated):
@@ -135,7 +136,7 @@ def output_fidelity(topology: Topology) -> Measure:
 
 
 def check_rates(topology: Topology) -> None:
-    """Raise HoldfastError unless all rates are numbers: selectivities may multiply beyond the greatest one."""
+    """Raise HoldfastError unless all rates are finite: products of selectivities may overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.isfinite(topology.rates).all() and np.isfinite(topology.input_rates).all()
     if not finite:
@@ -145,11 +146,11 @@ def check_rates(topology: Topology) -> None:
 
 
 def normalised(weights: Floats, operators: Iterable[int], topology: Topology) -> Floats:
-    """The weights with sum 1; where all are zero, the tasks of the given operators weigh the same."""
+    """Scale weights to sum 1. If all are 0, the tasks of the given operators get equal weights."""
     if not weights.sum() > 0:
         for at in operators:
             weights[topology.spans[at]] = 1.0
-    weights = weights / weights.max()  # so that the sum of great ones is still a number
+    weights = weights / weights.max()  # avoids an overflow of the sum
     weights = weights / weights.sum()
     weights.flags.writeable = False
     return weights
@@ -159,7 +160,7 @@ def normalised(weights: Floats, operators: Iterable[int], topology: Topology) ->
 class TaskEdge:
     """One input stream of an operator, bound to a measure."""
 
-    operator: int  # the position of the upstream operator
+    operator: int  # position of the upstream operator
     up: slice
     down: slice
     weights: Floats
@@ -167,21 +168,21 @@ class TaskEdge:
     groups_up: Ints
     groups_down: Ints
     starts_down: Ints
-    mix: Floats  # the stream's share of what each downstream task reads (Eq. 3)
+    mix: Floats  # the stream's share of the input of each downstream task (Eq. 3)
     joined: bool
     one_to_one: bool
 
     def mean(self, out: Floats) -> Floats:
-        """The stream's fidelity as each downstream task sees it (Eq. 1)."""
+        """Return the stream's fidelity for each downstream task (Eq. 1)."""
         if self.one_to_one:
             return out[self.up]
         weighted = out[self.up] * self.weights[:, None]
         return np.asarray(np.add.reduceat(weighted, self.starts_up, axis=0)[self.groups_down])
 
-    def send_back(self, slope: Floats, worth: Floats) -> None:
-        """Add to each upstream task's worth what its readers make of its fidelity."""
+    def propagate_back(self, slope: Floats, derivative: Floats) -> None:
+        """Add the derivative through this stream to the derivative of each upstream task."""
         by_group = np.add.reduceat(slope, self.starts_down)
-        worth[self.up] += by_group[self.groups_up] * self.weights
+        derivative[self.up] += by_group[self.groups_up] * self.weights
 
 
 def _edges(topology: Topology, streams: tuple[TaskStream, ...], *, joins: bool) -> Iterable[TaskEdge]:
@@ -209,7 +210,7 @@ def _starts(groups: Ints) -> Ints:
 
 
 def _inputs(edges: tuple[TaskEdge, ...], out: Floats, *, joins: bool) -> Floats:
-    """The fidelity of what each task of an operator reads, before its own failure counts."""
+    """Return the fidelity of the input of each task of an operator, whether or not the task itself has failed."""
     if len(edges) == 1:
         return edges[0].mean(out)
     if joins:

@@ -1,4 +1,4 @@
-"""Our own planner: never below structure-aware, and every plan says how far from the best it can be."""
+"""The frontier planner: never worse than structure-aware, and with a bound on the distance to the best plan."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 
 from holdfast.documents.topology import Floats
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.formula import Formula, build
+from holdfast.planning.ppa.formula import Formula, build_formula
 from holdfast.planning.ppa.greedy import Greedy
 from holdfast.planning.ppa.knapsack import EVALUATIONS, Knapsack, Paying
-from holdfast.planning.ppa.planner import SAME, Plan, check_budget, made, numbers_of, pruned
+from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget, task_numbers, without_useless
 from holdfast.planning.ppa.relaxation import relax
 from holdfast.planning.ppa.structure_aware import StructureAware
 
-REFILL = 1_000  # evaluations granted to a knapsack that only fills what an improved plan left free
-ATTEMPTS = 24  # at improving a plan; fewer where tasks are many, so that time stays in proportion to the problem
+REFILL = 1_000  # evaluations of a knapsack that only spends the rest of a budget
+ATTEMPTS = 24  # at improving a plan; fewer for many tasks, to limit the time
 TASK_ATTEMPTS = 4_000
-CLOSE = 1e-9  # a plan this close to its bound is the best one
+CLOSE = 1e-9  # a plan this close to its bound counts as the best
 PAYING: tuple[Paying, ...] = ("first", "last")
 
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """A knapsack over the measure's formula, which is exact for most topologies, and then the plan is proven best.
+    """Solves a knapsack over the measure's formula. It is exact for most topologies, and then the plan is proven optimal.
 
-    Where it is not exact, its plan, the structure-aware and the greedy one and those of two relaxations are each
-    completed; the best is improved by giving up its least useful replicas and spending them anew. The relaxations bound
-    what any plan could be worth.
+    If it is not exact, the planner completes its plan, the structure-aware plan, the greedy plan and those of two relaxations.
+    It improves the best of them by removing the least useful replicas and spending their budget again. The relaxations give an
+    upper bound on the quality of any plan.
 
     >>> from holdfast.documents.topology import TaskOperator, Topology
     >>> from holdfast.planning.ppa.fidelity import output_fidelity
@@ -47,16 +47,16 @@ class Frontier:
 
     def plan(self, measure: Measure, budget: int) -> Plan:
         check_budget(measure, budget)
-        formula = build(measure)
+        formula = build_formula(measure)
         nothing = np.zeros(len(measure.weights))
         knapsack = Knapsack(formula, budget, free=nothing, evaluations=self.evaluations)
         if knapsack.exact:
-            chosen = pruned(measure, knapsack.tasks(budget))
-            return made(self, measure, budget, chosen=chosen, bound=knapsack.value(budget))
+            chosen = without_useless(measure, knapsack.tasks(budget))
+            return build_plan(self, measure, budget, chosen=chosen, bound=knapsack.value(budget))
         relaxed = relax(measure, budget)
         bound = relaxed.bound
         starts: list[Iterable[int]] = [knapsack.tasks(budget), relaxed.chosen]
-        starts += [numbers_of(measure, p.plan(measure, budget)) for p in (StructureAware(), Greedy())]
+        starts += [task_numbers(measure, p.plan(measure, budget)) for p in (StructureAware(), Greedy())]
         best = self._best(measure, formula, starts, budget)
         if measure.of(best) < bound - CLOSE:
             starts = [best]
@@ -66,40 +66,40 @@ class Frontier:
                 starts.append(above.tasks(budget))
             best = self._best(measure, formula, starts, budget)
         if measure.of(best) < bound - CLOSE:
-            best = _improved(measure, formula, best, budget=budget)
-        return made(self, measure, budget, chosen=best, bound=bound)
+            best = _improve(measure, formula, best, budget=budget)
+        return build_plan(self, measure, budget, chosen=best, bound=bound)
 
     def _best(self, measure: Measure, formula: Formula, starts: list[Iterable[int]], budget: int) -> set[int]:
-        """The best of these plans once each is completed; of equals the one with fewest replicas."""
-        distinct = {frozenset(pruned(measure, sorted(start)[:budget])): None for start in starts}
-        filled = [refilled(measure, formula, start, budget=budget) for start in distinct]
-        return max(filled, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
+        """Complete these plans and return the best, with the fewest replicas among equals."""
+        distinct = {frozenset(without_useless(measure, sorted(start)[:budget])): None for start in starts}
+        completed = [refill(measure, formula, start, budget=budget) for start in distinct]
+        return max(completed, key=lambda tasks: (round(measure.of(tasks), 12), -len(tasks)))
 
 
-def refilled(measure: Measure, formula: Formula, chosen: Iterable[int], *, budget: int) -> set[int]:
-    """The plan with useless replicas given up, and the rest of the budget spent as the knapsack advises."""
-    kept = pruned(measure, chosen)
-    value = measure.of(kept)
-    while len(kept) < budget:
-        knapsack = Knapsack(formula, budget - len(kept), free=_mask(measure, kept), evaluations=REFILL)
-        more = pruned(measure, kept | knapsack.tasks(budget - len(kept)))
-        if measure.of(more) <= value + SAME:
+def refill(measure: Measure, formula: Formula, chosen: Iterable[int], *, budget: int) -> set[int]:
+    """Remove useless replicas from a plan, and spend the rest of the budget by a knapsack."""
+    tasks = without_useless(measure, chosen)
+    value = measure.of(tasks)
+    while len(tasks) < budget:
+        knapsack = Knapsack(formula, budget - len(tasks), free=_mask(measure, tasks), evaluations=REFILL)
+        more = without_useless(measure, tasks | knapsack.tasks(budget - len(tasks)))
+        if measure.of(more) <= value + QUALITY_TOLERANCE:
             break
-        kept, value = more, measure.of(more)
-    return kept
+        tasks, value = more, measure.of(more)
+    return tasks
 
 
-def _improved(measure: Measure, formula: Formula, chosen: set[int], *, budget: int) -> set[int]:
-    """Give up the replicas whose loss costs least, spend them anew, keep what is better; more of them each time."""
+def _improve(measure: Measure, formula: Formula, chosen: set[int], *, budget: int) -> set[int]:
+    """Replace the replicas whose loss costs least. After a failed attempt, try twice as many."""
     best, value, dropped = chosen, measure.of(chosen), 1
     for _ in range(min(ATTEMPTS, max(2, TASK_ATTEMPTS // len(measure.weights)))):
         if not best or dropped > max(1, len(best) // 2):
             break
         tasks = np.array(sorted(best), dtype=np.int64)
-        left = np.round(measure.without_each(_mask(measure, best), tasks), 12)
-        order = tasks[np.lexsort((measure.topology.rank[tasks], -left))]
-        trial = refilled(measure, formula, set(map(int, order[dropped:])), budget=budget)
-        if measure.of(trial) > value + SAME:
+        quality = np.round(measure.without_each(_mask(measure, best), tasks), 12)
+        order = tasks[np.lexsort((measure.topology.rank[tasks], -quality))]
+        trial = refill(measure, formula, set(map(int, order[dropped:])), budget=budget)
+        if measure.of(trial) > value + QUALITY_TOLERANCE:
             best, value, dropped = trial, measure.of(trial), 1
         else:
             dropped *= 2

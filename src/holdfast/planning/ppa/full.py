@@ -1,4 +1,4 @@
-"""The planner for full topologies (PPA Algorithm 4): every operator contributes its heaviest tasks first."""
+"""PPA Algorithm 4, full topologies: every operator contributes its heaviest tasks first."""
 
 from dataclasses import dataclass
 
@@ -6,15 +6,15 @@ import numpy as np
 
 from holdfast.documents.topology import Floats
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.planner import SAME, Plan, check_budget, made
+from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget
 
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """Starts from the heaviest task of every operator, then takes from the operator whose next task gains most.
+    """Starts with the heaviest task of every operator, then adds from the operator whose next task gains most.
 
-    Exact order within an operator, and no look beyond one task at a time: right where every edge is full, where any
-    task of an operator completes trees with any of the next.
+    It considers one task at a time. That suits topologies of full edges, where any task of an operator completes trees with any
+    task of the next.
     """
 
     name: str = "full"
@@ -23,17 +23,17 @@ class Full:
         check_budget(measure, budget)
         queues = queues_of(measure)
         if budget < len(queues):
-            return made(self, measure, budget, chosen=())
+            return build_plan(self, measure, budget, chosen=())
         alive = np.zeros(len(measure.weights))
         for queue in queues:
             alive[queue.pop(0)] = 1.0
         for _ in range(budget - len(queues)):
             _take_best(measure, queues, alive)
-        return made(self, measure, budget, chosen=map(int, np.flatnonzero(alive)))
+        return build_plan(self, measure, budget, chosen=map(int, np.flatnonzero(alive)))
 
 
 def queues_of(measure: Measure) -> list[list[int]]:
-    """Each operator's tasks, most useful first: by the gain of the task over none of its operator, all others alive."""
+    """Return each operator's tasks, most useful first: by the gain over no task of the operator, with all others alive."""
     topology, queues = measure.topology, []
     for at, span in enumerate(topology.spans):
         others = np.where(topology.operator_of == at, 0.0, 1.0)
@@ -48,5 +48,5 @@ def _take_best(measure: Measure, queues: list[list[int]], alive: Floats) -> None
     rank = measure.topology.rank
     heads = sorted(((queue[0], at) for at, queue in enumerate(queues) if queue), key=lambda head: int(rank[head[0]]))
     values = measure.extended(alive, [np.array([task]) for task, _ in heads])
-    best = int(np.flatnonzero(values >= values.max() - SAME)[0])
+    best = int(np.flatnonzero(values >= values.max() - QUALITY_TOLERANCE)[0])
     alive[queues[heads[best][1]].pop(0)] = 1.0

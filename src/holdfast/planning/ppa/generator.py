@@ -1,4 +1,4 @@
-"""Random topologies as in PPA section VI-C. Seeded; the n-th of a corpus depends on the seed and n alone."""
+"""Random topologies as in PPA section VI-C. The n-th of a corpus depends only on the seed and n."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from holdfast.documents.topology import MAX_DEPTH, MAX_TASKS, TaskOperator, Topo
 from holdfast.errors import CompoundError
 
 Kind = Literal["general", "structured", "full"]
-LEAST_RATE, MOST_RATE = 1e-9, 1e9  # of a source; forks may double it at every operator, and it must stay countable
+LEAST_RATE, MOST_RATE = 1e-9, 1e9  # of a source; forks may double it at every operator, and it must not overflow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranges:
-    """What topologies are drawn from; ranges are inclusive.
+    """The ranges that topologies are drawn from. Both ends are inclusive.
 
-    An operator reads at most `most_inputs` others, and `forks` is the chance that it is read by two instead of one.
-    `joins` is the share of the operators with several inputs that are joins. It is decided last: topologies that differ
-    in `joins` alone have the same operators, edges and rates.
+    An operator reads at most `most_inputs` others. `forks` is the probability that two operators read it instead of one.
+    `joins` is the share of joins among the operators with several inputs. It is drawn last, so topologies that differ only in
+    `joins` have the same operators, edges and rates.
     """
 
     operators: tuple[int, int] = (5, 10)
@@ -60,7 +60,7 @@ class Ranges:
 
 
 def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: str = "generated") -> Topology:
-    """One random topology with one output operator.
+    """Return a random topology with one output operator.
 
     >>> t = generate(np.random.default_rng(7), ranges=Ranges(kind="full"))
     >>> {p for o in t.operators.values() for p in o.inputs.values()}
@@ -101,13 +101,13 @@ def generate(rng: np.random.Generator, *, ranges: Ranges | None = None, name: st
 
 
 def corpus(seed: int, count: int = 100, *, ranges: Ranges | None = None) -> Iterator[Topology]:
-    """`count` topologies; the n-th depends on the seed and n alone, so that a part of a corpus is easy to redo."""
+    """Yield `count` topologies. The n-th depends only on the seed and n, so that part of a corpus can be repeated."""
     for n in range(count):
         yield generate(np.random.default_rng([seed, n]), ranges=ranges, name=f"topology{n:04d}")
 
 
 def _edge(rng: np.random.Generator, reader: int, ranges: Ranges) -> tuple[Partitioning, int]:
-    """How an operator feeds a reader of that many tasks, and the operator's own number of tasks, which must fit."""
+    """Draw the partitioning of an edge to a reader of this many tasks, and a matching number of tasks of the operator."""
     low, high = ranges.parallelism
     choices: list[tuple[Partitioning, tuple[int, int]]] = []
     if ranges.kind != "full":
@@ -132,6 +132,6 @@ def _fitting(tasks: int, reader: int, kind: Kind) -> list[Partitioning]:
 
 
 def _shares(rng: np.random.Generator, tasks: int, zipf: float) -> tuple[float, ...]:
-    """Zipf weights in random order: which task is the busiest has nothing to do with its number."""
+    """Return Zipf weights in random order, so that the busiest task is independent of its number."""
     weights = np.arange(1, tasks + 1, dtype=float) ** -zipf
     return tuple(float(w) for w in rng.permutation(weights))

@@ -1,16 +1,16 @@
-"""The greedy planner (PPA Algorithm 2): the tasks whose failure alone costs most."""
+"""PPA Algorithm 2, greedy: replicates the tasks whose single failure costs most."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.planner import Plan, check_budget, made, ranked
+from holdfast.planning.ppa.planner import Plan, build_plan, check_budget, rank_tasks
 
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Replicates the tasks that cost most quality when each fails alone. It never asks whether they form a tree.
+    """Replicates the tasks that cost most quality when each fails alone. It ignores whether they form an MC-tree.
 
     >>> from holdfast.documents.topology import TaskOperator, Topology
     >>> from holdfast.planning.ppa.fidelity import output_fidelity
@@ -26,5 +26,5 @@ class Greedy:
     def plan(self, measure: Measure, budget: int) -> Plan:
         check_budget(measure, budget)
         everything = np.arange(len(measure.weights))
-        left = measure.without_each(np.ones(len(everything)), everything)
-        return made(self, measure, budget, chosen=ranked(measure, -left)[:budget])
+        quality = measure.without_each(np.ones(len(everything)), everything)
+        return build_plan(self, measure, budget, chosen=rank_tasks(measure, -quality)[:budget])

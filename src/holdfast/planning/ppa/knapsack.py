@@ -1,8 +1,8 @@
-"""Knapsack over a formula: the most that every budget can buy, from the tasks up.
+"""A knapsack over a formula: the highest value for every budget, computed bottom-up from the tasks.
 
-The curve of a node holds, at c, the highest value that c replicas within it give. The curve of a sum or product is
-the best split of c among its children, found pair by pair; curves are no longer than a node has tasks, so the whole
-takes time in proportion to tasks times budget. Subformulas used more than once are fixed as scope.py says.
+The curve of a term holds at index c the highest value that c replicas within the term give. The curve of a sum or product is
+the best split of c among its children, computed pair by pair. A curve is not longer than its term has tasks, so the time is
+proportional to tasks times budget. Terms that are used more than once are fixed as `shared_terms.py` describes.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import numpy as np
 from holdfast.compiled import compiled
 from holdfast.documents.topology import Floats, Ints
 from holdfast.planning.ppa.formula import ONE, Formula
-from holdfast.planning.ppa.shared_terms import scopes
+from holdfast.planning.ppa.shared_terms import find_shared_terms
 
 Paying = Literal["every", "first", "last"]
 TIE = 1e-13
 EVALUATIONS = 20_000
-STEPS = 16  # amounts tried in a subformula where trying all would be too many
+STEPS = 16  # amounts tried in a shared term if all would be too many
 
 
 class Knapsack:
-    """The best use of every budget up to the given one, where tasks with `free` above 0 are alive already.
+    """The best use of every budget up to the given one. Tasks with `free` above 0 are alive already.
 
-    It is the optimum where it is `exact`: every task stands in the formula once, or in subformulas that could be
-    fixed. Else `paying` decides. "every": each use of a subformula pays for itself, so the tasks cost no more and are
-    worth no less than the curve says. "first", "last": one use pays and the others have it for nothing, so that no plan
-    is worth more than the curve says.
+    The result is optimal if it is `exact`: every task occurs once in the formula, or in shared terms that were fixed. Otherwise
+    it depends on `paying`. With "every", each use of a shared term pays for it: the curve is a lower bound, and its tasks cost
+    no more than it assumes. With "first" or "last", one use pays and the others are free: the curve is an upper bound for all
+    plans.
     """
 
     def __init__(
@@ -43,47 +43,47 @@ class Knapsack:
         self.formula, self.budget = formula, budget
         self.free = free
         self.above = paying != "every"
-        uses, sizes, limit = formula.uses(), self._sizes(), 2 * len(formula.nodes) + evaluations
-        self.scopes = scopes(formula, sizes=sizes, limit=limit)
-        self.exact = self.scopes.complete
+        uses, sizes, limit = formula.uses(), self._sizes(), 2 * len(formula.terms) + evaluations
+        self.shared = find_shared_terms(formula, sizes=sizes, limit=limit)
+        self.exact = self.shared.complete
         if not self.exact and evaluations:
-            self.scopes = scopes(formula, sizes=[min(size, STEPS) for size in sizes], limit=limit)
-        fixed = {at for found in self.scopes.fixed_at.values() for at in found}
-        self.paid = {} if paying == "every" else _paid(formula, uses, fixed=fixed, last=paying == "last")
-        self.curves: list[Floats] = [np.ones(1)] * len(formula.nodes)
+            self.shared = find_shared_terms(formula, sizes=[min(size, STEPS) for size in sizes], limit=limit)
+        fixed = {at for terms in self.shared.fixed_at.values() for at in terms}
+        self.paid = {} if paying == "every" else _paying_uses(formula, uses, fixed=fixed, last=paying == "last")
+        self.curves: list[Floats] = [np.ones(1)] * len(formula.terms)
         self.constants: dict[int, Floats] = {}
         self.splits: dict[int, list[Ints]] = {}
         self.choices: dict[int, list[tuple[int, float]]] = {}
         self.chosen: dict[int, tuple[Ints, Ints]] = {}
-        self._work_out(None)
+        self._update_curves(None)
         self.curve = self.curves[formula.root]
 
     def value(self, budget: int) -> float:
-        """The highest value of the formula for a budget."""
+        """Return the highest value of the formula for a budget."""
         return float(self.curve[min(budget, len(self.curve) - 1)])
 
     def tasks(self, budget: int) -> set[int]:
-        """The tasks bought with a budget; where a subformula is used several times, what all uses buy."""
+        """Return the tasks bought with a budget. For a shared term that is the union over its uses."""
         chosen: set[int] = set()
         self._buy(self.formula.root, budget, chosen)
         return chosen
 
     def _sizes(self) -> list[int]:
-        """One more than the most replicas that each node can use."""
-        below: list[int] = [0] * len(self.formula.nodes)
-        for at, node in enumerate(self.formula.nodes):
-            own = int(not self.free[node.task] > 0) if node.kind == "task" else 0
-            below[at] = min(self.budget, own + sum(below[child] for child in node.children))
+        """Return the length of each term's curve: one more than the replicas that it can use."""
+        below: list[int] = [0] * len(self.formula.terms)
+        for at, term in enumerate(self.formula.terms):
+            own = int(not self.free[term.task] > 0) if term.kind == "task" else 0
+            below[at] = min(self.budget, own + sum(below[child] for child in term.children))
         return [most + 1 for most in below]
 
-    def _work_out(self, fixed: int | None) -> None:
-        """The curves of the nodes that can be known once this subformula is fixed."""
-        for at in self.scopes.after.get(fixed, ()):
-            inner = self.scopes.fixed_at.get(at)
+    def _update_curves(self, fixed: int | None) -> None:
+        """Compute the curves of the terms that depend on this fixed term last (None: on no fixed term)."""
+        for at in self.shared.after.get(fixed, ()):
+            inner = self.shared.fixed_at.get(at)
             self.curves[at] = self._fix(at, inner) if inner else self._combine(at)
 
     def _fix(self, at: int, inner: list[int]) -> Floats:
-        """The node's curve as the best over all amounts spent in the subformulas that it fixes."""
+        """Return the term's curve: the best over all amounts spent in the shared terms that it fixes."""
         if not inner:
             return self._combine(at)
         first, rest = inner[0], inner[1:]
@@ -91,26 +91,26 @@ class Knapsack:
         best, chosen = np.full(0, -1.0), np.zeros(0, dtype=np.int64)
         for number, (amount, value) in enumerate(choices):
             self.constants[first] = np.array([value])
-            self._work_out(first)
-            found = self._fix(at, rest)[: self.budget + 1 - amount]
-            size = max(len(best), amount + len(found))
-            best, chosen = _longer(best, size), _longer(chosen, size)
-            window = slice(amount, amount + len(found))
-            better = found > best[window] + TIE
+            self._update_curves(first)
+            curve = self._fix(at, rest)[: self.budget + 1 - amount]
+            size = max(len(best), amount + len(curve))
+            best, chosen = _extend(best, size), _extend(chosen, size)
+            window = slice(amount, amount + len(curve))
+            better = curve > best[window] + TIE
             chosen[window] = np.where(better, number, chosen[window])
-            best[window] = np.maximum(best[window], found)
+            best[window] = np.maximum(best[window], curve)
         del self.constants[first]
-        # an amount between two that were tried buys what the lower of them does
-        kept = np.maximum.accumulate(best)
-        came_from = np.maximum.accumulate(np.where(best >= kept, np.arange(len(best)), 0))
+        # An amount between two tried ones buys what the lower one buys.
+        monotone = np.maximum.accumulate(best)
+        came_from = np.maximum.accumulate(np.where(best >= monotone, np.arange(len(best)), 0))
         self.chosen[first] = (chosen[came_from], came_from)
-        return kept
+        return monotone
 
     def _choices(self, curve: Floats) -> list[tuple[int, float]]:
-        """The amounts to try in a subformula and its value at each.
+        """Return the amounts to try in a shared term, and its value at each.
 
-        All that differ where the knapsack is exact; else at most a number of them, evenly spaced. A bound from above then
-        takes the cost of each step's lower and the value of its upper end.
+        These are all amounts that differ if the knapsack is exact, and otherwise at most STEPS, evenly spaced. An upper bound
+        then takes the cost of each interval's lower end and the value of its upper end.
         """
         if self.exact or len(curve) <= STEPS:
             return [(c, float(v)) for c, v in enumerate(curve) if not c or v > curve[c - 1]]
@@ -118,74 +118,74 @@ class Knapsack:
         starts = [0, *(end + 1 for end in ends[:-1])] if self.above else ends
         return [(start, float(curve[end])) for start, end in zip(starts, ends, strict=True)]
 
-    def _read(self, at: int, position: int) -> Floats:
-        child = self.formula.nodes[at].children[position]
+    def _child_curve(self, at: int, position: int) -> Floats:
+        child = self.formula.terms[at].children[position]
         if child in self.constants:
             return self.constants[child]
         curve = self.curves[child]
         return curve if self.paid.get((at, position), True) else curve[-1:]
 
     def _combine(self, at: int) -> Floats:
-        node = self.formula.nodes[at]
-        if node.kind == "task":
-            if self.free[node.task] > 0:
+        term = self.formula.terms[at]
+        if term.kind == "task":
+            if self.free[term.task] > 0:
                 return np.ones(1)
             return np.array([0.0, 1.0]) if self.budget else np.zeros(1)
-        curves = [self._read(at, position) for position in range(len(node.children))]
-        if node.kind == "sum":
-            curves = [curve * weight for curve, weight in zip(curves, node.weights, strict=True)]
-        made, splits = curves[0], []
+        curves = [self._child_curve(at, position) for position in range(len(term.children))]
+        if term.kind == "sum":
+            curves = [curve * weight for curve, weight in zip(curves, term.weights, strict=True)]
+        combined, splits = curves[0], []
         for curve in curves[1:]:
-            made, split = _convolved(made, curve, self.budget, add=node.kind == "sum")
+            combined, split = _combine_curves(combined, curve, self.budget, add=term.kind == "sum")
             splits.append(split)
         self.splits[at] = splits
-        return made
+        return combined
 
     def _buy(self, at: int, amount: int, chosen: set[int]) -> None:
-        """Add to `chosen` what the amount buys in a node whose curve holds for what is fixed now."""
+        """Add to `chosen` the tasks that the amount buys in a term, with the terms that are fixed now."""
         if at in self.constants or amount <= 0:
             return
-        node = self.formula.nodes[at]
-        if node.kind == "task":
+        term = self.formula.terms[at]
+        if term.kind == "task":
             if len(self.curves[at]) > 1:
-                chosen.add(node.task)
+                chosen.add(term.task)
             return
-        inner = self.scopes.fixed_at.get(at, [])
-        shares = self._settle(at, inner, amount)
-        left = shares.pop()[1] if shares else amount
+        inner = self.shared.fixed_at.get(at, [])
+        shares = self._fix_best_amounts(at, inner, amount)
+        rest = shares.pop()[1] if shares else amount
         for child, spent in shares:
             self._buy_fixed(child, spent, chosen)
-        self._buy_parts(at, left, chosen)
+        self._buy_parts(at, rest, chosen)
         for child, _ in shares:
             del self.constants[child]
 
-    def _settle(self, at: int, inner: list[int], amount: int) -> list[tuple[int, int]]:
-        """Fix each subformula at the amount that is best, work the nodes out again, and say what is left at last."""
+    def _fix_best_amounts(self, at: int, inner: list[int], amount: int) -> list[tuple[int, int]]:
+        """Fix each shared term at its best amount, update the curves, and return the amounts; the last entry is the rest."""
         if not inner:
             return []
         shares: list[tuple[int, int]] = []
         for position, first in enumerate(inner):
-            if position or self.constants:  # else the amounts found at first still hold
+            if position or self.constants:  # otherwise the amounts of the first pass still hold
                 self._fix(at, inner[position:])
             chosen, came_from = self.chosen[first]
             amount = int(came_from[min(amount, len(came_from) - 1)])
             spent, value = self.choices[first][int(chosen[amount])]
             self.constants[first] = np.array([value])
-            self._work_out(first)
+            self._update_curves(first)
             shares.append((first, spent))
             amount -= spent
         self._combine(at)
         return [*shares, (at, amount)]
 
     def _buy_fixed(self, at: int, amount: int, chosen: set[int]) -> None:
-        kept = self.constants.pop(at)
+        value = self.constants.pop(at)
         self._buy(at, amount, chosen)
-        self.constants[at] = kept
+        self.constants[at] = value
 
     def _buy_parts(self, at: int, amount: int, chosen: set[int]) -> None:
-        children = self.formula.nodes[at].children
+        children = self.formula.terms[at].children
         splits = self.splits[at]
-        amount = min(amount, sum(len(self._read(at, position)) - 1 for position in range(len(children))), self.budget)
+        amount = min(amount, sum(len(self._child_curve(at, position)) - 1 for position in range(len(children))), self.budget)
         parts = []
         for position in range(len(children) - 1, 0, -1):
             to_right = int(splits[position - 1][amount])
@@ -196,24 +196,24 @@ class Knapsack:
                 self._buy(children[position], part, chosen)
 
 
-def _paid(formula: Formula, uses: list[int], *, fixed: set[int], last: bool) -> dict[tuple[int, int], bool]:
-    """For every use (parent, position) of a node that is used several times: whether this use pays for it."""
-    places: dict[int, list[tuple[int, int]]] = {}
+def _paying_uses(formula: Formula, uses: list[int], *, fixed: set[int], last: bool) -> dict[tuple[int, int], bool]:
+    """Return, for every use (parent, position) of a term that is used several times, whether this use pays for it."""
+    positions: dict[int, list[tuple[int, int]]] = {}
     for at in range(ONE + 1, formula.root + 1):
         if uses[at]:
-            for position, child in enumerate(formula.nodes[at].children):
+            for position, child in enumerate(formula.terms[at].children):
                 if uses[child] > 1 and child != ONE and child not in fixed:
-                    places.setdefault(child, []).append((at, position))
-    return {place: place == (of[-1] if last else of[0]) for of in places.values() for place in of}
+                    positions.setdefault(child, []).append((at, position))
+    return {place: place == (of[-1] if last else of[0]) for of in positions.values() for place in of}
 
 
-def _longer(values: np.ndarray, size: int) -> np.ndarray:
+def _extend(values: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([values, np.full(size - len(values), -1, dtype=values.dtype)])
 
 
-@compiled  # the whole planner spends its time here, on curves too short for array operations to pay
+@compiled  # the planner spends most of its time here, on curves too short for array operations
 def _convolve(left: Floats, right: Floats, size: int, add: bool) -> tuple[Floats, Ints]:
-    """The best of left[c - i] + right[i] (or times), and that i; of equals the smallest, so that the left comes first."""
+    """Return the best left[c - i] + right[i] (or product) for each c, and its i; among equals the smallest i."""
     best, split = np.full(size, -1.0), np.zeros(size, dtype=np.int64)
     for i in range(min(len(right), size)):
         for j in range(min(len(left), size - i)):
@@ -225,7 +225,7 @@ def _convolve(left: Floats, right: Floats, size: int, add: bool) -> tuple[Floats
     return best, split
 
 
-def _convolved(left: Floats, right: Floats, budget: int, *, add: bool) -> tuple[Floats, Ints]:
+def _combine_curves(left: Floats, right: Floats, budget: int, *, add: bool) -> tuple[Floats, Ints]:
     size = min(len(left) + len(right) - 1, budget + 1)
     if len(right) == 1:
         return (left + right[0] if add else left * right[0]), np.zeros(size, dtype=np.int64)

@@ -1,11 +1,11 @@
-"""Minimal complete trees (PPA Definition 1): the smallest sets of tasks that still produce output.
+"""Minimal complete trees (MC-trees, PPA Definition 1): the smallest sets of tasks that still produce output.
 
-A task of a source is complete alone; a task with independent inputs needs one complete task from any of them; a task
-with correlated inputs needs one from each. A tree ends at a task that the measure gives weight: for output fidelity, a
-task of an output operator. It is minimal: without any of its tasks its last one is not complete.
+A task of a source is complete by itself. A task with independent inputs needs a complete task from any of them; a task with
+correlated inputs needs one from each. A tree ends at a task with weight in the measure; for output fidelity, a task of an
+output operator. It is minimal: without any of its tasks, its last task is not complete.
 
-A *way* is one choice of what each task reads. Ways and trees are the same where no fork meets again. Where one does, two
-ways may come to the same set of tasks, and a way may hold tasks that another needs not.
+A *way* is one choice of inputs for each task. Ways and trees are the same unless a fork rejoins. Then two ways may yield the
+same set of tasks, and a way may contain tasks that are not needed.
 """
 
 from collections import Counter
@@ -18,25 +18,25 @@ import numpy as np
 from holdfast.planning.ppa.fidelity import Measure
 from holdfast.planning.ppa.tree_completion import Links, Span
 
-MOST_LISTED = 20_000  # sets looked at to count trees where forks meet again: a second or two
+MOST_LISTED = 20_000  # sets examined to count trees if forks rejoin; takes a second or two
 
-Need = tuple[Span, ...]  # runs of tasks of which one must be there
+Need = tuple[Span, ...]  # ranges of tasks, one of which must be in the set
 
 
 @dataclass(frozen=True, slots=True)
 class TreeCount:
-    """The number of MC-trees; where it is not `exact`, a number that they do not exceed."""
+    """The number of MC-trees, or an upper bound if it is not `exact`."""
 
     number: int
     exact: bool
 
 
 def count_trees(measure: Measure) -> TreeCount:
-    """The number of MC-trees. Where no fork meets again it is found without listing them, as the number of ways.
+    """Return the number of MC-trees. If no fork rejoins, it is the number of ways and needs no enumeration.
 
-    Where one does, they are listed as long as they are not too many; else the number of ways is given, as a bound.
+    If a fork rejoins, the trees are enumerated up to a limit; beyond it, the number of ways is an upper bound.
 
-    Figure 1: three operators of four tasks, the first two read one-to-one by the third, which two tasks read in full.
+    Figure 1: the third of three operators with four tasks reads the first two one-to-one, and two tasks read it in full.
 
     >>> from holdfast.documents.topology import TaskOperator, Topology
     >>> from holdfast.planning.ppa.fidelity import output_fidelity
@@ -50,59 +50,59 @@ def count_trees(measure: Measure) -> TreeCount:
     [16, 8]
     """
     ways, links = _ways_to(measure), Links(measure)
-    plain = [_is_plain(measure, at) for at in range(len(measure.topology.order))]
-    number, left, exact = 0, MOST_LISTED, True
+    single_path = [_has_no_rejoining_fork(measure, at) for at in range(len(measure.topology.order))]
+    number, remaining, exact = 0, MOST_LISTED, True
     for root in roots(measure):
-        if plain[measure.topology.operator_of[root]]:
+        if single_path[measure.topology.operator_of[root]]:
             number += ways[root]
             continue
-        found: set[frozenset[int]] = set()
+        distinct: set[frozenset[int]] = set()
         for tasks in _completions(links, root):
-            left -= 1
-            if left < 0:
+            remaining -= 1
+            if remaining < 0:
                 break
-            if tasks not in found and _is_minimal(links, tasks):
-                found.add(tasks)
-        number += len(found) if left >= 0 else ways[root]
-        exact = exact and left >= 0
+            if tasks not in distinct and _is_minimal(links, tasks):
+                distinct.add(tasks)
+        number += len(distinct) if remaining >= 0 else ways[root]
+        exact = exact and remaining >= 0
     return TreeCount(number, exact)
 
 
 def trees(measure: Measure) -> Iterator[frozenset[int]]:
-    """Every MC-tree once, as the numbers of its tasks, in a fixed order; nothing is listed ahead of need."""
+    """Yield every MC-tree once, as the numbers of its tasks, lazily and in a fixed order."""
     links = Links(measure)
     for root in roots(measure):
-        if _is_plain(measure, int(measure.topology.operator_of[root])):
+        if _has_no_rejoining_fork(measure, int(measure.topology.operator_of[root])):
             yield from _completions(links, root)
             continue
-        found: set[frozenset[int]] = set()
+        distinct: set[frozenset[int]] = set()
         for tasks in _completions(links, root):
-            if tasks not in found and _is_minimal(links, tasks):
-                found.add(tasks)
+            if tasks not in distinct and _is_minimal(links, tasks):
+                distinct.add(tasks)
                 yield tasks
 
 
 def count_ways(measure: Measure) -> int:
-    """The number of ways, found without listing them: in a topology of full edges it is a product."""
+    """Return the number of ways without enumerating them. In a topology of full edges it is a product."""
     ways = _ways_to(measure)
     return sum(ways[i] for i in roots(measure))
 
 
 def ways(measure: Measure) -> Iterator[frozenset[int]]:
-    """The tasks of every way, one way at a time, in a fixed order: what plans that are worth something are unions of."""
+    """Yield the tasks of every way, in a fixed order. Every plan without useless tasks is a union of ways."""
     for root in roots(measure):
         yield from _ways_ending_at(measure, root)
 
 
 def roots(measure: Measure) -> list[int]:
-    """The tasks that a tree may end at, by name."""
+    """Return the tasks that a tree may end at, by name."""
     heavy = np.flatnonzero(measure.weights > 0)
     return sorted(map(int, heavy), key=lambda task: int(measure.topology.rank[task]))
 
 
 def _ways_to(measure: Measure) -> list[int]:
-    """The number of ways that end at each task."""
-    counts: list[int] = [1] * len(measure.topology.tasks)  # Python's integers: the count may have hundreds of digits
+    """Return the number of ways that end at each task."""
+    counts: list[int] = [1] * len(measure.topology.tasks)  # Python integers: a count may have hundreds of digits
     for edges in measure.edges:
         if not edges:
             continue
@@ -136,7 +136,7 @@ def _ways_ending_at(measure: Measure, task: int) -> Iterator[frozenset[int]]:
 
 
 def _joined(measure: Measure, ends: tuple[int, ...]) -> Iterator[frozenset[int]]:
-    """Every union of one way per end, without holding all ways of an end at once."""
+    """Yield every union of one way per end, without holding all ways of an end in memory."""
     if not ends:
         yield frozenset()
         return
@@ -144,8 +144,8 @@ def _joined(measure: Measure, ends: tuple[int, ...]) -> Iterator[frozenset[int]]
         yield from (way | rest for rest in _joined(measure, ends[1:]))
 
 
-def _is_plain(measure: Measure, at: int) -> bool:
-    """Whether every operator upstream has one way only to the operator at this position: no fork meets again before it."""
+def _has_no_rejoining_fork(measure: Measure, at: int) -> bool:
+    """Return whether no fork rejoins before this operator: each operator upstream has a single path to it."""
     paths = Counter({at: 1})
     for down in range(at, -1, -1):
         for stream in measure.topology.streams[down] if paths[down] else ():
@@ -154,10 +154,9 @@ def _is_plain(measure: Measure, at: int) -> bool:
 
 
 def _completions(links: Links, root: int) -> Iterator[frozenset[int]]:
-    """Sets of tasks in which the root is complete: every minimal one, perhaps several times, and some that are not minimal.
+    """Yield sets of tasks in which the root is complete: every minimal set, perhaps several times, and some that are not minimal.
 
-    What a task needs is chosen only where nothing that was chosen before will do. So all that is in a set is in each minimal
-    set that the choices were made from, and none of these is missed.
+    A task for a need is chosen only if no task chosen before meets it. So every minimal set is found.
     """
     stack = [iter([(frozenset((root,)), _needs(links, root))])]
     while stack:
@@ -166,17 +165,17 @@ def _completions(links: Links, root: int) -> Iterator[frozenset[int]]:
             stack.pop()
             continue
         chosen, needs = state
-        unmet = next((i for i, need in enumerate(needs) if not _met(need, chosen)), None)
+        unmet = next((i for i, need in enumerate(needs) if not _is_met(need, chosen)), None)
         if unmet is None:
             yield chosen
         else:
-            stack.append(_chosen(links, chosen, needs[unmet], needs[unmet + 1 :]))
+            stack.append(_choices(links, chosen, needs[unmet], needs[unmet + 1 :]))
 
 
-def _chosen(
+def _choices(
     links: Links, chosen: frozenset[int], need: Need, rest: tuple[Need, ...]
 ) -> Iterator[tuple[frozenset[int], tuple[Need, ...]]]:
-    """Each way to meet a need, and what is then needed."""
+    """Yield each choice that meets a need, and the needs that remain."""
     for first, end in need:
         for task in range(first, end):
             yield chosen | {task}, (*rest, *_needs(links, task))
@@ -189,18 +188,18 @@ def _needs(links: Links, task: int) -> tuple[Need, ...]:
     return tuple((span,) for span in spans) if links.joined[task] else (tuple(spans),)
 
 
-def _met(need: Need, chosen: frozenset[int]) -> bool:
+def _is_met(need: Need, chosen: frozenset[int]) -> bool:
     return any(first <= task < end for first, end in need for task in chosen)
 
 
 def _is_minimal(links: Links, tasks: frozenset[int]) -> bool:
-    """Whether the last of the tasks is not complete once any of the others is gone."""
+    """Return whether the last task becomes incomplete when any of the others is removed."""
     order = sorted(tasks)  # numbers follow the streams
     needs = {task: [[t for t in order for a, b in need if a <= t < b] for need in _needs(links, task)] for task in order}
-    for gone in order[:-1]:
+    for removed in order[:-1]:
         complete: set[int] = set()
         for task in order:
-            if task != gone and all(any(t in complete for t in need) for need in needs[task]):
+            if task != removed and all(any(t in complete for t in need) for need in needs[task]):
                 complete.add(task)
         if order[-1] in complete:
             return False

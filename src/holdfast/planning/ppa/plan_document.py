@@ -1,4 +1,4 @@
-"""Plans as documents."""
+"""The plan document."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from holdfast.planning.ppa.explanation import Next, Reason
 from holdfast.planning.ppa.planner import Plan
 
 ADVISE = "advise"
-"""The planner whose plans are worth the share of what single failures are expected to cost that they spare, as was measured."""
+"""The planner of `holdfast advise`. Its quality is the measured share of the cost of single failures that a plan avoids."""
 
 
 class PlannedReplica(Part):
-    """A task with an active replica, what the plan would be worth without it, and why it is there."""
+    """A task with an active replica, the plan's quality without it, and the reason."""
 
     task: str
     quality_without: float | None = None
     why: str | None = None
 
 
-class Left(Part):
-    """A task without a replica, and why it has none."""
+class UnreplicatedTask(Part):
+    """A task without a replica, and the reason."""
 
     task: str
     why: str
 
 
 class NextUnit(Part):
-    """The least addition to the budget that buys anything."""
+    """The smallest addition to the budget that adds quality."""
 
     replicas: int
     quality: float
@@ -45,7 +45,7 @@ class NextUnit(Part):
 
 
 class Changes(Part):
-    """From the current plan to this one (section V-C)."""
+    """The changes from the current plan to this one (PPA section V-C)."""
 
     stop: tuple[str, ...]
     start: tuple[str, ...]
@@ -55,10 +55,10 @@ class Changes(Part):
 
 
 class PlanDocument(Document):
-    """A plan as `holdfast plan` and `holdfast advise` write it. `bound` is a quality that no plan of the budget can exceed.
+    """A plan as written by `holdfast plan` and `holdfast advise`. No plan of the same budget exceeds the quality `bound`.
 
-    `parallelism` gives the number of tasks of each operator that the plan was made for, so that a plan for another
-    topology can be told by `topology_errors`. A plan written by hand may leave it out.
+    `parallelism` is the number of tasks of each operator that the plan was made for, so that `topology_errors` can detect a
+    plan for another topology. A plan written by hand may omit it.
     """
 
     topology: str
@@ -70,12 +70,12 @@ class PlanDocument(Document):
     bound: float | None = None
     proven: bool | None = None
     replicated: tuple[PlannedReplica, ...]
-    left: tuple[Left, ...] = ()
+    left: tuple[UnreplicatedTask, ...] = ()
     next: NextUnit | None = None
     changes: Changes | None = None
 
     def errors(self) -> Iterable[FieldError]:
-        """Everything that would mislead who applies the plan."""
+        """Yield every error that would mislead the user of the plan."""
         yield from at_least(0, ("budget",), self.budget)
         if self.quality is not None:
             yield from between(0, 1, ("quality",), self.quality)
@@ -97,52 +97,52 @@ class PlanDocument(Document):
         return tuple(replica.task for replica in self.replicated)
 
     def topology_errors(self, parallelism: Mapping[str, int]) -> list[str]:
-        """What keeps the plan from being applied to operators of these numbers of tasks, in words; empty if it fits."""
+        """Return why the plan does not apply to operators with these numbers of tasks; empty if it does."""
         if not self.parallelism:
             return [f"replicates '{task}', and there is no such task" for task in self.tasks if not is_task(task, parallelism)]
-        found = []
+        errors = []
         for name in sorted(self.parallelism.keys() | parallelism.keys()):
-            planned, there = self.parallelism.get(name), parallelism.get(name)
-            if there is None:
-                found.append(f"plans operator '{name}', and there is none")
+            planned, actual = self.parallelism.get(name), parallelism.get(name)
+            if actual is None:
+                errors.append(f"plans operator '{name}', and there is none")
             elif planned is None:
-                found.append(f"does not know operator '{name}'")
-            elif planned != there:
-                found.append(f"plans {planned} tasks of operator '{name}', and there are {there}")
-        return found
+                errors.append(f"does not know operator '{name}'")
+            elif planned != actual:
+                errors.append(f"plans {planned} tasks of operator '{name}', and there are {actual}")
+        return errors
 
 
 def read_plan(path: str | Path, *, topology: Topology | None = None) -> PlanDocument:
-    """The plan at path; DocumentError with everything that keeps it from being one, or one of the topology."""
-    told: list[str] = []
+    """Read the plan at path. Raises DocumentError with every error, including mismatches with the topology."""
+    errors: list[str] = []
     try:
         plan = read_kind(path, PlanDocument, wanted=[PLAN])
     except DocumentError as error:
-        known = _as_far_as_known(path)
-        if topology is None or known is None:
+        part = _readable_part(path)
+        if topology is None or part is None:
             raise
-        told, plan = list(error.errors), known
+        errors, plan = list(error.errors), part
     if topology is not None:
         if plan.topology != topology.topology:
-            told.append(f"topology: is a plan of topology '{plan.topology}', not of '{topology.topology}'")
-        told += plan.topology_errors({name: operator.parallelism for name, operator in topology.operators.items()})
-    if told:
-        raise DocumentError(str(path), told)
+            errors.append(f"topology: is a plan of topology '{plan.topology}', not of '{topology.topology}'")
+        errors += plan.topology_errors({name: operator.parallelism for name, operator in topology.operators.items()})
+    if errors:
+        raise DocumentError(str(path), errors)
     return plan
 
 
-def _as_far_as_known(path: str | Path) -> PlanDocument | None:
-    """Of a plan with errors, what it replicates of which topology; None where that is not to be had."""
-    known = plain(path)
-    replicated, parallelism = known.get("replicated"), known.get("parallelism", {})
+def _readable_part(path: str | Path) -> PlanDocument | None:
+    """Return the readable part of a plan with errors (topology and replicated tasks), or None."""
+    data = plain(path)
+    replicated, parallelism = data.get("replicated"), data.get("parallelism", {})
     tasks = [one.get("task") for one in replicated if isinstance(one, dict)] if isinstance(replicated, list) else []
     names = sorted({task for task in tasks if isinstance(task, str)})
-    if not isinstance(known.get("topology"), str) or not isinstance(replicated, list) or not isinstance(parallelism, dict):
+    if not isinstance(data.get("topology"), str) or not isinstance(replicated, list) or not isinstance(parallelism, dict):
         return None
     if not all(isinstance(count, int) for count in parallelism.values()):
         parallelism = {}
     return PlanDocument.model_construct(
-        topology=known["topology"],
+        topology=data["topology"],
         budget=0,
         parallelism=parallelism,
         replicated=tuple(PlannedReplica(task=task) for task in names),
@@ -157,7 +157,7 @@ def plan_document(
     next_unit: Next | None = None,
     adaptation: Adaptation | None = None,
 ) -> PlanDocument:
-    """The document of a plan."""
+    """Return the document of a plan."""
     why = {reason.task: reason for reason in reasons}
     changes = None
     if adaptation is not None:

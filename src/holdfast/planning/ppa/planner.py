@@ -1,4 +1,4 @@
-"""What every planner takes and gives: a measure and a budget in, a plan out."""
+"""The interface of all planners: a measure and a budget in, a plan out."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdfast.documents.topology import Floats
 from holdfast.errors import HoldfastError
 from holdfast.planning.ppa.fidelity import Measure
 
-SAME = 1e-12  # two qualities closer than this are one; sums of a thousand rates differ by less
+QUALITY_TOLERANCE = 1e-12  # qualities closer than this count as equal; rounding errors are smaller
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which tasks have an active replica, and what that is worth when all others fail at once (Definition 2).
+    """The tasks with an active replica, and the quality when all other tasks fail at once (Definition 2).
 
-    `bound` is a quality that no plan of this budget can exceed: 1 where the planner proves nothing better.
+    No plan of this budget exceeds the quality `bound`. It is 1 if the planner proves nothing better.
     """
 
     topology: str
@@ -32,28 +32,28 @@ class Plan:
 
     @property
     def gap(self) -> float:
-        """How far at most the plan is from the best one of its budget."""
+        """The largest possible distance to the best plan of this budget."""
         return max(0.0, self.bound - self.quality)
 
     @property
     def proven(self) -> bool:
-        """Whether no plan of this budget is better."""
+        """Whether it is proven that no plan of this budget is better."""
         return self.gap <= 1e-9
 
 
 class Planner(Protocol):
     """Chooses the tasks to replicate.
 
-    A plan has at most `budget` tasks, depends on nothing but the arguments, and among tasks of equal worth takes those
-    that come first by name.
+    A plan has at most `budget` tasks and depends only on the arguments. Among equal tasks, those that come first by name are
+    chosen.
     """
 
     @property
     def name(self) -> str:
-        """How the command line and documents call the planner."""
+        """The planner's name on the command line and in documents."""
 
     def plan(self, measure: Measure, budget: int) -> Plan:
-        """The plan for at most `budget` replicas. Raises HoldfastError for a budget that the topology cannot have."""
+        """Return the plan for at most `budget` replicas. Raises HoldfastError if the topology has fewer tasks."""
 
 
 def check_budget(measure: Measure, budget: int) -> None:
@@ -66,9 +66,9 @@ def check_budget(measure: Measure, budget: int) -> None:
         )
 
 
-def made(planner: Planner, measure: Measure, budget: int, *, chosen: Iterable[int], bound: float = 1.0) -> Plan:
-    """The plan of the chosen task numbers, with its quality worked out afresh."""
-    numbers = by_name(measure, chosen)
+def build_plan(planner: Planner, measure: Measure, budget: int, *, chosen: Iterable[int], bound: float = 1.0) -> Plan:
+    """Return the plan of the chosen task numbers, and compute its quality."""
+    numbers = sorted_by_name(measure, chosen)
     quality = min(1.0, measure.of(numbers))
     return Plan(
         topology=measure.topology.topology,
@@ -77,29 +77,29 @@ def made(planner: Planner, measure: Measure, budget: int, *, chosen: Iterable[in
         budget=budget,
         tasks=tuple(measure.topology.tasks[i] for i in numbers),
         quality=quality,
-        bound=1.0 if bound > 1.0 - SAME else max(bound, quality),
+        bound=1.0 if bound > 1.0 - QUALITY_TOLERANCE else max(bound, quality),
     )
 
 
-def by_name(measure: Measure, chosen: Iterable[int]) -> list[int]:
-    """The chosen task numbers in the order of their names."""
+def sorted_by_name(measure: Measure, chosen: Iterable[int]) -> list[int]:
+    """Return the chosen task numbers in the order of their names."""
     return sorted(set(chosen), key=lambda task: int(measure.topology.rank[task]))
 
 
-def numbers_of(measure: Measure, plan: Plan) -> list[int]:
-    """The numbers of a plan's tasks."""
+def task_numbers(measure: Measure, plan: Plan) -> list[int]:
+    """Return the numbers of a plan's tasks."""
     return [measure.topology.number[task] for task in plan.tasks]
 
 
-def pruned(measure: Measure, chosen: Iterable[int]) -> set[int]:
-    """The chosen tasks without those that no living MC-tree needs: they can all go at once and nothing is lost."""
+def without_useless(measure: Measure, chosen: Iterable[int]) -> set[int]:
+    """Return the chosen tasks without those that no live MC-tree needs. Removing all of them at once loses no quality."""
     alive = np.zeros(len(measure.weights))
     alive[list(chosen)] = 1.0
-    seen, worth = measure.slopes(alive)
-    return {int(task) for task in np.flatnonzero(alive * seen * worth > 0)}
+    input_fidelity, derivative = measure.slopes(alive)
+    return {int(task) for task in np.flatnonzero(alive * input_fidelity * derivative > 0)}
 
 
-def ranked(measure: Measure, scores: Floats, *, digits: int = 12) -> list[int]:
-    """All tasks, highest score first, ties (to that many digits) by name."""
+def rank_tasks(measure: Measure, scores: Floats, *, digits: int = 12) -> list[int]:
+    """Return all tasks, highest score first. Ties, to this many digits, are broken by name."""
     order = np.lexsort((measure.topology.rank, -np.round(scores, digits)))
     return [int(i) for i in order]

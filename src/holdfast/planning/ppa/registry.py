@@ -1,4 +1,4 @@
-"""The planners there are: ours, and those of installed packages."""
+"""The available planners: built-in ones, and those of installed packages."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ GROUP = "holdfast.planners"
 PLANNERS: dict[str, Planner] = {
     planner.name: planner for planner in (Frontier(), StructureAware(), Structured(), Full(), Greedy(), Dynamic())
 }
-"""Our own, best first."""
+"""The built-in planners, best first."""
 
 
 def planner_names() -> list[str]:
-    """Every planner: ours, best first, then those that packages give under the entry point `holdfast.planners`."""
-    return [*PLANNERS, *sorted(_brought())]
+    """Return the names of all planners: built-in ones, best first, then those of the entry-point group `holdfast.planners`."""
+    return [*PLANNERS, *sorted(_installed())]
 
 
 def planner_of(name: str) -> Planner:
-    """The planner of a name; one of a package is imported when it is asked for, and ours cannot be replaced. Raises HoldfastError.
+    """Return a planner by name. A package's planner is imported on demand; built-in ones cannot be replaced. Raises HoldfastError.
 
     >>> planner_of("greedy").name
     'greedy'
     """
     if name in PLANNERS:
         return PLANNERS[name]
-    brought = _brought()
-    if name not in brought:
+    installed = _installed()
+    if name not in installed:
         raise HoldfastError(f"there is no planner '{name}' of topologies; planners are: {', '.join(planner_names())}, all")
-    entry = brought[name]
+    entry = installed[name]
     try:
         planner: Planner = entry.load()()
-        called = planner.name if callable(getattr(planner, "plan", None)) else None
+        actual_name = planner.name if callable(getattr(planner, "plan", None)) else None
     except Exception as error:  # another package's module may raise anything
         text = f"{type(error).__name__}: {error}"
-        raise HoldfastError(f"planner '{name}' cannot be made from '{entry.value}': {text}; mend its package") from error
-    if called != name:
+        raise HoldfastError(f"planner '{name}' cannot be created from '{entry.value}': {text}; fix its package") from error
+    if actual_name != name:
         raise HoldfastError(f"planner '{name}': wanted a method 'plan' and the name '{name}' at '{entry.value}', got {planner!r}")
     return planner
 
 
-def _brought() -> dict[str, EntryPoint]:
+def _installed() -> dict[str, EntryPoint]:
     return {entry.name: entry for entry in installed_entry_points(GROUP) if entry.name not in PLANNERS}

@@ -1,7 +1,7 @@
-"""The planning problem as a (mixed-integer) linear programme: exact without joins, a bound with them.
+"""The planning problem as a (mixed-integer) linear programme: exact without joins, an upper bound with them.
 
-Fidelities are variables: each at most "the task is replicated", and at most the mean of what the task reads. A join's
-product of inputs is bounded by each of them, its tightest linear bound from above.
+Fidelities are variables. Each is at most "the task is replicated", and at most the mean of the task's inputs. The product of a
+join's inputs is at most each of them, which is its tightest linear upper bound.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from scipy.sparse import csr_array
 
 from holdfast.documents.topology import Floats
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.planner import ranked
+from holdfast.planning.ppa.planner import rank_tasks
 from holdfast.planning.solver_processes import apart
 
-NODES = 200  # of the search tree: a limit on time would make plans depend on the machine
+TREE_NODES = 200  # limit of the search tree; a limit on time would make plans depend on the machine
 MOST_INTEGER_TASKS = 150
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """No plan of the budget is worth more than `bound`; `chosen` are tasks that the programme would replicate."""
+    """An upper bound on the quality of any plan of the budget, and the tasks that the programme replicates."""
 
     bound: float
     chosen: tuple[int, ...]
 
 
 def relax(measure: Measure, budget: int) -> Relaxed:
-    """The programme solved: with whole replicas where the topology is small, else as a linear programme."""
+    """Solve the programme: as a mixed-integer programme for small topologies, otherwise as a linear programme."""
     tasks = len(measure.weights)
     rows = _Rows(tasks)
     for edges in measure.edges:
@@ -50,21 +50,21 @@ def relax(measure: Measure, budget: int) -> Relaxed:
     cost[tasks : 2 * tasks] = -measure.weights
     integral = np.concatenate([np.full(tasks, int(whole)), np.zeros(group - tasks)])
     bound, values = apart(_maximum, cost, integral, rows.matrix(group), np.array(rows.limits))
-    best = [task for task in ranked(measure, values[:tasks])[:budget] if values[task] > 1e-6]
+    best = [task for task in rank_tasks(measure, values[:tasks])[:budget] if values[task] > 1e-6]
     return Relaxed(min(1.0, bound), tuple(best))
 
 
 def _maximum(cost: Floats, integral: Floats, matrix: csr_array, limits: Floats) -> tuple[float, Floats]:
-    """A bound on what the programme can reach, and the best solution that was found."""
-    found = milp(
+    """Return an upper bound on the objective, and the best solution."""
+    result = milp(
         cost,
         integrality=integral,
         bounds=Bounds(0, 1),
         constraints=LinearConstraint(matrix, -np.inf, limits),
-        options={"node_limit": NODES, "mip_rel_gap": 0.0},
+        options={"node_limit": TREE_NODES, "mip_rel_gap": 0.0},
     )
-    bound = -found.mip_dual_bound if found.mip_dual_bound is not None else 1.0
-    return float(bound), found.x if found.x is not None else np.zeros(len(cost))
+    bound = -result.mip_dual_bound if result.mip_dual_bound is not None else 1.0
+    return float(bound), result.x if result.x is not None else np.zeros(len(cost))
 
 
 class _Rows:
@@ -88,7 +88,7 @@ class _Rows:
         self.limits.append(limit)
 
     def add_groups(self, start: int, groups: np.ndarray, weights: np.ndarray) -> None:
-        """Each group's mean is at most the weighted sum of its tasks' fidelities (Eq. 1)."""
+        """Limit each group's mean to the weighted sum of its tasks' fidelities (Eq. 1)."""
         first = 2 * self.tasks + self.groups
         terms: list[list[tuple[int, float]]] = [[] for _ in range(int(groups[-1]) + 1)]
         for i, (group, weight) in enumerate(zip(groups, weights, strict=True)):
@@ -98,7 +98,7 @@ class _Rows:
         self.groups += len(terms)
 
     def add_inputs(self, down: slice, means: list[np.ndarray], mix: list[np.ndarray] | None) -> None:
-        """A task's fidelity is at most the mean of its inputs' (Eq. 3), or at most each of them (Eq. 2)."""
+        """Limit a task's fidelity to the mean of its inputs (Eq. 3), or to each of them (Eq. 2)."""
         for i, task in enumerate(range(down.start, down.stop)):
             own = (self.tasks + task, 1.0)
             if mix is None:

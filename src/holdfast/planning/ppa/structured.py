@@ -1,4 +1,4 @@
-"""The planner for structured topologies (PPA Algorithm 3): the segment, completed to trees, that gains most a replica."""
+"""PPA Algorithm 3, structured topologies: adds the segment, completed to MC-trees, with the highest gain per replica."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ import numpy as np
 from holdfast.documents.topology import Floats, Ints
 from holdfast.planning.ppa.decomposition import Segment, decompose, segments
 from holdfast.planning.ppa.fidelity import Measure
-from holdfast.planning.ppa.planner import SAME, Plan, check_budget, made
+from holdfast.planning.ppa.planner import QUALITY_TOLERANCE, Plan, build_plan, check_budget
 from holdfast.planning.ppa.tree_completion import Completion, Links
 
-LOOKED_AT = 64  # candidates whose density is worked out afresh at each step, besides those near the last expansion
+EXAMINED = 64  # candidates whose density is recomputed in each step, in addition to those near the last expansion
 
 
 @dataclass(frozen=True, slots=True)
 class Structured:
     """Expands the plan by one set of connected segments at a time, chosen by gain per replica.
 
-    Made for structured topologies; a full edge is a boundary of units like any other, so it plans the rest as well.
+    It is meant for structured topologies. It also handles full edges, which are boundaries of units like others.
     """
 
     name: str = "structured"
 
     def plan(self, measure: Measure, budget: int) -> Plan:
         check_budget(measure, budget)
-        pool = Pool(measure, segments_of(measure))
+        pool = ExpansionPool(measure, segments_of(measure))
         while pool.expand(budget):
             pass
-        return made(self, measure, budget, chosen=pool.chosen())
+        return build_plan(self, measure, budget, chosen=pool.chosen())
 
 
 def segments_of(measure: Measure) -> list[Segment]:
-    """The segments of the whole topology; of a full sub-topology every task is one."""
-    found: list[Segment] = []
+    """Return the segments of the whole topology. In a full sub-topology every task is a segment."""
+    result: list[Segment] = []
     for sub in decompose(measure.topology):
-        found += segments(measure, sub.operators)
-    return found
+        result += segments(measure, sub.operators)
+    return result
 
 
-class Pool:
-    """A growing plan and the candidates it can be expanded with. It grows from `start`, and never into `barred` tasks.
+class ExpansionPool:
+    """A growing plan and the candidates for its expansion. It grows from `start`, and never includes `barred` tasks.
 
-    The density of a candidate is its gain per missing replica, after completion to whole trees. It is kept from the
-    step at which it was last worked out: an expansion changes the candidates near it, and scales the rest alike.
+    The density of a candidate is its gain per missing replica, after completion to whole trees. Densities are cached: an expansion
+    changes those of candidates near it, and scales the others roughly alike.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Pool:
         self.links = links or Links(measure)
         self.barred = frozenset(barred)
         self.candidates: list[Segment] = []
-        self.loose: list[tuple[list[int], list[int]]] = []  # of each candidate, the tasks to supply and to deliver
+        self.loose: list[tuple[list[int], list[int]]] = []  # per candidate: tasks without input, tasks without reader
         self.density: list[float] = []
         self.of_task: dict[int, list[int]] = {}
         self.add(candidates)
 
     def add(self, candidates: Sequence[Segment]) -> None:
-        """More candidates; each is looked at in the next step."""
+        """Add candidates. The next step examines each."""
         for tasks in candidates:
             for task in tasks:
                 self.of_task.setdefault(task, []).append(len(self.candidates))
@@ -82,7 +82,7 @@ class Pool:
         return [int(task) for task in np.flatnonzero(self.alive)]
 
     def expand(self, budget: int) -> set[int]:
-        """Add the candidate of highest density that fits; the tasks added, none where nothing that fits gains."""
+        """Add the candidate of the highest density that fits. Returns the added tasks; none if nothing that fits adds quality."""
         room = budget - int(self.alive.sum())
         if room <= 0:
             return set()
@@ -91,14 +91,14 @@ class Pool:
         order = np.argsort(-density, kind="stable")
         order = order[density[order] > -np.inf]
         fresh = int(np.isinf(density[order]).sum())
-        first, rest = order[: fresh + LOOKED_AT], order[fresh + LOOKED_AT :]
+        first, rest = order[: fresh + EXAMINED], order[fresh + EXAMINED :]
         best = self._best(completion, first, room) or self._best(completion, rest, room)
         if best:
-            self._take(best)
+            self._add_to_plan(best)
         return best
 
     def _best(self, completion: Completion, numbers: Ints, room: int) -> set[int]:
-        """The tasks missing from the densest of these candidates; works out their densities."""
+        """Compute the densities of these candidates, and return the missing tasks of the densest one."""
         sets: dict[int, set[int]] = {}
         for number in map(int, numbers):
             unsupplied, unread = self.loose[number]
@@ -112,7 +112,7 @@ class Pool:
         gains = self.measure.extended(self.alive, [np.array(sorted(s)) for s in sets.values()]) - self.value
         for gain, (number, missing) in zip(gains, sets.items(), strict=True):
             self.density[number] = float(gain) / len(missing)
-        if not sets or gains.max() <= SAME:
+        if not sets or gains.max() <= QUALITY_TOLERANCE:
             return set()
         most = max(self.density[number] for number in sets)
         top = [number for number in sets if self.density[number] >= most * (1 - 1e-9)]
@@ -121,7 +121,7 @@ class Pool:
     def _rank(self, tasks: set[int]) -> list[int]:
         return sorted(int(self.measure.topology.rank[task]) for task in tasks)
 
-    def _take(self, tasks: set[int]) -> None:
+    def _add_to_plan(self, tasks: set[int]) -> None:
         self.alive[sorted(tasks)] = 1.0
         self.value = float(self.measure.values(self.alive[:, None])[0])
         for task in self._near(tasks):
@@ -130,7 +130,7 @@ class Pool:
                     self.density[number] = np.inf
 
     def _near(self, tasks: set[int]) -> set[int]:
-        """The tasks and their neighbours along edges that are not full."""
+        """Return the tasks and their neighbours along edges that are not full."""
         topology, near = self.measure.topology, set(tasks)
         for task in tasks:
             at = int(topology.operator_of[task])

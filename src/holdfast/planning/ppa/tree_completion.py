@@ -1,4 +1,4 @@
-"""The cheapest way to complete a set of tasks to whole MC-trees, given what is replicated already."""
+"""Completion of a set of tasks to whole MC-trees with the fewest additional replicas, given a plan."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from holdfast.documents.topology import Floats, Ints
 from holdfast.planning.ppa.fidelity import Measure, TaskEdge
 
-SHADE = 1e-3  # of costs that are equal the heavier task is taken; a shade of a replica never outweighs a whole one
+TIE_BREAK = 1e-3  # among equal costs the heavier task is preferred; this never outweighs a whole replica
 
 Span = tuple[int, int]
 
 
 class Links:
-    """For every task, the runs of tasks that it reads from and that read it, one per stream."""
+    """For every task, the ranges of tasks that it reads and that read it, one range per stream."""
 
     def __init__(self, measure: Measure) -> None:
         tasks = len(measure.weights)
@@ -37,26 +37,26 @@ class Links:
             self.outputs[edge.up.start + i].append((downs[group], position))
 
     def unsupplied(self, tasks: Iterable[int]) -> list[int]:
-        """Those of the tasks that the others do not feed in every stream that they need."""
-        held = list(tasks)
-        return [task for task in held if self.missing_streams(task, held)]
+        """Return the tasks that lack an input from the others in a stream that they need."""
+        members = list(tasks)
+        return [task for task in members if self.missing_streams(task, members)]
 
-    def missing_streams(self, task: int, held: Iterable[int]) -> list[int]:
-        """The streams of which the task needs a member and has none: all such of a join, else all or none."""
-        empty = [i for i, (a, b) in enumerate(self.inputs[task]) if not any(a <= other < b for other in held)]
+    def missing_streams(self, task: int, members: Iterable[int]) -> list[int]:
+        """Return the input streams that the task needs and lacks: each empty one of a join, otherwise all or none."""
+        empty = [i for i, (a, b) in enumerate(self.inputs[task]) if not any(a <= other < b for other in members)]
         return empty if self.joined[task] or len(empty) == len(self.inputs[task]) else []
 
     def unread(self, tasks: Iterable[int]) -> list[int]:
-        """Those of the tasks that none of the others reads."""
-        held = list(tasks)
-        return [task for task in held if not any(a <= other < b for (a, b), _ in self.outputs[task] for other in held)]
+        """Return the tasks that none of the others reads."""
+        members = list(tasks)
+        return [task for task in members if not any(a <= other < b for (a, b), _ in self.outputs[task] for other in members)]
 
 
 class Completion:
-    """For one plan: how many more replicas make each task complete upstream, and bring its output to a weighted task.
+    """For one plan: how many more replicas complete each task upstream, and deliver its output to a task with weight.
 
-    Two passes over the topology, one each way. Costs of joined branches are added up, which counts a task twice that
-    both need: the tasks returned are right, and at most as many as the cost says.
+    Computed by one pass in each direction. The costs of joined branches are added, which counts a task that both need twice; the
+    returned tasks are correct, and not more than the cost.
     """
 
     def __init__(self, measure: Measure, links: Links, alive: Floats) -> None:
@@ -64,9 +64,9 @@ class Completion:
         missing = 1.0 - alive
         up, down = missing.copy(), np.where(measure.weights > 0, 0.0, np.inf)
         reader = np.full(len(alive), -1, dtype=np.int64)
-        picks = [_look_up(edges, up) for edges in measure.edges]
+        picks = [_pass_downstream(edges, up) for edges in measure.edges]
         for edges, picked in zip(reversed(measure.edges), reversed(picks), strict=True):
-            _look_down(measure, edges, [up[p] for p in picked], missing=missing, down=down, reader=reader)
+            _pass_upstream(measure, edges, [up[p] for p in picked], missing=missing, down=down, reader=reader)
         self.missing: list[float] = missing.tolist()
         self.up: list[float] = up.tolist()
         self.down: list[float] = down.tolist()
@@ -78,9 +78,9 @@ class Completion:
                     self.picks[task].append(pick)
 
     def of(self, tasks: Iterable[int], *, unsupplied: Iterable[int], unread: Iterable[int]) -> set[int]:
-        """The tasks and what completes them, without those replicated already.
+        """Return the tasks and those that complete them, without tasks that are replicated already.
 
-        `unsupplied` and `unread` are the links' of these tasks; they do not change with the plan.
+        `unsupplied` and `unread` are `Links.unsupplied` and `Links.unread` of these tasks; they do not depend on the plan.
         """
         wanted = set(tasks)
         for task in unsupplied:
@@ -90,7 +90,7 @@ class Completion:
         return {task for task in wanted if self.missing[task]}
 
     def _supply(self, task: int, wanted: set[int], *, but: int = -1) -> None:
-        """Add to `wanted` what the task needs upstream: one complete task of any stream, or of each if joined."""
+        """Add to `wanted` what the task needs upstream: one complete task of any stream, or of each stream for a join."""
         needed = self.links.missing_streams(task, wanted)
         if not needed:
             return
@@ -107,7 +107,7 @@ class Completion:
             self._supply(task, wanted)
 
     def _deliver(self, task: int, wanted: set[int]) -> None:
-        """Add to `wanted` the way of the task's output to a weighted task."""
+        """Add to `wanted` the path of the task's output to a task with weight."""
         while self.down[task] and self.reader[task] >= 0:
             reader = self.reader[task]
             if reader in wanted:
@@ -118,20 +118,20 @@ class Completion:
             task = reader
 
 
-def _look_up(edges: tuple[TaskEdge, ...], up: Floats) -> tuple[Ints, ...]:
-    """Adds to an operator's costs those of its inputs; per stream, the cheapest upstream task of each of its tasks."""
+def _pass_downstream(edges: tuple[TaskEdge, ...], up: Floats) -> tuple[Ints, ...]:
+    """Add the costs of inputs to an operator's costs. Returns, per stream, the cheapest upstream task of each task."""
     if not edges:
         return ()
     picks = []
     for edge in edges:
-        chosen = _cheapest(up[edge.up] - SHADE * edge.weights, edge.groups_up) + edge.up.start
+        chosen = _cheapest(up[edge.up] - TIE_BREAK * edge.weights, edge.groups_up) + edge.up.start
         picks.append(chosen[edge.groups_down])
     costs = [up[pick] for pick in picks]
     up[edges[0].down] += np.sum(costs, axis=0) if edges[0].joined else np.min(costs, axis=0)
     return tuple(picks)
 
 
-def _look_down(
+def _pass_upstream(
     measure: Measure,
     edges: tuple[TaskEdge, ...],
     arriving: list[Floats],
@@ -140,13 +140,13 @@ def _look_down(
     down: Floats,
     reader: Ints,
 ) -> None:
-    """Improves the costs downstream of the operators that this one reads."""
+    """Lower the downstream costs of the operators that this one reads."""
     for at, edge in enumerate(edges):
         rates = measure.topology.rates[edge.down]
         cost = missing[edge.down] + down[edge.down]
         if edge.joined:
             cost = cost + np.sum([a for i, a in enumerate(arriving) if i != at], axis=0)
-        local = _cheapest(cost - SHADE * rates / (rates.max() or 1.0), edge.groups_down)
+        local = _cheapest(cost - TIE_BREAK * rates / (rates.max() or 1.0), edge.groups_down)
         offered = cost[local][edge.groups_up]
         better = offered < down[edge.up]
         down[edge.up] = np.where(better, offered, down[edge.up])
@@ -154,7 +154,7 @@ def _look_down(
 
 
 def _cheapest(costs: Floats, groups: Ints) -> Ints:
-    """For each group, where its lowest cost stands (the first of equals)."""
+    """Return the position of the lowest cost of each group, the first among equals."""
     if len(groups) == int(groups[-1]) + 1:
         return np.arange(len(groups), dtype=np.int64)
     order = np.lexsort((costs, groups))

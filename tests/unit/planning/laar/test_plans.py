@@ -107,7 +107,7 @@ def test_explaining_why_there_is_no_strategy_is_part_of_the_time_limit(monkeypat
         granted.append(seconds)
         return infeasible_error(instance, seconds=seconds)
 
-    monkeypatch.setattr("holdfast.planning.laar.planner.infeasible", recorded)
+    monkeypatch.setattr("holdfast.planning.laar.planner.infeasible_error", recorded)
     with pytest.raises(InfeasibleError):
         plan_strategy(figure_1(), sla=0.9, seconds=9.0)
     assert granted[0] <= 9.0
@@ -232,7 +232,7 @@ def test_a_plan_says_why_each_replica_is_there_and_what_comes_next():
     assert "pe1 in 'low': all replicas active; with one, IC would fall from 0.6667 to 0.0000, below the SLA of 0.6" in lines
     assert any(line.startswith("pe1 in 'high': replica") and "alone; all would add 0.1667 IC" in line for line in lines)
     assert any("pe2 in 'high'" in line and "more would add nothing, since its inputs are not full" in line for line in lines)
-    assert lines[-1].startswith("next: no PE could become full")
+    assert lines[-1].startswith("next: no PE fits with all its replicas")
 
 
 def test_the_next_step_is_the_one_that_brings_most_for_its_cost_and_fits():

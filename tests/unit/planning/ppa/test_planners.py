@@ -26,7 +26,7 @@ from holdfast.planning.ppa import (
 )
 from holdfast.planning.ppa.decomposition import decompose, segments
 from holdfast.planning.ppa.generator import Ranges, corpus, generate
-from holdfast.planning.ppa.planner import numbers_of
+from holdfast.planning.ppa.planner import task_numbers
 
 
 def drawn(operators: tuple[int, int], parallelism: tuple[int, int]) -> st.SearchStrategy[Topology]:
@@ -70,7 +70,7 @@ class TestEveryPlanner:
         budget = round(share * len(t.tasks))
         plan = planner_of(name).plan(m, budget)
         assert len(plan.tasks) == len(set(plan.tasks)) <= budget == plan.budget
-        assert plan.quality == pytest.approx(m.of(numbers_of(m, plan)), abs=1e-12)
+        assert plan.quality == pytest.approx(m.of(task_numbers(m, plan)), abs=1e-12)
         assert plan.quality <= plan.bound <= 1
         assert (plan.planner, plan.objective, plan.topology) == (name, which, t.topology)
 
