@@ -97,7 +97,7 @@ def test_broken_planner_is_reported_with_its_package(package, tmp_path):
         planner_of("busiest")
     sys.modules.pop("mypackage.planners")
     (tmp_path / "mypackage" / "planners.py").write_text("raise OSError('no licence')")
-    with pytest.raises(HoldfastError, match=r"cannot be created from 'mypackage.planners:Busiest': OSError: no licence; mend"):
+    with pytest.raises(HoldfastError, match=r"cannot be created from 'mypackage.planners:Busiest': OSError: no licence; fix"):
         planner_of("busiest")
 
 

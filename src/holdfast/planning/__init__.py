@@ -1,4 +1,9 @@
-"""Plans which replicas to run: LAAR's strategies in `laar`, PPA's plans in `ppa`."""
+"""Planning: which replicas an application should have, and when they are active.
+
+`ppa` plans the replicas of a task topology within a budget (ICDE 2016). `laar` plans a replica activation strategy for an
+application descriptor (EDBT 2014). Each package's docstring says where the paper's algorithms are. `document_kinds.py`
+recognises and reads the documents, and `solver_processes.py` runs solvers in processes of their own.
+"""
 
 from typing import TYPE_CHECKING
 

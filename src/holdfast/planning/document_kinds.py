@@ -1,4 +1,4 @@
-"""Documents that planning reads: told apart by their fields, and read with everything wrong with them at once."""
+"""The kinds of documents that planning reads. A document's kind is recognised by its fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class _Plain(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a document is, and the fields that tell it from others."""
+    """A kind of document: its name in messages, and the fields by which it is recognised."""
 
     name: str
     fields: frozenset[str]
@@ -40,14 +40,14 @@ KINDS = (TOPOLOGY, DESCRIPTOR, PLAN, STRATEGY, CRITICALITY, REPORT)
 
 
 def kind_of(path: str | Path) -> Kind | None:
-    """What the document at path is, by its fields; None if it is nothing that planning knows."""
+    """Return the kind of the document at path, or None if planning does not know it."""
     return _kind(plain(path))
 
 
 def read_kind(path: str | Path, model: type[D], *, wanted: Iterable[Kind]) -> D:
-    """The document at path, checked against the model. Raises DocumentError with every error and its line.
+    """Read the document at path and check it against the model. Raises DocumentError with every error and its line.
 
-    A document of another kind is told by one error, not by all the fields that differ.
+    A document of another kind causes a single error that names both kinds.
     """
     wanted = tuple(wanted)
     data, lines = _read_mapping(path)
@@ -55,8 +55,8 @@ def read_kind(path: str | Path, model: type[D], *, wanted: Iterable[Kind]) -> D:
     if kind not in wanted:
         wants = " or ".join(one.name for one in wanted)
         fields = ", ".join(sorted(wanted[0].fields))
-        is_this = f"is {kind.name}, not {wants}" if kind else f"is not {wants}, which has the fields {fields}"
-        raise DocumentError(str(path), [f"{is_this}; give {wants}"])
+        actual = f"is {kind.name}, not {wants}" if kind else f"is not {wants}, which has the fields {fields}"
+        raise DocumentError(str(path), [f"{actual}; give {wants}"])
     return check_document(data, model, thing=str(path), lines=lines, also=_unprintable)
 
 
@@ -66,25 +66,26 @@ def plain(path: str | Path) -> dict[str, Any]:
 
 
 def _read_mapping(path: str | Path) -> tuple[dict[str, Any], Lines]:
+    """Return the unchecked fields and the lines of the document at path. Raises DocumentError unless it is a mapping."""
     if not Path(path).exists():
-        raise DocumentError(str(path), [f"no such file; {_instead(Path(path))}"])
+        raise DocumentError(str(path), [f"no such file; {_suggestion(Path(path))}"])
     data, lines = read_plain(path)
     check_document(data, _Plain, thing=str(path), lines=lines)
     assert isinstance(data, dict)
     return data, lines
 
 
-def _instead(path: Path) -> str:
-    """What to give in place of a file that is not there: one of nearly the same name, if there is any."""
-    there = sorted(one.name for one in path.parent.iterdir() if one.is_file()) if path.parent.is_dir() else []
-    near = get_close_matches(path.name, there, n=1)
+def _suggestion(path: Path) -> str:
+    """Return a suggestion for a missing file: a file with a similar name, if there is one."""
+    names = sorted(one.name for one in path.parent.iterdir() if one.is_file()) if path.parent.is_dir() else []
+    near = get_close_matches(path.name, names, n=1)
     if near:
         return f"did you mean '{path.parent / near[0]}'?"
     return "check the path; 'holdfast profile' writes an application's descriptor, 'holdfast plan generate' documents to try"
 
 
 def _unprintable(value: object, place: Place = ()) -> Iterator[FieldError]:
-    """Names and other texts that would break the lines they are shown in."""
+    """Yield errors for names and texts that would break the lines in which they are shown."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if not key.strip():
@@ -102,7 +103,7 @@ def _unprintable(value: object, place: Place = ()) -> Iterator[FieldError]:
 
 
 def _kind(data: Mapping[str, Any]) -> Kind | None:
-    """The kind whose fields the document has the greatest part of, and at least one."""
+    """Return the kind of which the document has the largest share of fields, or None if it has no known field."""
     share = {kind: len(kind.fields & data.keys()) / len(kind.fields) for kind in KINDS}
     best = max(KINDS, key=lambda kind: share[kind])
     return best if share[best] > 0 else None

@@ -1,7 +1,6 @@
-"""Processes that solvers run in. There a solver can be ended at once, whatever it is doing, and what its library prints
-reaches nobody's standard output.
+"""Worker processes for solvers. A solver in its own process can be killed at any time, and its library's output is discarded.
 
-A process is started when first needed and kept for the next call; one that is ended while it works is replaced.
+A process is started on first use and reused for later calls. A process that is killed during a call is replaced.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A function of a module and its arguments, all of which can be pickled; `after_s` is when a race starts it."""
+    """A module-level function and its arguments, all picklable. A race starts the call after `after_s`."""
 
     function: Callable[..., T]
     arguments: tuple[object, ...]
     after_s: float = 0.0
 
 
-def apart(function: Callable[..., T], *arguments: object) -> T:
-    """What the function returns, called in another process. An interrupt ends that process."""
+def call_in_process(function: Callable[..., T], *arguments: object) -> T:
+    """Call the function in another process and return its result. An interrupt kills that process."""
     (answer,) = race([Call(function, arguments)], settles=lambda _: True, until=float("inf"))
     assert answer is not None
     return answer
 
 
 def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float) -> list[T | None]:
-    """The answers of calls made side by side, None for those that were not waited for.
+    """Run calls in parallel and return their answers, with None for calls that were not awaited.
 
-    Waits for the first answer that settles the matter, else for all, and until `until` on `time.monotonic` at most. A
-    call that fails raises its HoldfastError here; a process that dies fails the race only if no other one answers.
+    Waits for the first answer for which `settles` is true, or else for all, but not beyond `until` on `time.monotonic`. If a call
+    fails, its HoldfastError is raised here. A process that dies fails the race only if no other call answers.
     """
     started = time.monotonic()
     answers: list[T | None] = [None] * len(calls)
@@ -59,10 +58,10 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
             now = time.monotonic()
             if now >= until:
                 break
-            # A call need not wait for its time when nothing else is being tried.
+            # If no other call runs, a call starts before its time.
             while waiting and (not running or started + calls[waiting[0]].after_s <= now):
                 index = waiting.pop(0)
-                process = _taken()
+                process = _idle_or_new()
                 running[process.line] = index, process
                 process.line.send((calls[index].function, calls[index].arguments))
             limit = min(until, started + calls[waiting[0]].after_s if waiting else until)
@@ -86,27 +85,27 @@ def race(calls: Sequence[Call[T]], *, settles: Callable[[T], bool], until: float
     return answers
 
 
-def ready(function: Callable[..., object]) -> None:
-    """See to it that a process is there which has loaded the function's module: the next call of it starts at once."""
-    apart(_loaded, function)
+def warm_up(function: Callable[..., object]) -> None:
+    """Ensure that a process has loaded the function's module, so that its next call starts at once."""
+    call_in_process(_loaded, function)
 
 
 def _loaded(function: Callable[..., object]) -> bool:
-    """True: who has unpickled the function has loaded its module."""
+    """Return True. Unpickling the function loads its module."""
     return callable(function)
 
 
 def map_in_processes(function: Callable[[A], T], tasks: Iterable[A], *, workers: int) -> Generator[T]:
-    """What the function returns for each task, in the order in which they end, made in `workers` processes side by side.
+    """Yield the function's result for each task, in the order of completion, from `workers` parallel processes.
 
-    An interrupt here, or closing the iterator, ends the processes that still work: what they were doing is lost.
+    An interrupt, or closing the iterator, kills the processes that still run; their work is lost.
     """
     waiting = deque(tasks)
     running: dict[Connection[Any, Any], _Process] = {}
     try:
         while waiting or running:
             while waiting and len(running) < workers:
-                process = _taken()
+                process = _idle_or_new()
                 running[process.line] = process
                 process.line.send((function, (waiting.popleft(),)))
             for line in wait(list(running)):
@@ -132,7 +131,7 @@ class _Process:
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            start_new_session=True,  # an interrupt at the terminal is the parent's to handle
+            start_new_session=True,  # the parent handles an interrupt from the terminal
             env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
         )
         theirs.close()
@@ -143,8 +142,8 @@ class _Process:
         except (EOFError, OSError):
             self.end()
             raise _DiedError(
-                f"a solver's process ended with exit code {self.child.returncode} before it had an answer; "
-                "if the machine ran out of memory, plan a smaller problem"
+                f"a solver's process ended with exit code {self.child.returncode} and no answer; "
+                "if the machine ran out of memory, plan for fewer PEs or tasks"
             ) from None
         if not well:
             _IDLE.append(self)
@@ -157,10 +156,10 @@ class _Process:
         self.line.close()
 
 
-_IDLE: list[_Process] = []  # list.append and list.pop are atomic: threads may take and give back as they like
+_IDLE: list[_Process] = []  # list.append and list.pop are atomic, so threads may share the list
 
 
-def _taken() -> _Process:
+def _idle_or_new() -> _Process:
     while True:
         try:
             process = _IDLE.pop()
@@ -182,7 +181,7 @@ os.register_at_fork(after_in_child=_IDLE.clear)
 
 
 def serve(line: Connection[Any, Any]) -> None:
-    """Answer calls until the other end closes."""
+    """Execute calls from the connection until the other end closes it."""
     while True:
         try:
             function, arguments = line.recv()
@@ -192,29 +191,29 @@ def serve(line: Connection[Any, Any]) -> None:
             answer = True, function(*arguments)
         except HoldfastError as error:
             answer = False, str(error)
-        except Exception as error:  # told to the caller, who cannot see this process
+        except Exception as error:  # the caller cannot see this process
             answer = (
                 False,
-                f"a solver failed unforeseen: {_line(error)}; what it was doing is kept in '{_keep()}': please report it",
+                f"a solver failed unexpectedly: {_line(error)}; the traceback is in '{_save_traceback()}': please report it",
             )
         line.send(answer)
 
 
 def _line(error: Exception) -> str:
-    """What kind of error it is and what it says, on one line."""
-    said = " ".join(str(error).split())
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    """Return the error's type and message on one line."""
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
-def _keep() -> str:
-    """Write the traceback of the error at hand to a file of its own, and return its name."""
+def _save_traceback() -> str:
+    """Write the traceback of the current error to a new file and return its name."""
     with tempfile.NamedTemporaryFile("w", prefix="holdfast-solver-", suffix=".txt", delete=False, encoding="utf-8") as file:
         file.write(traceback.format_exc())
     return file.name
 
 
 def end_with_parent(parent: int) -> None:
-    """See to it that this process ends, whatever it is doing, within seconds after its parent is gone, however it went."""
+    """Exit this process within seconds after its parent has ended for any reason."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -11,9 +11,9 @@ import pytest
 LIMIT_S = 60.0
 WORKING = """
 import os, time
-from holdfast.planning.solver_processes import apart
-print(apart(os.getpid), flush=True)
-apart(time.sleep, 3600.0)
+from holdfast.planning.solver_processes import call_in_process
+print(call_in_process(os.getpid), flush=True)
+call_in_process(time.sleep, 3600.0)
 """
 
 

@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 from holdfast.planning.laar.instance import Active, Instance
 from holdfast.planning.laar.milp_search import INFEASIBLE, OPTIMAL, SearchAnswer, SearchQuestion, Way, search
 from holdfast.planning.laar.solver import Outcome, Solution, base_cost, solved
-from holdfast.planning.solver_processes import Call, race, ready
+from holdfast.planning.solver_processes import Call, race, warm_up
 
 # Most refined searches end within this time, and then the second process is not needed.
 HEAD_START_S = 1.0
@@ -37,7 +37,7 @@ class Milp:
             raise HoldfastError(f"the exact solver runs in 1 or 2 processes, got {self.workers}")
 
     def solve(self, instance: Instance, *, seconds: float = 60.0) -> Solution:
-        ready(search)  # the search's time does not include the start of a process
+        warm_up(search)  # the search's time does not include the start of a process
         started = time.perf_counter()
         answer = _answer(SearchQuestion(instance, "cost", self.gap), seconds=seconds, workers=self.workers)
         elapsed = time.perf_counter() - started
@@ -69,7 +69,7 @@ def cheapest_with_shortfall(instance: Instance, *, weight: float, seconds: float
 
 def _answer(question: SearchQuestion, *, seconds: float, workers: int = 2) -> SearchAnswer:
     """Return the first decided answer, or else the best strategy with the best bound of all searches."""
-    ready(search)
+    warm_up(search)
     deadline = time.monotonic() + seconds
     grace_s = min(MOST_GRACE_S, 0.2 + GRACE * seconds)
     ways: list[tuple[Way, float]] = [("both", 0.0)] if workers == 1 else [("refined", 0.0), ("whole", HEAD_START_S)]

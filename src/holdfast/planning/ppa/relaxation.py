@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from holdfast.documents.topology import Floats
 from holdfast.planning.ppa.fidelity import Measure
 from holdfast.planning.ppa.planner import rank_tasks
-from holdfast.planning.solver_processes import apart
+from holdfast.planning.solver_processes import call_in_process
 
 TREE_NODES = 200  # limit of the search tree; a limit on time would make plans depend on the machine
 MOST_INTEGER_TASKS = 150
@@ -49,7 +49,7 @@ def relax(measure: Measure, budget: int) -> Relaxed:
     cost = np.zeros(group)
     cost[tasks : 2 * tasks] = -measure.weights
     integral = np.concatenate([np.full(tasks, int(whole)), np.zeros(group - tasks)])
-    bound, values = apart(_maximum, cost, integral, rows.matrix(group), np.array(rows.limits))
+    bound, values = call_in_process(_maximum, cost, integral, rows.matrix(group), np.array(rows.limits))
     best = [task for task in rank_tasks(measure, values[:tasks])[:budget] if values[task] > 1e-6]
     return Relaxed(min(1.0, bound), tuple(best))
 
