@@ -1,4 +1,4 @@
-"""holdfast agents: see a job's prediction agents, and change them while they run."""
+"""holdfast agents: show a job's prediction agents, and change them while they run."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json
 
-LOOK_S = 0.5
+REFRESH_S = 0.5
 
 
 @click.command()
@@ -32,7 +32,7 @@ LOOK_S = 0.5
     "algorithms: "
     'algorithms=stride,nearest-neighbours, or with their parameters as JSON: \'algorithms={"nearest-neighbours": {"k": 8}}\'.',
 )
-@click.option("--watch", is_flag=True, help="Show them until interrupted.")
+@click.option("--watch", is_flag=True, help="Show changes until Ctrl-C.")
 @json_option
 def agents(
     job: int,
@@ -44,7 +44,7 @@ def agents(
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Show the prediction agents of a job: the algorithm in use, how accurate it is, misses and predictions.
+    """Show the prediction agents of a job: deadline, missed epochs, predictions, accuracy and the algorithms in use.
 
     \b
     Example:
@@ -57,27 +57,25 @@ def agents(
     orders = read_orders(settings)
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         if orders:
-            wanted = list(task) or [agent["task"] for agent in client.agents(job)]
-            if not wanted:
-                raise HoldfastError(
-                    f"job {job} has no prediction agents to change; protection: prediction in its contract gives it some"
-                )
-            for each in wanted:
-                client.change_agent(job, each, orders)
-        found = _chosen(client.agents(job), task, job)
+            tasks = list(task) or [agent["task"] for agent in client.agents(job)]
+            if not tasks:
+                raise HoldfastError(f"job {job} has no prediction agents to change; set 'protection: prediction' in its contract")
+            for name in tasks:
+                client.change_agent(job, name, orders)
+        shown = _select(client.agents(job), task, job)
         if as_json:
-            print_json({"agents": found})
+            print_json({"agents": shown})
         elif watch:
-            with Live(agents_table(found), console=Console(), refresh_per_second=4) as live:
+            with Live(agents_table(shown), console=Console(), refresh_per_second=4) as live:
                 while True:
-                    time.sleep(LOOK_S)
-                    live.update(agents_table(_chosen(client.agents(job), task, job)))
+                    time.sleep(REFRESH_S)
+                    live.update(agents_table(_select(client.agents(job), task, job)))
         else:
-            Console().print(agents_table(found) if found else "no prediction agents", markup=False)
+            Console().print(agents_table(shown) if shown else "no prediction agents", markup=False)
 
 
 def read_orders(settings: tuple[str, ...]) -> dict[str, Any]:
-    """What --set says, as the orchestrator takes it. Raises HoldfastError.
+    """Return the --set options as orders for the orchestrator. Raises HoldfastError.
 
     >>> read_orders(("deadline_s=2", "algorithms=stride,last-outcome", "short=abstain"))
     {'deadline_s': 2, 'algorithms': {'stride': {}, 'last-outcome': {}}, 'short': 'abstain'}
@@ -94,14 +92,14 @@ def read_orders(settings: tuple[str, ...]) -> dict[str, Any]:
         except ValueError as error:
             if value.lstrip().startswith("{"):
                 raise HoldfastError(
-                    f"--set {name}: '{value}' is no JSON ({error}); names and texts stand in double quotes"
+                    f"--set {name}: '{value}' is not JSON ({error}); write names and texts in double quotes"
                 ) from error
-            orders[name] = {each.strip(): {} for each in value.split(",")} if name == "algorithms" else value
+            orders[name] = {algorithm.strip(): {} for algorithm in value.split(",")} if name == "algorithms" else value
     return orders
 
 
-def agents_table(found: list[dict[str, Any]]) -> Table:
-    """One line per agent."""
+def agents_table(agents: list[dict[str, Any]]) -> Table:
+    """Return a table with one row per agent."""
     columns = (
         "task",
         "from",
@@ -117,7 +115,7 @@ def agents_table(found: list[dict[str, Any]]) -> Table:
         "said",
     )
     table = Table(*columns, box=None, pad_edge=False)
-    for agent in found:
+    for agent in agents:
         about = agent["about"]
         streams = list(about.get("streams", {}).values())
         accuracies = [stream["accuracy"] for stream in streams if stream.get("accuracy") is not None]
@@ -125,7 +123,7 @@ def agents_table(found: list[dict[str, Any]]) -> Table:
         for stream in streams:
             for name, count in stream.get("last_used", {}).items():
                 used[name] = used.get(name, 0) + count
-        said = agent["error"] or about.get("problem") or about.get("refused") or about.get("why") or ""
+        message = agent["error"] or about.get("problem") or about.get("refused") or about.get("why") or ""
         table.add_row(
             agent["task"],
             agent["node"],
@@ -137,18 +135,18 @@ def agents_table(found: list[dict[str, Any]]) -> Table:
             str(about.get("predicted", 0)),
             str(about.get("corrected", 0)),
             f"{sum(accuracies) / len(accuracies):.0%}" if accuracies else "-",
-            ", ".join(f"{name} {count}" for name, count in sorted(used.items(), key=lambda one: (-one[1], one[0]))[:2]) or "-",
-            said.splitlines()[0] if said else "",
+            ", ".join(f"{name} {count}" for name, count in sorted(used.items(), key=lambda item: (-item[1], item[0]))[:2]) or "-",
+            message.splitlines()[0] if message else "",
         )
     return table
 
 
-def _chosen(found: list[dict[str, Any]], tasks: tuple[str, ...], job: int) -> list[dict[str, Any]]:
-    unknown = sorted(set(tasks) - {agent["task"] for agent in found})
+def _select(agents: list[dict[str, Any]], tasks: tuple[str, ...], job: int) -> list[dict[str, Any]]:
+    unknown = sorted(set(tasks) - {agent["task"] for agent in agents})
     if unknown:
-        have = ", ".join(agent["task"] for agent in found) or "none"
-        raise HoldfastError(f"job {job} has no prediction agent for task '{unknown[0]}'; its agents watch: {have}")
-    return [agent for agent in found if not tasks or agent["task"] in tasks]
+        known = ", ".join(agent["task"] for agent in agents) or "none"
+        raise HoldfastError(f"job {job} has no prediction agent for task '{unknown[0]}'; its agents watch: {known}")
+    return [agent for agent in agents if not tasks or agent["task"] in tasks]
 
 
 def _seconds(value: float | None) -> str:

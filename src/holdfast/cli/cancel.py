@@ -14,12 +14,12 @@ from holdfast.terminal import print_json, say
 @click.command()
 @click.argument("number", metavar="JOB", type=click.IntRange(1), shell_complete=living_jobs)
 @orchestrator_options
-@click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait so many seconds for all of it to have stopped.")
+@click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait up to this many seconds until the job has stopped.")
 @json_option
 def cancel(
     number: int, orchestrator: str | None, token_file: Path | None, certificate: Path | None, wait_s: float | None, as_json: bool
 ) -> None:
-    """Cancel a job: its PEs are stopped, except those that other jobs share.
+    """Cancel a job: stop its PEs, except those that other jobs share.
 
     \b
     Example:
@@ -35,8 +35,8 @@ def cancel(
         except WaitFailed as error:
             say(f"holdfast: {error}")
             sys.exit(1)
-        story = client.job(number)
+        state = client.job(number)
     if as_json:
-        print_json(story)
+        print_json(state)
     else:
-        say(f"job {number} is {story['state']}")
+        say(f"job {number} is {state['state']}")

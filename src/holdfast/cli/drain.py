@@ -1,4 +1,4 @@
-"""holdfast drain: empty a node before it is taken away."""
+"""holdfast drain: move all replicas off a node before it is removed."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ from holdfast.terminal import print_json, say
 @click.argument("node", shell_complete=node_names)
 @orchestrator_options
 @click.option("--undo", is_flag=True, help="Let the node take replicas again.")
-@click.option("--wait", "wait_s", type=FiniteRange(min=0), help="Wait until it is empty, at most so many seconds.")
+@click.option("--wait", "wait_s", type=FiniteRange(min=0), help="Wait up to this many seconds until the node is empty.")
 @json_option
 def drain(
     node: str,
@@ -27,7 +27,9 @@ def drain(
     wait_s: float | None,
     as_json: bool,
 ) -> None:
-    """Move every replica off NODE and give it no new ones, so that it can be taken away. Exit code 1 if --wait was in vain.
+    """Move every replica off NODE and assign it no new ones, so that it can be removed.
+
+    The exit code is 1 if the node is not empty after --wait.
 
     \b
     Example:
@@ -35,21 +37,21 @@ def drain(
       holdfast drain n3 --undo
     """
     from holdfast.documents.job import NAME
-    from holdfast.protocol.client import WaitFailed, counted, find_client
+    from holdfast.protocol.client import WaitFailed, count_replicas, find_client
 
     if undo and wait_s is not None:
         raise HoldfastError("--wait waits for the node to be empty; leave it out with --undo")
     if not NAME.fullmatch(node):
         raise HoldfastError(f"node '{node}' does not exist; 'holdfast nodes' lists them")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
-        found = client.drain(node, drain=not undo)
+        state = client.drain(node, drain=not undo)
         try:
             if wait_s is not None:
-                found = client.wait_for_drained(node, limit_s=wait_s)
+                state = client.wait_for_drained(node, limit_s=wait_s)
         except WaitFailed as error:
             say(f"holdfast: {error}")
             sys.exit(1)
     if as_json:
-        print_json(found)
+        print_json(state)
     else:
-        say(f"node {node} is {found['state']}, with {counted(found['replicas'])}")
+        say(f"node {node} is {state['state']}, with {count_replicas(state['replicas'])}")

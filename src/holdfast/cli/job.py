@@ -1,4 +1,4 @@
-"""holdfast job: the story of one job."""
+"""holdfast job: show one job with its history."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,9 @@ from typing import Any
 import click
 
 from holdfast.cli.completion import all_jobs
-from holdfast.cli.orchestrators import clock, event_line, follow, orchestrator_options, watch_option
+from holdfast.cli.orchestrators import clock, follow_job, orchestrator_options, watch_option
 from holdfast.cli.shared import json_option
-from holdfast.terminal import print_json, say
+from holdfast.terminal import print_json
 
 
 @click.command()
@@ -19,7 +19,7 @@ from holdfast.terminal import print_json, say
 def job(
     number: int, orchestrator: str | None, token_file: Path | None, certificate: Path | None, watch: bool, as_json: bool
 ) -> None:
-    """Tell the story of a job: its states, when and why, its tasks, and how each replica is doing.
+    """Show a job: its states with times and causes, its tasks, and the state of each replica.
 
     \b
     Example:
@@ -30,29 +30,24 @@ def job(
 
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         newest = client.newest_event() if watch else 0
-        story = client.job(number)
+        state = client.job(number)
         if as_json:
-            print_json(story)
+            print_json(state)
         else:
-            tell(story)
-        if watch and not story["ended"]:
-            follow(
-                client,
-                after=newest,
-                over=lambda: bool(client.job(number)["ended"]),
-                seen=lambda event: say(event_line(event)) if event["job"] == number else None,
-            )
+            print_job(state)
+        if watch and not state["ended"]:
+            follow_job(client, number, after=newest)
 
 
-def tell(story: dict[str, Any]) -> None:
-    """Print a story for a person."""
-    click.echo(f"job {story['id']} '{story['name']}' ({story['type']}, {story['host_kind']}): {story['state']}")
-    if story["reason"]:
-        click.echo(f"  because: {story['reason']}")
-    for move in story["history"]:
-        cause = f": {move['cause']}" if move["cause"] else ""
-        click.echo(f"  {clock(move['at_s'])}  {move['state']:<13} by {move['event']}{cause}")
-    for task in story["tasks"]:
+def print_job(job: dict[str, Any]) -> None:
+    """Print a job as text."""
+    click.echo(f"job {job['id']} '{job['name']}' ({job['type']}, {job['host_kind']}): {job['state']}")
+    if job["reason"]:
+        click.echo(f"  because: {job['reason']}")
+    for change in job["history"]:
+        cause = f": {change['cause']}" if change["cause"] else ""
+        click.echo(f"  {clock(change['at_s'])}  {change['state']:<13} by {change['event']}{cause}")
+    for task in job["tasks"]:
         reads = f" reads {', '.join(task['reads'])}" if task["reads"] else ""
         shared = f" (shared: {task['shared']})" if task["shared"] else ""
         click.echo(f"  {task['task']}{shared}{reads}")

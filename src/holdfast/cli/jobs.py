@@ -10,15 +10,15 @@ from holdfast.cli.orchestrators import clock, event_line, follow, orchestrator_o
 from holdfast.cli.shared import json_option
 from holdfast.terminal import print_json, say
 
-MOST_CHARS = 240
+MAX_CHARS = 240
 
 
 @click.command()
 @orchestrator_options
 @click.option("--state", help="Only jobs in this state.")
-@click.option("--all", "everything", is_flag=True, help="Ended jobs too.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1000), help="At most so many, the newest.")
-@click.option("--after", type=click.IntRange(0), help="Go on after this job of an earlier list.")
+@click.option("--all", "everything", is_flag=True, help="Include ended jobs.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 1000), help="List at most this many jobs.")
+@click.option("--after", type=click.IntRange(0), help="List only jobs older than this one.")
 @watch_option
 @json_option
 def jobs(
@@ -32,7 +32,7 @@ def jobs(
     watch: bool,
     as_json: bool,
 ) -> None:
-    """List jobs, newest first: those that have not ended, unless told otherwise.
+    """List jobs, newest first. Ended jobs are listed only with --all or --state.
 
     \b
     Example:
@@ -42,23 +42,23 @@ def jobs(
     """
     from holdfast.protocol.client import find_client
 
-    wanted = state or (None if everything else "living")
+    state_filter = state or (None if everything else "living")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         newest = client.newest_event() if watch else 0
-        found = client.jobs(state=wanted, limit=limit, after=after)
+        page = client.jobs(state=state_filter, limit=limit, after=after)
         if as_json:
-            print_json({"jobs": found})
+            print_json({"jobs": page})
         else:
-            _show(found)
+            _print_jobs(page)
         if watch:
-            follow(client, after=newest, over=lambda: False, seen=lambda event: say(event_line(event)))
+            follow(client, after=newest, has_ended=lambda: False, on_event=lambda event: say(event_line(event)))
 
 
-def _show(found: list[dict[str, Any]]) -> None:
+def _print_jobs(jobs: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in ("job", "name", "type", "host kind", "state", "submitted", "why"):
         table.add_column(column, no_wrap=column not in ("name", "why"))
-    for job in found:
+    for job in jobs:
         table.add_row(
             str(job["id"]),
             job["name"],
@@ -68,15 +68,15 @@ def _show(found: list[dict[str, Any]]) -> None:
             clock(job["submitted_s"])[:8],
             shortened(job["reason"]),
         )
-    print_table(table if found else "no jobs")
+    print_table(table if jobs else "no jobs")
 
 
 def shortened(reason: str) -> str:
-    """A reason in one line; 'holdfast job' tells all of a long one.
+    """Return a reason in one line, shortened. 'holdfast job' prints it in full.
 
     >>> shortened("job 4 has 2 errors:\\n  - no stream 's'\\n  - no PE 'x'")
     "job 4 has 2 errors: no stream 's'; no PE 'x'"
     """
     first, *rest = (line.strip().removeprefix("- ") for line in reason.splitlines() or [""])
-    told = " ".join([first, "; ".join(rest)]).strip()
-    return told if len(told) <= MOST_CHARS else told[: MOST_CHARS - 4] + " ..."
+    line = " ".join([first, "; ".join(rest)]).strip()
+    return line if len(line) <= MAX_CHARS else line[: MAX_CHARS - 4] + " ..."

@@ -18,16 +18,16 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
     "--orchestrator",
     required=True,
     metavar="URL|DIR",
-    help="Where the orchestrator is; or its --work folder, if it runs on this machine.",
+    help="URL of the orchestrator, or its --work folder if it runs on this machine.",
 )
-@click.option("--token-file", type=click.Path(path_type=Path), help="File with the node token; found in DIR by itself.")
+@click.option("--token-file", type=click.Path(path_type=Path), help="File with the node token.  [default: node.token in DIR]")
 @click.option("--name", help="Name of the node.  [default: the machine's]")
 @click.option("--cores", type=FiniteRange(min=0, min_open=True), help="Cores to offer.  [default: all]")
-@click.option("--memory", default="1g", show_default=True, help="Memory to offer, which bounds the PE host's heap.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="What the node shares with others, such as rack=r1.")
+@click.option("--memory", default="1g", show_default=True, help="Memory to offer; also the PE host's maximum heap.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label, such as rack=r1 for nodes of one rack.")
 @click.option("--host-kind", default="spark", show_default=True, help="Kind of PE host: spark, light, or one from a package.")
-@click.option("--master", help="Spark master that the node's PE host runs on.  [default: local with as many cores]")
-@click.option("--spark-ui", is_flag=True, help="Serve Spark's own UI; 'holdfast nodes --json' says where.")
+@click.option("--master", help="Spark master of the node's PE host.  [default: local, with --cores]")
+@click.option("--spark-ui", is_flag=True, help="Serve Spark's own UI; 'holdfast nodes --json' prints its address.")
 @click.option("--work", type=click.Path(path_type=Path, file_okay=False), help="The node's folder.  [default: ./NAME]")
 @click.option(
     "--hung-after",
@@ -37,7 +37,7 @@ UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
     help="Seconds of silence after which a PE host is killed and started again.",
 )
 @click.option("--metrics-port", type=click.IntRange(0, 65535), help="Serve Prometheus metrics on loopback (0: a free port).")
-@click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the authority behind the orchestrator's TLS.")
+@click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the orchestrator's certificate authority.")
 def node(
     orchestrator: str,
     token_file: Path | None,
@@ -53,10 +53,10 @@ def node(
     metrics_port: int | None,
     certificate: Path | None,
 ) -> None:
-    """Run a node controller: it starts a PE host and runs there what the orchestrator assigns.
+    """Run a node controller: it starts a PE host, which runs the replicas that the orchestrator assigns.
 
-    What runs goes on while the orchestrator is away, and while this command is killed and started again with the same --work.
-    SIGTERM (or Ctrl-C) ends the node and its PE host.
+    Replicas keep running while the orchestrator is unreachable, and while this command is killed and started again with the same
+    --work. SIGTERM (or Ctrl-C) ends the node and its PE host.
 
     \b
     Example:
@@ -71,8 +71,10 @@ def node(
     if not NAME.fullmatch(name):
         raise HoldfastError(f"--name: wanted letters, digits, '_', '.', '-' (at most 100), got '{name}'")
     cores = cores or float(os.cpu_count() or 1)
-    whole = max(1, round(cores))
-    options = ["--master", master or f"local[{whole}]", "--cores", str(whole), "--memory", memory, *(["--ui"] if spark_ui else [])]
+    spark_cores = max(1, round(cores))
+    options = ["--master", master or f"local[{spark_cores}]", "--cores", str(spark_cores), "--memory", memory]
+    if spark_ui:
+        options.append("--ui")
     serve_node(
         NodeOffer(name, cores=cores, memory_bytes=memory_bytes(memory), host_kind=host_kind, labels=dict(map(_label, labels))),
         work or Path(name),
@@ -86,15 +88,15 @@ def node(
 
 
 def memory_bytes(text: str) -> int:
-    """An amount of memory such as 512m or 4g, in bytes.
+    """Return an amount of memory such as 512m or 4g in bytes.
 
     >>> memory_bytes("4g")
     4294967296
     """
-    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
-    if not found or not int(found[1]):
+    match = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    if not match or not int(match[1]):
         raise HoldfastError(f"--memory: wanted a size such as 512m or 4g, got '{text}'")
-    return int(found[1]) * UNITS[found[2]]
+    return int(match[1]) * UNITS[match[2]]
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""holdfast nodes: the nodes of an orchestrator, once or again and again."""
+"""holdfast nodes: list the nodes of an orchestrator, once or continuously."""
 
 import time
 from pathlib import Path
@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from holdfast.cli.orchestrators import lasted, orchestrator_options, print_table
+from holdfast.cli.orchestrators import duration_text, orchestrator_options, print_table
 from holdfast.cli.shared import json_option
 from holdfast.errors import HoldfastError
 from holdfast.terminal import print_json
@@ -17,10 +17,10 @@ from holdfast.terminal import print_json
 
 @click.command()
 @orchestrator_options
-@click.option("--watch", is_flag=True, help="Go on and show changes until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Show changes until Ctrl-C.")
 @json_option
 def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path | None, watch: bool, as_json: bool) -> None:
-    """List the nodes that have offered themselves, and how they are doing.
+    """List the nodes with their state, resources and PE host.
 
     \b
     Example:
@@ -30,7 +30,7 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
     from holdfast.protocol.client import OrchestratorUnreachable, find_client
 
     if watch and as_json:
-        raise HoldfastError("--json prints one document; leave out --watch, or ask again and again")
+        raise HoldfastError("--json prints one document; leave out --watch, or repeat the command")
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         if as_json:
             print_json({"nodes": client.nodes()})
@@ -49,16 +49,16 @@ def nodes(orchestrator: str | None, token_file: Path | None, certificate: Path |
                     time.sleep(1.0)
 
 
-def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
-    """The nodes as a table, by name; in words where there are none."""
-    if not found:
+def table(nodes: list[dict[str, Any]], *, now_s: float) -> Table | str:
+    """Return the nodes as a table, or a hint if there are none."""
+    if not nodes:
         return "no nodes; start one with 'holdfast node'"
-    shown = Table(box=None, header_style="bold", pad_edge=False)
+    rows = Table(box=None, header_style="bold", pad_edge=False)
     for column in ("node", "state", "kind", "labels", "cores", "memory", "replicas", "PE host", "since"):
         right = column in ("cores", "memory", "replicas", "since")
-        shown.add_column(column, justify="right" if right else "left", no_wrap=column not in ("labels", "PE host"))
-    for node in found:
-        shown.add_row(
+        rows.add_column(column, justify="right" if right else "left", no_wrap=column not in ("labels", "PE host"))
+    for node in nodes:
+        rows.add_row(
             node["name"],
             node["state"],
             node["host_kind"],
@@ -67,13 +67,13 @@ def table(found: list[dict[str, Any]], *, now_s: float) -> Table | str:
             f"{node['memory_bytes'] / 2**30:.1f} GiB",
             f"{node['replicas']} of {node['slots']}",
             host_text(node),
-            lasted(now_s - node["since_s"]),
+            duration_text(now_s - node["since_s"]),
         )
-    return shown
+    return rows
 
 
 def host_text(node: dict[str, Any]) -> str:
-    """How a node's PE host is doing, in a few words.
+    """Return the state of a node's PE host in a few words.
 
     >>> host_text({"state": "up", "host_status": None, "stalled_s": 0})
     'none'
@@ -82,7 +82,7 @@ def host_text(node: dict[str, Any]) -> str:
     """
     status = node["host_status"]
     if node["state"] == "lost":
-        return "not heard of"
+        return "unknown"
     if status is None:
         return "none"
     if node["stalled_s"]:
@@ -91,4 +91,4 @@ def host_text(node: dict[str, Any]) -> str:
         return f"broken: {status['error']}"
     if not status.get("ready"):
         return "starting"
-    return f"ready, {lasted(status.get('cpu_s', 0))} CPU, {status.get('memory_bytes', 0) / 2**20:.0f} MiB"
+    return f"ready, {duration_text(status.get('cpu_s', 0))} CPU, {status.get('memory_bytes', 0) / 2**20:.0f} MiB"

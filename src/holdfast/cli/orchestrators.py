@@ -1,4 +1,4 @@
-"""What the commands that speak with an orchestrator have in common: where it is, how its jobs and events are shown."""
+"""What all commands that call an orchestrator share: options, the display of times and events, and following events."""
 
 import os
 import time
@@ -18,37 +18,37 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-AWAY_S = 0.5
-UNBOUNDED = 100_000
+RETRY_S = 0.5
+UNLIMITED_WIDTH = 100_000
 
 
 def orchestrator_options(command: F) -> F:
-    """--orchestrator, --token-file and --certificate, as every command that calls an orchestrator takes them."""
+    """Add --orchestrator, --token-file and --certificate to a command."""
     for option in (
-        click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of the authority behind its TLS."),
-        click.option("--token-file", type=click.Path(path_type=Path), help="File with the user token; found in DIR by itself."),
+        click.option("--certificate", type=click.Path(path_type=Path), help="PEM file of its certificate authority."),
+        click.option("--token-file", type=click.Path(path_type=Path), help="File with the token.  [default: user.token in DIR]"),
         click.option(
             "--orchestrator",
             metavar="URL|DIR",
-            help="Where the orchestrator is, or its --work folder.  [default: HOLDFAST_URL, else ./orchestrator]",
+            help="URL of the orchestrator, or its --work folder.  [default: HOLDFAST_URL, else ./orchestrator]",
         ),
     ):
         command = option(command)
     return command
 
 
-watch_option = click.option("--watch", is_flag=True, help="Go on showing what happens, until it has ended or Ctrl-C.")
+watch_option = click.option("--watch", is_flag=True, help="Print events until the job has ended, or until Ctrl-C.")
 
 
 def clock(at_s: float) -> str:
-    """A moment as the time of day."""
+    """Return a time as the time of day."""
     return datetime.fromtimestamp(at_s).strftime("%H:%M:%S.%f")[:-3]
 
 
-def lasted(seconds: float) -> str:
-    """A length of time in the largest unit that tells enough.
+def duration_text(seconds: float) -> str:
+    """Return a duration in the largest unit that is precise enough.
 
-    >>> lasted(12.3), lasted(1800), lasted(100_000), lasted(1e6), lasted(-1)
+    >>> duration_text(12.3), duration_text(1800), duration_text(100_000), duration_text(1e6), duration_text(-1)
     ('12 s', '30 min', '28 h', '12 d', '0 s')
     """
     for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
@@ -57,40 +57,49 @@ def lasted(seconds: float) -> str:
     return f"{max(0.0, seconds):.0f} s"
 
 
-def print_table(found: "Table | str") -> None:
-    """Print a table. Where no screen bounds it, it is as wide as it is: a row is a line for whatever reads on."""
+def print_table(table: "Table | str") -> None:
+    """Print a table. If the output is not a terminal, its width is unlimited, so that each row is one line."""
     from rich.console import Console
 
     console = Console(markup=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = UNBOUNDED
-    console.print(found)
+        console.width = UNLIMITED_WIDTH
+    console.print(table)
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """An event in one line."""
-    whom = event["replica"] or (f"job {event['job']}" if event["job"] is not None else event["node"] or "orchestrator")
-    return f"{clock(event['at_s'])}  {whom}: {event['text']}"
+    """Return an event as one line."""
+    subject = event["replica"] or (f"job {event['job']}" if event["job"] is not None else event["node"] or "orchestrator")
+    return f"{clock(event['at_s'])}  {subject}: {event['text']}"
 
 
-def follow(client: "Client", *, seen: Callable[[dict[str, Any]], None], over: Callable[[], bool], after: int) -> None:
-    """Show the events after a number as they come, until `over` and with all that led to it. An orchestrator that goes away is
-    waited for."""
+def follow_job(client: "Client", number: int, *, after: int) -> None:
+    """Print the events of a job after an event number, until the job has ended."""
+
+    def print_event(event: dict[str, Any]) -> None:
+        if event["job"] == number:
+            say(event_line(event))
+
+    follow(client, after=after, has_ended=lambda: bool(client.job(number)["ended"]), on_event=print_event)
+
+
+def follow(client: "Client", *, on_event: Callable[[dict[str, Any]], None], has_ended: Callable[[], bool], after: int) -> None:
+    """Pass on the events after a number as they come, until `has_ended`. Waits while the orchestrator is unreachable."""
     from holdfast.protocol.client import OrchestratorUnreachable
 
-    number, away = after, False
+    number, unreachable = after, False
     while True:
         try:
-            is_over = over()  # asked before the events: how it came about is among them
-            found = client.events(after=number, wait_s=0.0 if is_over else 5.0)
-            away = False
-            for event in found["events"]:
-                seen(event)
-            number = found["last"]
-            if is_over and number >= found["newest"]:
+            ended = has_ended()  # before the events are fetched, so that these include the end
+            page = client.events(after=number, wait_s=0.0 if ended else 5.0)
+            unreachable = False
+            for event in page["events"]:
+                on_event(event)
+            number = page["last"]
+            if ended and number >= page["newest"]:
                 return
         except OrchestratorUnreachable as error:
-            if not away:
+            if not unreachable:
                 say(f"{error}; waiting for it")
-            away = True
-            time.sleep(AWAY_S)
+            unreachable = True
+            time.sleep(RETRY_S)

@@ -1,11 +1,11 @@
-"""holdfast submit: hand a job to an orchestrator."""
+"""holdfast submit: submit a job to an orchestrator."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from holdfast.cli.orchestrators import event_line, follow, orchestrator_options, watch_option
+from holdfast.cli.orchestrators import follow_job, orchestrator_options, watch_option
 from holdfast.cli.shared import FiniteRange, json_option
 from holdfast.terminal import print_json, say
 
@@ -13,8 +13,8 @@ from holdfast.terminal import print_json, say
 @click.command()
 @click.argument("document", metavar="JOB", type=click.Path(path_type=Path))
 @orchestrator_options
-@click.option("--name", help="Another name than the document's.")
-@click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait so many seconds for it to run; exit code 1 if it does not.")
+@click.option("--name", help="Name of the job, instead of the one in the document.")
+@click.option("--wait", "wait_s", type=FiniteRange(0), help="Wait up to this many seconds until it runs; exit code 1 if not.")
 @watch_option
 @json_option
 def submit(
@@ -27,7 +27,7 @@ def submit(
     watch: bool,
     as_json: bool,
 ) -> None:
-    """Submit the job that a document (YAML or JSON) describes. It is not lost once this has printed its number.
+    """Submit the job in a document (YAML or JSON). Once its number is printed, the job is stored durably.
 
     With --watch the exit code is 1 if the job has failed.
 
@@ -41,40 +41,34 @@ def submit(
     from holdfast.protocol.client import ClientError, WaitFailed, find_client
 
     if watch and wait_s is not None:
-        raise HoldfastError("--watch goes on until the job has ended; leave out --wait, or watch later with 'holdfast job'")
+        raise HoldfastError("--watch continues until the job has ended; leave out --wait, or watch later with 'holdfast job'")
     data, lines = read_plain(document)
     if name is not None and isinstance(data, dict):
         data["job"] = name
     with find_client(orchestrator, token_file, certificate=certificate) as client:
         newest = client.newest_event()
         try:
-            taken = client.submit_plain(data)
+            submitted = client.submit_plain(data)
         except ClientError as error:
             if error.errors:
                 raise DocumentError(str(document), [with_line(field, lines()) for field in error.errors]) from None
             raise
-        number = int(taken["id"])
-        say(f"job {number} ({taken['name']}) is submitted")
+        number = int(submitted["id"])
+        say(f"job {number} ({submitted['name']}) is submitted")
         reached = True
         if watch:
-            over = lambda: bool(client.job(number)["ended"])  # noqa: E731
-            follow(client, after=newest, over=over, seen=lambda event: _show(event, number))
+            follow_job(client, number, after=newest)
         elif wait_s is not None:
             try:
                 client.wait_for(number, ("running", "completed"), limit_s=wait_s)
             except WaitFailed as error:
                 say(f"holdfast: {error}")
                 reached = False
-        story = client.job(number)
-        reached = reached and not (watch and story["state"] == "failed")
+        state = client.job(number)
+        reached = reached and not (watch and state["state"] == "failed")
     if as_json:
-        print_json(story)
+        print_json(state)
     else:
         click.echo(number)
     if not reached:
         sys.exit(1)
-
-
-def _show(event: dict[str, object], number: int) -> None:
-    if event["job"] == number:
-        say(event_line(event))

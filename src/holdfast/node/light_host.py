@@ -1,11 +1,14 @@
-"""A light PE host: replicas that beat and count, and stand for real ones where thousands are needed or Spark is not.
+"""A light PE host: its replicas only beat and count. It replaces Spark in tests, and where thousands of replicas are needed.
 
     python -m holdfast.node.light_host --work DIR --node NAME
 
-It keeps every promise of a real PE host, which are these. It starts a replica once per incarnation, and says so (`starting`) before
-it does. It leaves a replica alone whose incarnation is not higher than what it has. What it says has the order (term, generation)
-of the newest assignment that it has carried out. It writes `host.json` at every change and at least twice a second. It ends on
-SIGTERM, and when its work folder is gone.
+It keeps the contract of every PE host:
+
+- It starts a replica once per incarnation, and reports it as `starting` before that.
+- It leaves a replica alone if the assigned incarnation is not higher than the running one.
+- Its status has the term and generation of the newest assignment that it has carried out.
+- It writes `host.json` at every change, and at least twice a second.
+- It ends on SIGTERM, and when its work folder is removed.
 
 A light replica lives for the `lives_s` of its PE in the job's settings (`{"pes": {"name": {"lives_s": 3}}}`) and then finishes.
 """
@@ -30,7 +33,7 @@ from holdfast.protocol.messages import AssignedReplica, Assignment, HostStatus, 
 from holdfast.protocol.node_files import ASSIGNMENT, WatchedFile, take_failure_request, write_status
 
 STARTS = "starts.log"
-"""One line per start of a replica, appended: its key, its incarnation, the host's process number, the time."""
+"""A log with one line per start of a replica: its key, its incarnation, the PE host's process number, the time."""
 
 START_S = 0.05
 EPOCH_S = 1.0
@@ -40,7 +43,7 @@ BEAT_S = 0.4
 
 @dataclass(frozen=True, slots=True)
 class LightReplica:
-    """A replica that counts seconds of activity. `since_s` is when the present state began, `done_s` its activity before."""
+    """A replica that counts its active seconds. The present state began at `since_s`; `done_s` counts up to then."""
 
     assigned: AssignedReplica
     lives_s: float | None
@@ -50,15 +53,15 @@ class LightReplica:
     error: str | None = None
 
     def active_s(self, now_s: float) -> float:
-        """Seconds it has been active so far."""
+        """Return the seconds that it has been active."""
         return self.done_s + (now_s - self.since_s if self.state == "running" else 0.0)
 
-    def moved(self, state: State, now_s: float, error: str | None = None) -> LightReplica:
-        """It, in another state from now on."""
+    def in_state(self, state: State, now_s: float, error: str | None = None) -> LightReplica:
+        """Return the replica in another state from now on."""
         return replace(self, state=state, since_s=now_s, done_s=self.active_s(now_s), error=error)
 
     def due_s(self) -> float | None:
-        """When it next changes by itself, on the clock that it was started with."""
+        """Return when it next changes by itself, or None."""
         if self.state == "starting":
             return self.since_s + START_S
         if self.state == "running" and self.lives_s is not None:
@@ -66,13 +69,13 @@ class LightReplica:
         return None
 
     def advanced(self, now_s: float) -> LightReplica:
-        """It, as it is now."""
+        """Return the replica as it is now."""
         due_s = self.due_s()
         if due_s is None or now_s < due_s:
             return self
         if self.state == "running":
-            return self.moved("finished", now_s)
-        return self.moved("running" if self.assigned.active else "idle", now_s)
+            return self.in_state("finished", now_s)
+        return self.in_state("running" if self.assigned.active else "idle", now_s)
 
     def status(self, now_s: float) -> ReplicaStatus:
         epochs = int(self.active_s(now_s) / EPOCH_S)
@@ -90,52 +93,52 @@ class LightReplica:
 
 
 class LightPes:
-    """The replicas of one light host. No method reads a clock; `started` hears of each replica once it is listed."""
+    """The replicas of one light PE host. No method reads a clock. `started` is called once the start of a replica is reported."""
 
     def __init__(self, started: Callable[[AssignedReplica], None]) -> None:
         self.replicas: dict[str, LightReplica] = {}
         self.assignment = Assignment()
         self._started = started
-        self._unsaid: list[AssignedReplica] = []
+        self._unreported: list[AssignedReplica] = []
 
     def apply(self, assignment: Assignment, now_s: float) -> None:
-        """Carry out an assignment: list what is new as starting, drop what is no longer wanted, wake and idle the rest."""
-        wanted = {replica.key: replica for replica in assignment.replicas}
-        self.replicas = {key: replica for key, replica in self.replicas.items() if key in wanted}
-        for key, asked in wanted.items():
-            has = self.replicas.get(key)
-            if has is None or has.assigned.incarnation < asked.incarnation:
-                lives_s = _lives_s(assignment.jobs.get(asked.job, {}), asked.pe)
-                self.replicas[key] = LightReplica(asked, lives_s, "starting", now_s)
-                self._unsaid.append(asked)
-            elif has.state == "running" and not asked.active:
-                self.replicas[key] = replace(has.moved("idle", now_s), assigned=asked)
-            elif has.state == "idle" and asked.active:
-                self.replicas[key] = replace(has.moved("running", now_s), assigned=asked)
-            elif has.assigned.incarnation == asked.incarnation:
-                self.replicas[key] = replace(has, assigned=asked)
+        """Carry out an assignment: add new replicas as `starting`, drop those not assigned, and activate or idle the others."""
+        assigned = {replica.key: replica for replica in assignment.replicas}
+        self.replicas = {key: replica for key, replica in self.replicas.items() if key in assigned}
+        for key, replica in assigned.items():
+            running = self.replicas.get(key)
+            if running is None or running.assigned.incarnation < replica.incarnation:
+                lives_s = _lives_s(assignment.jobs.get(replica.job, {}), replica.pe)
+                self.replicas[key] = LightReplica(replica, lives_s, "starting", now_s)
+                self._unreported.append(replica)
+            elif running.state == "running" and not replica.active:
+                self.replicas[key] = replace(running.in_state("idle", now_s), assigned=replica)
+            elif running.state == "idle" and replica.active:
+                self.replicas[key] = replace(running.in_state("running", now_s), assigned=replica)
+            elif running.assigned.incarnation == replica.incarnation:
+                self.replicas[key] = replace(running, assigned=replica)
         self.assignment = assignment
 
-    def said(self) -> None:
-        """What is listed has been told: now the new ones really start."""
-        for assigned in self._unsaid:
+    def start_reported(self) -> None:
+        """Start the new replicas. Call this after a status has reported them as `starting`."""
+        for assigned in self._unreported:
             self._started(assigned)
-        self._unsaid.clear()
+        self._unreported.clear()
 
     def fail(self, keys: tuple[str, ...], error: str, now_s: float) -> None:
-        """Let replicas fail, as a PE that gives up does."""
+        """Let replicas fail."""
         for key in keys:
             if key in self.replicas and self.replicas[key].state not in ("finished", "failed"):
-                self.replicas[key] = self.replicas[key].moved("failed", now_s, error)
+                self.replicas[key] = self.replicas[key].in_state("failed", now_s, error)
 
     def advance(self, now_s: float) -> bool:
-        """Let time pass; whether anything changed."""
-        moved = {key: after for key, before in self.replicas.items() if (after := before.advanced(now_s)) is not before}
-        self.replicas.update(moved)
-        return bool(moved)
+        """Apply the changes that are due. Returns whether there were any."""
+        changed = {key: after for key, before in self.replicas.items() if (after := before.advanced(now_s)) is not before}
+        self.replicas.update(changed)
+        return bool(changed)
 
     def due_s(self) -> float | None:
-        """When something next changes by itself."""
+        """Return when a replica next changes by itself, or None."""
         return min((due_s for replica in self.replicas.values() if (due_s := replica.due_s()) is not None), default=None)
 
     def statuses(self, now_s: float) -> tuple[ReplicaStatus, ...]:
@@ -148,7 +151,7 @@ def _lives_s(settings: Mapping[str, Any], pe: str) -> float | None:
 
 
 class LightHost:
-    """The loop of a light host as a process."""
+    """The main loop of a light PE host."""
 
     def __init__(self, work: Path) -> None:
         self.work = work
@@ -160,7 +163,7 @@ class LightHost:
         self._beat_at = 0.0
 
     def run(self) -> None:
-        """Serve until told to stop or the work folder is gone."""
+        """Serve until `stop` is set or the work folder is removed."""
         while not self.stop.is_set():
             try:
                 self._tick(time.monotonic())
@@ -168,8 +171,8 @@ class LightHost:
                 if self.work.exists():
                     raise
                 return
-            except OSError as error:  # a full disk, say: what could not be told is told with the next beat
-                self._complain(error)
+            except OSError as error:  # such as a full disk: the next beat reports what this one could not
+                self._log_error(error)
             self.stop.wait(TICK_S)
 
     def _tick(self, now_s: float) -> None:
@@ -183,12 +186,12 @@ class LightHost:
             changed = True
         if changed or now_s >= self._beat_at:
             write_status(self.work, self._status(now_s))
-            self._pes.said()
+            self._pes.start_reported()
             self._beat_at = now_s + BEAT_S
 
-    def _complain(self, error: OSError) -> None:
+    def _log_error(self, error: OSError) -> None:
         with contextlib.suppress(OSError):
-            print(f"cannot say how it goes: {error}; trying again", file=sys.stderr, flush=True)
+            print(f"cannot write the status: {error}; trying again", file=sys.stderr, flush=True)
 
     def _note_start(self, replica: AssignedReplica) -> None:
         with (self.work / STARTS).open("a") as file:
@@ -212,10 +215,10 @@ class LightHost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A light PE host: replicas that beat and count.")
+    parser = argparse.ArgumentParser(description="A light PE host: its replicas only beat and count.")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--node", required=True)
-    parser.add_argument("--master", help="taken for the sake of one command line for all hosts; not used")
+    parser.add_argument("--master", help="ignored; accepted because all host kinds have the same options")
     parser.add_argument("--cores", help="as --master")
     parser.add_argument("--memory", help="as --master")
     parser.add_argument("--ui", action="store_true", help="as --master")

@@ -1,4 +1,4 @@
-"""A node's metrics for Prometheus: how each replica and the PE host are doing, as the host last said, read when asked."""
+"""A node's metrics for Prometheus, read at each scrape from the controller and from the last status of the PE host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ STATES = ("starting", "running", "idle", "finished", "failed")
 REPLICA: tuple[tuple[str, str, Callable[[ReplicaStatus], float | None]], ...] = (
     ("live_epoch", "Last epoch done from first records.", lambda replica: replica.live),
     ("clean_epoch", "Last epoch done from final records.", lambda replica: replica.clean),
-    ("lag_seconds", "How far behind the close of the newest epoch.", lambda replica: replica.lag_s),
+    ("lag_seconds", "Lag behind the close of the newest epoch.", lambda replica: replica.lag_s),
     ("rows_per_second", "Input rate.", lambda replica: replica.rows_s),
     ("latency_seconds", "From an epoch's close to its commit.", lambda replica: replica.latency_s),
-    ("caught_up", "1 when nothing that could be done is left to do.", lambda replica: replica.caught_up),
+    ("caught_up", "1 if the replica has processed all available input.", lambda replica: replica.caught_up),
 )
 HOST: tuple[tuple[str, str, Callable[[HostStatus], float]], ...] = (
     ("ready", "1 when the PE host can run replicas.", lambda host: host.ready),
@@ -33,19 +33,19 @@ HOST: tuple[tuple[str, str, Callable[[HostStatus], float]], ...] = (
 
 
 class NodeCollector(Collector):
-    """Turns what the controller knows into metrics at every scrape."""
+    """Reads the metrics from the controller at every scrape."""
 
     def __init__(self, controller: NodeController) -> None:
         self._controller = controller
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of the node."""
+        """Yield all metrics of the node."""
         controller = self._controller
         alive = controller.host.alive()
         yield GaugeMetricFamily("holdfast_host_alive", "1 while the PE host's process lives.", value=alive)
         yield GaugeMetricFamily(
             "holdfast_host_stalled_seconds",
-            "Silence that a busy machine does not explain.",
+            "Silence of the PE host that a busy machine does not explain.",
             value=controller.stalled_s,
         )
         yield GaugeMetricFamily("holdfast_reports_waiting", "Reports not yet acknowledged.", value=len(controller.reports))
@@ -72,7 +72,7 @@ def _replica_metrics(status: HostStatus) -> Iterator[Metric]:
                 family.add_metric(labels[replica.key], value)
         yield family
     states = GaugeMetricFamily(
-        "holdfast_replica_state", "1 for the state that the replica is in.", labels=("job", "pe", "task", "replica", "state")
+        "holdfast_replica_state", "1 for the present state of the replica.", labels=("job", "pe", "task", "replica", "state")
     )
     for replica in status.replicas:
         for state in STATES:
@@ -81,7 +81,7 @@ def _replica_metrics(status: HostStatus) -> Iterator[Metric]:
 
 
 def _labels(key: str) -> tuple[str, str, str, str]:
-    """Job, PE, task and replica of a replica's key.
+    """Return the job, PE, task and replica in a replica's key.
 
     >>> _labels("7:vwap.fast/0.1")
     ('7', 'vwap.fast', '0', '1')
@@ -93,7 +93,7 @@ def _labels(key: str) -> tuple[str, str, str, str]:
 
 
 def serve_metrics(controller: NodeController, port: int) -> str:
-    """Serve the metrics of a node on a port (0: a free one), for as long as the process lives; the address to scrape."""
+    """Serve the metrics of a node until the process ends, and return the URL. Port 0 takes any free port."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(controller))
     try:

@@ -1,4 +1,4 @@
-"""A node as a process: its work folder, its PE host, its metrics, its controller, and an orderly end."""
+"""Runs a node as a process: locks its work folder, and runs its controller, PE host, agents and metrics server."""
 
 from __future__ import annotations
 
@@ -38,35 +38,41 @@ def serve_node(
     certificate: Path | None = None,
     hung_after_s: float = HUNG_S,
 ) -> None:
-    """Be a node until SIGTERM. What is in the work folder from an earlier life is taken up again.
+    """Run a node until SIGTERM. A node that was killed continues with what is in its work folder.
 
-    `orchestrator` is a URL, or the work folder of an orchestrator on this machine; `certificate` the authority that signed its
-    certificate, where that is not a public one. Metrics are served on `metrics_port` (0: a free one), if it is given. A PE host
-    that was silent for `hung_after_s` is killed and started again.
+    `orchestrator` is a URL, or the work folder of an orchestrator on this machine. `certificate` is the authority that signed the
+    orchestrator's certificate, unless that is a public one. `metrics_port` 0 takes any free port; without it no metrics are served.
+    A PE host that is silent for `hung_after_s` is killed and started again.
     """
-    find = locate_orchestrator(orchestrator, token)
+    locate = locate_orchestrator(orchestrator, token)
     command = (*host_command(node.host_kind), "--work", str(work.resolve()), "--node", node.name, *host_options)
     with _locked(work):
         reports = Reports(work / REPORTS, clock=time.time)
         try:
-            host = HostProcess(work.resolve(), command, log=_say)
+            host = HostProcess(work.resolve(), command, log=_log)
             asyncio.run(
                 _serve(
-                    node, find, host, reports=reports, metrics_port=metrics_port, certificate=certificate, hung_after_s=hung_after_s
+                    node,
+                    locate,
+                    host,
+                    reports=reports,
+                    metrics_port=metrics_port,
+                    certificate=certificate,
+                    hung_after_s=hung_after_s,
                 )
             )
         except HoldfastError:
             raise
         except Exception as error:
-            _say(_last_words(node.name, work, error))
-            raise  # a mistake of ours, with all there is to find it by
+            _log(_failure_text(node.name, work, error))
+            raise
         finally:
             reports.close()
 
 
 @contextlib.contextmanager
 def _locked(work: Path) -> Iterator[None]:
-    """Hold the node's folder against other controllers. Raises HoldfastError where one has it, or nothing can be written there."""
+    """Lock the node's folder. Raises HoldfastError if another controller has locked it, or if it cannot be written."""
     try:
         work.mkdir(parents=True, exist_ok=True)
         lock = (work / CONTROLLER_LOCK).open("ab", buffering=0)
@@ -76,7 +82,7 @@ def _locked(work: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             lock.truncate(0)
-            lock.write(f"{os.getpid()}\n".encode())  # whose lock it is: see `hosts.living_controller`
+            lock.write(f"{os.getpid()}\n".encode())  # for `pe_hosts.living_controller`
         except BlockingIOError:
             raise HoldfastError(f"another node controller runs in '{work}'; give this node another --work") from None
         except OSError as error:
@@ -88,19 +94,19 @@ def _unwritable(work: Path, error: OSError) -> HoldfastError:
     return HoldfastError(f"'{work}' cannot be written: {error.strerror}; make room, or give a --work folder that you may write to")
 
 
-def _last_words(name: str, work: Path, error: Exception) -> str:
-    """What is said by a controller that ends by a mistake of its own, of which its PE host knows nothing."""
-    said = f"the controller of node {name} ends by a mistake of its own ({type(error).__name__}: {error}), told below"
-    again = f"start the node again with --work {work}"
+def _failure_text(name: str, work: Path, error: Exception) -> str:
+    """Return the log line of a controller that ends by an internal error. Its PE host keeps running."""
+    text = f"the controller of node {name} ends by an internal error ({type(error).__name__}: {error}), shown below"
+    restart = f"start the node again with --work {work}"
     host = living_host(work)
     if host is None:
-        return f"{said}; {again}"
-    return f"{said}; its PE host (process {host}) goes on: {again} to take it up, or end it with 'kill {host}'"
+        return f"{text}; {restart}"
+    return f"{text}; its PE host (process {host}) keeps running: {restart} to control it again, or end it with 'kill {host}'"
 
 
 async def _serve(
     node: NodeOffer,
-    find: Callable[[], OrchestratorAddress],
+    locate: Callable[[], OrchestratorAddress],
     host: HostProcess,
     *,
     reports: Reports,
@@ -111,13 +117,13 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    link = NodeLink(node.name, find, HttpxClient(_trust(certificate)))
+    link = NodeLink(node.name, locate, HttpxClient(_trust(certificate)))
     controller = NodeController(
         node,
         link,
         host,
         reports=reports,
-        log=_say,
+        log=_log,
         rng=random.Random(),  # only spreads retries in time
         monotonic=time.monotonic,
         agents=_agents(node, host.work),
@@ -134,9 +140,9 @@ async def _serve(
 
 
 def _agents(node: NodeOffer, work: Path) -> AgentProcesses | None:
-    """The prediction agents of a node, for a kind of PE host that has them."""
+    """Return the prediction agents of a node, or None if its host kind has none."""
     command = AGENTS.get(node.host_kind)
-    return None if command is None else AgentProcesses(work, command, node=node.name, log=_say, monotonic=time.monotonic)
+    return None if command is None else AgentProcesses(work, command, node=node.name, log=_log, monotonic=time.monotonic)
 
 
 def _trust(certificate: Path | None) -> ssl.SSLContext | None:
@@ -148,6 +154,6 @@ def _trust(certificate: Path | None) -> ssl.SSLContext | None:
         raise HoldfastError(f"certificate '{certificate}' cannot be used: {error}; give a PEM file") from error
 
 
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError):  # a log that cannot be written, on a full disk say, costs the line and nothing else
+def _log(text: str) -> None:
+    with contextlib.suppress(OSError):  # a full disk costs the log line and nothing else
         print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""The user's side of the orchestrator's API: submit, ask, cancel, wait. Answers are documents, as the API has them."""
+"""The client of the orchestrator's API for users: submit jobs, list them, cancel them, wait. Answers are the API's documents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RETRY_S = 0.1
 
 
 class ClientError(HoldfastError):
-    """A call that the orchestrator refused; `status` is HTTP's word for it, `errors` are those of a document that was sent."""
+    """A call that the orchestrator refused, with its HTTP status. `errors` are the errors of the document that was sent."""
 
     def __init__(self, text: str, *, status: int, errors: Sequence[FieldError] = ()) -> None:
         self.status, self.errors = status, tuple(errors)
@@ -36,11 +36,11 @@ class ClientError(HoldfastError):
 
 
 class WaitFailed(HoldfastError):
-    """What was waited for did not come about in time."""
+    """The awaited state was not reached in time, or cannot be reached any more."""
 
 
 class Client:
-    """Calls of one user. Closes its connections at the end of a `with` block."""
+    """A client with a user token. As a context manager, it closes its connections at the end."""
 
     def __init__(self, url: str, token: str, *, certificate: Path | None = None) -> None:
         self.url, self.token = url.rstrip("/"), token
@@ -61,15 +61,15 @@ class Client:
         self._http.close()
 
     def submit(self, job: Job) -> int:
-        """Hand in a job; its number. It has been taken for good when this returns."""
+        """Submit a job and return its number. When this returns, the orchestrator has stored the job."""
         return int(self.submit_plain(job.model_dump(mode="json", exclude_defaults=True))["id"])
 
     def submit_plain(self, data: object) -> dict[str, Any]:
-        """Hand in a job in plain values, as they were read from a document: its number, name and state.
+        """Submit a job as plain values, as read from a document, and return its number, name and state.
 
-        The orchestrator checks it, and tells what is wrong with the document together with what only it can know.
+        The orchestrator reports the errors of the document together with those that only it can know.
         """
-        sendable = json.loads(json.dumps(data, default=str), parse_constant=str)  # JSON has no number for NaN and the like
+        sendable = json.loads(json.dumps(data, default=str), parse_constant=str)  # JSON has no NaN and no infinity
         return self._call("POST", "/v1/jobs", json=sendable)
 
     def job(self, job: int) -> dict[str, Any]:
@@ -79,13 +79,14 @@ class Client:
     def jobs(
         self, *, state: str | None = None, limit: int = 100, after: int | None = None, limit_s: float = CALL_S
     ) -> list[dict[str, Any]]:
-        """A page of jobs, newest first, from the one after job `after` on."""
-        asked = {"state": state, "limit": limit, "after": after}
-        found: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=_given(asked), limit_s=limit_s)["jobs"]
-        return found
+        """Return a page of jobs, newest first: those older than job `after`."""
+        parameters = {"state": state, "limit": limit, "after": after}
+        sent = {name: value for name, value in parameters.items() if value is not None}
+        page: list[dict[str, Any]] = self._call("GET", "/v1/jobs", params=sent, limit_s=limit_s)["jobs"]
+        return page
 
     def all_jobs(self, *, state: str | None = None) -> Iterator[dict[str, Any]]:
-        """Every job, newest first, page by page."""
+        """Yield every job, newest first. Fetches page by page."""
         after: int | None = None
         while page := self.jobs(state=state, limit=500, after=after):
             yield from page
@@ -95,21 +96,21 @@ class Client:
         return self._call("POST", f"/v1/jobs/{job}/cancel")
 
     def activate(self, job: int, active: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-        """Say which replicas of some tasks (such as 'vwap/0') shall be active; the others of these tasks go idle."""
+        """Activate exactly these replicas of some tasks (such as 'vwap/0'). The other replicas of these tasks become idle."""
         return self._call("POST", f"/v1/jobs/{job}/activation", json={"active": {task: list(on) for task, on in active.items()}})
 
     def nodes(self, *, limit_s: float = CALL_S) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self._call("GET", "/v1/nodes", limit_s=limit_s)["nodes"]
-        return found
+        nodes: list[dict[str, Any]] = self._call("GET", "/v1/nodes", limit_s=limit_s)["nodes"]
+        return nodes
 
     def drain(self, node: str, *, drain: bool = True) -> dict[str, Any]:
-        """Move everything off a node and give it nothing more; or let it take replicas again."""
+        """Move all replicas off a node and assign it no more; or let it take replicas again."""
         return self._call("POST", f"/v1/nodes/{quote(node, safe='')}/drain", json={"drain": drain})
 
     def agents(self, job: int) -> list[dict[str, Any]]:
-        """The prediction agents of a job, by task: what each does, how accurate it is, what it predicted."""
-        found: list[dict[str, Any]] = self._call("GET", f"/v1/jobs/{job}/agents")["agents"]
-        return found
+        """Return the prediction agents of a job with their state and accuracy."""
+        agents: list[dict[str, Any]] = self._call("GET", f"/v1/jobs/{job}/agents")["agents"]
+        return agents
 
     def change_agent(self, job: int, task: str, orders: Mapping[str, Any]) -> dict[str, Any]:
         """Change the algorithms or parameters of a task's prediction agent while it runs."""
@@ -117,92 +118,92 @@ class Client:
         return self._call("POST", f"/v1/jobs/{job}/agents/{quote(pe, safe='')}/{number}", json={"orders": dict(orders)})
 
     def events(self, *, after: int = 0, wait_s: float = 0.0) -> dict[str, Any]:
-        """Events after a number: as soon as there is one, or none after `wait_s`."""
+        """Return the events after a number. Waits up to `wait_s` for the first."""
         return self._call("GET", "/v1/events", params={"after": after, "wait_s": wait_s}, limit_s=wait_s + CALL_S)
 
     def newest_event(self) -> int:
-        """The number of the newest event."""
+        """Return the number of the newest event."""
         return int(self.events(after=LARGEST)["newest"])
 
     def inject(self, fault: Mapping[str, Any], *, limit_s: float = CALL_S) -> dict[str, Any]:
-        """Bring about a fault in the running orchestrator."""
+        """Inject a fault into the running orchestrator."""
         return self._call("POST", "/v1/faults", json=dict(fault), limit_s=limit_s)
 
     def health(self) -> dict[str, Any]:
-        """Whether it serves; anybody may ask that."""
+        """Return whether the orchestrator serves. Needs no token."""
         return self._call("GET", "/v1/health")
 
     def status(self) -> dict[str, Any]:
-        """Which orchestrator it is, and how many jobs, nodes and replicas it has, the latter by their states."""
+        """Return the orchestrator's term and version, and how many jobs, nodes and replicas (by state) it has."""
         return self._call("GET", "/v1/status")
 
     def wait_for(self, job: int, states: Collection[str], *, limit_s: float) -> dict[str, Any]:
-        """The job's story once it is in one of these states. An orchestrator that is away meanwhile is waited for.
+        """Wait until a job is in one of these states and return it. Waits while the orchestrator is unreachable.
 
-        Raises WaitFailed when the limit has passed, or when the job has ended otherwise.
+        Raises WaitFailed after `limit_s`, or when the job has ended in another state.
         """
         ends = time.monotonic() + limit_s
         after: int | None = None
         while True:
-            left_s = ends - time.monotonic()
+            remaining_s = ends - time.monotonic()
             try:
                 if after is None:
                     after = self.newest_event()
-                elif left_s > 0:
-                    after = int(self.events(after=after, wait_s=min(left_s, 1.0))["last"])
-                found = self.job(job)
+                elif remaining_s > 0:
+                    after = int(self.events(after=after, wait_s=min(remaining_s, 1.0))["last"])
+                state = self.job(job)
             except OrchestratorUnreachable:
-                if left_s <= 0:
+                if remaining_s <= 0:
                     raise
                 time.sleep(RETRY_S)
                 continue
-            if found["state"] in states:
-                return found
-            if found.get("ended") or left_s <= 0:
-                why = f": {found['reason']}" if found.get("reason") else ""
-                waited = "" if found.get("ended") else f" after {limit_s:g} s"
-                raise WaitFailed(f"job {job} is {found['state']}{waited}, not {' or '.join(states)}{why}")
+            if state["state"] in states:
+                return state
+            if state.get("ended") or remaining_s <= 0:
+                why = f": {state['reason']}" if state.get("reason") else ""
+                waited = "" if state.get("ended") else f" after {limit_s:g} s"
+                raise WaitFailed(f"job {job} is {state['state']}{waited}, not {' or '.join(states)}{why}")
 
     def wait_for_drained(self, node: str, *, limit_s: float) -> dict[str, Any]:
-        """The node once nothing is left on it, be it drained or lost. An orchestrator that is away meanwhile is waited for.
+        """Wait until a node has no replicas, because it is drained or lost. Waits while the orchestrator is unreachable.
 
-        Raises WaitFailed, with why replicas stay, when the limit has passed.
+        Raises WaitFailed after `limit_s`, with the reasons why replicas stay.
         """
         ends = time.monotonic() + limit_s
         after = 0
-        stays: dict[str, str] = {}
+        stay_reasons: dict[str, str] = {}
         while True:
-            left_s = ends - time.monotonic()
+            remaining_s = ends - time.monotonic()
             try:
-                seen = self.events(after=after, wait_s=max(0.0, min(left_s, 1.0)) if after else 0.0)
-                found = next((each for each in self.nodes() if each["name"] == node), None)
+                page = self.events(after=after, wait_s=max(0.0, min(remaining_s, 1.0)) if after else 0.0)
+                state = next((other for other in self.nodes() if other["name"] == node), None)
             except OrchestratorUnreachable:
-                if left_s <= 0:
+                if remaining_s <= 0:
                     raise
                 time.sleep(RETRY_S)
                 continue
-            after = int(seen["last"])
-            for event in seen["events"]:
+            after = int(page["last"])
+            for event in page["events"]:
                 if event["kind"] == "replica" and event["data"]:
-                    stays.pop(event["replica"], None)  # it changed or moved since: where it stays now, that is told again
+                    stay_reasons.pop(event["replica"], None)  # it changed; if it still stays, a later event says so
                 elif event["node"] == node and event["kind"] == "decision" and event["replica"] is not None:
-                    stays[event["replica"]] = event["text"]
-            if found is None:
-                raise WaitFailed(f"node '{node}' is not there any more")
-            if found["state"] == "drained" or (found["state"] == "lost" and not found["replicas"]):
-                return found
-            if left_s <= 0 and after >= seen["newest"]:
-                why = "".join(f"; {key} {text}" for key, text in sorted(stays.items()))
-                has = counted(found["replicas"])
-                raise WaitFailed(f"node '{node}' is {found['state']} and has {has} after {limit_s:g} s{why}")
+                    stay_reasons[event["replica"]] = event["text"]
+            if state is None:
+                raise WaitFailed(f"node '{node}' does not exist any more")
+            if state["state"] == "drained" or (state["state"] == "lost" and not state["replicas"]):
+                return state
+            if remaining_s <= 0 and after >= page["newest"]:
+                why = "".join(f"; {key} {text}" for key, text in sorted(stay_reasons.items()))
+                replicas = count_replicas(state["replicas"])
+                raise WaitFailed(f"node '{node}' is {state['state']} and has {replicas} after {limit_s:g} s{why}")
 
-    def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **what: Any) -> dict[str, Any]:
+    def _call(self, method: str, path: str, *, limit_s: float = CALL_S, **content: Any) -> dict[str, Any]:
         try:
-            answer = self._http.request(method, self.url + path, timeout=limit_s, **what)
+            answer = self._http.request(method, self.url + path, timeout=limit_s, **content)
         except (httpx.ReadTimeout, httpx.WriteTimeout) as error:
             raise OrchestratorUnreachable(
                 f"the orchestrator at {self.url} was reached and did not answer within {limit_s:g} s; "
-                "what was asked for may still be done: look with 'holdfast jobs', or ask again"
+                "it may still carry out the call: check with 'holdfast jobs', or repeat the call"
             ) from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -212,22 +213,22 @@ class Client:
                 ) from error
             raise OrchestratorUnreachable(
                 f"no orchestrator answers at {self.url} ({error or type(error).__name__}); start one with 'holdfast serve', "
-                f"or say where it is with --orchestrator or {URL}"
+                f"or give its address with --orchestrator or {URL}"
             ) from error
         if answer.status_code >= 300:
             hint = f"; the user token is in user.token of the orchestrator's --work folder, or {TOKEN}"
             text = f"{error_text(answer.content)}{hint if answer.status_code in (401, 403) else ''}"
             raise ClientError(text, status=answer.status_code, errors=_errors(answer.content))
         try:
-            found = answer.json() if answer.content else {}
+            document = answer.json() if answer.content else {}
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            document = None
+        if not isinstance(document, dict):
             raise HoldfastError(
-                f"what answers at {self.url} is no orchestrator: wanted a JSON object, got {answer.text[:60]!r}; "
-                f"say where it is with --orchestrator or {URL}"
+                f"the server at {self.url} is not an orchestrator: wanted a JSON object, got {answer.text[:60]!r}; "
+                f"give its address with --orchestrator or {URL}"
             )
-        return found
+        return document
 
 
 def _errors(content: bytes) -> list[FieldError]:
@@ -239,32 +240,32 @@ def _errors(content: bytes) -> list[FieldError]:
         return []
 
 
-def counted(replicas: int) -> str:
-    """A number of replicas, in words.
+def count_replicas(replicas: int) -> str:
+    """Return a number of replicas as text.
 
-    >>> counted(0), counted(1), counted(2)
+    >>> count_replicas(0), count_replicas(1), count_replicas(2)
     ('no replica', '1 replica', '2 replicas')
     """
     return f"{replicas or 'no'} replica{'' if replicas in (0, 1) else 's'}"
 
 
 def find_client(where: str | None, token: Path | None = None, *, certificate: Path | None = None) -> Client:
-    """A client of the orchestrator at a URL, or of the one whose --work folder is given; else as the environment says.
+    """Return a client of the orchestrator at a URL or with a --work folder; by default as the environment says.
 
-    A token comes from the file given, from the work folder, or from the environment.
+    The token comes from the given file, from the work folder, or from the environment.
     """
-    place = where or os.environ.get(URL) or DEFAULT_WORK
-    if "://" in place:
-        secret = os.environ.get(TOKEN)
+    location = where or os.environ.get(URL) or DEFAULT_WORK
+    if "://" in location:
+        secret = os.environ.get(TOKEN, "")
         if token is None and not secret:
-            raise HoldfastError(f"orchestrator '{place}' needs a token: give --token-file with its user.token, or set {TOKEN}")
-        found = _read(token, read_token) if token is not None else parse_token(secret or "", source=TOKEN)
-        return Client(place, found, certificate=certificate)
-    folder = Path(place)
+            raise HoldfastError(f"orchestrator '{location}' needs a token: give --token-file with its user.token, or set {TOKEN}")
+        secret = _read(token, read_token) if token is not None else parse_token(secret, source=TOKEN)
+        return Client(location, secret, certificate=certificate)
+    folder = Path(location)
     if not (folder / "address").exists():
         raise OrchestratorUnreachable(
             f"no orchestrator has run in '{folder}'; start one with 'holdfast serve --work {folder}', "
-            f"or say where it is with --orchestrator or {URL}"
+            f"or give its address with --orchestrator or {URL}"
         )
     return Client(
         _read(folder / "address", read_address), _read(token or folder / "user.token", read_token), certificate=certificate
@@ -272,15 +273,11 @@ def find_client(where: str | None, token: Path | None = None, *, certificate: Pa
 
 
 DEFAULT_WORK = "orchestrator"
-"""The work folder of an orchestrator that was told nothing else."""
+"""The default --work folder of an orchestrator."""
 
 
-def _read(path: Path, how: Callable[[Path], str]) -> str:
+def _read(path: Path, parse: Callable[[Path], str]) -> str:
     try:
-        return how(path)
+        return parse(path)
     except OSError as error:
         raise HoldfastError(f"'{path}' cannot be read: {error.strerror}") from error
-
-
-def _given(asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in asked.items() if value is not None}

@@ -1,8 +1,8 @@
-"""What the orchestrator, the node controllers and the PE hosts say to one another.
+"""The messages between the orchestrator, the node controllers and the PE hosts.
 
-A node is told what should run on it, not what to do: an assignment lists every replica that it should have. It compares, starts
-what is missing and stops what is no longer wanted. So a message that is lost, doubled or late does no harm, and an orchestrator
-that comes back need not know what the one before it had said.
+The orchestrator sends a node the desired state, not commands: an assignment lists every replica that the node should run. The node
+starts what is missing and stops what is not listed. So a message that is lost, duplicated or late does no harm, and a new
+orchestrator need not know what the previous one sent.
 """
 
 from __future__ import annotations
@@ -15,66 +15,65 @@ from pydantic import AfterValidator, ConfigDict, FailFast, Field
 from holdfast.documents.document import Part
 
 SLOTS = "replicas"
-"""The label that says how many replicas a node takes; without it that follows from its cores."""
+"""The label that limits the replicas of a node. Without it, the limit follows from the cores."""
 
 NODE_HEADER = "x-holdfast-node"
-"""The header in which a node says its name when it registers: its path does not, and a flood is refused before its body is read."""
+"""The header with the node's name. The path of a registration lacks it, and too many calls are refused before the body is read."""
 
 State = Literal["starting", "running", "idle", "finished", "failed"]
-"""What a replica does, as its PE host sees it. `failed`: it gave up, and says why."""
-
+"""The state of a replica, as its PE host reports it."""
 
 MAX_REASON = 4000
-"""Characters that are kept of why something failed. It is sent again until it was heard, stored and shown: a stack trace of
-megabytes, or many long ones in one beat, would be refused for ever."""
+"""The longest error text in characters. A beat with a stack trace of megabytes would be refused, and sent again forever."""
 LARGEST = 2**53
-"""Whole numbers up to this are the same for everybody who reads JSON, and can be divided."""
+"""The largest integer that every JSON reader represents exactly."""
 
 
-def _told(text: str) -> str:
-    """Words from a node as they may be shown: bounded, and without what moves a terminal's cursor.
+def _printable(text: str) -> str:
+    """Return a node's text shortened and without control characters, which could move a terminal's cursor.
 
-    >>> _told("no such \x1b[2Jfile\\n")
+    >>> _printable("no such \x1b[2Jfile\\n")
     'no such \ufffd[2Jfile\\n'
     """
     short = text if len(text) <= MAX_REASON else f"{text[:MAX_REASON]} ..."
     return short if short.isprintable() else "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in short)
 
 
-Reason = Annotated[str, AfterValidator(_told)]
+Reason = Annotated[str, AfterValidator(_printable)]
 Whole = Annotated[int, Field(ge=-LARGEST, le=LARGEST)]
 T = TypeVar("T")
 Many = Annotated[tuple[T, ...], FailFast()]
-"""A list whose first mistake is enough: one of millions of empty parts would cost gigabytes to find all of them."""
+"""A list of which only the first error is reported: all errors in a list of millions would take gigabytes."""
 
 
 class Message(Part):
-    """What one side says to the other. Its numbers are numbers of JSON: one that is not spoils what is shown of all nodes."""
+    """A message of a node. It contains no NaN or infinity, because one would make the list of all nodes invalid JSON."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
 
-def _shown(value: Any) -> Any:
-    """A value that is passed on unread, with None for what is no number of JSON.
+def _without_nan(value: Any) -> Any:
+    """Return a value with None in place of NaN and infinity, which JSON does not have.
 
-    >>> _shown({"error": [float("nan"), 0.5]})
+    >>> _without_nan({"error": [float("nan"), 0.5]})
     {'error': [None, 0.5]}
     """
     if isinstance(value, dict):
-        return {key: _shown(each) for key, each in value.items()}
+        return {key: _without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_shown(each) for each in value]
+        return [_without_nan(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-Unread = Annotated[dict[str, Any], AfterValidator(_shown)]
+PassedOn = Annotated[dict[str, Any], AfterValidator(_without_nan)]
+"""Values that the control plane passes on without reading them."""
 
 
 class AssignedReplica(Part):
     """A replica that should be on a node.
 
-    `incarnation` grows when the orchestrator wants it started anew. `rank` is its place among the replicas of its task: 0 is
-    the primary. An inactive replica holds its place and uses no CPU.
+    The orchestrator increases `incarnation` to start it again. `rank` orders the replicas of a task: 0 is the primary. An inactive
+    replica is loaded but uses no CPU.
     """
 
     job: int
@@ -91,9 +90,9 @@ class AssignedReplica(Part):
 
 
 class AssignedAgent(Part):
-    """A prediction agent that should be on a node: it watches one task of a job, from a process of its own.
+    """A prediction agent that should be on a node. It watches one task of a job, in its own process.
 
-    `orders` change what it was set up with, unread by the control plane; `revision` grows with every change.
+    `orders` change its settings; the control plane does not read them. `revision` grows with every change.
     """
 
     job: int
@@ -107,8 +106,8 @@ class AssignedAgent(Part):
 
 
 class Assignment(Part):
-    """Everything that should run on a node. `jobs` holds, per job, the settings that its PE host needs, unread by the control
-    plane. `term` and `generation` order assignments: a later term outranks any generation of an earlier one."""
+    """Everything that should run on a node. `jobs` has the settings of each job for the PE host; the control plane does not read
+    them. `term` and `generation` order assignments: a later term outranks any generation of an earlier one."""
 
     term: int = 0
     generation: int = 0
@@ -118,10 +117,10 @@ class Assignment(Part):
 
 
 class ReplicaStatus(Message):
-    """How a replica is doing. `live` and `clean` are its heads: the last epoch done from first and from final records.
+    """The status of a replica. `live` and `clean` are its positions: the last epoch processed from first and from final records.
 
-    `error` says why it failed; `lag_s` is how far it is behind the close of the newest epoch, `rows_s` its input rate, `latency_s`
-    from an epoch's close to its commit. `caught_up`: nothing that could be done is left to do.
+    `error` explains a failure. `lag_s` is its lag behind the close of the newest epoch, `rows_s` its input rate, `latency_s`
+    the time from an epoch's close to its commit. `caught_up`: it has processed all available input.
     """
 
     key: str
@@ -138,9 +137,9 @@ class ReplicaStatus(Message):
 
 
 class HostStatus(Message):
-    """What a PE host or a prediction agent writes about itself, several times a second: its beat is apart from any progress.
+    """The status that a PE host or a prediction agent writes several times a second, independently of its progress.
 
-    `about` is what else there is to say of it, passed on unread.
+    `about` has further values.
     """
 
     pid: Whole
@@ -155,22 +154,22 @@ class HostStatus(Message):
     memory_bytes: Whole = 0
     threads: Whole = 0
     files: Whole = 0
-    about: Unread = Field(default_factory=dict)
+    about: PassedOn = Field(default_factory=dict)
 
 
 class AgentStatus(Message):
-    """A prediction agent of a node: whether it lives, how often it was started, what it was told and what it said last."""
+    """The status of a prediction agent: whether it lives, how often it was started, its orders and its own last status."""
 
     key: str
     alive: bool
     starts: Whole = 1
     revision: Whole = 0
-    orders: Unread = Field(default_factory=dict)
+    orders: PassedOn = Field(default_factory=dict)
     status: HostStatus | None = None
 
 
 class Report(Message):
-    """A change of a replica's state, kept by the node until the orchestrator has acknowledged it, in order of `number`."""
+    """A change of a replica's state. The node keeps it until the orchestrator has acknowledged it, in order of `number`."""
 
     number: Whole
     at_s: float
@@ -181,11 +180,11 @@ class Report(Message):
 
 
 class Registration(Part):
-    """A node that offers itself, with the `replicas` that it has: a new orchestrator holds them against what it believes. And with
-    the `agents`: it leaves them where and as they are. `process` is what its PE host says of itself, without replicas.
+    """A node's offer, with its present `replicas` and `agents`. A new orchestrator compares the replicas with its own state, and
+    leaves the agents as they are. `process` is the status of the PE host, without replicas.
 
-    `controller` tells this node's controller, over its restarts, from any other that was given the same name. `heard` is the
-    highest term that it has heard from: it takes no word from a lower one, so that one need not count on it.
+    `controller` identifies the node's controller, also after a restart: another controller with the same name has another one.
+    `heard` is the highest term that the node has obeyed. It does not obey an orchestrator with a lower term.
     """
 
     name: str
@@ -202,7 +201,7 @@ class Registration(Part):
 
 
 class RegistrationAnswer(Part):
-    """What a node that registers learns: whose it is now, how often to beat, and the last report known of it."""
+    """The answer to a registration: the orchestrator's term, the seconds between beats, and the last report it has."""
 
     term: int
     generation: int
@@ -211,10 +210,10 @@ class RegistrationAnswer(Part):
 
 
 class Beat(Message):
-    """A node's sign of life, with the reports not yet acknowledged and how its PE host is doing.
+    """A node's periodic message, with the reports not yet acknowledged and the status of its PE host.
 
-    `stalled_s`: for how long the PE host has been silent, where that is longer than a busy machine explains; else 0. `unhosted`:
-    while no PE host has begun, the generation of the assignment that the node has; what that leaves out does not run there.
+    `stalled_s`: how long the PE host has been silent, if that is longer than a busy machine explains; else 0. `unhosted`: while
+    no PE host runs anything, the generation of the node's assignment; replicas that are not in it do not run there.
     """
 
     term: Whole

@@ -62,7 +62,7 @@ class InnerHost:
 
     def assign(self, assignment: Assignment) -> None:
         self._pes.apply(assignment, time.monotonic())
-        self._pes.said()
+        self._pes.start_reported()
         self._news.set()
 
     def has_begun(self) -> bool:

@@ -107,7 +107,7 @@ def test_what_the_help_shows_can_be_given():
     ("words", "said"),
     [
         (["--set", "deadline_s"], "--set: wanted NAME=VALUE such as deadline_s=2, got 'deadline_s'"),
-        (["--set", "algorithms={'stride': {}}"], "--set algorithms: .* is no JSON .*; names and texts stand in double quotes"),
+        (["--set", "algorithms={'stride': {}}"], "--set algorithms: .* is not JSON .*; write names and texts in double quotes"),
         (["--task", "heat/0"], "job 3 has no prediction agent for task 'heat/0'; its agents watch: racks/0"),
     ],
 )

@@ -53,4 +53,4 @@ def test_on_a_narrow_screen_figures_of_nodes_stay_whole():
 def test_nothing_old_is_told_of_the_pe_host_of_a_lost_node():
     shown = io.StringIO()
     Console(file=shown, width=200).print(table([{**NODE, "state": "lost"}], now_s=0.0))
-    assert "not heard of" in shown.getvalue() and "ready" not in shown.getvalue()
+    assert "unknown" in shown.getvalue() and "ready" not in shown.getvalue()

@@ -69,7 +69,7 @@ def test_a_job_that_is_watched_until_it_has_failed_is_told_by_the_exit_code(subm
 
 def test_waiting_for_it_to_run_and_watching_it_to_its_end_exclude_one_another(submit):
     done, sent = submit("job: a\npes: {x: {}}\n", "--watch", "--wait", "5")
-    assert (str(done.exception).partition(";")[0], sent) == ("--watch goes on until the job has ended", [])
+    assert (str(done.exception).partition(";")[0], sent) == ("--watch continues until the job has ended", [])
 
 
 def test_what_is_no_document_is_refused_before_anybody_is_asked(submit):

@@ -37,12 +37,12 @@ def test_a_replica_starts_only_after_it_has_been_told_and_once():
     light, starts = pes()
     light.apply(asked(A), 0.0)
     assert starts == []
-    light.said()
+    light.start_reported()
     light.apply(asked(A), 1.0)
-    light.said()
+    light.start_reported()
     assert starts == [(A.key, 1)]
     light.apply(asked(A.model_copy(update={"incarnation": 2})), 2.0)
-    light.said()
+    light.start_reported()
     assert starts == [(A.key, 1), (A.key, 2)]
 
 

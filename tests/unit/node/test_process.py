@@ -1,4 +1,4 @@
-"""A node as a process: what is left of it when its controller ends by a mistake of its own."""
+"""A node as a process: what happens to its PE host when its controller ends by an internal error."""
 
 import resource
 import subprocess
@@ -42,8 +42,8 @@ def test_a_controller_that_breaks_says_what_becomes_of_its_pe_host_and_the_next_
     assert living_host(tmp_path) is None
     assert done.returncode == 1
     assert (
-        "the controller of node n1 ends by a mistake of its own (KeyError: 'odd'), told below; "
-        f"its PE host (process {left}) goes on: start the node again with --work {tmp_path} to take it up, "
+        "the controller of node n1 ends by an internal error (KeyError: 'odd'), shown below; "
+        f"its PE host (process {left}) keeps running: start the node again with --work {tmp_path} to control it again, "
         f"or end it with 'kill {left}'"
     ) in done.stderr
 

@@ -106,19 +106,19 @@ def test_an_answer_that_is_late_and_one_that_is_no_orchestrators_are_told_apart_
 
     with (
         client(late) as made,
-        pytest.raises(OrchestratorUnreachable, match=r"was reached and did not answer within 30 s; what was asked"),
+        pytest.raises(OrchestratorUnreachable, match=r"was reached and did not answer within 30 s; it may still"),
     ):
         made.submit(JOB)
     for text in ("<html>hello</html>", "[]"):
         with (
             client(lambda request, text=text: httpx.Response(200, text=text)) as made,
-            pytest.raises(HoldfastError, match=r"what answers at http://orchestrator is no orchestrator: wanted a JSON object"),
+            pytest.raises(HoldfastError, match=r"the server at http://orchestrator is not an orchestrator: wanted a JSON object"),
         ):
             made.nodes()
 
 
 def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits_or_watches(monkeypatch):
-    monkeypatch.setattr("holdfast.cli.orchestrators.AWAY_S", 0.0)
+    monkeypatch.setattr("holdfast.cli.orchestrators.RETRY_S", 0.0)
     calls = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -131,7 +131,7 @@ def test_an_orchestrator_that_is_killed_meanwhile_is_waited_for_by_whoever_waits
     with client(answer) as made:
         assert made.wait_for_drained("n1", limit_s=60)["state"] == "drained"
         calls.clear()
-        follow(made, after=1, seen=print, over=lambda: bool(made.job(1)["ended"]))
+        follow(made, after=1, on_event=print, has_ended=lambda: bool(made.job(1)["ended"]))
     assert len(calls) > 12
 
 
@@ -146,7 +146,7 @@ def test_whoever_watches_is_shown_also_how_it_ended():
 
     seen: list[object] = []
     with client(answer) as made:
-        follow(made, after=0, seen=seen.append, over=lambda: True)
+        follow(made, after=0, on_event=seen.append, has_ended=lambda: True)
     assert seen == told
 
 
