@@ -1,11 +1,11 @@
-"""What standing in for a PE costs: learning per epoch against the PE's own CPU, time to predict, growth in keys.
+"""Measures the cost of predicting a PE's output: training per epoch against the PE's CPU, time to predict, growth with keys.
 
     python benchmarks/prediction.py [--epochs 60] [--without-spark] [--json]
 
-A generated datacenter of 1,000 servers in epochs of 5 s; the PE is `smooth_cpu` of the datacenter monitor, run on Spark epoch by
-epoch on one core, its CPU being that of this process and of its JVM. The stand-in is told the very input, observes the output,
-learns (trains and ranks all algorithms) and predicts the next epoch. Then the stand-in alone on 250 to 4,000 servers. The claims:
-learning takes less than 5 % of the PE's CPU; an epoch of 1,000 keys is predicted in under 50 ms; both grow no faster than keys.
+The stream is a generated datacenter of 1,000 servers in epochs of 5 s. The PE is `smooth_cpu` of the datacenter monitor, run on
+Spark epoch by epoch on one core; its CPU is that of this process and of its JVM. The predictor gets the same input, observes the
+output, trains and ranks all algorithms, and predicts the next epoch. Then the predictor runs alone on 250 to 4,000 servers. Claims:
+training takes less than 5 % of the PE's CPU; an epoch of 1,000 keys is predicted in under 50 ms; both grow at most with the keys.
 """
 
 import argparse

@@ -18,11 +18,13 @@ from holdfast.terminal import print_json, progress_bar, say
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, help="Where to write the descriptor (YAML, or JSON by suffix)."
 )
-@click.option("--levels", default=3, show_default=True, help="Into how many rates to sort what a source was seen to send.")
+@click.option("--levels", default=3, show_default=True, help="How many rates each source gets in the descriptor (1 to 4).")
 @click.option("--step", "step_s", default=1.0, show_default=True, help="Seconds over which a rate is measured.")
-@click.option("--nodes", default=2, show_default=True, help="How many one-core nodes to put in, for you to change.")
-@click.option("--topology", type=click.Path(path_type=Path), help="Also write the graph of tasks, with measured rates.")
-@click.option("--force", is_flag=True, help="Replace what is at --out and --topology.")
+@click.option(
+    "--nodes", default=2, show_default=True, help="How many one-core nodes to write into the descriptor, for you to change."
+)
+@click.option("--topology", type=click.Path(path_type=Path), help="Also write the graph of tasks with measured rates to this path.")
+@click.option("--force", is_flag=True, help="Replace existing files at --out and --topology.")
 @spark_options
 @json_option
 def profile(
@@ -41,8 +43,9 @@ def profile(
 ) -> None:
     """Measure APP on a trace and write the descriptor that 'holdfast plan' reads.
 
-    Selectivity and CPU seconds per tuple of every edge (Spark's task metrics, reading the input included), tuples per second of
-    every PE, and the few rates that each source has with the share of time it has them. Nodes and contract stand at defaults.
+    The descriptor has the selectivity and the CPU seconds per tuple of every edge (from Spark's task metrics, including reading the
+    input), the tuples per second of every PE, and a few rates of each source with their shares of time. Nodes and contract have
+    default values.
 
     \b
     Example:
@@ -54,9 +57,7 @@ def profile(
         if path is not None and path.exists() and not force:
             raise HoldfastError(f"'{path}' exists already; give another path, or --force to replace it")
     if step_s <= 0 or not 1 <= levels <= 4 or nodes < 1:
-        raise HoldfastError(
-            f"wanted --step above 0, --levels from 1 to 4 and --nodes of at least 1, got {step_s}, {levels}, {nodes}"
-        )
+        raise HoldfastError(f"--step must be above 0, --levels from 1 to 4 and --nodes at least 1, got {step_s}, {levels}, {nodes}")
     app = load_app(application)
     graph = app.graph()
     mapping = read_columns(columns, [source.name for source in graph.sources])

@@ -1,4 +1,4 @@
-"""holdfast trace: generated streams to try things on."""
+"""holdfast trace: write generated traces."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from holdfast.trace import Written, write_market, write_pages, write_servers, write_traffic
+from holdfast.trace import TraceSummary, write_market, write_pages, write_servers, write_traffic
 
 LINE_EVERY_S = 10.0
 
@@ -32,14 +32,14 @@ def trace() -> None:
 
 
 def _common(command: Command) -> Command:
-    """The options that every kind of trace takes."""
+    """Add the options that every kind of trace takes."""
     for option in reversed(
         (
             click.option("--events", type=int, required=True, help="Number of rows to write, at least 1."),
             click.option("--seed", type=int, default=1, show_default=True, help="Seed of all random choices, from 0."),
             click.option("--out", type=click.Path(path_type=Path), required=True, help="Where to write the trace."),
-            click.option("--force", is_flag=True, help="Replace an older trace of that name."),
-            click.option("--json", "as_json", is_flag=True, help="Print the account as one JSON document on stdout."),
+            click.option("--force", is_flag=True, help="Replace an existing trace."),
+            click.option("--json", "as_json", is_flag=True, help="Print a summary as one JSON document on stdout."),
         )
     ):
         command = option(command)
@@ -121,27 +121,27 @@ def servers(**options: Any) -> None:
     _write(write_servers, **options)
 
 
-def _write(write: Callable[..., Written], *, events: int, out: Path, as_json: bool, **options: Any) -> None:
-    with _shown(events) as progress:
-        written = write(out, events=events, progress=progress, **options)
+def _write(write: Callable[..., TraceSummary], *, events: int, out: Path, as_json: bool, **options: Any) -> None:
+    with _show_progress(events) as progress:
+        summary = write(out, events=events, progress=progress, **options)
     if as_json:
-        click.echo(json.dumps(written.document(), indent=2))
+        click.echo(json.dumps(summary.document(), indent=2))
     else:
-        click.echo(_sentence(written), err=True)
+        click.echo(_sentence(summary), err=True)
 
 
-def _sentence(written: Written) -> str:
-    """What was written, in one line for people."""
-    rate, peak = written.statistics["rate_mean"], written.statistics["rate_peak"]
+def _sentence(summary: TraceSummary) -> str:
+    """Return the summary as one line of text."""
+    rate, peak = summary.statistics["rate_mean"], summary.statistics["rate_peak"]
     return (
-        f"{written.path}: {written.rows:,} rows, {written.size_bytes / 1e6:,.1f} MB, in {written.seconds:.1f} s; "
+        f"{summary.path}: {summary.rows:,} rows, {summary.size_bytes / 1e6:,.1f} MB, in {summary.seconds:.1f} s; "
         f"{rate:,.0f} tuples/s on average, {peak:,.0f} at the peak"
     )
 
 
 @contextmanager
-def _shown(events: int) -> Iterator[Callable[[int], None]]:
-    """Progress on stderr for work that lasts: a bar on a terminal, a line now and then elsewhere."""
+def _show_progress(events: int) -> Iterator[Callable[[int], None]]:
+    """Show progress on stderr: a bar on a terminal, otherwise a line every LINE_EVERY_S."""
     if sys.stderr.isatty():
         columns = (TextColumn("writing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
@@ -152,7 +152,7 @@ def _shown(events: int) -> Iterator[Callable[[int], None]]:
 
 
 class _Lines:
-    """Progress as plain lines, the first after a while, with the time left."""
+    """Prints progress as lines with the time left."""
 
     def __init__(self, events: int, clock: Callable[[], float]) -> None:
         self._events, self._clock, self._began = events, clock, clock()

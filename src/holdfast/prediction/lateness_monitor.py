@@ -112,7 +112,7 @@ class LatenessMonitor:
         return tuple(sorted(due)[: self.terms.most_epochs - self.predicted_in_a_row])
 
     def next_s(self) -> float | None:
-        """Return when the next epoch is to be predicted if its output does not come first; None if no epoch is pending."""
+        """Return when to predict the next epoch unless its output comes first; None if no epoch is pending."""
         if self.hand_over:
             return None
         return min((complete_s + self._wait_s for _, complete_s in self._pending()), default=None)

@@ -1,4 +1,4 @@
-"""CPU time as Spark's own task metrics count it."""
+"""CPU time from Spark's task metrics."""
 
 from uuid import uuid4
 
@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 
 def cpu_seconds(spark: SparkSession, frame: DataFrame) -> float:
-    """The CPU seconds that Spark's tasks spend computing every row of a frame, which is then thrown away."""
+    """Compute all rows of a frame, discard them, and return the CPU seconds that Spark's tasks spent."""
     context = spark.sparkContext
     group = f"cpu-{uuid4().hex}"
     context.setJobGroup(group, "measure CPU time")

@@ -1,4 +1,4 @@
-"""The application descriptor (LAAR, section 3) from what was measured."""
+"""Builds the application descriptor (LAAR, section 3) from a measurement."""
 
 from collections.abc import Mapping
 
@@ -21,29 +21,29 @@ from holdfast.profile.rates import joint, levels
 
 
 def describe(app: App, measurement: Measurement, *, level_count: int = 3, nodes: int = 2) -> Descriptor:
-    """A descriptor with everything measured, and nodes and contract at defaults for the user to fill in.
+    """Return a descriptor with all measurements, and nodes and contract at defaults for the user to fill in.
 
-    With several sources the configurations are the combinations of their levels that were seen, with the share of time in which
-    they were: sources that are busy together are not taken to be independent.
+    With several sources, the configurations are the combinations of their levels that occurred, each with its share of time.
+    Sources that are busy at the same time are not treated as independent.
     """
     graph = app.graph()
-    rates, names, belongs = {}, {}, {}
+    rates, names, level_numbers = {}, {}, {}
     for source, counts in measurement.source_counts.items():
-        found, belongs[source] = levels(counts / measurement.step_s, count=level_count)
-        probabilities = np.array([level.probability for level in found])
+        source_levels, level_numbers[source] = levels(counts / measurement.step_s, count=level_count)
+        probabilities = np.array([level.probability for level in source_levels])
         rates[source] = DescriptorSource(
             rates=tuple(
                 Rate(name=level.name, rate=level.rate, probability=float(p))
-                for level, p in zip(found, probabilities / probabilities.sum(), strict=True)
+                for level, p in zip(source_levels, probabilities / probabilities.sum(), strict=True)
             )
         )
-        names[source] = [level.name for level in found]
-    seen = joint(belongs, names) if len(rates) > 1 else {}
+        names[source] = [level.name for level in source_levels]
+    combinations = joint(level_numbers, names) if len(rates) > 1 else {}
     producer = _producers(graph)
     return Descriptor(
         application=app.name,
         sources=rates,
-        configurations=tuple(JointRate(rates=dict(levels_of), probability=p) for levels_of, p in seen.items()) or None,
+        configurations=tuple(JointRate(rates=dict(levels_of), probability=p) for levels_of, p in combinations.items()) or None,
         pes={
             name: Pe(
                 operators=graph.pes[name],
@@ -60,23 +60,24 @@ def describe(app: App, measurement: Measurement, *, level_count: int = 3, nodes:
 
 
 def _inputs(graph: Graph, measurement: Measurement, pe: MeasuredPe, producer: Mapping[str, str]) -> dict[str, Input]:
-    """A PE's inputs, each from a source or another PE, per tuple that leaves it.
+    """Return a PE's inputs, each from a source or another PE, per tuple that leaves that one.
 
-    Where a PE makes several streams, what it emits is all of them: an edge that reads some of them does correspondingly less per
-    tuple.
+    If a PE has several output streams and this PE reads only some of them, selectivity and cost per emitted tuple are lower.
     """
-    found: dict[str, Input] = {}
+    inputs: dict[str, Input] = {}
     for stream, edge in pe.edges.items():
-        maker = producer[stream]
-        leaving = graph.streams_out_of(graph.pes[maker]) if maker in graph.pes else (maker,)
+        source_or_pe = producer[stream]
+        leaving = graph.streams_out_of(graph.pes[source_or_pe]) if source_or_pe in graph.pes else (source_or_pe,)
         emitted = sum(measurement.leaving[name] for name in leaving)
         share = measurement.leaving[stream] / emitted if emitted else 0.0
-        before = found.get(maker, Input(selectivity=0.0, cost=0.0))
-        found[maker] = Input(selectivity=before.selectivity + share * edge.selectivity, cost=before.cost + share * edge.cost_s)
-    return found
+        before = inputs.get(source_or_pe, Input(selectivity=0.0, cost=0.0))
+        inputs[source_or_pe] = Input(
+            selectivity=before.selectivity + share * edge.selectivity, cost=before.cost + share * edge.cost_s
+        )
+    return inputs
 
 
 def _producers(graph: Graph) -> dict[str, str]:
-    """For each stream the PE or source that makes it."""
-    made = {source.name: source.name for source in graph.sources}
-    return made | {operator: pe for pe, part in graph.pes.items() for operator in part}
+    """Return the PE or source that produces each stream."""
+    sources = {source.name: source.name for source in graph.sources}
+    return sources | {operator: pe for pe, part in graph.pes.items() for operator in part}

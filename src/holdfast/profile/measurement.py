@@ -1,4 +1,4 @@
-"""Measuring an application on a trace: what each PE makes of each of its inputs, and what that costs."""
+"""Measures the selectivity and the CPU cost of each input of each PE of an application on a trace."""
 
 import statistics
 import tempfile
@@ -23,12 +23,12 @@ from holdfast.profile.cpu import cpu_seconds
 from holdfast.profile.rates import Flow, flow
 
 REPEATS = 3
-"""Each CPU time is the median of this many runs, after one that warms Spark up."""
+"""Each CPU time is the median of this many runs, after one run that warms Spark up."""
 
 
 @dataclass(frozen=True)
 class MeasuredInput:
-    """What a PE does with one input: tuples out and CPU seconds per tuple in."""
+    """One input of a PE: output tuples and CPU seconds per input tuple."""
 
     selectivity: float
     cost_s: float
@@ -36,7 +36,7 @@ class MeasuredInput:
 
 @dataclass(frozen=True)
 class MeasuredPe:
-    """A PE as measured: its edges by input stream, and the flow of tuples into it."""
+    """A PE: its inputs by stream, and the flow of tuples into it."""
 
     edges: Mapping[str, MeasuredInput]
     rate: Flow
@@ -44,8 +44,12 @@ class MeasuredPe:
 
 @dataclass(frozen=True)
 class Measurement:
-    """An application as measured: its PEs, each source's tuples per step of time, the tuples per second that leave each source and
-    operator, how the rows of those that are divided by key fall on their tasks, and the CPU seconds to read a tuple of a source."""
+    """The measurements of an application.
+
+    `source_counts` has each source's tuples per step of `step_s` seconds. `leaving` has the tuples per second that leave each
+    source and operator. `shares` has, for those divided by key, the share of rows of each task. `reading_s` has the CPU seconds to
+    read a tuple of each source.
+    """
 
     pes: Mapping[str, MeasuredPe]
     source_counts: Mapping[str, NDArray[np.int64]]
@@ -63,7 +67,7 @@ def measure(
     step_s: float = 1.0,
     progress: Callable[[str, int, int], None] = lambda what, done, total: None,
 ) -> Measurement:
-    """Run every PE of the application by itself over its inputs, as the whole-trace run has them."""
+    """Measure every PE by running it alone on its inputs, which come from a run of the whole trace."""
     graph = app.graph()
     schemas = analyse(graph, spark, name=app.name)
     spans = spans_of(with_epochs(sources, ByTime(step_s)))
@@ -94,7 +98,7 @@ def measure(
 
 
 def task_shares(graph: Graph, streams: Mapping[str, DataFrame]) -> dict[str, tuple[float, ...]]:
-    """For each source, and each operator whose input is divided by key, the share of the rows that falls on each of its tasks."""
+    """Return each task's share of the rows, for every source and every operator whose input is divided by key."""
     divided = {source.name: (source.key, source.parallelism, [source.name]) for source in graph.sources}
     for operator in graph.operators:
         by_key = [stream for stream in operator.inputs if graph.partitioning(stream, operator.name) in ("split", "full")]
@@ -114,7 +118,7 @@ def task_shares(graph: Graph, streams: Mapping[str, DataFrame]) -> dict[str, tup
 def _record(
     spark: SparkSession, graph: Graph, sources: Mapping[str, DataFrame], epochs: tuple[int, int], folder: Path
 ) -> dict[str, DataFrame]:
-    """Every stream on disk, as a PE finds its inputs when the application runs; each made from recorded streams."""
+    """Write every stream to disk, each computed from the streams written before, and return them."""
     streams: dict[str, DataFrame] = {}
     for name in graph.order:
         if name in {sink.name for sink in graph.sinks}:
@@ -127,16 +131,15 @@ def _record(
 
 
 def rows_per_step(frame: DataFrame, spans: Sequence[Span]) -> NDArray[np.int64]:
-    """How many rows of a stream belong to each span, by seq."""
+    """Return how many rows of a stream are in each span, by seq."""
     ends = np.array([span.until for span in spans])
 
     @pandas_udf("long")  # type: ignore[call-overload, untyped-decorator]  # PySpark's overloads do not know this form
     def step_of(seq: pd.Series) -> pd.Series:
         return pd.Series(np.searchsorted(ends, seq.to_numpy()))
 
-    found = frame.select(step_of("seq").alias("step")).groupBy("step").count().collect()
     counts = np.zeros(len(spans), np.int64)
-    for step, count in found:
+    for step, count in frame.select(step_of("seq").alias("step")).groupBy("step").count().collect():
         counts[min(step, len(spans) - 1)] += count
     return counts
 
@@ -152,7 +155,7 @@ def _edges(
 ) -> dict[str, MeasuredInput]:
     rows = {name: frame.count() for name, frame in inputs.items()}
     outputs = [streams[name] for name in graph.streams_out_of(part)]
-    made = _attributed(outputs, inputs, rows)
+    output_rows = _attribute_outputs(outputs, inputs, rows)
     together = _cost(spark, graph, part, inputs, epochs)
     alone = dict.fromkeys(inputs, together)
     if len(inputs) > 1:
@@ -161,7 +164,9 @@ def _edges(
             alone[name] = _cost(spark, graph, part, only, epochs)
     scale = together / sum(alone.values()) if sum(alone.values()) else 0.0
     return {
-        name: MeasuredInput(made[name] / rows[name] if rows[name] else 0.0, scale * alone[name] / rows[name] if rows[name] else 0.0)
+        name: MeasuredInput(output_rows[name] / rows[name], scale * alone[name] / rows[name])
+        if rows[name]
+        else MeasuredInput(0.0, 0.0)
         for name in inputs
     }
 
@@ -169,40 +174,40 @@ def _edges(
 def _cost(
     spark: SparkSession, graph: Graph, part: Sequence[str], inputs: Mapping[str, DataFrame], epochs: tuple[int, int]
 ) -> float:
-    """CPU seconds to read the inputs and make everything that leaves the part."""
+    """Return the CPU seconds to read the inputs and compute all outputs of a part."""
     frames = run_batch(graph, inputs, part=part, epochs=epochs)
-    made = [frames[name] for name in graph.streams_out_of(part)]
+    outputs = [frames[name] for name in graph.streams_out_of(part)]
     with running(graph, f"PE {'+'.join(part)}"):
-        runs = [sum(cpu_seconds(spark, frame) for frame in made) for _ in range(REPEATS + 1)]
+        runs = [sum(cpu_seconds(spark, frame) for frame in outputs) for _ in range(REPEATS + 1)]
     return statistics.median(runs[1:])
 
 
 def _reading_s(spark: SparkSession, graph: Graph, source: str, frame: DataFrame, rows: int) -> float:
-    """CPU seconds per tuple to read a source as it was recorded."""
+    """Return the CPU seconds per tuple to read a recorded source."""
     with running(graph, f"source '{source}'"):
         runs = [cpu_seconds(spark, frame) for _ in range(REPEATS + 1)]
     return statistics.median(runs[1:]) / rows if rows else 0.0
 
 
-def _attributed(outputs: Sequence[DataFrame], inputs: Mapping[str, DataFrame], rows: Mapping[str, int]) -> dict[str, float]:
-    """How many output tuples each input triggered: a tuple carries the seq of the one that triggered it.
+def _attribute_outputs(outputs: Sequence[DataFrame], inputs: Mapping[str, DataFrame], rows: Mapping[str, int]) -> dict[str, float]:
+    """Return how many output tuples each input triggered. A tuple has the seq of the tuple that triggered it.
 
-    Where several inputs have that seq they share it evenly, and what no input has is shared by the inputs' rows.
+    If several inputs have that seq, each gets an equal part. If none has it, each gets a part in proportion to its rows.
     """
     if len(inputs) == 1:
         return {name: float(sum(frame.count() for frame in outputs)) for name in inputs}
     names = list(inputs)
-    made = dict.fromkeys(names, 0.0)
+    triggered = dict.fromkeys(names, 0.0)
     for frame in outputs:
-        marked = frame.select("seq")
+        flagged = frame.select("seq")
         for number, name in enumerate(names):
-            has = inputs[name].select("seq").distinct().withColumn(f"in{number}", F.lit(1))
-            marked = marked.join(has, "seq", "left")
+            seqs = inputs[name].select("seq").distinct().withColumn(f"in{number}", F.lit(1))
+            flagged = flagged.join(seqs, "seq", "left")
         flags = [f"in{number}" for number in range(len(names))]
-        for row in marked.groupBy(*flags).count().collect():
-            having = [name for name, flag in zip(names, flags, strict=True) if row[flag]]
-            weights = dict.fromkeys(having, 1.0) if having else {name: float(rows[name]) for name in names}
-            whole = sum(weights.values()) or 1.0
+        for row in flagged.groupBy(*flags).count().collect():
+            sources = [name for name, flag in zip(names, flags, strict=True) if row[flag]]
+            weights = dict.fromkeys(sources, 1.0) if sources else {name: float(rows[name]) for name in names}
+            total = sum(weights.values()) or 1.0
             for name, weight in weights.items():
-                made[name] += row["count"] * weight / whole
-    return made
+                triggered[name] += row["count"] * weight / total
+    return triggered

@@ -1,4 +1,4 @@
-"""How fast tuples flow: per second of the trace, on average and at the peak, and in which few configurations."""
+"""Rates of tuples per second of the trace: mean, peak, and the few levels that describe a source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from holdfast.errors import HoldfastError
 
 @dataclass(frozen=True)
 class Flow:
-    """Tuples per second of a stream, averaged and at the busiest time."""
+    """Tuples per second of a stream, on average and at the peak."""
 
     average: float
     peak: float
@@ -19,7 +19,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Level:
-    """One of a source's rates, the share of time it has it, and what it is called."""
+    """One of a source's rates, with its name and the share of time it has."""
 
     name: str
     rate: float
@@ -30,7 +30,7 @@ NAMES = {1: ["only"], 2: ["low", "high"], 3: ["low", "medium", "high"], 4: ["low
 
 
 def flow(counts: NDArray[np.int64], *, step_s: float) -> Flow:
-    """The flow of a stream from its tuples in consecutive steps of time.
+    """Return the flow of a stream from its tuple counts in consecutive steps of time.
 
     >>> flow(np.array([400, 600]), step_s=1.0)
     Flow(average=500.0, peak=600.0)
@@ -39,34 +39,36 @@ def flow(counts: NDArray[np.int64], *, step_s: float) -> Flow:
 
 
 def levels(rates: NDArray[np.float64], *, count: int) -> tuple[tuple[Level, ...], NDArray[np.int64]]:
-    """A few rates that stand for many, each with its share of the time, and for each measurement the level it belongs to.
+    """Group measured rates into a few levels, and return the levels and the level number of each measurement.
 
-    The measurements are cut into groups where that leaves the least variance within them (natural breaks). A group is
-    represented by its highest rate, so that a level never promises less load than there was (LAAR, section 4.6).
+    The groups have the least variance within them (natural breaks). The rate of a level is the highest of its group, so that it
+    never understates the load (LAAR, section 4.6).
 
-    >>> found, _ = levels(np.array([400.0, 410.0, 405.0, 1500.0]), count=2)
-    >>> [(level.name, level.rate, level.probability) for level in found]
+    >>> groups, _ = levels(np.array([400.0, 410.0, 405.0, 1500.0]), count=2)
+    >>> [(level.name, level.rate, level.probability) for level in groups]
     [('low', 410.0, 0.75), ('high', 1500.0, 0.25)]
     """
     if not 1 <= count <= 4:
-        raise HoldfastError(f"a source's rates can be told apart in 1 to 4 levels, got {count}")
+        raise HoldfastError(f"a source's rates can be grouped into 1 to 4 levels, got {count}")
     ordered = np.unique(rates)
     weights = np.array([(rates == rate).sum() for rate in ordered]) if len(ordered) <= 512 else None
-    if weights is None:  # breaks between a few hundred quantiles are as good as between all values
+    if weights is None:  # a few hundred quantiles suffice to find the breaks
         ordered = np.unique(np.quantile(rates, np.linspace(0, 1, 512), method="higher"))
         weights = np.histogram(rates, np.append(ordered, np.inf))[0]
     groups = _breaks(ordered, weights.astype(float), min(count, len(ordered)))
     tops = np.array([ordered[group[-1]] for group in groups])
-    belongs = np.searchsorted(tops, rates)
-    shares = np.bincount(belongs, minlength=len(tops)) / len(rates)
+    level_of_rate = np.searchsorted(tops, rates)
+    shares = np.bincount(level_of_rate, minlength=len(tops)) / len(rates)
     names = NAMES[len(tops)]
-    return tuple(Level(*each) for each in zip(names, map(float, tops), map(float, shares), strict=True)), belongs
+    return tuple(Level(*level) for level in zip(names, map(float, tops), map(float, shares), strict=True)), level_of_rate
 
 
-def joint(belongs: Mapping[str, NDArray[np.int64]], names: Mapping[str, Sequence[str]]) -> dict[tuple[tuple[str, str], ...], float]:
-    """The share of time that each combination of the sources' levels was seen together; the rest of the combinations have none."""
-    sources = sorted(belongs)
-    rows, counts = np.unique(np.stack([belongs[source] for source in sources]), axis=1, return_counts=True)
+def joint(
+    level_numbers: Mapping[str, NDArray[np.int64]], names: Mapping[str, Sequence[str]]
+) -> dict[tuple[tuple[str, str], ...], float]:
+    """Return the share of time of each combination of the sources' levels that occurred."""
+    sources = sorted(level_numbers)
+    rows, counts = np.unique(np.stack([level_numbers[source] for source in sources]), axis=1, return_counts=True)
     total = counts.sum()
     return {
         tuple((source, names[source][level]) for source, level in zip(sources, column, strict=True)): float(count / total)
@@ -75,7 +77,7 @@ def joint(belongs: Mapping[str, NDArray[np.int64]], names: Mapping[str, Sequence
 
 
 def _breaks(values: NDArray[np.float64], weights: NDArray[np.float64], count: int) -> list[NDArray[np.int64]]:
-    """Consecutive groups of ascending values with the least squared distance from their weighted means, by dynamic programming."""
+    """Group ascending values so that their squared distance from the weighted group means is least, by dynamic programming."""
     n = len(values)
     w, s, q = (np.concatenate([[0.0], np.cumsum(x)]) for x in (weights, weights * values, weights * values**2))
 
@@ -84,18 +86,18 @@ def _breaks(values: NDArray[np.float64], weights: NDArray[np.float64], count: in
         return result
 
     best = np.full((count + 1, n + 1), np.inf)
-    came = np.zeros((count + 1, n + 1), np.int64)
+    best_start = np.zeros((count + 1, n + 1), np.int64)
     best[0, 0] = 0.0
     for k in range(1, count + 1):
         for j in range(k, n + 1):
             starts = np.arange(k - 1, j)
             costs = best[k - 1, starts] + spread(starts, j)
-            came[k, j] = starts[np.argmin(costs)]
+            best_start[k, j] = starts[np.argmin(costs)]
             best[k, j] = costs.min()
     groups: list[NDArray[np.int64]] = []
     end = n
     for k in range(count, 0, -1):
-        start = int(came[k, end])
+        start = int(best_start[k, end])
         groups.append(np.arange(start, end))
         end = start
     return groups[::-1]

@@ -1,4 +1,4 @@
-"""When tuples arrive: a rate that swells slowly, bursts now and then, and never exceeds what the feed can carry."""
+"""Arrival times of tuples: a rate that varies slowly, has bursts, and never exceeds a peak."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,14 +12,14 @@ from holdfast.errors import TraceError
 from holdfast.trace.popularity import Floats, Ints
 from holdfast.trace.seeds import child
 
-SLOTS = 10  # a second's tuples come in clumps: its tenths differ
+SLOTS = 10  # parts of a second with different rates: tuples come in clumps
 CLUMPING = 0.8  # shape of the gamma weights of those tenths; smaller is clumpier
 CHUNK_S = 256
 CHUNK_ROWS = 262_144
 
 
 def steady(time_s: Floats) -> Floats:
-    """No rhythm: every hour is like every other."""
+    """Return a constant relative rate."""
     return np.ones_like(time_s)
 
 
@@ -27,8 +27,8 @@ def steady(time_s: Floats) -> Floats:
 class Pace:
     """The rate of a stream over time.
 
-    `rate` is the mean in tuples per second, `peak` the most that one second ever carries. `rhythm` gives the relative rate at
-    a time of day in seconds, with mean one over the day.
+    `rate` is the mean in tuples per second, `peak` the most in one second. `rhythm` returns the relative rate at a time of day in
+    seconds; its mean over the day is 1.
     """
 
     rate: float
@@ -41,7 +41,7 @@ class Pace:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.rate) and self.rate > 0):
             raise TraceError(f"a trace's rate is a positive number of tuples per second, not {self.rate:g}")
-        least = math.ceil(max(1.1 * self.rate, self.rate + 3 * math.sqrt(self.rate)))  # chance alone needs some room
+        least = math.ceil(max(1.1 * self.rate, self.rate + 3 * math.sqrt(self.rate)))  # random variation needs some room
         if not (math.isfinite(self.peak) and self.peak >= least):
             raise TraceError(
                 f"the peak of a trace with a rate of {self.rate:g} tuples per second is at least {least}, not {self.peak:g}"
@@ -49,7 +49,7 @@ class Pace:
 
     @property
     def swell(self) -> float:
-        """Standard deviation of the log of the slow swell; little where there is little room below the peak."""
+        """The standard deviation of the log of the slow variation, which is small if the peak is close to the rate."""
         return min(0.15, math.log(self.peak / self.rate) / 5)
 
     @property
@@ -58,12 +58,12 @@ class Pace:
 
     @property
     def burst_size(self) -> float:
-        """Mean height of a burst as a multiple of the rate: high enough that some bursts fill the feed."""
+        """The mean height of a burst as a multiple of the rate: so high that some bursts reach the peak."""
         return 0.45 * (self.peak / self.rate - 1)
 
     @property
     def burst_chance(self) -> float:
-        """Chance that a burst starts in a given second. All bursts together carry at most three tenths of the tuples."""
+        """The probability that a burst starts in a second. All bursts together have at most three tenths of the tuples."""
         return min(1 / self.burst_every_s, 0.3 * (1 - self.burst_decay) / self.burst_size)
 
     @property
@@ -73,10 +73,10 @@ class Pace:
 
 @dataclass(frozen=True)
 class Arrived:
-    """Some tuples in order of arrival.
+    """Tuples in order of arrival.
 
-    `time_us` counts from 1970; `clock` is time in which prices move evenly: it runs fast when the market is hot;
-    `burst` is the number of the burst that brought the tuple, or -1.
+    `time_us` counts from 1970. `clock` is the time by which prices move evenly: it runs faster in an active market. `burst` is the
+    number of the burst that a tuple belongs to, or -1.
     """
 
     time_us: Ints
@@ -91,17 +91,17 @@ class Arrived:
 
 
 def arrivals(pace: Pace, *, seed: int, start_us: int, size: int) -> Iterator[Arrived]:
-    """An endless sequence of blocks of exactly `size` tuples, the same tuples whatever the size."""
+    """Yield an endless sequence of blocks of exactly `size` tuples. The tuples do not depend on the size."""
     waiting: list[Arrived] = []
     for chunk in _chunks(pace, seed, start_us):
         waiting.append(chunk)
         while sum(map(len, waiting)) >= size:
-            whole = _joined(waiting)
-            yield whole.part(slice(0, size))
-            waiting = [whole.part(slice(size, None))]
+            joined = _concatenate(waiting)
+            yield joined.part(slice(0, size))
+            waiting = [joined.part(slice(size, None))]
 
 
-def _joined(parts: list[Arrived]) -> Arrived:
+def _concatenate(parts: list[Arrived]) -> Arrived:
     if len(parts) == 1:
         return parts[0]
     return Arrived(
@@ -113,8 +113,8 @@ def _joined(parts: list[Arrived]) -> Arrived:
 
 def _chunks(pace: Pace, seed: int, start_us: int) -> Iterator[Arrived]:
     seconds = int(max(1, min(CHUNK_S, CHUNK_ROWS // pace.rate)))
-    swell = _Wander(pace.swell, pace.swell_s)
-    heat = _Wander(0.6, 60.0)
+    swell = _RandomFactor(pace.swell, pace.swell_s)
+    heat = _RandomFactor(0.6, 60.0)
     excess, clock, last_burst, number = 0.0, 0.0, -1, 0
     while True:
         rng = child(seed, "arrivals", number)
@@ -124,10 +124,10 @@ def _chunks(pace: Pace, seed: int, start_us: int) -> Iterator[Arrived]:
         jumps = np.where(starts, rng.exponential(pace.burst_size, seconds), 0.0)
         bursting, final = lfilter([1.0], [1.0, -pace.burst_decay], jumps, zi=[pace.burst_decay * excess])
         excess = float(final[0]) / pace.burst_decay
-        calm = pace.rhythm(day_s) * (1 - pace.burst_share) * swell.factor(rng, seconds)
+        calm = pace.rhythm(day_s) * (1 - pace.burst_share) * swell.path(rng, seconds)
         counts = np.minimum(rng.poisson(pace.rate * (calm + bursting)), math.floor(pace.peak)).astype(np.int64)
 
-        clocks = clock + np.concatenate(([0.0], np.cumsum(heat.factor(rng, seconds) * (1 + calm + bursting) / 2)))
+        clocks = clock + np.concatenate(([0.0], np.cumsum(heat.path(rng, seconds) * (1 + calm + bursting) / 2)))
         burst_of = np.maximum.accumulate(np.where(starts, at_s, last_burst))
         second = np.repeat(np.arange(seconds), counts)
         offset_s = _offsets(rng, counts)
@@ -141,20 +141,20 @@ def _chunks(pace: Pace, seed: int, start_us: int) -> Iterator[Arrived]:
 
 
 def _offsets(rng: np.random.Generator, counts: Ints) -> Floats:
-    """Ascending arrival times in seconds, with counts[s] of them in second s."""
+    """Return ascending arrival times in seconds, with counts[s] of them in second s."""
     weights = rng.gamma(CLUMPING, size=(len(counts), SLOTS)) + 1e-9
     per_slot = rng.multinomial(counts, weights / weights.sum(axis=1, keepdims=True)).ravel()
     slot = np.repeat(np.arange(len(per_slot)), per_slot)
     return np.asarray(np.sort((slot + rng.random(len(slot))) / SLOTS), dtype=np.float64)
 
 
-class _Wander:
-    """A positive factor with mean one whose log reverts to its mean over `memory_s` seconds."""
+class _RandomFactor:
+    """A random positive factor with mean 1, whose log reverts to its mean over `memory_s` seconds."""
 
     def __init__(self, deviation: float, memory_s: float) -> None:
         self.deviation, self.keep, self.level = deviation, math.exp(-1 / memory_s), 0.0
 
-    def factor(self, rng: np.random.Generator, seconds: int) -> npt.NDArray[np.float64]:
+    def path(self, rng: np.random.Generator, seconds: int) -> npt.NDArray[np.float64]:
         noise = rng.normal(0.0, self.deviation * math.sqrt(1 - self.keep**2), seconds)
         path, _ = lfilter([1.0], [1.0, -self.keep], noise, zi=[self.keep * self.level])
         self.level = float(path[-1])

@@ -1,4 +1,4 @@
-"""Writes an endless sequence of blocks as a trace of one file."""
+"""Writes the blocks of a generator as a trace of one file."""
 
 import time
 from collections import Counter
@@ -12,14 +12,14 @@ import pyarrow as pa
 from holdfast.errors import TraceError
 from holdfast.trace.popularity import Ints
 from holdfast.trace.seeds import check_seed
-from holdfast.trace.trace_account import Progress, RateMeter, Written
 from holdfast.trace.trace_files import TIME, RowGroups, fresh_file
+from holdfast.trace.trace_summary import Progress, RateMeter, TraceSummary
 
 BLOCK = 65_536
 
 
 class Generator(Protocol):
-    """One kind of trace: its columns, and its rows without end."""
+    """A kind of trace: its columns, and an endless sequence of rows."""
 
     @property
     def kind(self) -> str: ...
@@ -29,26 +29,26 @@ class Generator(Protocol):
         """The columns after seq and time."""
 
     def blocks(self, seed: int) -> Iterator[pa.Table]:
-        """Tables of `time` and the columns, in order of time. They depend on the seed, not on how many are asked for."""
+        """Yield tables with `time` and the columns, sorted by time. They depend only on the seed."""
 
     def count(self, table: pa.Table) -> dict[str, int]:
-        """How many of the table's rows have each property whose share is worth reporting."""
+        """Return how many of the table's rows have each property whose share the summary reports."""
 
 
 def schema_of(columns: tuple[pa.Field, ...]) -> pa.Schema:
-    """The schema of a stream: seq and time first."""
+    """Return the schema of a stream: seq and time, then the columns."""
     return pa.schema([pa.field("seq", pa.int64(), nullable=False), pa.field("time", TIME, nullable=False), *columns])
 
 
 def check_events(events: int) -> int:
-    """The number itself, if a trace can have so many rows."""
+    """Return the number of events if it is positive. Raises TraceError otherwise."""
     if events < 1:
         raise TraceError(f"a trace has at least 1 event, not {events}")
     return events
 
 
-def write_stream(generator: Generator, path: Path, *, events: int, seed: int, force: bool, progress: Progress) -> Written:
-    """Writes the first `events` rows of a generator to `path`; returns the account."""
+def write_stream(generator: Generator, path: Path, *, events: int, seed: int, force: bool, progress: Progress) -> TraceSummary:
+    """Write the first `events` rows of a generator to `path` and return the summary."""
     check_events(events)
     check_seed(seed)
     began, rows, rate, counts = time.perf_counter(), 0, RateMeter(), Counter[str]()
@@ -66,20 +66,20 @@ def write_stream(generator: Generator, path: Path, *, events: int, seed: int, fo
                 if rows == events:
                     break
         size_bytes = part.stat().st_size
-    shares = {f"{name}_share": met / rows for name, met in counts.items()}
-    return Written(generator.kind, path, seed, rows, time.perf_counter() - began, size_bytes, rate.statistics() | shares)
+    shares = {f"{name}_share": count / rows for name, count in counts.items()}
+    return TraceSummary(generator.kind, path, seed, rows, time.perf_counter() - began, size_bytes, rate.statistics() | shares)
 
 
 def time_column(time_us: Ints) -> pa.Array:
-    """Microseconds since 1970 as a column of times in UTC."""
+    """Return microseconds since 1970 as a column of times in UTC."""
     return pa.array(time_us).view(TIME)
 
 
 def times_us(table: pa.Table) -> Ints:
-    """A table's column of times as microseconds since 1970."""
+    """Return a table's times as microseconds since 1970."""
     return np.asarray(table["time"].combine_chunks().view(pa.int64()).to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def strings(codes: Ints, names: pa.Array) -> pa.Array:
-    """The column of names that the codes stand for."""
+    """Return the column of names for these codes."""
     return names.take(pa.array(codes))

@@ -1,4 +1,4 @@
-"""Trades and quotes of a stock exchange, with the statistics of the trace of DEBS'11, section 6.2."""
+"""The market trace: trades and quotes of a stock exchange, with the statistics of DEBS'11, section 6.2."""
 
 import itertools
 import string
@@ -17,14 +17,14 @@ from holdfast.trace.news import News
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.prices import OFTEN_S, Walks, list_tickers
 from holdfast.trace.seeds import child
-from holdfast.trace.trace_account import Progress, Written, silent
+from holdfast.trace.trace_summary import Progress, TraceSummary, silent
 
 START_US = 1_133_447_400_000_000  # 2005-12-01 14:30 UTC, when the exchange opens
 TRADE_EXPONENT, QUOTE_EXPONENT, SHIFT = 1.3, 1.1, 20.0  # quotes reach the rarely traded tickers more often than trades do
-REPEAT = 0.3  # an order that is filled in parts makes several tuples of one ticker in a row
+REPEAT = 0.3  # share of tuples with the same ticker as the one before: parts of one order
 LOT, LOTS = 100, 1.8  # sizes are round lots; LOTS is the median number of lots
 VOLUME_SPREAD, ASK_SPREAD = 1.4, 1.2  # standard deviations of the log sizes: a few trades outweigh the rest
-DEPTH = 0.3  # less is on offer of tickers that trade rarely, by this power of how much more rarely than OFTEN_S
+DEPTH = 0.3  # exponent by which ask sizes shrink for tickers that trade more rarely than OFTEN_S
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,11 @@ class Market:
         setup = child(seed, "listing")
         shares = zipf_weights(self.tickers, TRADE_EXPONENT, shift=SHIFT)
         between_s = 1 / (shares * self.rate * (1 - self.quotes))
-        listing = list_tickers(setup, between_s)
+        tickers = list_tickers(setup, between_s)
         depth = np.minimum(OFTEN_S / between_s, 1.0) ** DEPTH
         names, kinds = _symbols(setup, self.tickers), pa.array(["quote", "trade"])
         traded, quoted = Popularity(shares), Popularity(zipf_weights(self.tickers, QUOTE_EXPONENT, shift=SHIFT))
-        walks, news = Walks(listing), News(self.tickers)
+        walks, news = Walks(tickers), News(self.tickers)
         pace = Pace(self.rate, self.peak)
         for number, arrived in enumerate(arrivals(pace, seed=seed, start_us=START_US, size=BLOCK)):
             rng = child(seed, "market", number)
@@ -72,8 +72,8 @@ class Market:
             ticker = np.empty(BLOCK, dtype=np.int64)
             ticker[trade] = _in_runs(rng, traded.draw(rng, int(trade.sum())))
             ticker[~trade] = _in_runs(rng, quoted.draw(rng, int((~trade).sum())))
-            jump = news.break_into(rng, ticker, np.flatnonzero(trade), arrived.clock)
-            mid, half = walks.mid(rng, ticker, arrived.clock, jump), listing.half_spread[ticker]
+            jump = news.insert(rng, ticker, np.flatnonzero(trade), arrived.clock)
+            mid, half = walks.mid(rng, ticker, arrived.clock, jump), tickers.half_spread[ticker]
             price = _cents(mid * (1 + half * rng.uniform(-0.5, 0.5, BLOCK)))
             ask = _cents(mid * (1 + half * rng.gamma(6.0, 1 / 6.0, BLOCK)))
             volume = _shares(rng, np.full(BLOCK, LOTS), VOLUME_SPREAD)
@@ -105,21 +105,21 @@ def write_market(
     quotes: float = 0.8,
     force: bool = False,
     progress: Progress = silent,
-) -> Written:
-    """Writes a market trace of `events` rows as one Parquet file; returns the account of it."""
+) -> TraceSummary:
+    """Write a market trace of `events` rows as one Parquet file and return its summary."""
     market = Market(rate=rate, peak=peak, tickers=tickers, quotes=quotes)
     return write_stream(market, Path(path), events=events, seed=seed, force=force, progress=progress)
 
 
 def _symbols(rng: np.random.Generator, count: int) -> pa.Array:
-    """Distinct ticker symbols of three letters, or four where three do not suffice, in no order."""
+    """Return distinct symbols of three letters, or of four if three do not suffice, in random order."""
     letters = 3 if count <= 26**3 else 4
     symbols = ["".join(s) for s in itertools.product(string.ascii_uppercase, repeat=letters)]
     return pa.array([symbols[k] for k in rng.choice(len(symbols), size=count, replace=False)])
 
 
 def _in_runs(rng: np.random.Generator, ticker: Ints) -> Ints:
-    """The same choices, some replaced by the one before."""
+    """Return the tickers with some replaced by the one before."""
     fresh = np.where(rng.random(len(ticker)) >= REPEAT, np.arange(len(ticker)), 0)
     return ticker[np.maximum.accumulate(fresh)]
 
@@ -129,5 +129,5 @@ def _cents(price: Floats) -> Floats:
 
 
 def _shares(rng: np.random.Generator, lots: Floats, spread: float) -> Ints:
-    """Numbers of shares: round lots around the medians `lots`, most of them small, a few very large."""
+    """Return numbers of shares: round lots with the medians `lots`, most of them small, a few very large."""
     return LOT * np.ceil(lots * np.exp(rng.normal(0.0, spread, len(lots)))).astype(np.int64)

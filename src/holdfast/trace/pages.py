@@ -1,4 +1,4 @@
-"""Requests to the servers of a large web site, in the manner of the World Cup 98 log that PPA's first query reads."""
+"""The page trace: requests to the servers of a web site, like the World Cup 98 log that PPA's first query reads."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,16 +13,16 @@ from holdfast.trace.arrivals import Pace, arrivals
 from holdfast.trace.block_stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.seeds import child
-from holdfast.trace.trace_account import Progress, Written, silent
+from holdfast.trace.trace_summary import Progress, TraceSummary, silent
 
 START_US = 899_215_800_000_000  # 1998-06-30 14:10 UTC: the day's mean rate, rising towards the first match
 CROWD_EVERY_S, CROWD_S = 1200.0, 60.0
 SHUFFLES_PER_S = 2.0
-UNCHANGED = 0.2  # share of requests that the browser's own copy answers: no bytes are sent
+UNCHANGED = 0.2  # share of requests that the browser's cache answers: no bytes are sent
 
 
 def match_day(time_s: Floats) -> Floats:
-    """Relative rate at a time of day in seconds, UTC: a quiet night and two matches, in the afternoon and the evening."""
+    """Return the relative rate at a time of day in seconds, UTC: a quiet night, and matches in the afternoon and evening."""
     hour = np.asarray(time_s) / 3600
     bumps = 2.1 * np.exp(-(((hour - 15.8) / 1.1) ** 2)) + 2.9 * np.exp(-(((hour - 20.4) / 1.1) ** 2))
     day = 0.18 * (1 - np.cos((hour - 4) / 24 * 2 * np.pi))
@@ -31,7 +31,7 @@ def match_day(time_s: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Pages:
-    """A site of `pages` pages on `servers` servers. `rate` is the mean of a day, `peak` the most in a second."""
+    """A site of `pages` pages on `servers` servers. `rate` is the mean over a day, `peak` the most in a second."""
 
     rate: float = 870.0
     peak: float = 4500.0
@@ -66,20 +66,20 @@ class Pages:
         names = pa.array([f"/page/{k:05d}.html" for k in range(self.pages)])
         ranking = setup.permutation(self.pages)
         sizes = np.ceil(np.exp(setup.normal(np.log(4000), 1.3, self.pages))).astype(np.int64)
-        chosen = Popularity(zipf_weights(self.pages, self.exponent))
-        shared = Popularity(setup.permutation(np.exp(setup.normal(0.0, 0.5, self.servers))))
+        page_ranks = Popularity(zipf_weights(self.pages, self.exponent))
+        server_shares = Popularity(setup.permutation(np.exp(setup.normal(0.0, 0.5, self.servers))))
         for number, arrived in enumerate(arrivals(self.pace(), seed=seed, start_us=START_US, size=BLOCK)):
             rng = child(seed, "pages", number)
-            page = ranking[chosen.draw(rng, BLOCK)]
+            page = ranking[page_ranks.draw(rng, BLOCK)]
             crowd = arrived.burst >= 0
-            page[crowd] = _crowded(seed, arrived.burst[crowd], self.pages)
-            sent = np.where(rng.random(BLOCK) < UNCHANGED, 0, sizes[page])
+            page[crowd] = _crowd_pages(seed, arrived.burst[crowd], self.pages)
+            size_bytes = np.where(rng.random(BLOCK) < UNCHANGED, 0, sizes[page])
             yield pa.table(
                 {
                     "time": time_column(arrived.time_us),
                     "page": strings(page, names),
-                    "server": pa.array(shared.draw(rng, BLOCK).astype(np.int32)),
-                    "bytes": pa.array(sent),
+                    "server": pa.array(server_shares.draw(rng, BLOCK).astype(np.int32)),
+                    "bytes": pa.array(size_bytes),
                 }
             )
             span_s = (arrived.time_us[-1] - arrived.time_us[0]) / 1e6
@@ -101,23 +101,23 @@ def write_pages(
     exponent: float = 1.0,
     force: bool = False,
     progress: Progress = silent,
-) -> Written:
-    """Writes a trace of `events` page requests as one Parquet file; returns the account of it."""
+) -> TraceSummary:
+    """Write a trace of `events` page requests as one Parquet file and return its summary."""
     site = Pages(rate=rate, peak=peak, pages=pages, servers=servers, exponent=exponent)
     return write_stream(site, Path(path), events=events, seed=seed, force=force, progress=progress)
 
 
-def _crowded(seed: int, burst: Ints, pages: int) -> Ints:
-    """The page that each flash crowd goes to: one per burst, any page with the same chance."""
+def _crowd_pages(seed: int, burst: Ints, pages: int) -> Ints:
+    """Return the page that each flash crowd requests: one random page per burst."""
     crowds, which = np.unique(burst, return_inverse=True)
     target = [child(seed, "crowd", int(crowd)).integers(pages) for crowd in crowds]
     return np.asarray(target, dtype=np.int64)[which]
 
 
 def _shuffle(rng: np.random.Generator, ranking: Ints, swaps: int) -> None:
-    """Exchanges pages of neighbouring ranks. Near means within a third or so of the rank, so news reach the top too."""
+    """Swap pages of similar ranks, in place. The distance is about a third of the rank, so that new pages reach the top too."""
     count = len(ranking)
-    here = np.exp(rng.random(swaps) * np.log(count)).astype(np.int64).clip(1, count) - 1
-    there = ((here + 1) * np.exp(rng.normal(0.0, 0.3, swaps))).round().astype(np.int64).clip(1, count) - 1
-    for a, b in zip(here.tolist(), there.tolist(), strict=True):
+    rank = np.exp(rng.random(swaps) * np.log(count)).astype(np.int64).clip(1, count) - 1
+    other = ((rank + 1) * np.exp(rng.normal(0.0, 0.3, swaps))).round().astype(np.int64).clip(1, count) - 1
+    for a, b in zip(rank.tolist(), other.tolist(), strict=True):
         ranking[a], ranking[b] = ranking[b], ranking[a]

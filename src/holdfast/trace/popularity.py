@@ -1,4 +1,4 @@
-"""How often each of many things is chosen: weights that fall with rank, and fast draws from them."""
+"""Zipf weights by rank, and fast random draws by weight."""
 
 from dataclasses import dataclass, field
 
@@ -10,9 +10,9 @@ Ints = npt.NDArray[np.int64]
 
 
 def zipf_weights(count: int, exponent: float, *, shift: float = 0.0) -> Floats:
-    """Shares of `count` things by rank, share ~ (rank + shift)^-exponent, summing to one.
+    """Return `count` shares by rank that sum to 1, with share ~ (rank + shift)^-exponent.
 
-    A shift flattens the head (Zipf-Mandelbrot) and leaves the tail.
+    A shift flattens the head of the distribution and not its tail (Zipf-Mandelbrot).
 
     >>> zipf_weights(3, 1.0).round(3).tolist()
     [0.545, 0.273, 0.182]
@@ -23,7 +23,7 @@ def zipf_weights(count: int, exponent: float, *, shift: float = 0.0) -> Floats:
 
 @dataclass(frozen=True)
 class Popularity:
-    """A distribution over 0 .. n-1 that draws whole arrays at a time."""
+    """A distribution over 0 .. n-1."""
 
     weights: Floats
     _bounds: Floats = field(init=False, repr=False)
@@ -33,7 +33,7 @@ class Popularity:
         object.__setattr__(self, "_bounds", bounds / bounds[-1])
 
     def draw(self, rng: np.random.Generator, size: int) -> Ints:
-        """`size` independent choices.
+        """Return `size` independent draws.
 
         >>> Popularity(np.array([0.0, 1.0, 0.0])).draw(np.random.default_rng(1), 4).tolist()
         [1, 1, 1, 1]

@@ -1,4 +1,4 @@
-"""Prices of many tickers at the times of their tuples: one market factor, one random walk per ticker, and news."""
+"""Prices of many tickers at the times of their tuples: a common market factor, one random walk per ticker, and news."""
 
 from dataclasses import dataclass
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from holdfast.trace.popularity import Floats, Ints
 
-VOLATILITY = 4e-4  # of one second, of a ticker that trades often
-OFTEN_S = 5.0  # tickers that trade more rarely than this move less, by the power CALM of how much more rarely
+VOLATILITY = 4e-4  # per second, of a ticker that trades often
+OFTEN_S = 5.0  # tickers with longer gaps between trades move less: by (OFTEN_S / gap)^CALM
 CALM = 0.75
 MARKET_VOLATILITY = 8e-5
-WIDTH, WIDENING = 1.0, 0.42  # half-spread over the price's move in a second: WIDTH * (seconds between trades)^WIDENING
+WIDTH, WIDENING = 1.0, 0.42  # half-spread per move in a second: WIDTH * (seconds between trades)^WIDENING
 TICK = 1e-4  # least half-spread
-AVERAGE_LAG = 1.7  # trades by which the mean of the last five lags: 0.5 since the last, 1.2 among the five
+AVERAGE_LAG = 1.7  # lag of the mean of the last five trades, in trades: 0.5 since the last, 1.2 among the five
 
 
 @dataclass(frozen=True)
 class Listing:
-    """The tickers' constants, by rank: first price, volatility of one clock second, exposure to the market, half-spread."""
+    """The constants of the tickers, by rank: first price, volatility per clock second, exposure to the market, half-spread."""
 
     price: Floats
     volatility: Floats
@@ -26,11 +26,11 @@ class Listing:
 
 
 def list_tickers(rng: np.random.Generator, between_s: Floats) -> Listing:
-    """Tickers that trade every `between_s` seconds on average.
+    """Return random tickers that trade every `between_s` seconds on average.
 
-    A half-spread is about what the price moves from trade to trade: sellers ask that much above the middle to be safe from
-    those who know more, as real ones do. So an ask falls below the average of the last five trades only when the price has
-    moved away from them, and an average that is out of date finds bargains that are none.
+    A half-spread is about the price's move from trade to trade, by which sellers protect themselves from better informed buyers. So
+    an ask is below the average of the last five trades only if the price has moved away from them, and an outdated average yields
+    false bargains.
     """
     count = len(between_s)
     volatility = VOLATILITY * np.minimum(OFTEN_S / between_s, 1.0) ** CALM * np.exp(rng.normal(0.0, 0.3, count))
@@ -44,7 +44,7 @@ def list_tickers(rng: np.random.Generator, between_s: Floats) -> Listing:
 
 
 class Walks:
-    """The log prices of all tickers, moved on to each tuple in turn. Time is the arrivals' clock."""
+    """The log prices of all tickers, advanced to the time of each tuple. The time is the arrivals' clock."""
 
     def __init__(self, listing: Listing) -> None:
         self._listing = listing
@@ -53,9 +53,9 @@ class Walks:
         self._market, self._now = 0.0, 0.0
 
     def mid(self, rng: np.random.Generator, ticker: Ints, clock: Floats, jump: Floats) -> Floats:
-        """The price of ticker[k] at clock[k], for ascending clocks that go on where the last call stopped.
+        """Return the price of ticker[k] at clock[k]. The clock ascends and continues where the last call stopped.
 
-        jump[k] is what news adds to the log price of ticker[k] just before its k-th tuple.
+        jump[k] is added to the log price of ticker[k] just before its k-th tuple.
         """
         steps = np.sqrt(np.diff(clock, prepend=self._now)) * MARKET_VOLATILITY
         market = self._market + np.cumsum(steps * rng.standard_normal(len(clock)))
@@ -64,7 +64,7 @@ class Walks:
         return np.asarray(np.exp(own + self._listing.beta[ticker] * market), dtype=np.float64)
 
     def _own(self, rng: np.random.Generator, ticker: Ints, clock: Floats, jump: Floats) -> Floats:
-        """Each ticker's own walk: grouped by ticker, a running sum of steps as long as the time between its tuples."""
+        """Return each ticker's own walk: for each ticker, a running sum of steps as long as the time between its tuples."""
         order = np.argsort(ticker.astype(np.uint16 if len(self._at) <= 1 << 16 else np.int64), kind="stable")
         who, at = ticker[order], clock[order]
         first = np.flatnonzero(np.diff(who, prepend=-1))

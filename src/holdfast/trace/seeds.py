@@ -1,4 +1,4 @@
-"""Random streams, one per part of a generator and block, all children of one seed."""
+"""Random generators derived from one seed, one for each part of a trace and each block."""
 
 import zlib
 
@@ -8,10 +8,10 @@ from holdfast.errors import TraceError
 
 
 def child(seed: int, part: str, block: int = 0) -> np.random.Generator:
-    """The random stream of `part` in block number `block`.
+    """Return the random generator of `part` in block number `block`.
 
-    A block's stream depends on nothing but these three, so the first rows of a long trace are the rows of a short one,
-    and a part that draws more leaves the other parts as they were.
+    It depends only on these three values. So a long trace begins with the rows of a short one, and the draws of one part do not
+    change the other parts.
 
     >>> bool(child(7, "prices", 3).integers(1000) == child(7, "prices", 3).integers(1000))
     True
@@ -20,7 +20,7 @@ def child(seed: int, part: str, block: int = 0) -> np.random.Generator:
 
 
 def check_seed(seed: int) -> int:
-    """The seed itself, if numpy can take it."""
+    """Return the seed if it is not negative. Raises TraceError otherwise."""
     if seed < 0:
         raise TraceError(f"the seed of a trace is a whole number from 0, not {seed}")
     return seed

@@ -1,4 +1,4 @@
-"""The state of many servers over time: daily rhythm, drift, spikes, level shifts, and counters that rarely move."""
+"""The metrics of many servers over time: daily rhythm, drift, spikes, level shifts, and counters that rarely move."""
 
 from dataclasses import dataclass
 
@@ -8,15 +8,15 @@ from scipy.signal import lfilter
 
 from holdfast.trace.popularity import Floats, Ints
 
-NOISE_S, SPIKE_S, TROUBLE_S = 60.0, 40.0, 30.0
+NOISE_S, SPIKE_S, ERRORS_S = 60.0, 40.0, 30.0
 SPIKE_EVERY_S, SHIFT_EVERY_S, SHIFT_S = 6 * 3600.0, 36 * 3600.0, 4 * 86_400.0
-TROUBLE_EVERY_S, RESTART_EVERY_S = 8 * 3600.0, 3 * 86_400.0
+ERRORS_EVERY_S, RESTART_EVERY_S = 8 * 3600.0, 3 * 86_400.0
 WRITE_EVERY_S = 600.0
 
 
 @dataclass(frozen=True)
 class _Roles:
-    """What each server is for: a third idle, a third serving the day's rhythm, a third working flat out or in batches."""
+    """The constants of each server: a third are idle, a third follow the day's rhythm, a third are always busy."""
 
     load: Floats
     swing: Floats
@@ -41,11 +41,11 @@ def _assign(rng: np.random.Generator, servers: int) -> _Roles:
 
 
 class Fleet:
-    """All servers' state. `observe` must be called for consecutive rounds of reports."""
+    """The state of all servers. `observe` must be called for consecutive rounds of reports."""
 
     def __init__(self, rng: np.random.Generator, *, servers: int, interval_s: float) -> None:
         self._roles, self._servers, self._interval_s = _assign(rng, servers), servers, interval_s
-        self._noise, self._spike, self._trouble = (np.zeros(servers) for _ in range(3))
+        self._noise, self._spike, self._error_rate = (np.zeros(servers) for _ in range(3))
         self._shift = np.zeros(servers)
         self._memory = rng.uniform(25, 60, servers)
         self._leak = rng.exponential(0.4, servers) / 3600
@@ -53,29 +53,31 @@ class Fleet:
         self._disk = rng.uniform(10, 70, servers)
 
     def observe(self, rng: np.random.Generator, time_us: Ints) -> dict[str, npt.NDArray[np.generic]]:
-        """The metrics of every server at the given times; one row per round, one column per server."""
+        """Return the metrics of every server at the given times, one row per round and one column per server."""
         roles, shape = self._roles, time_us.shape
         hour = (time_us / 3.6e9) % 24
         rhythm = 1 + roles.swing * np.cos((hour - roles.peak_hour) / 24 * 2 * np.pi)
         self._noise, noise = _decaying(self._noise, rng.normal(0.0, 1.0, shape), self._keep(NOISE_S))
         noise = noise * np.sqrt(1 - self._keep(NOISE_S) ** 2)
-        self._spike, spike = _decaying(self._spike, self._rare(rng, shape, SPIKE_EVERY_S, 35.0), self._keep(SPIKE_S))
-        self._trouble, trouble = _decaying(self._trouble, self._rare(rng, shape, TROUBLE_EVERY_S, 0.2), self._keep(TROUBLE_S))
-        jolts = rng.normal(0.0, 0.35, shape) * (rng.random(shape) < self._chance(SHIFT_EVERY_S))
-        self._shift, shift = _decaying(self._shift, jolts, self._keep(SHIFT_S))
+        self._spike, spike = _decaying(self._spike, self._rare_shocks(rng, shape, SPIKE_EVERY_S, 35.0), self._keep(SPIKE_S))
+        self._error_rate, error_rate = _decaying(
+            self._error_rate, self._rare_shocks(rng, shape, ERRORS_EVERY_S, 0.2), self._keep(ERRORS_S)
+        )
+        shocks = rng.normal(0.0, 0.35, shape) * (rng.random(shape) < self._chance(SHIFT_EVERY_S))
+        self._shift, shift = _decaying(self._shift, shocks, self._keep(SHIFT_S))
         work = np.exp(shift) * rhythm * np.exp(roles.noise * noise)
         requests = rng.poisson(roles.requests * self._interval_s * work).astype(np.int64)
         return {
             "cpu": np.round(np.clip(roles.load * work + spike, 0.0, 100.0), 3),
-            "memory": np.round(self._remember(rng, shape), 2),
-            "disk": self._fill(rng, shape),
+            "memory": np.round(self._memory_percent(rng, shape), 2),
+            "disk": self._disk_percent(rng, shape),
             "network": np.round(requests / self._interval_s * 4_000 * np.exp(rng.normal(0.0, 0.5, shape)) + 60.0, 1),
             "requests": requests,
-            "errors": rng.binomial(requests, np.clip(trouble, 0.0, 0.9)),
+            "errors": rng.binomial(requests, np.clip(error_rate, 0.0, 0.9)),
         }
 
-    def _remember(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Percent of memory in use: it leaks until the server restarts."""
+    def _memory_percent(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Return the percentage of memory in use, which leaks until the server restarts."""
         rounds = np.arange(1, shape[0] + 1)[:, np.newaxis]
         restart = rng.random(shape) < self._chance(RESTART_EVERY_S)
         last = np.maximum.accumulate(np.where(restart, rounds, 0), axis=0)
@@ -84,16 +86,16 @@ class Fleet:
         used = self._memory + self._leak * age_s + rng.normal(0.0, 0.05, shape)
         return np.asarray(np.clip(used, 0.0, 100.0), dtype=np.float64)
 
-    def _fill(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
-        """Percent of disk in use: it changes when something is written, which is rare, and is emptied when nearly full."""
-        wrote = (rng.random(shape) < self._chance(WRITE_EVERY_S)) * np.round(rng.exponential(0.05, shape) + 0.01, 2)
-        level = self._disk + np.cumsum(wrote, axis=0)
+    def _disk_percent(self, rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
+        """Return the percentage of disk in use. It changes with rare writes, and the disk is emptied when nearly full."""
+        writes = (rng.random(shape) < self._chance(WRITE_EVERY_S)) * np.round(rng.exponential(0.05, shape) + 0.01, 2)
+        level = self._disk + np.cumsum(writes, axis=0)
         emptied = 20 + np.mod(level - 20, 70)
         used = np.round(np.where(level > 90, emptied, level), 2)
         self._disk = used[-1]
         return np.asarray(used, dtype=np.float64)
 
-    def _rare(self, rng: np.random.Generator, shape: tuple[int, ...], every_s: float, mean: float) -> Floats:
+    def _rare_shocks(self, rng: np.random.Generator, shape: tuple[int, ...], every_s: float, mean: float) -> Floats:
         return np.asarray((rng.random(shape) < self._chance(every_s)) * rng.exponential(mean, shape), dtype=np.float64)
 
     def _chance(self, every_s: float) -> float:
@@ -104,6 +106,6 @@ class Fleet:
 
 
 def _decaying(state: Floats, shocks: Floats, keep: float) -> tuple[Floats, Floats]:
-    """The new state and the path of a level that takes each shock and keeps a part of itself from round to round."""
+    """Return the new state and the path of a level that adds each shock and decays by `keep` from round to round."""
     path, _ = lfilter([1.0], [1.0, -keep], shocks, axis=0, zi=keep * state[np.newaxis, :])
     return path[-1], path

@@ -1,4 +1,4 @@
-"""Reports of a datacenter's servers: what the application of ISORC'16, section V, monitors."""
+"""The server trace: reports of a datacenter's servers, which the application of ISORC'16, section V, monitors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from holdfast.errors import TraceError
 from holdfast.trace.block_stream import BLOCK, strings, time_column, write_stream
 from holdfast.trace.seeds import child
 from holdfast.trace.server_fleet import Fleet
-from holdfast.trace.trace_account import Progress, Written, silent
+from holdfast.trace.trace_summary import Progress, TraceSummary, silent
 
 START_US = 1_397_088_000_000_000  # 2014-04-10 00:00 UTC
 JITTER = 0.1  # of the interval, to either side
@@ -56,9 +56,9 @@ class Servers:
         for number, first in enumerate(range(0, 2**62, rounds)):
             rng = child(seed, "servers", number)
             jitter = rng.uniform(-JITTER, JITTER, (rounds, self.servers))
-            turn = np.arange(first, first + rounds)[:, np.newaxis]
-            time_us = START_US + ((turn + phase + jitter) * self.interval_s * 1e6).astype(np.int64)
-            seen = fleet.observe(rng, time_us)
+            round_number = np.arange(first, first + rounds)[:, np.newaxis]
+            time_us = START_US + ((round_number + phase + jitter) * self.interval_s * 1e6).astype(np.int64)
+            metrics = fleet.observe(rng, time_us)
             order = np.argsort(time_us, axis=None, kind="stable")
             server = order % self.servers
             yield pa.table(
@@ -66,7 +66,7 @@ class Servers:
                     "time": time_column(time_us.ravel()[order]),
                     "server": strings(server, server_names),
                     "rack": strings(server // self.rack_size, rack_names),
-                    **{name: pa.array(values.ravel()[order]) for name, values in seen.items()},
+                    **{name: pa.array(values.ravel()[order]) for name, values in metrics.items()},
                 }
             )
 
@@ -84,7 +84,7 @@ def write_servers(
     interval_s: float = 5.0,
     force: bool = False,
     progress: Progress = silent,
-) -> Written:
-    """Writes a trace of `events` server reports as one Parquet file; returns the account of it."""
+) -> TraceSummary:
+    """Write a trace of `events` server reports as one Parquet file and return its summary."""
     datacenter = Servers(servers=servers, rack_size=rack_size, interval_s=interval_s)
     return write_stream(datacenter, Path(path), events=events, seed=seed, force=force, progress=progress)

@@ -1,4 +1,4 @@
-"""Trace files that are there whole or not at all, written row group by row group."""
+"""Writes trace files row group by row group, so that a trace exists completely or not at all."""
 
 import errno
 import os
@@ -19,7 +19,7 @@ TIME = pa.timestamp("us", tz="UTC")
 
 
 class RowGroups:
-    """A Parquet file under construction that holds at most one row group in memory."""
+    """Writes a Parquet file and holds at most one row group in memory."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._schema, self._waiting, self._rows = schema, list[pa.Table](), 0
@@ -45,14 +45,14 @@ class RowGroups:
 
 @contextmanager
 def fresh_file(path: Path, *, force: bool) -> Iterator[Path]:
-    """A hidden file beside `path` to write to; it becomes `path` when the block ends well and is removed otherwise."""
+    """Yield a hidden file next to `path`. It becomes `path` when the block succeeds, and is removed otherwise."""
     if path.is_dir():
         raise TraceError(f"{path} is a folder, and this trace is one file: name a file, such as {path / 'trace.parquet'}")
     _check_free(path, force)
-    with _explained(path):
+    with _explain_errors(path):
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     try:
-        with _explained(path):
+        with _explain_errors(path):
             yield part / path.name
             _flush(part / path.name)
             (part / path.name).replace(path)
@@ -63,30 +63,30 @@ def fresh_file(path: Path, *, force: bool) -> Iterator[Path]:
 
 @contextmanager
 def fresh_folder(path: Path, *, holds: Sequence[str], force: bool) -> Iterator[Path]:
-    """A hidden folder beside `path` to write the files named in `holds` to; it becomes `path` when the block ends well.
+    """Yield a hidden folder next to `path`, for the files named in `holds`. It becomes `path` when the block succeeds.
 
-    With `force` an older folder of the same kind is replaced, never one that holds anything else.
+    With `force` it replaces an older trace, but never a folder with other files.
     """
     if path.exists() and not path.is_dir():
-        raise TraceError(f"{path} is a file, and this trace is a folder with {' and '.join(holds)}: name another place")
-    strangers = sorted(p.name for p in path.iterdir() if p.name not in holds) if path.is_dir() else []
-    if strangers:
-        raise TraceError(f"{path} holds other things than a trace ({', '.join(strangers[:3])}): name a new folder")
+        raise TraceError(f"{path} is a file, and this trace is a folder with {' and '.join(holds)}: give another path")
+    other_files = sorted(p.name for p in path.iterdir() if p.name not in holds) if path.is_dir() else []
+    if other_files:
+        raise TraceError(f"{path} has other files than those of a trace ({', '.join(other_files[:3])}): name a new folder")
     if not (path.is_dir() and not any(path.iterdir())):
         _check_free(path, force)
-    with _explained(path):
+    with _explain_errors(path):
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
     try:
-        with _explained(path):
-            made = part / "new"
-            made.mkdir()
-            yield made
+        with _explain_errors(path):
+            new = part / "new"
+            new.mkdir()
+            yield new
             for name in holds:
-                _flush(made / name)
-            _flush(made)
+                _flush(new / name)
+            _flush(new)
             if path.exists():
                 path.rename(part / "old")
-            made.rename(path)
+            new.rename(path)
             _flush(path.parent)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -94,7 +94,7 @@ def fresh_folder(path: Path, *, holds: Sequence[str], force: bool) -> Iterator[P
 
 def _check_free(path: Path, force: bool) -> None:
     if not path.parent.is_dir():
-        raise TraceError(f"the folder {path.parent} of the trace {path.name} does not exist: make it, or write elsewhere")
+        raise TraceError(f"the folder {path.parent} of the trace {path.name} does not exist: create it, or write elsewhere")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise TraceError(f"the folder {path.parent} of the trace {path.name} cannot be written to: choose another")
     if path.exists() and not force:
@@ -102,8 +102,8 @@ def _check_free(path: Path, force: bool) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    """Turns an error of the file system into one that a user can mend."""
+def _explain_errors(path: Path) -> Iterator[None]:
+    """Turn an error of the file system into one that tells the user what to do."""
     try:
         yield
     except OSError as error:
@@ -111,13 +111,13 @@ def _explained(path: Path) -> Iterator[None]:
             free = shutil.disk_usage(path.parent).free
             raise TraceError(
                 f"no room for the trace {path} ({error.strerror or error}; {free / 1e6:,.0f} MB free): nothing was written; "
-                "free some space, ask for fewer events or write elsewhere"
+                "free some space, give fewer --events or write elsewhere"
             ) from error
         raise TraceError(f"the trace {path} could not be written ({error.strerror or error}): nothing was written") from error
 
 
 def _flush(path: Path) -> None:
-    """Makes sure that what was written survives a power cut."""
+    """Flush a file or folder to disk, so that it survives a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Locations and incident reports of drivers, made as PPA, section VI-B, makes them for its second query."""
+"""The traffic trace: locations and incident reports of drivers, generated as in PPA, section VI-B, for its second query."""
 
 import time
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ from holdfast.trace.block_stream import check_events, schema_of, time_column
 from holdfast.trace.popularity import Floats, Ints, Popularity, zipf_weights
 from holdfast.trace.roads import Roads
 from holdfast.trace.seeds import check_seed, child
-from holdfast.trace.trace_account import Progress, RateMeter, Written, silent
 from holdfast.trace.trace_files import RowGroups, fresh_folder
+from holdfast.trace.trace_summary import Progress, RateMeter, TraceSummary, silent
 
 START_US = 1_330_585_200_000_000  # 2012-03-01 07:00 UTC
 FILES = ("locations.parquet", "incidents.parquet")
 DWELL_S = 120.0  # mean time a driver stays on a segment
-REPORT_S = 1.5  # mean time until a driver on the segment reports an incident; all have done so after REPORT_LIMIT_S
+REPORT_S = 1.5  # mean time until a driver on the segment reports an incident, at most REPORT_LIMIT_S
 REPORT_LIMIT_S = 8.0
 
-_WHERE = (pa.field("user", pa.int64(), nullable=False), pa.field("segment", pa.int32(), nullable=False))
-LOCATIONS = schema_of((*_WHERE, pa.field("speed", pa.float64(), nullable=False)))
-INCIDENTS = schema_of(_WHERE)
+_USER_AND_SEGMENT = (pa.field("user", pa.int64(), nullable=False), pa.field("segment", pa.int32(), nullable=False))
+LOCATIONS = schema_of((*_USER_AND_SEGMENT, pa.field("speed", pa.float64(), nullable=False)))
+INCIDENTS = schema_of(_USER_AND_SEGMENT)
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """`users` drivers on `segments` segments, by a Zipf law; `rate` locations per second, an incident every `every_s`."""
+    """`users` drivers on `segments` segments with Zipf popularity, `rate` locations per second, an incident every `every_s`."""
 
     users: int = 100_000
     segments: int = 1000
@@ -52,7 +52,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Step:
-    """What is reported between one incident and the next, each stream in order of time."""
+    """The reports between one incident and the next, each stream sorted by time."""
 
     location_us: Ints
     location_user: Ints
@@ -64,26 +64,26 @@ class Step:
 
 
 def steps(traffic: Traffic, seed: int) -> Iterator[Step]:
-    """The trace without end, one step per incident."""
+    """Yield the endless trace, one step per incident."""
     setup = child(seed, "roads")
-    order = setup.permutation(traffic.segments)  # so that a segment's number says nothing of its rank
+    order = setup.permutation(traffic.segments)  # so that a segment's number does not depend on its rank
     weights = np.empty(traffic.segments)
     weights[order] = zipf_weights(traffic.segments, traffic.exponent)
-    place = Popularity(weights)
-    where = place.draw(setup, traffic.users)
-    turn = setup.permutation(traffic.users)
+    segments = Popularity(weights)
+    segment_of_user = segments.draw(setup, traffic.users)
+    reporting_order = setup.permutation(traffic.users)
     roads = Roads(setup, segments=traffic.segments, users=traffic.users)
-    said, late = 0.0, (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
+    reported, late = 0.0, (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.int64))
     for number in range(2**62):
         rng = child(seed, "traffic", number)
         begin_us = START_US + round(number * traffic.every_s * 1e6)
         span_us = round((number + 1) * traffic.every_s * 1e6) - round(number * traffic.every_s * 1e6)
         moving = np.flatnonzero(rng.random(traffic.users) < -np.expm1(-traffic.every_s / DWELL_S))
-        where[moving] = place.draw(rng, len(moving))
+        segment_of_user[moving] = segments.draw(rng, len(moving))
 
-        segment = int(where[rng.integers(traffic.users)])  # a random driver's: in proportion to the drivers on it
-        roads.strike(rng, segment, at_s=number * traffic.every_s)
-        witnesses = np.flatnonzero(where == segment)
+        segment = int(segment_of_user[rng.integers(traffic.users)])  # of a random driver: in proportion to the drivers on it
+        roads.add_incident(rng, segment, at_s=number * traffic.every_s)
+        witnesses = np.flatnonzero(segment_of_user == segment)
         delay_us = (np.minimum(rng.exponential(REPORT_S, len(witnesses)), REPORT_LIMIT_S) * 1e6).astype(np.int64)
         reports = tuple(
             np.concatenate(pair)
@@ -94,13 +94,13 @@ def steps(traffic: Traffic, seed: int) -> Iterator[Step]:
         late = (reports[0][~due], reports[1][~due], reports[2][~due])
 
         until = traffic.rate * traffic.every_s * (number + 1)
-        count = int(until) - int(said)
-        who = turn[np.arange(int(said), int(until)) % traffic.users]
-        said = until
+        count = int(until) - int(reported)
+        who = reporting_order[np.arange(int(reported), int(until)) % traffic.users]
+        reported = until
         at_us = begin_us + np.sort(rng.integers(span_us, size=count))
-        on = where[who]
-        speed = roads.speed(rng, who, on, at_s=number * traffic.every_s)
-        yield Step(at_us, who, on, speed, *(column[due][sequence] for column in reports))
+        reported_segment = segment_of_user[who]
+        speed = roads.speed(rng, who, reported_segment, at_s=number * traffic.every_s)
+        yield Step(at_us, who, reported_segment, speed, *(column[due][sequence] for column in reports))
 
 
 def write_traffic(
@@ -115,10 +115,10 @@ def write_traffic(
     every_s: float = 2.0,
     force: bool = False,
     progress: Progress = silent,
-) -> Written:
-    """Writes a traffic trace as a folder of two Parquet files with `events` rows in all; returns the account of it.
+) -> TraceSummary:
+    """Write a traffic trace of `events` rows as a folder of two Parquet files and return its summary.
 
-    locations.parquet and incidents.parquet share one count `seq`, by time over both.
+    The seq ascends by time over both locations.parquet and incidents.parquet.
     """
     traffic = Traffic(users=users, segments=segments, exponent=exponent, rate=rate, every_s=every_s)
     check_events(events)
@@ -131,30 +131,30 @@ def write_traffic(
                 order = np.argsort(both, kind="stable")
                 seq = np.empty(len(both), dtype=np.int64)
                 seq[order] = np.arange(rows + 1, rows + 1 + len(both))
-                kept = seq <= events
-                here, there = kept[: len(step.location_us)], kept[len(step.location_us) :]
+                wanted_rows = seq <= events
+                location_rows, report_rows = wanted_rows[: len(step.location_us)], wanted_rows[len(step.location_us) :]
                 locations.add(
                     pa.table(
                         {
-                            "seq": seq[: len(here)][here],
-                            "time": time_column(step.location_us[here]),
-                            "user": step.location_user[here],
-                            "segment": step.location_segment[here],
-                            "speed": step.speed[here],
+                            "seq": seq[: len(location_rows)][location_rows],
+                            "time": time_column(step.location_us[location_rows]),
+                            "user": step.location_user[location_rows],
+                            "segment": step.location_segment[location_rows],
+                            "speed": step.speed[location_rows],
                         }
                     ).cast(LOCATIONS)
                 )
                 reports.add(
                     pa.table(
                         {
-                            "seq": seq[len(here) :][there],
-                            "time": time_column(step.report_us[there]),
-                            "user": step.report_user[there],
-                            "segment": step.report_segment[there],
+                            "seq": seq[len(location_rows) :][report_rows],
+                            "time": time_column(step.report_us[report_rows]),
+                            "user": step.report_user[report_rows],
+                            "segment": step.report_segment[report_rows],
                         }
                     ).cast(INCIDENTS)
                 )
-                rate_meter.add(both[order][: int(kept.sum())])
+                rate_meter.add(both[order][: int(wanted_rows.sum())])
                 incidents += 1
                 rows = min(events, rows + len(both))
                 progress(rows)
@@ -162,4 +162,4 @@ def write_traffic(
                     break
         size_bytes = sum((folder / name).stat().st_size for name in FILES)
     statistics = rate_meter.statistics() | {"incidents": incidents}
-    return Written("traffic", Path(path), seed, rows, time.perf_counter() - began, size_bytes, statistics)
+    return TraceSummary("traffic", Path(path), seed, rows, time.perf_counter() - began, size_bytes, statistics)

@@ -1,4 +1,4 @@
-"""Measuring applications on traces whose figures are known by construction."""
+"""Measures applications on traces with known selectivities and rates."""
 
 import datetime
 from importlib import import_module
@@ -23,7 +23,7 @@ START = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 @pytest.fixture(scope="module", autouse=True)
 def few_repeats():
-    """Costs are checked to be there, not to be steady: one run each is enough."""
+    """Measure each cost once: the tests do not need steady values."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(import_module("holdfast.profile.measurement"), "REPEATS", 1)
         yield
@@ -38,7 +38,7 @@ def market(spark, tmp_path_factory):
     return app, sources, measure(spark, app, sources, step_s=1.0)
 
 
-def test_selectivities_of_bargain_discovery_are_the_shares_of_its_trace(market):
+def test_selectivities_are_the_shares_of_the_trace(market):
     _, sources, measured = market
     counts = dict(sources["market"].groupBy("kind").count().collect())
     pes = measured.pes
@@ -49,23 +49,23 @@ def test_selectivities_of_bargain_discovery_are_the_shares_of_its_trace(market):
     assert pes["vwap"].edges["aggregator"].selectivity == 1.0
 
 
-def test_a_bargain_is_credited_to_the_quote_that_triggered_it(market):
+def test_output_is_attributed_to_the_triggering_input(market):
     _, _, measured = market
     edges = measured.pes["bargain_index"].edges
     assert edges["vwap"].selectivity == 0.0
     assert 0 < edges["quote_filter"].selectivity < 1
-    made = edges["quote_filter"].selectivity * measured.leaving["quote_filter"]
-    assert made == pytest.approx(measured.leaving["bargain_index"])
+    triggered = edges["quote_filter"].selectivity * measured.leaving["quote_filter"]
+    assert triggered == pytest.approx(measured.leaving["bargain_index"])
 
 
-def test_every_edge_costs_something(market):
+def test_every_input_has_a_cost(market):
     _, _, measured = market
     costs = [edge.cost_s for pe in measured.pes.values() for edge in pe.edges.values()]
     assert len(costs) == 7
     assert all(0 < cost < 1 for cost in costs)
 
 
-def test_rates_are_those_of_the_traces_seconds(market):
+def test_rates_are_counts_per_second(market):
     _, sources, measured = market
     per_second = dict(sources["market"].selectExpr("floor(unix_micros(time) / 1000000) as s").groupBy("s").count().collect())
     seconds = range(min(per_second), max(per_second) + 1)
@@ -76,7 +76,7 @@ def test_rates_are_those_of_the_traces_seconds(market):
     assert rate.peak == max(counts)
 
 
-def test_the_descriptor_has_no_problems_and_keeps_every_figure(market):
+def test_descriptor_is_valid_and_complete(market):
     app, _, measured = market
     descriptor = describe(app, measured, level_count=3, nodes=2)
     assert list(descriptor.errors()) == []
@@ -98,7 +98,7 @@ def two_sources() -> App:
 
 
 def pair(spark, per_second):
-    """Sources with the given numbers of rows in each second, (of a, of b), seq ascending with time."""
+    """Return sources with these numbers of rows in each second, (of a, of b), and seqs that ascend with time."""
     rows, seq = {"a": [], "b": []}, 0
     for second, counts in enumerate(per_second):
         for name, count in zip("ab", counts, strict=True):
@@ -108,7 +108,7 @@ def pair(spark, per_second):
     return {name: spark.createDataFrame(each, "seq long, time timestamp, k int") for name, each in rows.items()}
 
 
-def test_sources_that_are_busy_together_have_joint_configurations(spark):
+def test_sources_busy_together_have_joint_configurations(spark):
     sources = pair(spark, [(2, 2), (2, 2), (20, 20), (2, 20)])
     app = two_sources()
     measured = measure(spark, app, sources, step_s=1.0)
@@ -125,20 +125,20 @@ def test_sources_that_are_busy_together_have_joint_configurations(spark):
     assert measured.leaving["merged"] == pytest.approx((26 + 44) / 4)
 
 
-def test_a_trace_without_time_is_refused(spark):
+def test_trace_without_time_is_refused(spark):
     app = App("timeless")
     app.sink("out", app.operator(inputs=app.source("s", "seq long"), name="op")(lambda rows: rows))
     with pytest.raises(TraceError, match=r"^source 's' has no column 'time'"):
         measure(spark, app, {"s": spark.range(1, 3).withColumnRenamed("id", "seq")})
 
 
-def test_rows_are_counted_in_the_step_that_their_seq_lies_in(spark):
+def test_rows_are_counted_in_the_step_of_their_seq(spark):
     spans = [Span(0, 0, 0, 3), Span(1, 1, 3, 3), Span(2, 2, 3, 9)]
     rows = spark.createDataFrame([(1,), (3,), (3,), (4,), (9,)], "seq long")
     assert np.array_equal(rows_per_step(rows, spans), [3, 0, 2])
 
 
-def test_cpu_time_is_that_of_sparks_tasks_and_more_for_more_work(spark):
+def test_cpu_time_grows_with_the_work(spark):
     little = cpu_seconds(spark, spark.range(10))
     much = cpu_seconds(spark, spark.range(300_000).selectExpr("sha2(repeat(cast(id as string), 20), 512) as h"))
     assert 0 < little < much

@@ -18,22 +18,22 @@ def run(*words):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_json_is_the_only_thing_on_stdout(kind, tmp_path):
-    done = run(kind, "--events", 3000, "--seed", 4, "--out", tmp_path / "t", "--json")
-    document = json.loads(done.stdout)
-    assert done.exit_code == 0
-    assert done.stderr == ""
+    result = run(kind, "--events", 3000, "--seed", 4, "--out", tmp_path / "t", "--json")
+    document = json.loads(result.stdout)
+    assert result.exit_code == 0
+    assert result.stderr == ""
     assert (document["kind"], document["rows"], document["seed"], document["path"]) == (kind, 3000, 4, str(tmp_path / "t"))
     assert {"rate_mean", "rate_peak", "span_s"} <= set(document["statistics"])
     assert document["bytes"] > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_account_for_people_is_one_line_on_stderr(kind, tmp_path):
-    done = run(kind, "--events", 3000, "--seed", 4, "--out", tmp_path / "t")
-    assert done.stdout == ""
-    assert done.stderr.startswith(f"{tmp_path / 't'}: 3,000 rows, ")
-    assert "tuples/s on average" in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_summary_is_one_line_on_stderr(kind, tmp_path):
+    result = run(kind, "--events", 3000, "--seed", 4, "--out", tmp_path / "t")
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"{tmp_path / 't'}: 3,000 rows, ")
+    assert "tuples/s on average" in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -51,28 +51,30 @@ def test_options_reach_the_generator(tmp_path):
     assert len(pq.read_table(tmp_path / "m")["ticker"].unique()) == 3
     run("servers", "--events", 10, "--seed", 1, "--out", tmp_path / "s", "--servers", 2, "--rack-size", 1, "--interval", 60)
     assert set(pq.read_table(tmp_path / "s")["rack"].to_pylist()) == {"rack-000", "rack-001"}
-    done = run("traffic", "--events", 500, "--seed", 1, "--out", tmp_path / "t", "--users", 9, "--rate", 9, "--every", 1, "--json")
-    assert json.loads(done.stdout)["statistics"]["rate_mean"] < 30
+    result = run(
+        "traffic", "--events", 500, "--seed", 1, "--out", tmp_path / "t", "--users", 9, "--rate", 9, "--every", 1, "--json"
+    )
+    assert json.loads(result.stdout)["statistics"]["rate_mean"] < 30
     run("pages", "--events", 500, "--seed", 1, "--out", tmp_path / "p", "--pages", 2, "--servers", 1)
     assert len(pq.read_table(tmp_path / "p")["page"].unique()) == 2
 
 
-def test_an_unknown_kind_is_refused():
-    done = run("weather", "--events", 10, "--seed", 1, "--out", "t")
-    assert done.exit_code == 2
-    assert "No such command 'weather'" in done.stderr
+def test_unknown_kind_is_refused():
+    result = run("weather", "--events", 10, "--seed", 1, "--out", "t")
+    assert result.exit_code == 2
+    assert "No such command 'weather'" in result.stderr
 
 
 @pytest.mark.parametrize("missing", ["--events", "--out"])
-def test_what_must_be_said_is_named(missing, tmp_path):
+def test_missing_option_is_named(missing, tmp_path):
     words = {"--events": 10, "--seed": 1, "--out": tmp_path / "t"}
     del words[missing]
-    done = run("market", *(word for pair in words.items() for word in pair))
-    assert done.exit_code == 2
-    assert f"Missing option '{missing}'" in done.stderr
+    result = run("market", *(word for pair in words.items() for word in pair))
+    assert result.exit_code == 2
+    assert f"Missing option '{missing}'" in result.stderr
 
 
-def test_mistakes_are_errors_of_ours(tmp_path):
+def test_wrong_values_raise_trace_errors(tmp_path):
     with pytest.raises(TraceError, match="at least 1 event, not 0"):
         run("market", "--events", 0, "--seed", 1, "--out", tmp_path / "t")
     run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t")
@@ -81,7 +83,7 @@ def test_mistakes_are_errors_of_ours(tmp_path):
     assert run("market", "--events", 10, "--seed", 1, "--out", tmp_path / "t", "--force").exit_code == 0
 
 
-def test_long_work_says_how_much_time_is_left(capsys):
+def test_long_writing_prints_the_time_left(capsys):
     times = iter([0.0, 1.0, LINE_EVERY_S, LINE_EVERY_S + 1, 2 * LINE_EVERY_S, 4 * LINE_EVERY_S])
     lines = _Lines(1000, lambda: next(times))
     for rows in (10, 100, 110, 500, 1000):

@@ -15,10 +15,10 @@ def test_all_errors_of_orders_are_reported_at_once():
     with pytest.raises(DocumentError) as caught:
         check_orders({"from_input": 3, "deadline_s": 0.1, "measure": "x", "speed": 2}, contract, epoch_s=1.0)
     assert "from_input: wanted true or false, got 3" in caught.value.errors
-    said = "\n".join(caught.value.errors)
-    assert "the deadline of 0.1 s is below the epoch length of 1 s" in said
-    assert "measure must be one of within, mae, rmse, mse, got 'x'" in said
-    assert "speed: is no field" in said
+    text = "\n".join(caught.value.errors)
+    assert "the deadline of 0.1 s is below the epoch length of 1 s" in text
+    assert "measure must be one of within, mae, rmse, mse, got 'x'" in text
+    assert "speed: is no field" in text
 
 
 def test_all_errors_of_a_contract_are_reported_at_once():
@@ -51,8 +51,8 @@ def test_error_of_several_pes_is_reported_once():
     job = Job(job="j", application="app.py", log="x", contract=contract)
     with pytest.raises(CompoundError) as found:
         check_protection(job, [TASK, Task(pe="heat", reads=(Reading(stream="racks"),), makes=("heat",))], epoch_s=1.0)
-    (problem,) = found.value.errors
-    assert problem.startswith("PEs 'heat', 'racks': the deadline of 0.5 s is below the epoch length of 1 s")
+    (error,) = found.value.errors
+    assert error.startswith("PEs 'heat', 'racks': the deadline of 0.5 s is below the epoch length of 1 s")
 
 
 def test_deadline_is_not_checked_if_another_job_sets_the_epoch_length():

@@ -1,4 +1,4 @@
-"""The descriptor that follows from a measurement."""
+"""The descriptor built from a measurement."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ SCHEMA = "seq long, time timestamp, k int"
 
 
 def shop() -> App:
-    """Two sources; a PE of two operators that makes two streams, and one that reads both of them and a source."""
+    """Return an app with two sources, a PE with two output streams, and a PE that reads both of them and a source."""
     app = App("shop")
     orders, prices = app.source("orders", SCHEMA), app.source("prices", SCHEMA)
     large = app.operator(inputs=orders, pe="split", name="large")(lambda rows: rows)
@@ -40,7 +40,7 @@ MEASUREMENT = Measurement(
 )
 
 
-def test_everything_measured_is_in_the_descriptor():
+def test_descriptor_has_all_measurements():
     descriptor = describe(shop(), MEASUREMENT, level_count=2, nodes=3)
     assert list(descriptor.errors()) == []
     assert descriptor.application == "shop"
@@ -53,7 +53,7 @@ def test_everything_measured_is_in_the_descriptor():
     assert sorted(descriptor.nodes) == ["node1", "node2", "node3"]
 
 
-def test_two_streams_of_one_pe_are_one_input_per_tuple_of_both():
+def test_two_streams_of_one_pe_are_one_input():
     joined = describe(shop(), MEASUREMENT).pes["joined"]
     assert set(joined.inputs) == {"split", "prices"}
     assert joined.inputs["split"].selectivity == pytest.approx((25 * 0.5 + 75 * 0.1) / 100)
@@ -61,14 +61,14 @@ def test_two_streams_of_one_pe_are_one_input_per_tuple_of_both():
     assert joined.inputs["prices"].cost == 1e-6
 
 
-def test_tuples_made_by_the_descriptor_are_those_that_were_measured():
+def test_selectivities_multiply_to_the_measured_output():
     descriptor = describe(shop(), MEASUREMENT)
     split = 100 * descriptor.pes["split"].inputs["orders"].selectivity
     joined = split * descriptor.pes["joined"].inputs["split"].selectivity
     assert joined == pytest.approx(25 * 0.5 + 75 * 0.1)
 
 
-def test_several_sources_have_the_joint_configurations_that_were_seen():
+def test_configurations_are_the_combinations_that_occurred():
     descriptor = describe(shop(), MEASUREMENT, level_count=2)
     assert {tuple(sorted(c.rates.items())): c.probability for c in descriptor.configurations} == {
         (("orders", "low"), ("prices", "low")): 0.5,

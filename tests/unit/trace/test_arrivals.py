@@ -1,4 +1,4 @@
-"""When tuples arrive."""
+"""Arrival times of tuples."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from holdfast.trace.arrivals import Pace, arrivals
 
 
 def taken(pace, *, seconds, seed=1, size=10_000):
-    """The arrivals of the first `seconds` seconds."""
+    """Return the arrivals of the first `seconds` seconds."""
     blocks, times = arrivals(pace, seed=seed, start_us=0, size=size), []
     while not times or times[-1].time_us[-1] < seconds * 1e6:
         times.append(next(blocks))
@@ -33,7 +33,7 @@ def test_times_ascend_and_no_second_exceeds_the_peak(rate, room, seed, size, cou
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), size=st.integers(1, 40_000))
-def test_tuples_do_not_depend_on_the_size_of_the_blocks(seed, size):
+def test_tuples_do_not_depend_on_the_block_size(seed, size):
     pace = Pace(500, 2200)
     whole = next(arrivals(pace, seed=seed, start_us=0, size=40_000))
     part = next(arrivals(pace, seed=seed, start_us=0, size=size))
@@ -43,14 +43,14 @@ def test_tuples_do_not_depend_on_the_size_of_the_blocks(seed, size):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_mean_rate_is_as_asked_and_bursts_fill_the_feed(seed):
+def test_mean_rate_is_met_and_bursts_reach_the_peak(seed):
     counts = np.bincount(taken(Pace(500, 2200), seconds=6000, seed=seed) // 1_000_000)
     assert counts.mean() == pytest.approx(500, rel=0.06)
     assert counts.max() == 2200
     assert (counts > 1500).mean() < 0.05
 
 
-def test_a_second_is_clumpier_than_chance():
+def test_tuples_of_a_second_come_in_clumps():
     tenths = np.bincount(taken(Pace(500, 2200), seconds=500) // 100_000)
     assert tenths.var() / tenths.mean() > 5  # 1 if every moment were as likely
 
@@ -62,20 +62,20 @@ def test_rhythm_moves_the_rate_over_the_day():
     assert morning / (len(time_us) - morning) == pytest.approx(0.5, rel=0.2)
 
 
-def test_the_clock_of_prices_never_stops():
+def test_price_clock_ascends():
     block = next(arrivals(Pace(500, 2200), seed=4, start_us=0, size=50_000))
     assert (np.diff(block.clock) >= 0).all()
     assert block.clock[-1] / (block.time_us[-1] / 1e6) == pytest.approx(1.0, rel=0.7)
 
 
 @pytest.mark.parametrize("rate", [0, -1, float("nan"), float("inf")])
-def test_a_rate_that_is_no_rate_is_refused(rate):
+def test_invalid_rate_is_refused(rate):
     with pytest.raises(TraceError, match="rate is a positive number of tuples per second, not"):
         Pace(rate, 100)
 
 
 @pytest.mark.parametrize(("rate", "peak", "least"), [(500, 567, 568), (10_000, 10_900, 11_000), (0.5, 2, 3)])
-def test_a_peak_without_room_is_refused_with_the_least_that_would_do(rate, peak, least):
+def test_too_low_peak_is_refused_with_the_least_peak(rate, peak, least):
     with pytest.raises(TraceError, match=f"rate of {rate} tuples per second is at least {least}, not {peak}"):
         Pace(rate, peak)
     assert Pace(rate, least).peak == least

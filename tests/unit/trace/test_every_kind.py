@@ -1,4 +1,4 @@
-"""What every kind of trace promises."""
+"""Requirements on every kind of trace."""
 
 import hashlib
 
@@ -40,7 +40,7 @@ every_kind = pytest.mark.parametrize("kind", WRITERS)
 
 
 def files_of(path):
-    """The tables of a trace by name."""
+    """Return the tables of a trace by name."""
     if path.is_dir():
         return {file.stem: pq.read_table(file) for file in sorted(path.iterdir())}
     return {path.stem: pq.read_table(path)}
@@ -48,7 +48,7 @@ def files_of(path):
 
 @pytest.fixture
 def written(tmp_path):
-    """Writes a trace and returns its tables."""
+    """Return a function that writes a trace and returns its tables."""
 
     def write(kind, *, events, seed, name="trace", **options):
         path = tmp_path / name / kind
@@ -60,7 +60,7 @@ def written(tmp_path):
 
 
 @every_kind
-def test_columns_have_the_promised_names_and_types(kind, written):
+def test_columns_have_documented_names_and_types(kind, written):
     for name, table in written(kind, events=500, seed=1).items():
         assert [(field.name, field.type) for field in table.schema] == [("seq", pa.int64()), ("time", TIME), *COLUMNS[name]]
 
@@ -79,7 +79,7 @@ def test_seq_counts_every_row_once_in_order_of_time(kind, events, written):
 
 
 @every_kind
-def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(kind, tmp_path):
+def test_bytes_depend_on_the_seed_alone(kind, tmp_path):
     def digest(seed, name):
         WRITERS[kind](tmp_path / name, events=70_000, seed=seed)
         path = tmp_path / name
@@ -92,7 +92,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_others(kind, tmp_pa
 
 
 @every_kind
-def test_a_long_trace_begins_with_the_rows_of_a_short_one(kind, written):
+def test_long_trace_begins_with_the_rows_of_a_short_one(kind, written):
     long = written(kind, events=200_000, seed=5, name="long")
     for events in (1, 999, 65_536, 131_073):
         for name, table in written(kind, events=events, seed=5, name="short").items():
@@ -100,7 +100,7 @@ def test_a_long_trace_begins_with_the_rows_of_a_short_one(kind, written):
 
 
 @every_kind
-def test_the_account_says_what_is_in_the_file(kind, tmp_path):
+def test_summary_matches_the_file(kind, tmp_path):
     account = WRITERS[kind](tmp_path / "t", events=90_000, seed=2)
     tables = list(files_of(tmp_path / "t").values())
     time_us = np.sort(np.concatenate([table["time"].cast(pa.int64()).to_numpy() for table in tables]))
@@ -113,23 +113,23 @@ def test_the_account_says_what_is_in_the_file(kind, tmp_path):
 
 @every_kind
 def test_progress_rises_to_the_number_of_events(kind, tmp_path):
-    seen = []
-    WRITERS[kind](tmp_path / "t", events=150_000, seed=1, progress=seen.append)
-    assert seen == sorted(set(seen))
-    assert seen[-1] == 150_000
-    assert len(seen) > 1
+    row_counts = []
+    WRITERS[kind](tmp_path / "t", events=150_000, seed=1, progress=row_counts.append)
+    assert row_counts == sorted(set(row_counts))
+    assert row_counts[-1] == 150_000
+    assert len(row_counts) > 1
 
 
 @every_kind
 @pytest.mark.parametrize("events", [0, -5])
-def test_a_trace_without_events_is_refused(kind, events, tmp_path):
+def test_trace_without_events_is_refused(kind, events, tmp_path):
     with pytest.raises(TraceError, match=f"a trace has at least 1 event, not {events}"):
         WRITERS[kind](tmp_path / "t", events=events, seed=1)
     assert not list(tmp_path.iterdir())
 
 
 @every_kind
-def test_a_negative_seed_is_refused(kind, tmp_path):
+def test_negative_seed_is_refused(kind, tmp_path):
     with pytest.raises(TraceError, match="whole number from 0, not -1"):
         WRITERS[kind](tmp_path / "t", events=1, seed=-1)
 
@@ -177,6 +177,6 @@ def test_small_and_large_settings_work(kind, options, written):
 
 
 @every_kind
-def test_the_average_is_not_above_the_peak_however_short_the_trace(kind, tmp_path):
+def test_mean_rate_is_never_above_the_peak(kind, tmp_path):
     account = WRITERS[kind](tmp_path / kind, events=1000, seed=1)
     assert account.statistics["rate_mean"] <= account.statistics["rate_peak"]

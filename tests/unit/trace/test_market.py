@@ -1,4 +1,4 @@
-"""The market trace has the statistics of DEBS'11, section 6.2, and loss of its tuples does what section 6.3 found."""
+"""The market trace has the statistics of DEBS'11, section 6.2, and losses have the effects of section 6.3."""
 
 import numpy as np
 import pyarrow.compute as pc
@@ -28,10 +28,10 @@ class Bargains:
         self.size = table["ask_size"].drop_null().to_numpy()
         self.golden = self.gains()
 
-    def averages(self, kept):
-        """Row, ticker and average of the five most recent trades at each kept trade, by ticker."""
-        order = np.argsort(self.code[self.trades[kept]], kind="stable")
-        rows, money, volume = (column[kept][order] for column in (self.trades, self.money, self.volume))
+    def averages(self, received):
+        """Return row, ticker and average of the five most recent trades at each received trade, by ticker."""
+        order = np.argsort(self.code[self.trades[received]], kind="stable")
+        rows, money, volume = (column[received][order] for column in (self.trades, self.money, self.volume))
         code = self.code[rows]
         at = np.arange(len(rows))
         first = np.flatnonzero(np.diff(code, prepend=-1))
@@ -40,7 +40,7 @@ class Bargains:
         return rows, code, (money[at + 1] - money[low]) / (volume[at + 1] - volume[low])
 
     def gains(self, operator=None, lost=0, offset=OFFSET):
-        """The gain of every quote."""
+        """Return the gain of every quote."""
 
         def hit(rows):
             return (rows >= offset) & (rows < offset + lost)
@@ -48,8 +48,8 @@ class Bargains:
         before = operator in ("source", "trade_filter")
         rows, code, average = self.averages(~hit(self.trades) if before else np.ones(len(self.trades), bool))
         if operator in ("vwap", "bargain_index"):
-            kept = ~hit(rows)
-            rows, code, average = rows[kept], code[kept], average[kept]
+            received = ~hit(rows)
+            rows, code, average = rows[received], code[received], average[received]
         wide = len(self.trade)
         asked = self.code[self.quotes]
         latest = np.searchsorted(code * wide + rows, asked * wide + self.quotes) - 1
@@ -62,7 +62,7 @@ class Bargains:
         return np.bincount(self.quotes // SECTION, weights=gains)
 
     def errors(self, operator, offset):
-        """Relative errors of the sections from the fault on (DEBS'11, equation 5)."""
+        """Return the relative errors of the sections since the fault (DEBS'11, equation 5)."""
         golden = self.sections(self.golden)[offset // SECTION :]
         return np.abs(self.sections(self.gains(operator, PEAK, offset))[offset // SECTION :] - golden) / golden
 
@@ -97,7 +97,7 @@ def test_rates_are_the_papers(tmp_path):
     assert account.statistics["quote_share"] == pytest.approx(0.8, abs=0.002)
 
 
-def test_a_tuple_is_a_trade_or_a_quote_and_never_both(path):
+def test_tuple_is_either_a_trade_or_a_quote(path):
     table = pq.read_table(path)
     trade = pc.equal(table["kind"], "trade").to_numpy()
     assert (trade | pc.equal(table["kind"], "quote").to_numpy()).all()
@@ -119,7 +119,7 @@ def test_prices_are_in_cents_and_sizes_in_lots(path):
         assert not (values % 100).any()
 
 
-def test_options_change_what_they_say(tmp_path):
+def test_options_change_the_trace(tmp_path):
     account = write_market(tmp_path / "m", events=200_000, seed=1, rate=50, peak=90, tickers=7, quotes=0.3)
     assert account.statistics["rate_mean"] == pytest.approx(50, rel=0.15)
     assert account.statistics["rate_peak"] <= 90
@@ -127,14 +127,14 @@ def test_options_change_what_they_say(tmp_path):
     assert len(pq.read_table(tmp_path / "m", columns=["ticker"])["ticker"].unique()) == 7
 
 
-def test_some_tickers_take_very_long_to_see_five_trades(bargains):
+def test_some_tickers_take_long_to_reach_five_trades(bargains):
     traded = np.bincount(bargains.code[bargains.trades], minlength=bargains.code.max() + 1)
     assert 0.05 < (traded < 12).mean() < 0.5  # five of them take more than 800,000 tuples
     head = np.sort(traded)[::-1][: len(traded) // 20].sum() / traded.sum()
     assert head > 0.5
 
 
-def test_rarely_traded_tickers_are_quoted_all_the_same(bargains):
+def test_rarely_traded_tickers_are_quoted_too(bargains):
     count = bargains.code.max() + 1
     traded, quoted = (np.bincount(bargains.code[rows], minlength=count) for rows in (bargains.trades, bargains.quotes))
     rare = np.argsort(traded)[: count // 2]
@@ -145,25 +145,25 @@ def test_bargains_are_a_modest_share_of_quotes(bargains):
     assert 0.05 < (bargains.golden > 0).mean() < 0.4
 
 
-def test_less_is_on_offer_of_rarely_traded_tickers(bargains):
+def test_ask_sizes_are_smaller_for_rarely_traded_tickers(bargains):
     traded = np.bincount(bargains.code[bargains.trades], minlength=bargains.code.max() + 1)
     often = traded[bargains.code[bargains.quotes]] > np.median(traded)
     assert bargains.size[~often].mean() < 0.6 * bargains.size[often].mean()
 
 
-def test_prices_move_in_hot_and_calm_times(bargains):
-    """Volatility clusters: the size of one move of a busy ticker tells something of the size of the next."""
+def test_volatility_is_clustered(bargains):
+    """The size of a move of a busy ticker correlates with the size of the next."""
     traded = bargains.code[bargains.trades]
-    told = []
+    correlations = []
     for busy in np.argsort(np.bincount(traded))[-20:]:
         mine = traded == busy
         price = bargains.money[mine] / bargains.volume[mine]
         moves = np.abs(np.diff(np.log(price[::20])))
-        told.append(np.corrcoef(moves[1:], moves[:-1])[0, 1])
-    assert np.mean(told) > 0.04
+        correlations.append(np.corrcoef(moves[1:], moves[:-1])[0, 1])
+    assert np.mean(correlations) > 0.04
 
 
-def test_lost_trades_make_the_application_overestimate_the_more_the_longer(bargains):
+def test_longer_loss_of_trades_overestimates_more(bargains):
     after = slice(OFFSET // SECTION, None)
     golden = bargains.sections(bargains.golden)[after].sum()
     over = [bargains.sections(bargains.gains("trade_filter", lost))[after].sum() - golden for lost in (4400, 17_600, PEAK)]
@@ -185,7 +185,7 @@ def test_operators_rank_by_impact_as_in_the_paper(outcomes):
     assert sorted(impact, key=impact.__getitem__) == list(impact), impact
 
 
-def test_what_feeds_the_aggregator_recovers_slowly_and_quotes_at_once(outcomes):
+def test_operators_before_the_aggregator_recover_slowly(outcomes):
     """DEBS'11, table 2: 340 sections for the source and the trade filter, 6 for the quote filter.
 
     How much sooner the average recovers (73 in the paper) is a matter of the few tickers that the outage hits, and no law.

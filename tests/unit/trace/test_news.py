@@ -8,16 +8,16 @@ ROWS = 50_000
 
 
 def broken(blocks, *, tickers=10, seed=1):
-    """Tickers and jumps of the blocks, where everything would else be a trade of ticker -1."""
+    """Return the tickers and jumps of blocks that without news are trades of ticker -1."""
     news, rng = News(tickers), np.random.default_rng(seed)
     for number in range(blocks):
         ticker = np.full(ROWS, -1)
         clock = np.linspace(number, number + 1, ROWS) * 1000
-        jump = news.break_into(rng, ticker, np.arange(ROWS), clock)
+        jump = news.insert(rng, ticker, np.arange(ROWS), clock)
         yield ticker, jump
 
 
-def test_a_jump_stands_where_a_bout_of_the_ticker_begins():
+def test_price_jumps_where_a_bout_begins():
     ticker, jump = next(broken(1, tickers=1000))
     assert len(np.flatnonzero(jump)) > 0
     for row in np.flatnonzero(jump):
@@ -26,7 +26,7 @@ def test_a_jump_stands_where_a_bout_of_the_ticker_begins():
         assert (soon == ticker[row]).sum() >= BOUT - 1 or row > ROWS - 500
 
 
-def test_trades_per_news_are_a_bout_and_its_echoes():
+def test_each_news_makes_a_bout_and_its_echoes():
     blocks = list(broken(40, tickers=100_000))
     news = sum((jump != 0).sum() for _, jump in blocks)
     trades = sum((ticker >= 0).sum() for ticker, _ in blocks)
@@ -34,17 +34,17 @@ def test_trades_per_news_are_a_bout_and_its_echoes():
     assert BOUT + ECHOES < trades / news < BOUT + ECHOES + 2
 
 
-def test_a_block_without_trades_is_left_alone():
+def test_block_without_trades_is_unchanged():
     ticker = np.full(100, 3)
-    jump = News(5).break_into(np.random.default_rng(1), ticker, np.empty(0, np.int64), np.linspace(0, 1000, 100))
+    jump = News(5).insert(np.random.default_rng(1), ticker, np.empty(0, np.int64), np.linspace(0, 1000, 100))
     assert (ticker == 3).all()
     assert not jump.any()
 
 
-def test_only_trades_change_hands():
+def test_news_change_only_trades():
     ticker = np.full(ROWS, 3)
     trades = np.arange(0, ROWS, 5)
-    News(5).break_into(np.random.default_rng(1), ticker, trades, np.linspace(0, 1000, ROWS))
+    News(5).insert(np.random.default_rng(1), ticker, trades, np.linspace(0, 1000, ROWS))
     quotes = np.delete(ticker, trades)
     assert (quotes == 3).all()
     assert (ticker[trades] != 3).any()

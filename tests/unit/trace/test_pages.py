@@ -26,14 +26,14 @@ def test_popularity_is_zipf_over_a_short_time(table):
     assert -slope == pytest.approx(1.0, abs=0.15)
 
 
-def test_the_exponent_is_as_asked(tmp_path):
+def test_exponent_is_met(tmp_path):
     write_pages(tmp_path / "p", events=300_000, seed=1, exponent=0.6)
     counts = np.sort(np.bincount(codes(pq.read_table(tmp_path / "p"))))[::-1]
     slope = np.polyfit(np.log(np.arange(5, 301)), np.log(counts[4:300]), 1)[0]
     assert -slope == pytest.approx(0.6, abs=0.1)
 
 
-def test_the_ranking_drifts_slowly(table):
+def test_ranking_drifts_slowly(table):
     page = codes(table)
 
     def hottest(rows):
@@ -51,21 +51,21 @@ def test_servers_have_uneven_shares(table):
     assert share.max() > 2 * share.min() > 0
 
 
-def test_a_flash_crowd_goes_to_one_page(table):
+def test_flash_crowd_requests_one_page(table):
     page, second = codes(table), table["time"].cast(pa.int64()).to_numpy() // 1_000_000
     second -= second[0]
     shares = [np.bincount(page[second // 20 == slot]).max() / (second // 20 == slot).sum() for slot in range(second[-1] // 20)]
     assert max(shares) > 2 * np.median(shares)
 
 
-def test_a_page_has_one_size_and_a_fifth_of_requests_send_nothing(table):
+def test_page_has_one_size_and_a_fifth_of_requests_send_nothing(table):
     page, sent = codes(table), table["bytes"].to_numpy()
     assert (sent == 0).mean() == pytest.approx(0.2, abs=0.01)
     rows = (page == np.bincount(page).argmax()) & (sent > 0)
     assert len(set(sent[rows].tolist())) == 1
 
 
-def test_the_rhythm_has_a_mean_of_one_and_a_quiet_night():
+def test_rhythm_has_mean_one_and_a_quiet_night():
     day = match_day(np.arange(86_400.0))
     assert day.mean() == pytest.approx(1.0, abs=0.01)
     assert day[4 * 3600] < 0.4

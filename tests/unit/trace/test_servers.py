@@ -12,7 +12,7 @@ SERVERS, DAY = 60, 288
 
 @pytest.fixture(scope="module")
 def week(tmp_path_factory):
-    """Seven days of five-minute reports, like the public CloudWatch series: one row per report, one column per server."""
+    """Return seven days of five-minute reports, like the public CloudWatch series: a row per report, a column per server."""
     path = tmp_path_factory.mktemp("servers") / "week"
     write_servers(path, events=SERVERS * DAY * 7, seed=1, servers=SERVERS, interval_s=300)
     table = pq.read_table(path)
@@ -37,7 +37,7 @@ def test_every_server_reports_every_interval_with_some_jitter(tmp_path):
         assert gaps.min() > 3.9
 
 
-def test_servers_stand_in_racks(tmp_path):
+def test_servers_are_divided_into_racks(tmp_path):
     write_servers(tmp_path / "s", events=100, seed=1, servers=50, rack_size=20)
     table = pq.read_table(tmp_path / "s", columns=["server", "rack"])
     racks = dict(zip(table["server"].to_pylist(), table["rack"].to_pylist(), strict=True))
@@ -55,14 +55,14 @@ def test_percentages_and_counts_stay_in_range(week):
     assert week["requests"].min() >= 0
 
 
-def test_servers_differ_idle_serving_and_busy(week):
+def test_servers_are_idle_serving_or_busy(week):
     level = np.median(week["cpu"], axis=0)
     assert (level < 5).any()
     assert ((level > 10) & (level < 50)).any()
     assert (level > 60).any()
 
 
-def test_serving_machines_follow_the_day(week):
+def test_serving_servers_follow_the_day(week):
     daily = correlation(week["cpu"], DAY)
     assert (daily > 0.5).mean() > 0.15
     assert (daily < 0.3).mean() > 0.15
@@ -82,7 +82,7 @@ def test_cpu_has_spikes(week):
     assert (idle > 10 * np.median(idle)).mean() < 0.05
 
 
-def test_load_shifts_to_another_level_now_and_then(week):
+def test_load_sometimes_shifts_to_another_level(week):
     days = week["cpu"].reshape(7, DAY, SERVERS).mean(axis=1)
     change = np.abs(np.diff(np.log(days), axis=0))
     assert change.max() > 0.2

@@ -1,4 +1,4 @@
-"""Trace files are there whole or not at all."""
+"""A trace file exists completely or not at all."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ BOTH = pytest.mark.parametrize("write", [write_market, write_traffic])
 
 
 @BOTH
-def test_an_existing_trace_is_kept_unless_forced(write, tmp_path):
+def test_existing_trace_is_kept_unless_forced(write, tmp_path):
     write(tmp_path / "t", events=10, seed=1)
     with pytest.raises(TraceError, match="exists already: use --force to replace it, or write elsewhere"):
         write(tmp_path / "t", events=20, seed=1)
@@ -27,39 +27,39 @@ def test_an_existing_trace_is_kept_unless_forced(write, tmp_path):
 
 
 @BOTH
-def test_a_missing_folder_is_named(write, tmp_path):
-    with pytest.raises(TraceError, match=r"the folder .*nowhere of the trace t does not exist: make it, or write elsewhere"):
+def test_missing_folder_is_named(write, tmp_path):
+    with pytest.raises(TraceError, match=r"the folder .*nowhere of the trace t does not exist: create it, or write elsewhere"):
         write(tmp_path / "nowhere" / "t", events=10, seed=1)
 
 
 @BOTH
-def test_a_folder_that_cannot_be_written_to_is_named(write, tmp_path, monkeypatch):
+def test_unwritable_folder_is_named(write, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(TraceError, match="of the trace t cannot be written to: choose another"):
         write(tmp_path / "t", events=10, seed=1)
 
 
-def test_a_file_trace_does_not_replace_a_folder(tmp_path):
+def test_file_trace_does_not_replace_a_folder(tmp_path):
     with pytest.raises(TraceError, match=r"is a folder, and this trace is one file: name a file, such as .*trace\.parquet"):
         write_market(tmp_path, events=10, seed=1, force=True)
 
 
-def test_a_folder_trace_does_not_replace_a_file(tmp_path):
+def test_folder_trace_does_not_replace_a_file(tmp_path):
     (tmp_path / "t").write_text("mine")
     with pytest.raises(TraceError, match=r"is a file, and this trace is a folder with locations\.parquet and incidents\.parquet"):
         write_traffic(tmp_path / "t", events=10, seed=1, force=True)
     assert (tmp_path / "t").read_text() == "mine"
 
 
-def test_a_folder_with_other_things_is_never_replaced(tmp_path):
+def test_folder_with_other_files_is_never_replaced(tmp_path):
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "diary.txt").write_text("mine")
-    with pytest.raises(TraceError, match=r"holds other things than a trace \(diary\.txt\): name a new folder"):
+    with pytest.raises(TraceError, match=r"has other files than those of a trace \(diary\.txt\): name a new folder"):
         write_traffic(tmp_path / "t", events=10, seed=1, force=True)
     assert (tmp_path / "t" / "diary.txt").read_text() == "mine"
 
 
-def test_an_empty_folder_may_become_the_trace(tmp_path):
+def test_empty_folder_may_become_the_trace(tmp_path):
     (tmp_path / "t").mkdir()
     write_traffic(tmp_path / "t", events=10, seed=1)
     assert sorted(path.name for path in (tmp_path / "t").iterdir()) == ["incidents.parquet", "locations.parquet"]
@@ -67,7 +67,7 @@ def test_an_empty_folder_may_become_the_trace(tmp_path):
 
 @BOTH
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
-def test_work_that_is_broken_off_leaves_nothing(write, error, tmp_path):
+def test_interrupted_writing_leaves_nothing(write, error, tmp_path):
     def stop(rows):
         if rows > 100_000:
             raise error
@@ -78,7 +78,7 @@ def test_work_that_is_broken_off_leaves_nothing(write, error, tmp_path):
 
 
 @BOTH
-def test_work_that_is_broken_off_leaves_the_older_trace(write, tmp_path):
+def test_interrupted_writing_leaves_the_older_trace(write, tmp_path):
     write(tmp_path / "t", events=10, seed=1)
 
     def stop(rows):
@@ -106,10 +106,10 @@ except TraceError as error:
 
 
 @pytest.mark.parametrize("kind", ["market", "traffic"])
-def test_a_full_disk_is_explained_and_leaves_nothing(kind, tmp_path):
-    done = subprocess.run([sys.executable, "-c", FULL_DISK, kind, tmp_path / "t"], capture_output=True, text=True, check=True)
-    assert "no room for the trace" in done.stdout
-    assert "nothing was written; free some space, ask for fewer events or write elsewhere" in done.stdout
+def test_full_disk_is_explained_and_leaves_nothing(kind, tmp_path):
+    process = subprocess.run([sys.executable, "-c", FULL_DISK, kind, tmp_path / "t"], capture_output=True, text=True, check=True)
+    assert "no room for the trace" in process.stdout
+    assert "nothing was written; free some space, give fewer --events or write elsewhere" in process.stdout
     assert not list(tmp_path.iterdir())
 
 
@@ -122,7 +122,7 @@ write_market(sys.argv[1], events=10**12, seed=1, progress=lambda rows: print(row
 
 
 @pytest.mark.parametrize("death", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_process_leaves_no_half_file_under_the_name(death, tmp_path):
+def test_killed_process_leaves_no_partial_trace(death, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS, tmp_path / "t"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

@@ -1,4 +1,4 @@
-"""The traffic trace: PPA's users, segments, rates and incidents, and jams that a join can find."""
+"""The traffic trace has PPA's users, segments, rates and incidents, and jams that a join can find."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ from holdfast.trace import write_traffic
 
 
 def read(path):
-    """Both tables with times in seconds since the first row."""
+    """Return both tables with times in seconds since the first row."""
     tables = {name: pq.read_table(path / f"{name}.parquet") for name in ("locations", "incidents")}
     times = {name: table["time"].cast(pa.int64()).to_numpy() / 1e6 for name, table in tables.items()}
     start = min(time[0] for time in times.values())
@@ -24,7 +24,7 @@ def read(path):
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory):
-    """As in the paper, for half a minute."""
+    """Return half a minute of the paper's traffic."""
     path = tmp_path_factory.mktemp("traffic") / "fast"
     write_traffic(path, events=600_000, seed=1)
     return read(path)
@@ -32,7 +32,7 @@ def fast(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Fewer users for an hour, so that jams come and go."""
+    """Return an hour with fewer users, in which jams begin and end."""
     path = tmp_path_factory.mktemp("traffic") / "slow"
     write_traffic(path, events=1_000_000, seed=2, users=2000, segments=200, rate=250, every_s=8)
     return read(path)
@@ -54,18 +54,18 @@ def test_users_spread_over_segments_by_a_zipf_law(fast):
     assert -slope == pytest.approx(0.5, abs=0.05)
 
 
-def test_an_incident_happens_every_two_seconds_and_all_on_the_segment_report_it(fast):
+def test_all_users_on_the_segment_report_an_incident(fast):
     locations, incidents = fast
     starts = incidents["time"][np.unique(incidents["segment"], return_index=True)[1]]
     assert len(starts) == pytest.approx(locations["time"][-1] / 2, abs=3)
-    struck = incidents["segment"][0]
-    reports = incidents["segment"] == struck
-    there = np.unique(locations["user"][(locations["segment"] == struck) & (locations["time"] < 5)])
-    assert reports.sum() == pytest.approx(len(there), rel=0.2)
+    segment = incidents["segment"][0]
+    reports = incidents["segment"] == segment
+    witnesses = np.unique(locations["user"][(locations["segment"] == segment) & (locations["time"] < 5)])
+    assert reports.sum() == pytest.approx(len(witnesses), rel=0.2)
     assert len(set(incidents["user"][reports].tolist())) == reports.sum()
 
 
-def test_incidents_strike_segments_in_proportion_to_their_users(slow):
+def test_incidents_are_proportional_to_users(slow):
     locations, incidents = slow
     starts = np.flatnonzero(np.diff(np.sort(incidents["time"])) > 0)
     assert len(starts) > 100
@@ -75,8 +75,7 @@ def test_incidents_strike_segments_in_proportion_to_their_users(slow):
     assert reports[busy].sum() / reports.sum() > users[busy].sum() / users.sum()
 
 
-def test_slow_segments_joined_with_incidents_are_jams(slow):
-    """A segment is slow after an incident on it, and only then."""
+def test_only_segments_with_incidents_are_slow(slow):
     locations, incidents = slow
     minute = (locations["time"] // 60).astype(int)
     cell = locations["segment"] * 100 + minute
@@ -85,10 +84,10 @@ def test_slow_segments_joined_with_incidents_are_jams(slow):
     free = np.nanquantile(np.where(speed > 0, speed, np.nan), 0.9, axis=1)
     jammed = (speed > 0) & (speed < 0.5 * free[:, np.newaxis])
     assert 0.01 < jammed.mean() < 0.4
-    struck = {segment: incidents["time"][incidents["segment"] == segment].min() for segment in set(incidents["segment"].tolist())}
+    first_s = {segment: incidents["time"][incidents["segment"] == segment].min() for segment in set(incidents["segment"].tolist())}
     for segment in np.flatnonzero(jammed.any(axis=1)):
-        assert struck[segment] < (jammed[segment].argmax() + 2) * 60
-    assert len(struck) > jammed.any(axis=1).sum() > 0  # not every incident makes a jam
+        assert first_s[segment] < (jammed[segment].argmax() + 2) * 60
+    assert len(first_s) > jammed.any(axis=1).sum() > 0  # not every incident makes a jam
 
 
 def test_speeds_are_those_of_cars(slow):

@@ -12,8 +12,7 @@ def test_agent_that_abstains_or_handed_over_polls_seldom():
     task = WatchedTask(short="abstain", least_outputs=8)
     task.run([1, 2, 3])
     task.run([4], commits=False)
-    made = task.agent.streams[0].predictor
-    made.predict = None  # nothing was learned, so it is not asked again
+    task.agent.streams[0].predictor.predict = None  # nothing was learned, so it is not called again
     assert task.agent.step() == POLL_S
     task = WatchedTask(most_epochs=1)
     task.run(range(1, 13))

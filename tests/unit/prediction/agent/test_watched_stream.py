@@ -16,9 +16,9 @@ def test_late_epoch_is_predicted_from_its_input():
     task.run(range(16, 19), commits=False)
     for epoch in (16, 17, 18):
         assert task.predicted(epoch) == pytest.approx(task.rows(epoch)["cpu"].to_pylist())
-    seen = task.agent.document()["streams"]["racks"]
-    assert seen["last_used"] == {"echo": 3}
-    assert seen["from_input"]["cpu"]["is"] == "mean of src.cpu"
+    document = task.agent.document()["streams"]["racks"]
+    assert document["last_used"] == {"echo": 3}
+    assert document["from_input"]["cpu"]["is"] == "mean of src.cpu"
     assert task.agent.document() == json.loads(json.dumps(task.agent.document()))
 
 

@@ -50,7 +50,7 @@ def test_faults_are_forgotten_after_enough_rounds_without_fault():
     assert (predictor.states[0].faults, predictor_document(predictor)["algorithms"][0]["epochs_out"]) == (1, 1)
 
 
-def test_training_in_another_thread_gives_the_same_and_outdated_results_are_dropped():
+def test_training_in_another_thread_gives_the_same_result():
     columns = classify_columns(SCHEMA, ["rack"])
     # With equal accuracy the faster predictor wins, so no time may pass.
     same_thread, other_thread = (EpochPredictor(columns, clock=lambda: 0.0) for _ in range(2))

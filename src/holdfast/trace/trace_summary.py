@@ -1,4 +1,4 @@
-"""What was written: the account of one generated trace, and the meters that fill it."""
+"""The summary of a generated trace, and the meter of its rate."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ import numpy as np
 from holdfast.trace.popularity import Ints
 
 Progress = Callable[[int], None]
-"""Called with the number of rows done so far, after every block."""
+"""Called with the number of rows written so far, after every block."""
 
 
 def silent(rows: int) -> None:
-    """Progress that nobody watches."""
+    """Ignore the progress."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """One generated trace: where it is, how large it is, how long it took to write, and what it is like."""
+class TraceSummary:
+    """A generated trace: its path and size, the time it took to write, and its statistics."""
 
     kind: str
     path: Path
@@ -29,7 +29,7 @@ class Written:
     statistics: Mapping[str, float]
 
     def document(self) -> dict[str, object]:
-        """The same as plain values, for JSON."""
+        """Return the summary as plain values, for JSON."""
         return {
             "kind": self.kind,
             "path": str(self.path),
@@ -42,9 +42,9 @@ class Written:
 
 
 class RateMeter:
-    """The mean and the peak number of tuples per second, from ascending times that come in blocks.
+    """Measures the mean and peak number of tuples per second from blocks of ascending times.
 
-    The peak is the most in any whole second; the mean is never more, however short the time is in which all came.
+    The peak is the most in any whole second. The mean is never above the peak, however short the trace is.
 
     >>> meter = RateMeter()
     >>> meter.add(np.array([0, 400_000, 900_000, 1_000_000]))
