@@ -13,7 +13,7 @@ LIMIT_S = 900
 
 
 @pytest.mark.long
-def test_what_has_a_replica_by_the_advice_can_be_killed_and_nothing_shows(tmp_path):
+def test_kill_of_a_protected_unit_does_not_affect_output(tmp_path):
     trace, out = tmp_path / "market.parquet", tmp_path / "advice"
     generate = ["trace", "market", "--events", "40000", "--seed", "1", "--out", str(trace)]
     subprocess.run([*HOLDFAST, *generate], check=True, capture_output=True)

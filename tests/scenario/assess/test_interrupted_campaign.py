@@ -61,9 +61,7 @@ def stopped(
     return process.returncode, said
 
 
-def test_a_campaign_that_was_interrupted_and_then_killed_loses_nothing_and_runs_nothing_twice(
-    tmp_path: Path, command: list[str]
-) -> None:
+def test_interrupted_and_killed_campaign_resumes(tmp_path: Path, command: list[str]) -> None:
     folder = tmp_path / "results"
     code, said = stopped(command, folder, files=2, by=signal.SIGINT)
     assert code == 130, said

@@ -31,7 +31,7 @@ def campaign(trace: Path, out: Path, *, master: str, env: dict[str, str]) -> dic
 
 
 @pytest.mark.long
-def test_a_campaign_on_a_standalone_cluster_gives_what_it_gives_in_one_process(
+def test_standalone_cluster_gives_the_same_campaign_results(
     tmp_path: Path, standalone_master: str, on_loopback: dict[str, str]
 ) -> None:
     trace = tmp_path / "market.csv"  # not Parquet: what was parsed is kept where the workers are

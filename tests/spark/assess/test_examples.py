@@ -39,7 +39,7 @@ def servers(path):
         ("datacenter_monitor", servers, "smooth_cpu", 3.0, True),
     ],
 )
-def test_losing_an_input_of_an_example_shows_in_its_output(spark, tmp_path, example, write, target, outage_s, shares_jobs):
+def test_loss_in_an_example_changes_its_output(spark, tmp_path, example, write, target, outage_s, shares_jobs):
     write(tmp_path / "trace.parquet")
     app = load_app(EXAMPLES / f"{example}.py")
     trace = open_trace(spark, app.graph(), str(tmp_path / "trace.parquet"))

@@ -46,38 +46,38 @@ def advice():
     )
 
 
-def test_cases_have_the_names_under_which_they_are_tried():
+def test_case_names_match_the_trials():
     assert protected_case(("count",), failover_s=1.0).name == "count (replica, 1 s)"
     assert together_case(UNITS, ["count"], failover_s=1.0).name == "read+sum"
     assert together_case(UNITS, UNITS, failover_s=1.0).name == "read+count+sum (replica, 1 s)"
 
 
-def test_operators_of_one_pe_fail_together_whether_protected_or_not():
+def test_operators_of_one_pe_fail_together():
     fused = {"read": ("read",), "count+sum": ("count", "sum")}
     assert protected_case(fused["count+sum"], failover_s=1.0).target == ("count", "sum")
     assert together_case(fused, ["read"], failover_s=1.0).target == ("count", "sum")
     assert together_case(fused, ["count+sum"], failover_s=1.0).target == ("read",)
 
 
-def test_an_operator_that_behaves_like_another_costs_as_much():
+def test_operator_costs_as_much_as_the_one_it_behaves_like():
     choices = [Choice("read", ("a source",)), Choice("clean", (), like="read"), Choice("idle", ("reads two streams",))]
     found = single_losses(choices, {"read": SINGLE["read"]})
     assert found == {"read": SINGLE["read"], "clean": SINGLE["read"], "idle": Loss("idle", (0.0, 0.0))}
 
 
-def test_what_is_expected_is_the_mean_over_failures_and_its_spread_that_over_offsets():
+def test_expected_loss_is_a_mean_with_spread_over_offsets():
     expected = single_failures(SINGLE, MEASURED, ["count"], units=UNITS, failover_s=1.0)
     assert (expected.least, expected.mean, expected.greatest) == pytest.approx((1.0, 1.25, 1.5))
     assert Expected.over(SINGLE.values()).mean == pytest.approx((62 / 3 + 34 / 3) / 2)
 
 
-def test_the_plan_that_loses_least_is_chosen(advice):
+def test_plan_with_the_smallest_loss_is_chosen(advice):
     assert advice.chosen.candidate == Candidate("measured", ("count",))
     assert advice.left == pytest.approx(1.25 / 16.0)
     assert advice.ranking == ("count", "read", "sum")
 
 
-def test_no_plan_that_was_tried_loses_less_than_the_chosen_one_when_all_else_fails(advice):
+def test_chosen_plan_loses_least_when_all_others_fail(advice):
     one, other = weighed("measured", "count"), weighed("ic", "read")
     least = replace(one.together, by_offset=tuple(loss * 0.999 for loss in one.together.by_offset))
     better = replace(advice, plans=(one, replace(other, together=least)), kept=frozenset({"measured", "ic"}))
@@ -90,39 +90,39 @@ def test_no_plan_that_was_tried_loses_less_than_the_chosen_one_when_all_else_fai
     assert alike.chosen == one, "of those that lose as little, the one that loses least when one fails"
 
 
-def test_of_plans_that_lose_as_little_the_cheaper_is_chosen(advice):
+def test_cheaper_plan_wins_a_tie(advice):
     one = weighed("measured", "count")
     cheaper = replace(one, candidate=Candidate("of", ("sum",)))
     assert advice.prices.share(["sum"]) < advice.prices.share(["count"])
     assert replace(advice, plans=(one, cheaper)).chosen == cheaper
 
 
-def test_the_next_unit_goes_to_the_costliest_that_is_left(advice):
+def test_next_unit_is_the_costliest_unprotected(advice):
     following = advice.next_unit()
     assert (following.operator, following.after.case) == ("read", "read (replica, 1 s)")
     assert following.left == pytest.approx((1.25 - (3.0 - 0.6) / 3) / 16.0)
     assert following.cpu == pytest.approx(0.25)
 
 
-def test_a_plan_that_does_not_keep_what_was_asked_for_is_not_chosen(advice):
+def test_plan_that_misses_the_goal_is_not_chosen(advice):
     assert replace(advice, kept=frozenset({"of"})).chosen.candidate == Candidate("of", ("read",))
 
 
-def test_a_plan_that_protects_nothing_is_not_recommended_while_another_protects_something(advice):
+def test_empty_plan_is_not_chosen_if_another_exists(advice):
     empty, one = weighed("of"), weighed("measured", "count")
     assert empty.together.mean < one.together.mean / 1.05
     assert replace(advice, plans=(one, empty)).chosen == one
     assert replace(advice, plans=(one, empty), kept=frozenset({"of"})).chosen == empty, "there is no other to recommend"
 
 
-def test_what_was_not_tried_because_nothing_of_it_reaches_the_output_costs_nothing(advice):
+def test_untried_unit_costs_nothing(advice):
     tried = {name: loss for name, loss in MEASURED.items() if name != "read+sum"}
     one = measured_plan(Candidate("measured", ("count", "sum")), SINGLE, tried, units=UNITS, failover_s=1.0, completeness=0.0)
     assert one.together == Loss("read", (0.0, 0.0))
     assert one.single.parts[-1] == Loss("sum (replica, 1 s)", (0.0, 0.0))
 
 
-def test_of_an_assessment_only_what_was_measured_is_said_and_not_its_own_verdict():
+def test_reasons_contain_measurements_without_verdicts():
     views = (view("read", 60.0), view("count", 2.0), view("sum", 0.0))
     choices = [Choice(name, ("a target",)) for name in ("read", "count", "sum", "idle")] + [Choice("echo", (), like="read")]
     because = reasons(Assessment(score_of("out", "sum(x)"), views, (1.0,), 0.0, False), choices)
@@ -134,7 +134,7 @@ def test_of_an_assessment_only_what_was_measured_is_said_and_not_its_own_verdict
     assert not any("Protect" in text or "restart is enough" in text for text in because.values())
 
 
-def test_of_two_that_are_the_largest_each_names_the_other():
+def test_equally_large_impacts_name_each_other():
     both = Assessment(score_of("out", "sum(x)"), (view("read", 60.0), view("count", 60.0)), (1.0,), 0.0, False)
     because = reasons(both, [Choice(name, ("a target",)) for name in ("read", "count")])
     assert because["read"].startswith("its quality impact of 60.00 at the worst offset is the largest, as is that of count; ")
@@ -147,7 +147,7 @@ def view(case, impact):
     return CaseView(case, ((8.0, "peak"),), (4000,), 1.0, Dependency(0.1, True, 0.9), 8, impact, (offset,), ((0.5,),), 1, (0.5,))
 
 
-def test_the_completeness_that_a_plan_keeps_is_told_beside_the_one_that_was_asked_for(advice):
+def test_completeness_names_the_requested_value(advice):
     assert advice.completeness == "an internal completeness of 0.25"
     asked = replace(advice, asked_ic=0.2)
     assert asked.completeness == "an internal completeness of 0.25 (asked for: 0.2)"
@@ -155,18 +155,18 @@ def test_the_completeness_that_a_plan_keeps_is_told_beside_the_one_that_was_aske
     assert [plan["internal_completeness"] for plan in asked.document()["plans"]] == [0.25, 0.25]
 
 
-def test_the_spread_over_seeds_is_the_widest_of_the_trials_behind_the_plan(advice):
+def test_spread_over_seeds_is_the_widest_of_all_trials(advice):
     wide = {**advice.single, "sum": Loss("sum", (0.0, 0.0), 0.25)}
     assert replace(advice, single=wide).widest == (0.25, wide["sum"])
 
 
-def test_of_one_arrival_order_no_spread_is_told(advice):
+def test_one_arrival_order_has_no_spread(advice):
     assert losses_of([view("read", 60.0)])["read"].by_seed is None
     assert advice.widest is None
     assert advice.document()["spread_over_seeds"] is None
 
 
-def test_the_document_names_the_trials_behind_every_figure(advice):
+def test_document_names_the_trials_of_every_figure(advice):
     document = advice.document()
     assert document["protect"][0]["alone"]["case"] == "count"
     assert document["single_failures"]["with"]["cases"] == ["count (replica, 1 s)", "read", "sum"]
@@ -174,6 +174,6 @@ def test_the_document_names_the_trials_behind_every_figure(advice):
     assert document["cost"] == {"replicas": 4, "cpu_s_per_s": pytest.approx(0.3), "share_of_full": pytest.approx(0.75)}
 
 
-def test_nothing_is_left_to_buy_when_all_are_protected(advice):
+def test_no_next_unit_when_all_are_protected(advice):
     one = weighed("measured", *UNITS)
     assert replace(advice, plans=(one,)).next_unit() is None

@@ -33,7 +33,7 @@ def test_operators_become_single_tasks_with_the_rates_they_had():
     assert WHOLE.rates.tolist() == [10.0, 10.0, 10.0]
 
 
-def test_a_number_of_replicas_is_one_of_tasks():
+def test_budget_of_replicas_counts_tasks():
     assert PRICES.tasks == {"read": 2, "count": 4, "sum": 1}
     assert of_budget(Budget(replicas=1))[0].protected == ("sum",), "the one task that a single replica protects"
     assert of_budget(Budget(replicas=4))[0].protected == ("count",)
@@ -43,25 +43,25 @@ def test_a_number_of_replicas_is_one_of_tasks():
         assert all(sum(PRICES.tasks[name] for name in plan.protected) <= replicas for plan in plans)
 
 
-def test_the_costliest_are_protected_first_and_ties_go_by_name():
+def test_costliest_units_are_protected_first():
     even = Prices(dict.fromkeys(IMPACT, 1), PRICES.cpu)
     assert of_budget(Budget(replicas=2), prices=even)[0].protected == ("count", "sum")
     assert of_budget(Budget(replicas=1), dict.fromkeys(IMPACT, 1.0), even)[0].protected == ("count",)
 
 
-def test_there_is_a_plan_by_every_objective_and_it_names_the_costliest_first():
+def test_every_objective_has_a_plan():
     plans = of_budget(Budget(replicas=7))
     assert [plan.objective for plan in plans] == ["measured", "criticality", "of", "ic"]
     assert {plan.protected for plan in plans} == {("count", "sum", "read")}
 
 
-def test_a_share_of_the_cpu_buys_what_saves_most_for_it():
+def test_share_of_cpu_buys_the_most_valuable_set():
     plans = of_budget(Budget(share=0.7))
     assert plans[0].protected == ("count", "read")  # count alone is worth most; with sum it would take 90 %
     assert all(sum(PRICES.cpu[name] for name in plan.protected) <= 7.0 for plan in plans)
 
 
-def test_a_number_of_replicas_is_spent_to_the_end_and_a_share_of_the_cpu_is_not():
+def test_replicas_are_spent_completely_unlike_a_cpu_share():
     nothing_in_read = {**IMPACT, "read": 0.0}
     assert of_budget(Budget(replicas=7), nothing_in_read)[0].protected == ("count", "sum", "read")
     assert of_budget(Budget(share=1.0), nothing_in_read)[0].protected == ("count", "sum")
@@ -79,12 +79,12 @@ def test_a_number_of_replicas_is_spent_to_the_end_and_a_share_of_the_cpu_is_not(
         ("half", "got 'half'"),
     ],
 )
-def test_a_budget_that_cannot_be_is_refused(text, said):
+def test_invalid_budget_is_rejected(text, said):
     with pytest.raises(HoldfastError, match=said):
         Budget.of(text).check(PRICES)
 
 
-def test_fewer_replicas_than_any_operator_has_tasks_are_refused():
+def test_budget_below_every_units_tasks_is_rejected():
     with pytest.raises(
         HoldfastError, match=r"wanted 2 to 6 replicas \(the application has 6 tasks, and no operator or source has f"
     ):
@@ -92,18 +92,18 @@ def test_fewer_replicas_than_any_operator_has_tasks_are_refused():
 
 
 @pytest.mark.parametrize(("budget", "takes"), [(Budget(replicas=3), "4"), (Budget(share=0.5), "60.0%")])
-def test_a_budget_that_pays_for_nothing_that_matters_is_refused_with_what_does(budget, takes):
+def test_budget_without_effect_is_rejected_with_a_larger_one(budget, takes):
     with pytest.raises(HoldfastError, match=f"no replica of anything whose failure shows .* of these, count, takes {takes}"):
         budget.check_worth({"read": 0.0, "count": 50.0, "sum": 0.0}, PRICES)
     budget.check_worth(IMPACT, PRICES)
 
 
-def test_completeness_is_that_of_what_lives():
+def test_completeness_counts_surviving_units():
     assert completeness(WHOLE, ["count", "read", "sum"]) == pytest.approx(1.0)
     assert completeness(WHOLE, ["count", "sum"]) == 0.0
 
 
-def test_the_least_budget_for_a_completeness_is_found_in_replicas():
+def test_least_budget_for_a_completeness_is_in_replicas():
     assert least_budget(WHOLE, 1.0, PRICES.tasks) == 7
     assert least_budget(WHOLE, 0.3, PRICES.tasks) == 2
     assert least_budget(WHOLE, 0.3, dict.fromkeys(IMPACT, 1)) == 1

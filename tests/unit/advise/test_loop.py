@@ -101,7 +101,7 @@ def apart(monkeypatch):
     monkeypatch.setattr("holdfast.advise.loop.choices_of", lambda graph: tuple(Choice(name, ("it is one",)) for name in ALONE))
 
 
-def test_a_share_of_the_loss_takes_as_few_replicas_as_keep_it(apart):
+def test_loss_goal_uses_the_fewest_replicas(apart):
     loop = Told(loss=0.5)
     advice, _ = loop.run(CPU)
     assert advice.chosen.candidate.protected == ("count",)
@@ -109,7 +109,7 @@ def test_a_share_of_the_loss_takes_as_few_replicas_as_keep_it(apart):
     assert loop.tried == ["assessment", "with-plan-3", "with-plan-1"], "whether it can be kept at all is tried first"
 
 
-def test_a_share_of_the_loss_that_nothing_keeps_is_refused_with_the_best_that_can_be(apart):
+def test_unreachable_loss_goal_is_rejected_with_the_best_value(apart):
     loop = Told(loss=0.000001)
     with pytest.raises(
         HoldfastError, match=r"even with a replica of everything 10% of the loss .* is the best there is; wanted 0.0001% "
@@ -118,20 +118,20 @@ def test_a_share_of_the_loss_that_nothing_keeps_is_refused_with_the_best_that_ca
     assert loop.tried == ["assessment", "with-plan-3"], "no other plan can be better, so none is tried"
 
 
-def test_a_completeness_takes_as_few_replicas_as_keep_it_and_what_is_kept_is_told(apart):
+def test_completeness_goal_uses_the_fewest_replicas(apart):
     advice, _ = Told(ic=1.0).run(CPU)
     assert advice.chosen.candidate.protected == ("count", "sum", "read")
     assert advice.next_unit() is None
     assert advice.completeness == "an internal completeness of 1 (asked for: 1)"
 
 
-def test_half_of_the_cpu_is_the_budget_where_none_is_given(apart):
+def test_default_budget_is_half_of_the_cpu(apart):
     advice, _ = Told().run(CPU)
     assert (str(advice.budget), advice.chosen.candidate.protected) == ("50%", ("count",))
     assert advice.next_unit().operator == "sum"
 
 
-def test_a_budget_that_buys_nothing_new_is_not_tried():
+def test_budget_with_the_same_plans_is_skipped():
     """Four tasks of count can only be protected together."""
     app = App("line")
     read = app.source("read", "seq long, time timestamp, x double, key string", key="key", parallelism=4)
@@ -141,7 +141,7 @@ def test_a_budget_that_buys_nothing_new_is_not_tried():
     assert loop.tried[:4] == ["assessment", "with-plan-9", "with-plan-1", "with-plan-4"]
 
 
-def test_a_budget_that_pays_for_nothing_that_shows_is_refused(apart):
+def test_budget_without_visible_effect_is_rejected(apart):
     with pytest.raises(HoldfastError, match=r"25% pays for no replica of anything whose failure shows .* count, takes 50.0%"):
         Told(costs={"count": 60.0}, budget="25%").run(CPU)
 
@@ -160,7 +160,7 @@ COSTS = {"read": 10.0, "count": 60.0, "total": 30.0}
 
 
 @pytest.mark.parametrize("options", [{"budget": "5"}, {"budget": "1"}, {"budget": "50%"}, {"ic": 0.9}, {"loss": 0.2}])
-def test_operators_that_do_not_lead_to_the_scored_sink_or_say_nothing_cost_nothing(options):
+def test_operators_without_scored_output_cost_nothing(options):
     advice, _ = Told(branched(), empty=["quiet"], costs=COSTS, **options).run(dict.fromkeys([*COSTS, "quiet", "audit"], 1.0))
     assert advice.ranking == ("count", "total", "read", "audit", "quiet")
     assert (advice.single["audit"].mean, advice.single["quiet"].mean) == (0.0, 0.0)
@@ -168,13 +168,13 @@ def test_operators_that_do_not_lead_to_the_scored_sink_or_say_nothing_cost_nothi
     assert "nothing of it reaches the scored output" in advice.why("audit")
 
 
-def test_offsets_leave_room_for_an_operator_whose_output_ends_early():
+def test_offsets_leave_room_for_a_stream_that_ends_early():
     loop = Told(branched(), ends={"quiet": 5000}, costs=COSTS, budget="5")
     _, tried = loop.run(dict.fromkeys([*COSTS, "quiet", "audit"], 1.0))
     assert all(max(campaign.offsets) < 5000 for campaign, _ in tried.values())
 
 
-def test_operators_of_one_pe_are_let_fail_and_protected_together():
+def test_operators_of_one_pe_are_tried_together():
     app = App("fused")
     read = app.source("read", "seq long, time timestamp, x double")
     count = operator(app, "count", read, pe="both")
@@ -188,7 +188,7 @@ def test_operators_of_one_pe_are_let_fail_and_protected_together():
     assert advice.failing_over["count+sum"].case == "count+sum (replica, 1 s)"
 
 
-def test_the_terminal_names_plans_as_the_page_does_and_tells_no_spread_of_one_arrival_order(apart, capsys):
+def test_terminal_output_names_plans_like_the_page(apart, capsys):
     advice, _ = Told(repetitions=1).run(CPU)
     empty = replace(advice.plans[-1], candidate=Candidate("of", ()))
     _print_advice(replace(advice, plans=(*advice.plans, empty)), "no strategy", [])
@@ -199,6 +199,6 @@ def test_the_terminal_names_plans_as_the_page_does_and_tells_no_spread_of_one_ar
     assert "The next: sum, 1 replica, for 25% more of full replication's CPU" in said
 
 
-def test_a_completeness_that_nobody_asked_for_is_not_said_to_be():
+def test_default_completeness_is_not_called_requested():
     assert _sla(None, 0.7) == "at least 0.70, unless --ic asks for another"
     assert _sla(0.5, 0.5) == "asked for: 0.50"

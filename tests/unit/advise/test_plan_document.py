@@ -46,7 +46,7 @@ def advice():
     )
 
 
-def test_it_says_why_what_it_spares_what_is_lost_without_and_what_is_next(advice, tmp_path):
+def test_plan_has_reasons_qualities_and_the_next_unit(advice, tmp_path):
     write_document(tmp_path / "plan.json", plan_document(advice, LINE))
     plan = read_document(tmp_path / "plan.json", PlanDocument)
     (replica,) = plan.replicated
@@ -65,17 +65,17 @@ def test_it_says_why_what_it_spares_what_is_lost_without_and_what_is_next(advice
     )
 
 
-def test_a_budget_that_is_not_spent_is_told_as_it_was_given(advice):
+def test_unspent_budget_is_kept_in_the_plan(advice):
     assert plan_document(replace(advice, budget=Budget(replicas=2)), LINE).budget == 2
     assert plan_document(replace(advice, budget=Budget(share=0.5)), LINE).budget == 1
 
 
-def test_the_costliest_comes_first(advice):
+def test_costliest_unit_comes_first(advice):
     plan = plan_document(replace(advice, plans=(weighed("count", "read"),)), LINE)
     assert plan.tasks == ("count/0", "read/0", "read/1")
 
 
-def test_a_pe_is_protected_with_all_its_operators(advice):
+def test_pe_is_protected_with_all_its_operators(advice):
     both = {"read": ("read",), "count": ("count", "sum")}
     fused = Topology(
         topology="line", operators={**LINE.operators, "sum": TaskOperator(inputs={"count": "one-to-one"}, parallelism=1)}
@@ -85,12 +85,12 @@ def test_a_pe_is_protected_with_all_its_operators(advice):
     assert replace(advice, units=both).document()["cost"]["replicas"] == 1
 
 
-def test_a_replica_that_spares_nothing_is_not_worth_less_than_nothing(advice):
+def test_useless_replica_has_no_negative_quality(advice):
     worse = replace(advice, failing_over={**OVER, "count": Loss("count (replica, 1 s)", (90.0, 90.0))})
     assert 0.0 <= spared_share(worse, without="count") <= 1.0
 
 
-def test_the_page_says_it_in_the_words_of_the_advice(advice, tmp_path):
+def test_job_page_shows_the_reasons_of_the_advice(advice, tmp_path):
     write_document(tmp_path / "plan.json", plan_document(advice, LINE))
     job = Job(job="line", application="line.py", log="log", plan=str(tmp_path / "plan.json"))
     tasks = [Task(pe="read", task=0), Task(pe="read", task=1), Task(pe="count", task=0, replicas=2)]

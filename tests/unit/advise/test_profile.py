@@ -41,7 +41,7 @@ def measured(monkeypatch):
     return calls
 
 
-def test_an_advice_that_goes_on_finds_the_costs_that_it_was_planned_on(measured, tmp_path):
+def test_resumed_advice_reads_its_profile(measured, tmp_path):
     first = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
     again = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
     assert (again.cpu, again.topology, again.descriptor) == (first.cpu, first.topology, first.descriptor)
@@ -49,7 +49,7 @@ def test_an_advice_that_goes_on_finds_the_costs_that_it_was_planned_on(measured,
     assert (tmp_path / "descriptor.yaml").exists() and (tmp_path / "topology.yaml").exists()
 
 
-def test_another_subject_is_measured_anew_and_the_first_is_not_forgotten(measured, tmp_path):
+def test_each_subject_has_its_own_profile(measured, tmp_path):
     first = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
     other = load_or_measure_profile(None, shop(), {}, {**SUBJECT, "trace_hash": "2"}, tmp_path)
     assert other.cpu["last"] == pytest.approx(2 * first.cpu["last"])
@@ -57,12 +57,12 @@ def test_another_subject_is_measured_anew_and_the_first_is_not_forgotten(measure
     assert len(measured) == 2
 
 
-def test_a_replica_of_fused_operators_takes_what_their_pe_does(measured, tmp_path):
+def test_cpu_of_fused_operators_is_that_of_their_pe(measured, tmp_path):
     cpu = load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path).cpu
     assert cpu == {"orders": pytest.approx(0.1), "paid+total": pytest.approx(0.2), "last": pytest.approx(0.1)}
 
 
-def test_a_profile_that_is_damaged_is_told(measured, tmp_path):
+def test_damaged_profile_is_reported(measured, tmp_path):
     load_or_measure_profile(None, shop(), {}, SUBJECT, tmp_path)
     (kept,) = tmp_path.glob("profile-*.json")
     kept.write_text("{")

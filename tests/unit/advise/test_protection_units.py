@@ -32,13 +32,13 @@ def test_fused_operators_are_one_unit_with_the_tasks_of_their_pe(graph):
     assert tasks_of(graph) == {"rows": 2, "clean+mean": 2, "raw": 2, "echo": 2, "last": 1}
 
 
-def test_fused_operators_are_let_fail_together_and_never_alone(graph):
+def test_fused_operators_are_one_target(graph):
     choices = {choice.name: choice for choice in choices_of(graph)}
     assert choices["clean+mean"].why == ("they run in one PE and fail together",)
     assert "clean" not in choices and "mean" not in choices
 
 
-def test_what_behaves_like_one_of_fused_operators_is_let_fail_itself():
+def test_operator_like_a_fused_one_is_its_own_target():
     app = App("shared")
     rows = app.source("rows", "seq long, x double")
     clean = app.operator(inputs=rows, name="clean", pe="first")(same)
@@ -53,7 +53,7 @@ def test_what_behaves_like_one_of_fused_operators_is_let_fail_itself():
     assert choices["tail"].why == ("clean, whose behaviour it shares, fails together with others",)
 
 
-def test_the_topology_of_whole_units_has_what_flows_between_them(graph):
+def test_topology_of_whole_units_has_the_rates_between_them(graph):
     rates = {"rows": 100.0, "clean": 90.0, "mean": 9.0, "raw": 100.0, "echo": 90.0, "last": 9.0}
     whole = whole_units(topology_of(graph, name="fused", rates=rates), graph)
     assert set(whole.tasks) == {"rows/0", "clean+mean/0", "raw/0", "echo/0", "last/0"}

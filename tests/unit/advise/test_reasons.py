@@ -43,7 +43,7 @@ SHARE = advised(Budget(share=0.5), weighed("measured", "read", "sum"))
 LEFT = "Leave it without a replica: "
 
 
-def test_what_is_protected_says_what_its_loss_costs_and_what_its_replica_takes():
+def test_protected_unit_states_loss_and_price():
     assert SHARE.why("read") == (
         "Protect it: on average over the offsets its failure costs 10 without a replica and 1 with one; its replica takes 30% of "
         "full replication's CPU. Measured: it was seen."
@@ -84,15 +84,15 @@ def test_what_is_protected_says_what_its_loss_costs_and_what_its_replica_takes()
         ),
     ],
 )
-def test_what_is_left_says_why_the_plan_left_it_though_its_failure_costs_most(advice, why):
+def test_unprotected_costly_unit_states_why(advice, why):
     assert advice.ranking[0] == "join"
     assert advice.why("join") == f"{LEFT}{why}. Measured: it was seen."
 
 
-def test_what_leaves_no_mark_is_left_for_that():
+def test_unit_without_effect_is_left_unprotected():
     assert SHARE.why("idle") == f"{LEFT}no failure of it alone left a mark on the output. Measured: it was seen."
 
 
-def test_what_does_not_fit_also_says_how_a_plan_that_has_it_fared():
+def test_unaffordable_unit_also_names_a_rival_plan():
     advice = advised(Budget(share=0.5), weighed("measured", "read", "sum"), weighed("criticality", "join", together=9.0))
     assert "only 5% was left beside the others; the plan by what was measured, weighed along the graph," in advice.why("join")

@@ -47,7 +47,7 @@ def kills(events, quality=lambda epochs: 1.0, victims=VICTIMS):
     return kills_of(events, victims, STATED, opened_s=2.0, quality=quality, epoch_s=1.0)
 
 
-def test_each_kill_is_judged_by_what_left_until_the_next():
+def test_kill_is_judged_by_output_until_the_next_kill():
     seen = []
     one, other = kills(history(inexact=[5, 21, 22]), lambda epochs: seen.append(list(epochs)) or 0.8)
     assert (one.at_s, one.epochs, one.inexact) == (8.0, 10, 0)
@@ -56,14 +56,14 @@ def test_each_kill_is_judged_by_what_left_until_the_next():
     assert seen == [list(range(10, 20)), list(range(20, 30))]
 
 
-def test_it_says_what_real_kills_show_and_what_they_do_not():
+def test_result_states_what_kills_do_not_show():
     verified = Verified(kills(history()), ())
     assert verified.lines()[-1] == verified.document()["shown"] == verified.shown
     assert "One without a replica is restarted from its checkpoint, sooner than the outages of the trials end" in verified.shown
     assert "what the loss of a node or several failures at once do, is not." in verified.shown
 
 
-def test_a_run_with_kills_tells_how_far_it_is_once_it_has_begun():
+def test_progress_counts_from_the_first_epoch():
     told, clock = [], iter([99.0, 105.5, 500.0])
     show = progress_of(2, lambda *seconds: told.append(seconds), clock=lambda: next(clock))
     show({}, [], None)
@@ -73,25 +73,25 @@ def test_a_run_with_kills_tells_how_far_it_is_once_it_has_begun():
     assert told == [(0, 28), (5, 28), (28, 28)]
 
 
-def test_an_epoch_counts_once_however_many_sinks_it_leaves():
+def test_epoch_counts_once_for_several_sinks():
     one_sink = history(inexact=[21])
     other = [replace(event, about={**event.about, "sink": "log"}) for event in one_sink if event.kind == "output"]
     one, two = kills(sorted([*one_sink, *other], key=lambda event: event.at_s))
     assert (one.epochs, one.inexact, two.epochs, two.inexact) == (10, 0, 10, 1)
 
 
-def test_an_operator_with_a_replica_may_not_show_at_all():
+def test_kill_with_a_replica_must_not_affect_output():
     one, _ = kills(history(inexact=[12]))
     assert one.holds is False and "1 of 10 epochs left tentative or absent" in str(one)
 
 
-def test_a_kill_that_nobody_noticed_proves_nothing():
+def test_unnoticed_kill_proves_nothing():
     verified = Verified(kills(history(noticed=["sum"])), ())
     assert verified.kills[0].holds is None and not verified.holds
     assert "nobody noticed" in verified.lines()[1]
 
 
-def test_a_kill_that_never_came_proves_nothing_and_says_so_in_words_and_in_json():
+def test_kill_after_the_end_of_the_run_proves_nothing():
     events = [event for event in history() if not (event.kind == "fault" and event.at_s == 20)]
     verified = Verified(kills(events), ())
     assert [kill.holds for kill in verified.kills] == [True, None]
@@ -100,14 +100,14 @@ def test_a_kill_that_never_came_proves_nothing_and_says_so_in_words_and_in_json(
     assert (never["at_s"], never["quality"], never["holds"]) == (None, None, None)
 
 
-def test_output_where_there_should_be_none_has_no_quality_and_breaks_the_promise():
+def test_unexpected_output_breaks_the_stated_cost():
     one, _ = kills(history(), quality=lambda epochs: float("inf"))
     assert one.holds is False
     assert "quality without measure: there was output where there should be none" in str(one)
     assert json.loads(json.dumps(Verified((one,), ()).document(), allow_nan=False))["kills"][0]["quality"] is None
 
 
-def test_a_kill_is_noticed_when_all_tasks_of_the_operator_were_missed():
+def test_kill_is_noticed_when_all_its_tasks_are_detected():
     two = {"count": ("count/0", "count/1"), "sum": ("sum/0",)}
     assert [kill.noticed for kill in kills(history(), victims=two)] == [False, True]
     missed = HistoryEvent(10.6, "orchestrator", "detected", {"tasks": ["count/1"]})
@@ -116,12 +116,12 @@ def test_a_kill_is_noticed_when_all_tasks_of_the_operator_were_missed():
 
 
 @pytest.mark.parametrize(("quality", "holds"), [(1.0, True), (0.5, True), (0.49, False), (1.5, True), (1.51, False)])
-def test_a_kill_may_cost_less_output_than_stated_and_not_more(quality, holds):
+def test_kill_may_cost_less_than_stated_but_not_more(quality, holds):
     assert Kill("sum", 10.0, True, 3, 2, quality, StatedCost(False, 0.9, 1.2, 3.0), 2.0).holds is holds
     assert "less is no failure" in Verified((), ()).lines()[0]
 
 
-def test_what_a_kill_costs_counts_the_stretch_that_its_quality_was_taken_over():
+def test_cost_of_a_kill_scales_with_its_epochs():
     stated = StatedCost(False, 0.43, 0.97, 15.0)  # a long outage over a longer stretch, of which much was left
     short, long = (Kill("market", 44.0, True, epochs, 6, 0.14, stated, 1.0) for epochs in (9, 90))
     assert (short.holds, long.holds) == (True, False)
@@ -129,7 +129,7 @@ def test_what_a_kill_costs_counts_the_stretch_that_its_quality_was_taken_over():
     assert Verified((short,), ()).document()["kills"][0]["cost_s"] == pytest.approx(7.74)
 
 
-def test_a_run_that_lost_something_breaks_the_promise():
+def test_failed_checker_breaks_the_verification():
     lost = Verdict("nothing lost", False, "1 epochs never left")
     assert not Verified(kills(history()), (lost,)).holds
     assert (
@@ -139,7 +139,7 @@ def test_a_run_that_lost_something_breaks_the_promise():
     )
 
 
-def test_every_task_is_killed_and_a_pe_once_for_all_its_operators():
+def test_all_tasks_of_a_unit_are_killed_together():
     app = App("line")
     rows = app.source("rows", "seq long, time timestamp, x double, key string", key="key", parallelism=3)
     a = app.operator(inputs=rows, name="a", pe="both")(lambda rows: rows)
@@ -151,5 +151,5 @@ def test_every_task_is_killed_and_a_pe_once_for_all_its_operators():
 
 
 @pytest.mark.parametrize(("epoch_s", "wanted"), [(1.0, 36.0), (0.5, 36.0), (10.0, 360.0)])
-def test_long_epochs_are_replayed_faster_and_need_more_of_the_trace(epoch_s, wanted):
+def test_long_epochs_are_replayed_faster(epoch_s, wanted):
     assert seconds_for(3, epoch_s) == wanted

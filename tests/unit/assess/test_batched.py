@@ -39,7 +39,7 @@ def obstacle_for(target, **changes):
     return obstacle(of, find_fault_path(of.graph, of.shapes, fault, "out"))
 
 
-def test_what_follows_a_varying_arrival_order_shares_no_jobs_and_says_how_it_would():
+def test_varying_arrival_order_prevents_shared_jobs():
     said = obstacle_for("smooth", deterministic=False)
     assert said.startswith("operator 'priced' reads streams whose arrival order varies from run to run, so its output does too")
     assert "with --jitter 0 the order is always the same, and they share jobs" in said
@@ -47,6 +47,6 @@ def test_what_follows_a_varying_arrival_order_shares_no_jobs_and_says_how_it_wou
     assert obstacle_for("orders", deterministic=False) is None
 
 
-def test_seqs_too_far_apart_to_carry_a_lane_are_told():
+def test_widely_spaced_seqs_prevent_shared_jobs():
     said = obstacle_for("orders", deterministic=True, span=10**13)
     assert said == "its seqs, from 7 to 10,000,000,000,006, are too far apart to carry the number of a trial too"

@@ -48,7 +48,7 @@ def outputs(rows, lost=frozenset()):
 
 
 @given(st.lists(st.integers(0, 2), min_size=4, max_size=40), st.data())
-def test_outputs_outside_the_reach_never_differ_and_the_needed_rows_tell_those_inside(keys, data):
+def test_reach_covers_all_changed_output_and_needed_rows(keys, data):
     base = data.draw(st.sampled_from([0, 1_700_000_000_000_000_000]))
     rows = list(enumerate(keys, start=base))
     first = base + data.draw(st.integers(0, len(rows) - 1))
@@ -72,14 +72,14 @@ def test_outputs_outside_the_reach_never_differ_and_the_needed_rows_tell_those_i
                 assert told.get(seq) == faulty.get(seq)
 
 
-def test_a_key_that_sees_no_more_rows_is_never_right_again():
+def test_key_without_further_rows_never_recovers():
     graph, shapes = moving_sum(last_rows(N, by="k"))
     fault_path = find_fault_path(graph, shapes, Loss(target=("s",), offset=0, tuples=1), "out")
     reach = reach_of(ground_of(graph, shapes, np.array([0, 0, 0]), np.arange(3)), fault_path, 1, 1, sink="out")
     assert reach.last.tolist() == [int(NEVER)]
 
 
-def test_a_loss_is_followed_past_operators_that_look_at_single_tuples():
+def test_loss_moves_behind_operators_of_single_tuples():
     graph, shapes = moving_sum(last_rows(N, by="k"))
     fault_path = find_fault_path(graph, shapes, Loss(target=("s",), offset=0, tuples=1), "out")
     assert fault_path.edges == {"filter": ("sum",)}
@@ -87,14 +87,14 @@ def test_a_loss_is_followed_past_operators_that_look_at_single_tuples():
     assert fault_path.inputs == ("filter",)
 
 
-def test_a_change_of_values_is_not_followed_because_a_filter_may_decide_otherwise():
+def test_divergence_does_not_move_behind_filters():
     graph, shapes = moving_sum(last_rows(N, by="k"))
     fault_path = find_fault_path(graph, shapes, Divergence(target=("s",), offset=0, tuples=1), "out")
     assert fault_path.edges == {"s": ("filter",)}
     assert fault_path.operators == {"filter", "sum"}
 
 
-def test_a_window_of_epochs_reaches_as_many_epochs_on_and_needs_as_many_back():
+def test_window_of_epochs_extends_reach_and_needs():
     graph, shapes = moving_sum(last_epochs(2), scope="epoch")
     fault_path = find_fault_path(graph, shapes, Loss(target=("filter",), offset=0, tuples=1), "out")
     seqs = np.arange(100)
@@ -104,7 +104,7 @@ def test_a_window_of_epochs_reaches_as_many_epochs_on_and_needs_as_many_back():
     assert [part.tolist() for part in reach.needs["filter"]] == [[20], [69]]
 
 
-def test_a_group_that_loses_its_output_strikes_what_it_feeds():
+def test_output_fault_of_a_group_affects_its_readers():
     graph, shapes = moving_sum(last_rows(N, by="k"))
     fault_path = find_fault_path(graph, shapes, Loss(target=("s", "filter", "sum"), offset=0, tuples=1, side="output"), "out")
     assert fault_path.edges == {"sum": ("out",)}

@@ -20,20 +20,20 @@ def parts(*values, missing=0.0):
     return part_numbers(CONTEXT, "sum(price)", np.array([3, 1, 2])[: len(values)], column, missing=missing)
 
 
-def test_a_section_without_rows_or_without_values_has_none():
+def test_section_without_rows_or_values_has_the_missing_value():
     assert parts(7.0, None, 2.0).tolist() == [0.0, 0.0, 2.0, 7.0, 0.0]
     assert np.isnan(parts(7.0, None, missing=np.nan)).tolist() == [True, True, True, False, True]
 
 
 @pytest.mark.parametrize(("value", "said"), [(np.nan, r"no number \(nan\)"), (np.inf, "infinite"), (-np.inf, "infinite")])
-def test_a_score_that_is_no_finite_number_is_told_with_its_first_such_section(value, said):
+def test_non_finite_score_is_reported_with_its_first_section(value, said):
     with pytest.raises(
         HoldfastError, match=rf"the score 'avg\(price\)' is {said} in the section of seqs 110 to 119; every section needs"
     ):
         parts(np.inf, value, 1.0)
 
 
-def test_a_golden_run_that_fails_names_its_scores(monkeypatch):
+def test_failed_golden_run_names_its_scores(monkeypatch):
     def fail(*_):
         raise PySparkException("[DIVIDE_BY_ZERO] Division by zero.")
 

@@ -29,12 +29,12 @@ def graph():
         (["trade_quote"], "output", {"trade_quote": ("quote_filter", "trade_filter")}),
     ],
 )
-def test_a_fault_strikes_what_its_target_reads_or_puts_out(graph, target, side, edges):
+def test_fault_affects_edges_of_its_target(graph, target, side, edges):
     found = injected_edges(graph, group_target(graph, target), side)
     assert {stream: tuple(sorted(readers)) for stream, readers in found.items()} == edges
 
 
-def test_the_target_reads_the_injection_operator_and_keeps_its_rules(graph):
+def test_target_reads_the_injection_operator_and_keeps_its_rules(graph):
     fault = Loss(target=("bargain_index",), offset=0, tuples=1)
     changed = injected(graph, [Injection(fault, 1, 2)]).operator("bargain_index")
     assert changed.inputs == ("loss before bargain_index on vwap", "loss before bargain_index on quote_filter")
@@ -42,12 +42,12 @@ def test_the_target_reads_the_injection_operator_and_keeps_its_rules(graph):
     assert list(changed.keep) == ["loss before bargain_index on vwap"]
 
 
-def test_readers_that_are_not_struck_read_the_stream_itself(graph):
+def test_other_readers_read_the_original_stream(graph):
     changed = injected(graph, [Injection(Loss(target=("trade_filter",), offset=0, tuples=1), 1, 2)])
     assert changed.predecessors("quote_filter") == ("trade_quote",)
 
 
-def test_the_injected_graph_is_shown_with_the_injection_marked(graph):
+def test_injected_graph_marks_the_injection(graph):
     shown = describe_injected_graph(graph, Loss(target=("vwap",), offset=0, tuples=1))
     assert "* loss before vwap on aggregator  <-  aggregator" in shown.splitlines()
     assert "  vwap  <-  loss before vwap on aggregator" in shown.splitlines()

@@ -33,11 +33,11 @@ def test_correlation_with_ties_uses_mean_ranks():
 
 
 @pytest.mark.parametrize("quality", [[], [0.4], [0.4, 0.4, 0.4]])
-def test_correlation_is_zero_where_there_is_nothing_to_correlate(quality):
+def test_correlation_is_zero_where_undefined(quality):
     assert metrics.correlation(list(range(len(quality))), quality) == 0.0
 
 
-def test_correlation_takes_what_only_rounding_tells_apart_for_ties():
+def test_correlation_treats_rounding_differences_as_ties():
     rounded = [1.0, 1.0 - 2e-16, 1.0 + 4e-16, 1.0 + 6e-16]
     assert metrics.correlation([1, 2, 3, 4], rounded) == 0.0
     assert metrics.correlation([1, 2, 3, 4], [0.0, 3e-17, -1e-17, 0.5]) == metrics.correlation([1, 2, 3, 4], [0.0, 0.0, 0.0, 0.5])
@@ -79,7 +79,7 @@ def test_data_dependency_accepts_offsets_that_differ_less_than_repetitions():
     ],
     ids=["equal", "equal up to rounding", "no variance within", "one offset", "one repetition", "one repetition, equal"],
 )
-def test_data_dependency_of_groups_that_no_test_can_tell_apart(quality, deviation, accepted):
+def test_data_dependency_accepts_where_nothing_can_be_tested(quality, deviation, accepted):
     found = metrics.data_dependency(quality)
     assert found.deviation == pytest.approx(deviation, abs=1e-12)
     assert found.accepted is accepted
@@ -98,12 +98,12 @@ def test_local_errors_are_relative_to_golden():
     assert metrics.local_errors([110, 97, 100], [100, 100, 100]).tolist() == pytest.approx([0.1, 0.03, 0.0])
 
 
-def test_a_section_without_golden_score_is_measured_against_the_mean_section():
+def test_section_without_golden_score_is_relative_to_the_mean():
     assert metrics.local_errors([3.0, 6.0], [0.0, 6.0]).tolist() == [1.0, 0.0]
     assert metrics.local_errors([3.0, 0.0], [0.0, 0.0]).tolist() == [1.0, 0.0]
 
 
-def test_a_negative_golden_score_counts_by_its_size():
+def test_negative_golden_score_counts_by_its_absolute_value():
     assert metrics.local_errors([-5.0], [-10.0]).tolist() == [0.5]
 
 
@@ -113,11 +113,11 @@ def test_recovery_covers_ninety_percent_of_the_erroneous_sections():
     assert metrics.recovery_index(errors, percentile=1.0) == 20
 
 
-def test_an_error_of_exactly_the_threshold_is_none():
+def test_error_equal_to_the_threshold_is_ignored():
     assert metrics.recovery_index([0.03], threshold=0.03) == 0
 
 
-def test_no_error_at_all_has_nothing_to_recover_from():
+def test_no_error_means_no_recovery():
     assert metrics.recovery_time([[0.0, 0.01], []]) == 0
     assert metrics.quality_impact([[0.0, 0.01]]) == 0.0
 
@@ -127,13 +127,13 @@ def test_quality_impact_sums_squares_above_the_threshold_up_to_recovery():
     assert metrics.squared_errors(errors) == pytest.approx(1.0 + 0.25 + 7 * 0.01)
 
 
-def test_both_availability_metrics_take_the_worst_offset():
+def test_availability_metrics_use_the_worst_offset():
     assert metrics.recovery_time([[1.0], [0.1, 0.1, 0.1]]) == 3
     assert metrics.quality_impact([[1.0], [0.1, 0.1, 0.1]]) == 1.0
 
 
 @given(st.lists(st.floats(0, 10, allow_nan=False), max_size=40))
-def test_recovery_lies_on_an_erroneous_section_and_never_after_the_last(errors):
+def test_recovery_index_is_an_erroneous_section(errors):
     index = metrics.recovery_index(errors)
     if index:
         assert errors[index - 1] > metrics.THRESHOLD
@@ -146,5 +146,5 @@ def test_spread_of_golden_runs():
     assert metrics.spread([-1.0, 1.0]) == math.inf
 
 
-def test_the_fitted_line_is_flat_for_one_outage():
+def test_fitted_line_is_flat_for_one_outage():
     assert metrics.fitted_line([5, 5], [1.0, 0.0]) == (0.0, 0.5)

@@ -34,12 +34,12 @@ def app_with(score):
         ("percentile(a, 0.5)", "mean"),
     ],
 )
-def test_a_score_knows_how_its_stretches_combine(expression, combination):
+def test_combination_follows_from_the_expression(expression, combination):
     assert score_of("out", expression).combination == combination
 
 
 @given(st.lists(st.tuples(st.floats(-10, 10), st.integers(1, 5)), min_size=1, max_size=8))
-def test_an_average_over_sections_is_the_average_over_all_rows(sections):
+def test_average_over_sections_equals_average_over_rows(sections):
     rows = np.concatenate([np.full(count, value) for value, count in sections])
     parts = {
         "sum(x)": np.array([value * count for value, count in sections]),
@@ -48,27 +48,27 @@ def test_an_average_over_sections_is_the_average_over_all_rows(sections):
     assert score_of("out", "avg(x)").over(parts) == pytest.approx(rows.mean(), abs=1e-9)
 
 
-def test_a_section_without_rows_scores_zero():
+def test_section_without_rows_scores_zero():
     score = score_of("out", "avg(x)")
     assert score.local({"sum(x)": np.array([0.0, 6.0]), "count(x)": np.array([0.0, 2.0])}).tolist() == [0.0, 3.0]
     assert score.over({"sum(x)": np.array([0.0]), "count(x)": np.array([0.0])}) == 0.0
 
 
-def test_any_other_aggregate_counts_as_the_mean_of_its_sections():
+def test_other_aggregates_are_averaged_over_sections():
     assert score_of("out", "max(x)").over({"max(x)": np.array([2.0, np.nan, 4.0])}) == 3.0
 
 
-def test_sum_mean_and_count_are_ready_made_from_the_applications_score():
+def test_ready_made_scores_derive_from_the_applications_score():
     app = app_with("sum(amount)")
     assert [ready_made(app, kind).expression for kind in ("sum", "mean", "count")] == ["sum(amount)", "avg(amount)", "count(*)"]
     assert parts_of([ready_made(app, kind) for kind in ("sum", "mean")]) == ("sum(amount)", "count(amount)")
 
 
-def test_an_application_without_a_score_is_scored_by_its_number_of_tuples():
+def test_default_score_is_the_number_of_tuples():
     assert own_scores(app_with(None))[0].expression == "count(*)"
 
 
-def test_a_score_is_of_the_sink_that_was_asked_for():
+def test_score_belongs_to_the_requested_sink():
     app = app_with("sum(amount)")
     app.sink("rest", "orders")
     app.sink("late", "orders")
@@ -92,20 +92,20 @@ def test_a_score_is_of_the_sink_that_was_asked_for():
 
 
 @pytest.mark.parametrize("affected", [0, 2.5, "many"])
-def test_a_score_says_how_many_tuples_a_fault_affects_or_nothing(affected):
+def test_score_declares_affected_tuples_or_none(affected):
     app = app_with(None)
     app.score("out", "count(*)", affected=affected)
     with pytest.raises(ApplicationError, match=r"the score at .* says that a fault affects .* source tuples; it must be a whole"):
         app.graph()
 
 
-def test_a_score_with_no_argument_to_take_over_says_so():
+def test_score_without_argument_has_no_ready_made_variant():
     with pytest.raises(HoldfastError, match=r"'max\(amount\)' of application 'shop' is no sum or average"):
         ready_made(app_with("max(amount)"), "mean")
     with pytest.raises(HoldfastError, match="no ready-made score 'median'; ready-made scores are: sum, mean, count"):
         ready_made(app_with("max(amount)"), "median")
 
 
-def test_what_one_row_adds_to_a_part():
+def test_part_value_is_the_contribution_of_a_row():
     assert part_value("count(1)") == "1D"
     assert part_value("sum(a - b)") == "cast(a - b as double)"

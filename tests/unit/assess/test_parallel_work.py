@@ -9,7 +9,7 @@ import pytest
 from holdfast.assess.parallel_work import run_parallel
 
 
-def test_pieces_that_overlap_while_they_redirect_stdout_leave_it_as_it_was():
+def test_overlapping_pieces_restore_stdout():
     before, inside, entered = sys.stdout, threading.Barrier(2, timeout=30), threading.Event()
 
     def first():
@@ -31,7 +31,7 @@ def test_pieces_that_overlap_while_they_redirect_stdout_leave_it_as_it_was():
     assert sys.stdout is before
 
 
-def test_no_more_pieces_are_made_than_are_under_way():
+def test_pieces_are_created_lazily():
     made = []
 
     def pieces():
@@ -45,7 +45,7 @@ def test_no_more_pieces_are_made_than_are_under_way():
     assert len(list(work)) == 5
 
 
-def test_the_error_of_a_piece_reaches_the_caller():
+def test_error_of_a_piece_reaches_the_caller():
     def broken():
         raise ValueError("no")
 

@@ -49,7 +49,7 @@ def refused(place: Path, *options: str) -> HoldfastError:
     return run.exception
 
 
-def test_mistakes_of_every_kind_are_told_at_once(place):
+def test_errors_of_every_kind_are_reported_together(place):
     (place / "results").write_text("a file")
     error = refused(
         place,
@@ -72,11 +72,11 @@ def test_mistakes_of_every_kind_are_told_at_once(place):
     assert len(error.errors) == 9
 
 
-def test_one_mistake_is_told_by_itself(place):
+def test_single_error_is_raised_unchanged(place):
     assert str(refused(place, "--target", "none")).startswith("target 'none' is no source, operator or PE")
 
 
-def test_a_target_that_does_not_lead_to_the_scored_sink_is_told_with_all_others(place):
+def test_target_off_the_path_to_the_sink_is_reported(place):
     error = refused(place, "--target", "small", "--target", "large", "--sink", "out", "--failover", "-1", "--protect", "large")
     assert "a failover takes more than 0 seconds, got -1" in str(error)
     error = refused(place, "--target", "small", "--target", "large", "--sink", "out", "--offset", "99")
@@ -84,7 +84,7 @@ def test_a_target_that_does_not_lead_to_the_scored_sink_is_told_with_all_others(
     assert "offset 99 lies past the end" in str(error) and "'large'" not in str(error)
 
 
-def test_a_score_that_is_there_twice_under_two_names_is_told(place):
+def test_duplicate_score_under_two_names_is_reported(place):
     assert "the score 'sum(amount)' is given twice" in str(refused(place, "--score", "sum", "--score", "sum(amount)"))
 
 
@@ -105,7 +105,7 @@ def begun(place: Path, **changes) -> Campaign:
     return campaign
 
 
-def test_a_folder_of_another_campaign_is_told_before_the_trace_is_read(place):
+def test_folder_of_another_campaign_is_reported_before_reading(place):
     begun(place)
     said = str(refused(place, "--seed", "2", "--repetitions", "3", "--target", "large", "--offset", "3"))
     assert "results' holds the results of another campaign: its cases " in said
@@ -115,7 +115,7 @@ def test_a_folder_of_another_campaign_is_told_before_the_trace_is_read(place):
     assert "its application sha256 " in str(refused(place))
 
 
-def test_nothing_is_said_of_what_the_trace_decides_or_of_a_folder_in_which_nothing_was_found_out(place):
+def test_values_that_depend_on_the_trace_are_not_compared(place):
     begun(place)
     call = [str(place / "app.py"), "--trace", str(place / "orders.parquet"), "--out", str(place / "results")]
     assert json.loads((place / "results" / "campaign.json").read_text())["subject"]["trace_hash"] == "0a"
@@ -127,7 +127,7 @@ def test_nothing_is_said_of_what_the_trace_decides_or_of_a_folder_in_which_nothi
         assert str(CliRunner().invoke(assess, [*call, "--seed", "2"]).exception) == "it would start"
 
 
-def test_only_traces_that_say_so_themselves_have_a_known_number_of_rows(place):
+def test_only_parquet_traces_have_a_known_number_of_rows(place):
     graph = load_app(place / "app.py").graph()
     assert known_rows(graph, str(place / "orders.parquet")) == 40
     (place / "many.parquet").mkdir()

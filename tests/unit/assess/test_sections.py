@@ -10,7 +10,7 @@ from holdfast.errors import HoldfastError
 
 
 @given(st.integers(0, 1 << 60), st.integers(0, 10_000), st.integers(1, 6000))
-def test_every_seq_lies_in_one_of_as_many_sections_as_the_trace_needs_wherever_it_begins(first, more, length):
+def test_every_seq_has_a_section(first, more, length):
     cut = Sections.over(first, first + more, length=length)
     found = cut.of(first + np.arange(more + 1))
     assert found[0] == 0 and found[-1] == cut.count - 1
@@ -23,7 +23,7 @@ def test_sections_begin_at_multiples_of_their_length():
     assert Sections.over(27, 42, length=10) == Sections(10, 20, 3)
 
 
-def test_more_sections_than_memory_has_room_for_are_refused_with_a_length_that_fits():
+def test_too_many_sections_are_rejected_with_a_better_length():
     with pytest.raises(
         HoldfastError, match="into 170,000,000,001, and there may be at most 10,000,000; give longer ones with --section"
     ):

@@ -26,12 +26,12 @@ def test_bargain_discovery_has_the_five_targets_of_the_paper(bargains):
     assert sorted(chosen(bargains)) == sorted(["market", "trade_filter", "quote_filter", "vwap", "bargain_index"])
 
 
-def test_an_operator_that_is_no_target_says_whose_behaviour_it_shares(bargains):
+def test_operator_that_is_no_target_names_the_one_it_behaves_like(bargains):
     like = {choice.name: choice.like for choice in choose_targets(bargains) if not choice.chosen}
     assert like == {"trade_quote": "market", "aggregator": "trade_filter"}
 
 
-def test_where_outputs_are_lost_an_operator_that_remembers_is_a_target_and_its_reader_is_like_it(bargains):
+def test_stateful_operator_is_a_target_of_output_faults(bargains):
     choices = {choice.name: choice for choice in choose_targets(bargains, side="output")}
     targets = [name for name, choice in choices.items() if choice.chosen]
     assert sorted(targets) == ["aggregator", "bargain_index", "market", "quote_filter", "trade_filter"]
@@ -39,14 +39,14 @@ def test_where_outputs_are_lost_an_operator_that_remembers_is_a_target_and_its_r
     assert str(choices["vwap"]) == "vwap: behaves like aggregator, which feeds it alone, while it keeps nothing itself"
 
 
-def test_values_that_diverge_before_an_operator_are_another_fault_than_after_it(bargains):
+def test_every_operator_is_a_target_of_divergence(bargains):
     choices = {choice.name: choice for choice in choose_targets(bargains, kind="divergence")}
     assert [name for name, choice in choices.items() if not choice.chosen] == ["trade_quote"]  # it reads what the source puts out
     assert choices["aggregator"].why == ("values that differ before trade_filter may differ in another way here",)
     assert all(choice.chosen for choice in choose_targets(bargains, kind="divergence", side="output"))
 
 
-def test_every_target_says_why(bargains):
+def test_every_target_has_a_reason(bargains):
     said = {choice.name: str(choice) for choice in choose_targets(bargains)}
     assert "trade_quote also feeds quote_filter" in said["trade_filter"]
     assert "aggregator, which feeds it, is stateful" in said["vwap"]
@@ -66,11 +66,11 @@ def chain(*, stateful):
 
 
 @pytest.mark.parametrize(("stateful", "targets"), [("", ["s"]), ("a", ["s", "b"]), ("b", ["s", "c"]), ("c", ["s"])])
-def test_in_a_chain_only_what_follows_state_is_a_target(stateful, targets):
+def test_only_operators_after_state_are_targets_in_a_chain(stateful, targets):
     assert chosen(chain(stateful=stateful)) == targets
 
 
-def test_a_pe_is_a_group_of_its_operators():
+def test_pe_name_means_all_its_operators():
     app = App("fused")
     source = app.source("s", "seq long")
     first = app.operator(inputs=source, pe="both", name="a")(lambda rows: rows)
@@ -79,7 +79,7 @@ def test_a_pe_is_a_group_of_its_operators():
     assert group_target(app.graph(), ["both"]) == ("a", "b")
 
 
-def test_a_pe_whose_failure_no_target_shows_is_a_target_too():
+def test_pe_with_a_distinct_failure_is_a_target():
     app = App("fused")
     source = app.source("s", "seq long, k string")
     front = app.operator(inputs=source, pe="front", name="a")(lambda rows: rows)
@@ -98,7 +98,7 @@ def test_a_pe_whose_failure_no_target_shows_is_a_target_too():
     assert list(fused_targets(graph, alone, side="output")) == [("a", "b"), ("c", "d")]
 
 
-def test_an_unknown_target_is_named_with_those_that_exist(bargains):
+def test_unknown_target_is_reported_with_known_names(bargains):
     with pytest.raises(HoldfastError, match=r"target 'agregator' is no source, operator or PE .* they are: market, trade_quote"):
         group_target(bargains, ["agregator"])
     with pytest.raises(
@@ -109,5 +109,5 @@ def test_an_unknown_target_is_named_with_those_that_exist(bargains):
         group_target(bargains, ["bargains"])
 
 
-def test_position_is_the_longest_way_from_a_source(bargains):
+def test_position_is_the_longest_path_from_a_source(bargains):
     assert [position(bargains, name) for name in ("market", "quote_filter", "trade_filter", "bargain_index")] == [0, 2, 2, 5]

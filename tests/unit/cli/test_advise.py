@@ -32,14 +32,14 @@ APPLICATION = Path(__file__).parents[3] / "examples" / "bargain_discovery.py"
         ([], "none.parquet' does not exist; make one with 'holdfast trace', or check the path"),
     ],
 )
-def test_what_cannot_be_is_refused_at_once_and_leaves_nothing(tmp_path, options, said):
+def test_invalid_options_are_rejected_and_leave_no_files(tmp_path, options, said):
     command = [str(APPLICATION), "--trace", str(tmp_path / "none.parquet"), "--out", str(tmp_path / "out"), *options]
     with pytest.raises(HoldfastError, match=said):
         CliRunner().invoke(advise, command, catch_exceptions=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_budget_counts_replicas_of_tasks_as_the_command_says():
+def test_budget_counts_replicas_of_tasks():
     pages = load_app(APPLICATION.with_name("top_pages.py")).graph()
     _quick_check(pages, "21")
     with pytest.raises(HoldfastError, match=r"wanted 1 to 21 replicas \(the application has 21 tasks\), got 22"):
@@ -47,7 +47,7 @@ def test_a_budget_counts_replicas_of_tasks_as_the_command_says():
     assert "an operator with 4 tasks takes 4" in " ".join(CliRunner().invoke(advise, ["--help"]).output.split())
 
 
-def test_what_has_no_number_is_none_in_the_document(tmp_path, monkeypatch):
+def test_non_finite_numbers_are_null_in_the_document(tmp_path, monkeypatch):
     monkeypatch.setattr("holdfast.report.advice.advice_page", lambda *told: "the page")
     advice = SimpleNamespace(document=lambda: {"spread_over_seeds": {"quality": float("nan")}})
     kill = Kill("sum", None, False, 0, 0, None, StatedCost(False, 0.0, float("inf"), 2.0), 1.0)
@@ -62,7 +62,7 @@ def trace_of(*, tuples, peak, epochs, epoch_s):
     return SimpleNamespace(rows=rows, epochs=(0, epochs - 1), app=SimpleNamespace(epoch_s=epoch_s))
 
 
-def test_a_trace_too_short_for_the_outage_or_for_real_kills_is_told_before_it_is_measured():
+def test_too_short_trace_is_reported_before_measuring():
     short = trace_of(tuples=5000, peak=100.0, epochs=20, epoch_s=1.0)
     _require_length(short, outage_s=50.0, verify=False)
     with pytest.raises(
@@ -74,7 +74,7 @@ def test_a_trace_too_short_for_the_outage_or_for_real_kills_is_told_before_it_is
     _require_length(trace_of(tuples=5000, peak=100.0, epochs=28, epoch_s=1.0), outage_s=None, verify=True)
 
 
-def test_a_trace_on_which_nothing_is_put_out_is_told_before_anything_is_measured():
+def test_trace_without_output_is_reported_before_measuring():
     app = App("line")
     read = app.source("read", "seq long, time timestamp, x double")
     app.sink("out", app.operator(inputs=read, name="last")(lambda read: read))

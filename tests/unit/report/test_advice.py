@@ -84,7 +84,7 @@ def text():
     return advice_page(advice, {"single": first, "together-1": second}, ["strategy.json is an alternative."], verified)
 
 
-def test_it_says_what_to_protect_what_that_costs_and_what_is_left(text):
+def test_page_states_protection_cost_and_remaining_loss(text):
     assert "<p>Protect count. It is the plan by what was measured: of the" in text
     assert "That is 1 replica, 0.3 CPU seconds a second at average rates: 75% of what replicating everything takes." in told(text)
     assert "fails at once it is 3.5 (2.5 to 4.5), with an internal completeness of 0.25 (asked for: 0.2)." in told(text)
@@ -92,7 +92,7 @@ def test_it_says_what_to_protect_what_that_costs_and_what_is_left(text):
     assert "The next: read&lt;r&gt;, 1 replica, for 25% more of full replication's CPU." in told(text)
 
 
-def test_what_it_says_first_is_what_the_plan_does(text):
+def test_page_starts_with_the_plan(text):
     why = {cells[0]: cells[3] for cells in rows_of(text) if len(cells) == 4 and cells[2] in ("yes", "no")}
     assert why["count"].startswith("Protect it: on average over the offsets its failure costs 45 without a replica and 0.75 with")
     assert why["count"].endswith("its replica takes 75% of full replication&#x27;s CPU. Measured: a &lt; b.")
@@ -102,7 +102,7 @@ def test_what_it_says_first_is_what_the_plan_does(text):
     assert why["idle"].startswith("Leave it without a replica: no failure of it alone left a mark on the output. Measured: ")
 
 
-def test_costs_and_what_is_left_lead_to_what_made_them(text):
+def test_figures_link_to_their_sources(text):
     for figure in ("1", "0.3", "75%", "25%"):
         assert f'<a href="#cost">{figure}</a>' in text
     assert len(re.findall(r'<a href="#failing-alone">\d+\.\d%</a>', text)) == 2, "what is left now, and what would be next"
@@ -118,7 +118,7 @@ def rows_of(text):
     return [cells for row in re.findall(r"<tr>(.*?)</tr>", text) if (cells := re.findall(r"<td[^>]*>(.*?)</td>", row))]
 
 
-def test_real_kills_stand_beside_what_the_trials_stated(text):
+def test_page_compares_real_kills_with_stated_costs(text):
     kills = [cells for cells in rows_of(text) if len(cells) == 8]
     assert kills == [
         ["count", "yes", "12", '<a href="verify/run/">0 of 8</a>', "1", "0", '<a href="#trials-2">0.25 to 0.5, 0.9 s</a>', "yes"],
@@ -140,7 +140,7 @@ def test_real_kills_stand_beside_what_the_trials_stated(text):
     assert "<p>Killed were whole PEs and sources, all their primaries at once, on nodes that stayed up." in text
 
 
-def test_the_bars_stand_on_a_linear_axis_and_have_the_names_of_the_table(text):
+def test_bars_have_a_linear_axis_and_table_names(text):
     svg = text.partition("<svg")[2].partition("</svg>")[0]
     labels = [label.strip() for label in re.findall(r"<(?:text|tspan)[^>]*>([^<]+)<", svg)]
     ticks = sorted({float(label) for label in labels if re.fullmatch(r"[\d.]+", label)})
@@ -149,11 +149,11 @@ def test_the_bars_stand_on_a_linear_axis_and_have_the_names_of_the_table(text):
     assert {"what was", "measured", "output fidelity", "(PPA)"} <= set(labels) and "of" not in labels
 
 
-def test_the_spread_over_seeds_leads_to_the_trials_that_were_furthest_apart(text):
+def test_spread_over_seeds_links_to_its_trials(text):
     assert 'quality differed by at most <a href="#trials-1">0.25</a> at any offset' in text
 
 
-def test_every_link_leads_to_one_place_of_the_page_or_to_a_folder_of_trials(text):
+def test_every_link_has_one_target(text):
     places = re.findall(r' id="([^"]+)"', text)
     assert len(places) == len(set(places))
     links = re.findall(r'href="([^"]+)"', text)
@@ -167,7 +167,7 @@ def test_every_link_leads_to_one_place_of_the_page_or_to_a_folder_of_trials(text
     assert {link[1:] for link in links if link.startswith("#")} <= set(places)
 
 
-def test_a_figure_leads_to_the_trials_that_it_was_computed_from(text):
+def test_figure_links_to_its_own_trials(text):
     captions = dict(re.findall(r'<h3 id="(trials-\d+)">([^:]+):', text))
     assert list(captions.values()) == [
         "read&lt;r&gt;",
@@ -184,15 +184,15 @@ def test_a_figure_leads_to_the_trials_that_it_was_computed_from(text):
     assert lines["idle"][1:] == ["0 (0 to 0)", "0 (0 to 0)"], "there were no trials of what has no tuples to lose"
 
 
-def test_trials_are_headed_with_their_own_outage(text):
+def test_trial_headings_name_their_outage(text):
     assert "count: 4,000 tuples lost (8 s at the peak rate)" in text
     assert "count (replica, 1 s): 4,000 tuples lost (1 s at the peak rate)" in text
 
 
-def test_a_column_of_means_says_so(text):
+def test_column_of_means_is_named_so(text):
     assert "<th>mean impact when it fails alone</th>" in re.sub(r"<th[^>]*>", "<th>", text)
     assert "in brackets the least and the greatest over the offsets that were tried, before them the mean." in told(text)
 
 
-def test_on_a_phone_every_cell_says_what_it_is(text):
+def test_cells_are_labelled_on_narrow_screens(text):
     assert all("data-column=" in cell for cell in re.findall(r"<td[^>]*>", text))

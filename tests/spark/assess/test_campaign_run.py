@@ -48,7 +48,7 @@ def campaign(**changes):
     return Campaign(**values | changes)
 
 
-def test_a_campaign_ends_in_a_report_and_a_finished_one_is_not_run_again(context, tmp_path, monkeypatch):
+def test_finished_campaign_is_reported_without_a_second_run(context, tmp_path, monkeypatch):
     choices = choose_targets(context.graph)
     document = write_reports(run_campaign(context, campaign(), tmp_path, check=False), choices)
     quotes = document["scores"][0]["cases"][0]
@@ -62,7 +62,7 @@ def test_a_campaign_ends_in_a_report_and_a_finished_one_is_not_run_again(context
     assert write_reports(run_campaign(context, campaign(), tmp_path, check=False), choices) == document
 
 
-def test_preparation_tells_how_far_it_is_and_is_not_compared_again_when_a_campaign_goes_on(context, tmp_path, monkeypatch):
+def test_resumed_campaign_skips_the_comparison(context, tmp_path, monkeypatch):
     steps = []
     quotes = campaign(cases=(Case(("quote_filter",)),), outages_s=(0.2,))
     document = write_reports(run_campaign(context, quotes, tmp_path, check=False, progress=lambda *step: steps.append(step)), ())
@@ -77,14 +77,14 @@ def test_preparation_tells_how_far_it_is_and_is_not_compared_again_when_a_campai
     assert again["scores"][0]["cases"][0]["offsets"] == document["scores"][0]["cases"][0]["offsets"]
 
 
-def test_an_offset_past_the_end_is_refused_before_anything_runs(context, tmp_path, capsys):
+def test_offset_past_the_end_is_rejected_before_any_run(context, tmp_path, capsys):
     with pytest.raises(HoldfastError, match="offset 4,000 lies past the end of the trace, which has 4,000 source tuples"):
         run_campaign(context, campaign(offsets=(4000,)), tmp_path / "new")
     assert not (tmp_path / "new").exists()
     assert "first law" not in capsys.readouterr().err
 
 
-def test_an_application_that_breaks_the_first_law_is_refused(spark):
+def test_application_that_breaks_the_first_law_is_rejected(spark):
     app = App("forgetful")
     orders = app.source("orders", "seq long, time timestamp")
 
